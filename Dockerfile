@@ -14,7 +14,7 @@ WORKDIR /build
 RUN python3 -m venv /opt/sibling
 ENV PATH=/opt/sibling/bin:$PATH
 COPY requirements.lock .
-RUN pip install --no-cache-dir --no-compile --require-hashes -r requirements.lock
+RUN pip install --no-cache-dir --no-compile --no-deps --require-hashes -r requirements.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY algorithms algorithms
 COPY sibling sibling
@@ -42,6 +42,10 @@ RUN cd / && python -m service.warm \
     && chmod -R a+rX /opt/kernels
 
 FROM ${PYTHON_IMAGE}
+# OpenMP for LightGBM, which trains boosted trees
+RUN apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends libgomp1 >/dev/null \
+    && rm -rf /var/lib/apt/lists/*
 # any user may write, so that a new volume can be used by any user
 RUN useradd --uid 10001 --gid 0 --no-create-home sibling \
     && install -d -m 1777 /data /tls

@@ -41,16 +41,21 @@ lock: $(VENV)/.dev
 clean:
 	rm -rf $(VENV)
 
-# The warm step compiles the numerical kernels, so that no job waits for it.
+# The lock files have every package, so pip resolves nothing: asked for `coverage[toml]`, it would
+# take the newest release instead of the one that is locked.
+#
+# Bytecode and the numerical kernels are compiled here, so that neither a start nor a job waits for
+# it, also where PYTHONDONTWRITEBYTECODE is set.
 $(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "Installing (once) ..."
-	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q algorithms migrations service sibling
 	@$(BIN)/python -m service.warm
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
-	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@$(PIP) install --no-deps --require-hashes -r requirements-dev.lock
 	@touch $@
 
 $(VENV)/pyvenv.cfg:

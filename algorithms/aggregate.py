@@ -72,6 +72,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
     """PCA of each task to a common dimension, and one LDA over all rows."""
 
     name = "aggregate"
+    role = "pooled"
     title = "Aggregate"
     summary = (
         "Principal components of each task as coordinates of a common space, and one discriminant "

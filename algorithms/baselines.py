@@ -55,6 +55,7 @@ class TaskPCA(SubspaceAlgorithm[TaskPCAParams]):
     """PCA of each task alone (I-PCA)."""
 
     name = "pca"
+    role = "single_task"
     title = "PCA per task"
     summary = (
         "Principal components of each task from its own rows. For tasks with many rows; with few "
@@ -92,6 +93,7 @@ class CommonPCA(SubspaceAlgorithm[CommonPCAParams]):
     """One PCA for all tasks (C-PCA)."""
 
     name = "common-pca"
+    role = "pooled"
     title = "Common PCA"
     summary = (
         "One subspace for all tasks, from the sum of their covariances or from the pooled rows. "

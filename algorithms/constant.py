@@ -1,33 +1,44 @@
-"""The trivial baseline: the same prediction for every row of a task.
+"""The trivial baseline: the same prediction for every row of a task, or of all tasks.
 
 It predicts the mean of numeric targets, or the most frequent label (of several, the one that sorts
-first), with the shares of the classes as scores. It reconstructs rows as their mean. A method that
-is not better has learned nothing from the columns. Cost: O(nd).
+first), with the shares of the classes as scores. It reconstructs rows as their mean. Means and
+shares are those of each task, or of the rows of all tasks. A method that is not better has learned
+nothing from the columns. Cost: O(nd).
 
 Reference: the estimators DummyRegressor and DummyClassifier,
 https://scikit-learn.org/stable/modules/model_evaluation.html#dummy-estimators
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, final
+from typing import Any, Final, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.errors import InvalidData
 from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
-from algorithms.interface.tasks import TargetKind, Task, TaskSet, check_magnitudes
+from algorithms.interface.pooling import check_known_labels, check_same_classes
+from algorithms.interface.tasks import TargetKind, Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
 
 Array = NDArray[np.float64]
 
 
 class ConstantParams(Params):
-    """Parameters of the constant prediction, which has none."""
+    """Parameters of the constant prediction."""
+
+    form: Literal["task", "pooled"] = Field(
+        "task",
+        title="Form",
+        description="'task': mean or class frequencies of each task. 'pooled': those of the rows "
+        "of all tasks, which need the same columns and classes.",
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,8 +160,8 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
     name = "constant"
     title = "Constant prediction"
     summary = (
-        "Predicts the mean target of each task, its most frequent class, or its mean row: the "
-        "trivial baseline. A method that is not better has learned nothing."
+        "Predicts the mean target, the most frequent class, or the mean row, of each task or of "
+        "all tasks: the trivial baseline. A method that is not better has learned nothing."
     )
     reference = (
         "DummyRegressor and DummyClassifier, "
@@ -160,30 +171,78 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
     Params = ConstantParams
     Model = ConstantModel
 
+    def check(self, summaries: Sequence[TaskSummary], params: ConstantParams) -> None:
+        """Raise InvalidData if the tasks do not meet the requirements."""
+        needs = self.needs if params.form == "task" else _POOLED_NEEDS
+        needs.check(summaries, algorithm=self.name)
+        if params.form == "pooled":
+            _check_same_targets(summaries)
+            check_known_labels(summaries)
+
     def fit(
         self, tasks: TaskSet, params: ConstantParams, *, trace: Trace, rng: np.random.Generator
     ) -> ConstantModel:
-        """Return the means and shares of each task."""
+        """Return the means and shares of each task, or of all tasks."""
         del rng
         self.check(tasks.summaries(), params)
         check_magnitudes(tasks)
+        groups = [_pooled(tasks)] if params.form == "pooled" else list(tasks)
         all_means = trace.run_once(
-            "means", lambda: (np.concatenate([t.X.mean(axis=0) for t in tasks]), 0.0)
+            "means", lambda: (np.concatenate([t.X.mean(axis=0) for t in groups]), 0.0)
         )
-        means = np.split(all_means, np.cumsum([task.n_features for task in tasks])[:-1])
-        parts = tuple(_constants(task, mean) for task, mean in zip(tasks, means, strict=True))
-        return ConstantModel(self.name, tasks.names, parts)
+        means = np.split(all_means, np.cumsum([task.n_features for task in groups])[:-1])
+        parts = tuple(_constants(task, mean) for task, mean in zip(groups, means, strict=True))
+        if params.form == "pooled":
+            parts = parts * len(tasks)
+        fit_info = {"params": params.model_dump(mode="json")}
+        return ConstantModel(self.name, tasks.names, parts, fit_info)
 
     def final_objective(self, params: ConstantParams, trace: Trace) -> None:
         """Return None: nothing is optimised."""
         del params, trace
 
     def adapt_task(self, model: ConstantModel, task: Task, *, trace: Trace) -> ConstantModel:
-        """Return the model with a new task, which is fitted to the task's rows."""
+        """Return the model with a new task: the constants of its rows, or those of all tasks."""
         del trace
-        self.check([task.summary()], ConstantParams())
+        # version 0.1 had no parameters
+        params = ConstantParams.model_validate(model.fit_info.get("params", {}))
+        self.check([task.summary()], params)
         part = _constants(task, task.X.mean(axis=0))
+        if params.form == "pooled":
+            model.check_width_of(task)
+            first = model.parts[0]
+            check_same_classes([model.tasks[0], task.name], [first.classes, part.classes])
+            if len(first.values) != len(part.values):
+                raise InvalidData(
+                    f"task '{task.name}' needs targets like those of the tasks of the model",
+                    task=task.name,
+                )
+            part = first
         return replace(model, tasks=(*model.tasks, task.name), parts=(*model.parts, part))
+
+
+_POOLED_NEEDS: Final = replace(Constant.needs, same_features=True)
+
+
+def _check_same_targets(summaries: Sequence[TaskSummary]) -> None:
+    """Raise InvalidData if tasks to be pooled have different kinds of targets."""
+    first = summaries[0]
+    for task in summaries:
+        if task.target != first.target:
+            raise InvalidData(
+                f"the targets of task '{first.name}' are {first.target}, those of task "
+                f"'{task.name}' {task.target}; form 'pooled' needs the same kind in all tasks: use "
+                "form 'task'",
+                task=task.name,
+            )
+
+
+def _pooled(tasks: TaskSet) -> Task:
+    """Return one task with the rows of all tasks, in the order of their names."""
+    ordered = tasks.by_name()
+    X = np.concatenate([task.X for task in ordered])
+    targets = [task.y for task in ordered if task.y is not None]
+    return Task("all", X, y=np.concatenate(targets) if targets else None)
 
 
 def _constants(task: Task, mean: Array) -> Constants:

@@ -201,6 +201,7 @@ class PCAClassifier(TaskByTask[ProjectionParams]):
     """PCA of each task, with a nearest-neighbour classifier."""
 
     name = "pca-classifier"
+    role = "single_task"
     title = "PCA per task, with a classifier"
     summary = (
         "The d leading principal components of each task, which ignore labels, with a "
@@ -221,6 +222,7 @@ class RatioTraceLDA(TaskByTask[RatioTraceParams]):
     """LDA of each task in ratio-trace form."""
 
     name = "lda-rt"
+    role = "single_task"
     title = "LDA per task, ratio trace"
     summary = (
         "Classical linear discriminant analysis of each task: generalised eigenvectors of "
@@ -268,6 +270,7 @@ class TraceRatioLDA(TaskByTask[TraceRatioParams]):
     """LDA of each task in trace-ratio form."""
 
     name = "lda-tr"
+    role = "single_task"
     title = "LDA per task, trace ratio"
     summary = (
         "Orthonormal directions with the largest ratio of between-class to total variance, task "
@@ -293,6 +296,7 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
     """LDA of each task in the null space of the within-class scatter."""
 
     name = "lda-null"
+    role = "single_task"
     title = "LDA per task, null space"
     summary = (
         "Directions in which every class of the training rows is a single point, with the largest "

@@ -72,6 +72,7 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
     """A Gaussian-process latent variable model (GP-LVM)."""
 
     name = "gp-lvm"
+    role = "single_task"
     title = "Gaussian-process latent variable model"
     summary = (
         "A nonlinear latent space of each task alone, of the source for all tasks, or of the "

@@ -3,84 +3,89 @@
 No other module lists algorithms. Those of other installed packages are found by their entry points.
 """
 
+from collections.abc import Mapping
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from algorithms.aggregate import Aggregate
-from algorithms.baselines import CommonPCA, TaskPCA
-from algorithms.constant import Constant
-from algorithms.discriminants import NullSpaceLDA, PCAClassifier, RatioTraceLDA, TraceRatioLDA
-from algorithms.fmtl import FMTL
-from algorithms.gplvm import GPLVM
+from numpy.typing import NDArray
+
+from algorithms.calibration.model import load_calibration, without_calibration
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.extensions import load_extensions
 from algorithms.interface.json_values import json_ready
+from algorithms.interface.lazy_mapping import LazyMapping
 from algorithms.interface.model import Model
-from algorithms.kernel_baselines import (
-    MTRL,
-    OKL,
-    ConvexOKL,
-    MeanMachines,
-    ScaledMachines,
-    TaskMachines,
-)
-from algorithms.linear_baselines import (
-    KernelRidge,
-    LogisticRegression,
-    MeanRegularised,
-    Ridge,
-    SharedLasso,
-)
-from algorithms.mtda import MTDA
-from algorithms.mtfl import MTFL
+from algorithms.per_task.model import load_alone, without_alone
 from algorithms.preparation.learning import Preparation, without_preparation
 from algorithms.preparation.model import PreparedModel
-from algorithms.rmtpca import RMTPCA
-from algorithms.tlvm import TLVM
-from algorithms.transfer_pca import PPCA, TransferPCA
 
-_OWN: Final[dict[str, Algorithm[Any, Any]]] = {
-    algorithm.name: algorithm
-    for algorithm in (
-        RMTPCA(),
-        TaskPCA(),
-        CommonPCA(),
-        MTDA(),
-        FMTL(),
-        TaskMachines(),
-        ScaledMachines(),
-        MeanMachines(),
-        MTRL(),
-        OKL(),
-        ConvexOKL(),
-        RatioTraceLDA(),
-        TraceRatioLDA(),
-        NullSpaceLDA(),
-        Aggregate(),
-        PCAClassifier(),
-        TLVM(),
-        GPLVM(),
-        TransferPCA(),
-        PPCA(),
-        MTFL(),
-        Ridge(),
-        KernelRidge(),
-        MeanRegularised(),
-        SharedLasso(),
-        LogisticRegression(),
-        Constant(),
-    )
+_FORMAT: Final = "sibling-model/1"
+#: Module and class of each algorithm by its name, in the form of entry points.
+_OWN: Final = {
+    "rmt-pca": "algorithms.rmtpca:RMTPCA",
+    "pca": "algorithms.baselines:TaskPCA",
+    "common-pca": "algorithms.baselines:CommonPCA",
+    "mtda": "algorithms.mtda:MTDA",
+    "fmtl": "algorithms.fmtl:FMTL",
+    "kernel-tasks": "algorithms.kernel_baselines:TaskMachines",
+    "kernel-scaled": "algorithms.kernel_baselines:ScaledMachines",
+    "kernel-mean": "algorithms.kernel_baselines:MeanMachines",
+    "kernel-graph": "algorithms.kernel_baselines:GraphMachines",
+    "mtrl": "algorithms.kernel_baselines:MTRL",
+    "okl": "algorithms.kernel_baselines:OKL",
+    "convex-okl": "algorithms.kernel_baselines:ConvexOKL",
+    "lda-rt": "algorithms.discriminants:RatioTraceLDA",
+    "lda-tr": "algorithms.discriminants:TraceRatioLDA",
+    "lda-null": "algorithms.discriminants:NullSpaceLDA",
+    "aggregate": "algorithms.aggregate:Aggregate",
+    "pca-classifier": "algorithms.discriminants:PCAClassifier",
+    "tlvm": "algorithms.tlvm:TLVM",
+    "gp-lvm": "algorithms.gplvm:GPLVM",
+    "transfer-pca": "algorithms.transfer_pca:TransferPCA",
+    "ppca": "algorithms.transfer_pca:PPCA",
+    "mtfl": "algorithms.mtfl:MTFL",
+    "ridge": "algorithms.linear_baselines:Ridge",
+    "kernel-ridge": "algorithms.linear_baselines:KernelRidge",
+    "mean-regularised": "algorithms.linear_baselines:MeanRegularised",
+    "shared-lasso": "algorithms.linear_baselines:SharedLasso",
+    "logistic-regression": "algorithms.linear_baselines:LogisticRegression",
+    "cmtl": "algorithms.cmtl:CMTL",
+    "gmtl": "algorithms.gmtl:GMTL",
+    "mixed-model": "algorithms.mixed_model:MixedModel",
+    "boosted-trees": "algorithms.boosted_trees:BoostedTrees",
+    "nearest-neighbours": "algorithms.neighbours:Neighbours",
+    "constant": "algorithms.constant:Constant",
 }
 #: Algorithms of other installed packages.
 EXTENSIONS: Final = load_extensions(taken=_OWN)
-ALGORITHMS: Final[dict[str, Algorithm[Any, Any]]] = {
-    **_OWN,
-    **{name: extension.algorithm for name, extension in EXTENSIONS.items()},
+
+
+def _load(name: str) -> Algorithm[Any, Any]:
+    if name in EXTENSIONS:
+        return EXTENSIONS[name].algorithm
+    module, _, class_name = _OWN[name].partition(":")
+    algorithm: Algorithm[Any, Any] = getattr(import_module(module), class_name)()
+    return algorithm
+
+
+#: All algorithms by name; each is imported when it is first used.
+ALGORITHMS: Final = LazyMapping([*_OWN, *EXTENSIONS], _load)
+#: Names of the algorithms by their classes' names. Those of other packages replace no other.
+CLASS_NAMES: Final = {
+    **{type(extension.algorithm).__name__: name for name, extension in EXTENSIONS.items()},
+    **{value.rpartition(":")[2]: name for name, value in _OWN.items()},
 }
 
-_FORMAT = "sibling-model/1"
+
+def preload() -> None:
+    """Import all algorithms, and the kernels with numba, so that no request or job waits for it."""
+    for name in ALGORITHMS:
+        ALGORITHMS[name]
+    import_module("algorithms.numerics.warm")
 
 
 def save_model(model: Model, path: Path) -> None:
@@ -114,12 +119,26 @@ def load_model(path: Path) -> Model:
         )
     values = header.get("model", {})
     try:
-        model: Model = algorithm.Model.from_arrays(without_preparation(arrays), values)
-        if "preparation" in values:
-            preparation = Preparation.from_arrays(arrays, values["preparation"])
-            model = PreparedModel(model, preparation)
+        return _make_model(algorithm, arrays, values)
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidArtifact(
             f"a part of the model in '{path.name}' is missing or corrupt: {error!r}"
         ) from error
+
+
+def _make_model(
+    algorithm: Algorithm[Any, Any], arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]
+) -> Model:
+    """Return the model in the arrays and the header of a file."""
+    plain = without_calibration(without_preparation(arrays))
+    model: Model = algorithm.Model.from_arrays(without_alone(plain), values)
+    model = load_alone(
+        model, plain, values, load=lambda name, *own: ALGORITHMS[name].Model.from_arrays(*own)
+    )
+    if "preparation" in values:
+        preparation = Preparation.from_arrays(arrays, values["preparation"])
+        model = PreparedModel(model, preparation)
+    if "calibration" in values:
+        load = partial(_make_model, algorithm)
+        model = load_calibration(model, arrays, values["calibration"], load=load)
     return model

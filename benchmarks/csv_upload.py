@@ -85,7 +85,15 @@ def ours(folder: str, kind: str) -> None:
     settings = Settings()
     limits = Limits.from_settings(settings).model_copy(update={"decompressed_bytes": 2**34})
     memory = settings.ingest_memory_mb * MIB
-    task = IngestTask(Path(folder), MEDIA_TYPES[kind], {}, limits, memory, 3600.0)
+    task = IngestTask(
+        Path(folder),
+        MEDIA_TYPES[kind],
+        {},
+        limits,
+        memory,
+        3600.0,
+        n_threads=settings.resolved_ingest_threads(),
+    )
     with ReaderProcess() as reader:
         result = reader.read(task)
     assert "manifest" in result, result

@@ -68,7 +68,7 @@ def learn(client: Client, dataset: Dataset, *, k: int, p: str, folder: Path | No
     )
     print(f"      {relations['sentence']}")
     if folder is not None:
-        print(f"      {model.draw_relations(folder / f'landmine-{p}.svg')}")
+        print(f"      {model.save_plot('relations', folder / f'landmine-{p}.svg')}")
 
 
 if __name__ == "__main__":

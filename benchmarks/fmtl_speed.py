@@ -34,10 +34,10 @@ from algorithms.fmtl.solvers import solve
 from algorithms.fmtl.spectral import maximise_dual, spectrum_of
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.kernel_machines.ascent import Problem
 from algorithms.kernel_machines.building import Solution
 from algorithms.kernel_machines.output_kernels import OutputKernel, learned_kernel, relative_lam
 from algorithms.kernel_machines.preparation import Prepared, loss_of, mean_rows, prepare
+from algorithms.kernel_machines.problem import Problem
 from algorithms.numerics.kernels_fmtl import update_g
 from algorithms.numerics.kernels_fmtl_step import Rule, best_kappa
 

@@ -12,14 +12,14 @@ from service.batch.cli import batch
 from service.catalogue.cli import algorithms
 from service.command.app import App
 from service.command.exit_codes import MEANINGS, ExitCode, exit_code
-from service.command.output import print_note, print_result
+from service.command.output import print_note, print_result, print_text
 from service.datasets.cli import datasets
 from service.inference.cli import inference
 from service.jobs.cli import jobs
 from service.jobs.training_cli import training
 from service.models.cli import models, naming
 from service.operations.cli import operations
-from sibling import JobFailed, ServiceError
+from sibling import JobFailed, ServiceError, __version__
 
 _EXIT_CODES: Final = "\n\n".join(f"{code}: {meaning}" for code, meaning in MEANINGS.items())
 
@@ -30,6 +30,26 @@ app = App(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(is_asked: bool) -> None:  # noqa: FBT001 - typer passes the value
+    if is_asked:
+        print_text(f"sibling {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Handle the options that come before a command."""
+    del version  # its callback has printed it
 
 
 @app.command(has_result=False)

@@ -272,6 +272,11 @@ def _lock_key(*name: str) -> int:
     return int.from_bytes(digest[:8], signed=True)
 
 
+def contains(text: str, *columns: Any) -> sa.ColumnElement[bool]:
+    """Return the condition that a column contains a text, in lower or upper case."""
+    return sa.or_(*(column.icontains(text, autoescape=True) for column in columns))
+
+
 def now() -> datetime:
     """Return the current time in UTC."""
     return datetime.now(UTC)

@@ -95,7 +95,7 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "Malformed JSON",
         "The body is not valid JSON (RFC 8259): a syntax error, NaN or Infinity, a lone "
         "surrogate, invalid UTF-8, or too many nested levels.",
-        "Send valid JSON. JSON has no NaN: leave out rows with missing values.",
+        "Send valid JSON. JSON has no NaN: write null for a missing value.",
     ),
     "malformed-body": ErrorSpec(
         400,
@@ -141,11 +141,24 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "The algorithm trains tasks independently or pools them, so it has no task relations.",
         "Train with an algorithm that learns relations, such as `fmtl`, `mtfl` or `rmt-pca`.",
     ),
+    "no-plot": ErrorSpec(
+        404,
+        "Model has no such plot",
+        "There is no plot of this name, or the model has learned nothing that it could show.",
+        "Use a plot that `GET /v1/models/{name}/plots` lists.",
+    ),
+    "no-importance": ErrorSpec(
+        404,
+        "Model has no importance of columns",
+        "The model predicts no targets, was adapted, imported or trained by an earlier release, or "
+        "permuting its columns would have taken too long.",
+        "Train a model that predicts targets, such as `mtfl` or `boosted-trees`, on all tasks.",
+    ),
     "no-report": ErrorSpec(
         404,
         "Model has no report",
-        "The model was trained without a search, a comparison or an evaluation.",
-        "Submit a job with `search`, `compare` or `evaluate`.",
+        "The model was trained without a search, a comparison, an evaluation or a calibration.",
+        "Submit a job with `search`, `compare`, `evaluate` or `calibration`.",
     ),
     "method-not-allowed": ErrorSpec(
         405,
@@ -382,7 +395,7 @@ class Problem(HTTPException):
     ) -> None:
         super().__init__(ERRORS[code].status, detail, dict(headers or {}))
         self.code = code
-        self.errors = list(errors)
+        self.errors = [dict(entry) for entry in errors]
 
 
 def from_algorithm_error(error: AlgorithmError) -> Problem:
@@ -479,10 +492,11 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     code = _CODES_BY_STATUS.get(error.status_code, "invalid-request")
     if code == "method-not-allowed":
         methods = ", ".join(_allowed_methods(request))
+        headers = {**(error.headers or {}), "Allow": methods}
         if request.method == "OPTIONS":
-            return Response(status_code=204, headers={"Allow": methods})
+            return Response(status_code=204, headers=headers)
         detail = f"{request.url.path} does not support {request.method}; use one of {methods}"
-        return problem_response(Problem(code, detail, headers={"Allow": methods}), request.scope)
+        return problem_response(Problem(code, detail, headers=headers), request.scope)
     if code == "not-found":
         detail = f"there is no endpoint at {request.url.path}"
         return problem_response(Problem(code, detail), request.scope)
@@ -537,7 +551,7 @@ def describe(error: Mapping[str, Any], known: Collection[str] = (), what: str = 
     if error["type"] == "string_pattern_mismatch":
         return EXPECTED.get(error["ctx"]["pattern"], str(error["msg"]))
     if error["type"] != "extra_forbidden":
-        return str(error["msg"])
+        return str(error["msg"]).removeprefix("Value error, ")
     location, name = error["loc"][0], str(error["loc"][-1])
     if location in _LOCATIONS:
         what = f"{location} parameter"

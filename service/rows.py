@@ -156,6 +156,8 @@ class JobRow(Row):
     spec: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON, deferred=True)
     #: Options of the preparation of raw rows; None: the default of the dataset.
     preparation: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: Options of the calibration of the model; None: without.
+    calibration: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     seed: Mapped[int] = mapped_column(sa.BigInteger)
     model_name: Mapped[str] = mapped_column(sa.String(200))
     priority: Mapped[int] = mapped_column(default=0)
@@ -288,6 +290,8 @@ class VersionRow(Row):
     warnings: Mapped[list[Any]]
     #: Report of search, comparison and evaluation.
     report: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: Importance of the columns; None for a model without any.
+    importance: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON, deferred=True)
     #: Raw columns and how they were prepared; None for a model of plain numbers.
     preparation: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     artifact_blob_id: Mapped[str] = mapped_column(ForeignKey("blobs.id"), index=True)
@@ -329,11 +333,24 @@ class KeyRow(Row):
 
     id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
     owner: Mapped[str] = mapped_column(sa.String(200), index=True)
+    #: What the key is for.
+    name: Mapped[str | None] = mapped_column(sa.String(200))
     secret_sha256: Mapped[str] = mapped_column(sa.String(64))
     scopes: Mapped[list[Any]]
     created_at: Mapped[datetime] = mapped_column(default=now)
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
+
+
+class SessionRow(Row):
+    """A session of a browser: a hash of its token, and the API key that opened it."""
+
+    __tablename__ = "sessions"
+
+    token_sha256: Mapped[str] = mapped_column(sa.String(64), primary_key=True)
+    key_id: Mapped[str] = mapped_column(ForeignKey("api_keys.id", ondelete="CASCADE"), index=True)
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    expires_at: Mapped[datetime] = mapped_column(index=True)
 
 
 class AuditRow(Row):

@@ -15,6 +15,8 @@ PREFIX: Final = "SIBLING_"
 #: Open files of a process that are not connections, such as those of the database.
 _OTHER_FILES: Final = 256
 _MIN_CONNECTIONS: Final = 20
+#: More threads hardly make the parsing of a file faster.
+_MAX_INGEST_THREADS: Final = 4
 #: What the URL of a database may begin with.
 _DRIVERS: Final = {"sqlite", "sqlite+pysqlite", "postgres", "postgresql", "postgresql+psycopg"}
 
@@ -117,6 +119,9 @@ class Settings(BaseSettings):
         SecretStr(""),
         description="API key, sib_<id>_<secret>, with all scopes for the owner 'admin'. Stored at "
         "the start of a service that has no key.",
+    )
+    session_hours: float = Field(
+        12, gt=0, le=8760, description="Hours after which a session of a browser ends."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Minimum level of logged events."
@@ -297,6 +302,13 @@ class Settings(BaseSettings):
     ingest_memory_mb: int = Field(
         4096, ge=256, description="Memory limit of parsing an upload, in MiB."
     )
+    ingest_threads: int = Field(
+        1,
+        ge=0,
+        description="Number of threads that parse an upload; 0: the number of cores, at most "
+        f"{_MAX_INGEST_THREADS}. More than one helps Parquet only. Two uploads are parsed at the "
+        "same time.",
+    )
     ingest_wait_s: float = Field(
         2,
         ge=0,
@@ -444,6 +456,10 @@ class Settings(BaseSettings):
     def resolved_worker_slots(self) -> int:
         """Return the number of jobs that run at the same time in the embedded pool."""
         return self.worker_slots or os.cpu_count() or 1
+
+    def resolved_ingest_threads(self) -> int:
+        """Return the number of threads that parse an upload."""
+        return self.ingest_threads or min(os.cpu_count() or 1, _MAX_INGEST_THREADS)
 
     def resolved_inference_threads(self) -> int:
         """Return the number of inference requests that each process computes at the same time."""

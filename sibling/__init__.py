@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         ServiceUnreachable,
         TrainingJob,
     )
+    from sibling.estimators import *  # noqa: F403 - the estimators, of which there is a stub file
+    from sibling.estimators import Estimator, FitWarning
     from sibling.remote_estimator import RemoteEstimator
 
 __version__: Final = version("sibling")
@@ -30,6 +32,8 @@ __all__ = [
     "AsyncClient",
     "Client",
     "Dataset",
+    "Estimator",
+    "FitWarning",
     "InferenceJob",
     "JobFailed",
     "RemoteEstimator",
@@ -41,18 +45,34 @@ __all__ = [
     "TrainingJob",
 ]
 
+#: Modules of what needs scikit-learn, unlike the client.
+_OF_SCIKIT_LEARN: Final = {
+    "Estimator": "sibling.estimators",
+    "FitWarning": "sibling.estimators",
+    "RemoteEstimator": "sibling.remote_estimator",
+}
+
 
 def __getattr__(name: str) -> Any:
-    if name == "RemoteEstimator":  # needs scikit-learn, unlike the client
-        return import_module("sibling.remote_estimator").RemoteEstimator
+    if name in _OF_SCIKIT_LEARN:
+        return getattr(import_module(_OF_SCIKIT_LEARN[name]), name)
     if name in __all__:
         return getattr(import_module("sibling.client"), name)
     if name[:1].isupper():  # not the modules that Python and its tools look for
-        estimators = import_module("sibling.estimators").EXPORTS
+        estimators = import_module("algorithms.registry").CLASS_NAMES
         if name in estimators:
-            return estimators[name]
+            return getattr(import_module("sibling.estimators"), name)
+        from difflib import get_close_matches
+
+        similar = get_close_matches(name, [*__all__, *estimators], n=3)
+        if similar:
+            asked = " or ".join(map(repr, similar))
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}; did you mean {asked}?"
+            )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__, *import_module("sibling.estimators").EXPORTS]
+    own = [name for name in globals() if name.startswith("__")]
+    return [*own, *__all__, *import_module("algorithms.registry").CLASS_NAMES]

@@ -1,5 +1,6 @@
 """A scikit-learn estimator that a service trains and applies."""
 
+from contextlib import suppress
 from functools import partial
 from typing import Any, Self
 
@@ -7,15 +8,13 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
 
-from algorithms.interface.errors import InvalidData
+from algorithms.interface.errors import InvalidData, NotInstalled
 from algorithms.interface.model import METHODS
 from algorithms.interface.tasks import Task
 from sibling.client import Client, RemoteModel
 from sibling.estimators.estimator import Estimator
-from sibling.estimators.fitting import min_rows, parse_params
-from sibling.estimators.inputs import Given, read_tasks
-from sibling.estimators.kinds import Kind, kind_of, kinds_of
-from sibling.estimators.methods import call, score
+from sibling.estimators.fitting import check_fit, read_fit
+from sibling.estimators.methods import Transformer, make_call, score
 
 
 class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -69,9 +68,18 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         spec = self.estimator
         algorithm = spec._algorithm  # noqa: SLF001 - of the estimators
-        given, kind = self._read(X, y, tasks, groups)
+        for name in [name for name in vars(self) if name.endswith("_")]:  # of an earlier fit
+            delattr(self, name)
+        params, given = read_fit(self, spec, X, y, tasks=tasks, groups=groups)
+        if any(column.kind != "number" for column in given.columns or ()):
+            raise InvalidData(
+                "a remote estimator takes columns of numbers; encode the others, or upload the "
+                "table with Client.upload and train with Client.train"
+            )
+        with suppress(NotInstalled):  # here, where it is not needed
+            check_fit(algorithm, given, params)
         own = list(given.tasks)
-        options: Any = {} if kind is None else {"target_kind": kind}
+        options: Any = {} if given.kind is None else {"target_kind": given.kind}
         client = self.client or Client()
         dataset = client.upload(
             {task.name: _rows(task) for task in own},
@@ -80,14 +88,14 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             name=self.model or algorithm.name,
             **options,
         )
-        values = {name: getattr(spec, name) for name in algorithm.Params.model_fields}
         job = client.submit(
             dataset,
             algorithm.name,
-            {name: value for name, value in values.items() if value is not None},
+            params.model_dump(mode="json", include=params.model_fields_set),
             model=self.model,
             seed=getattr(spec, "random_state"),  # noqa: B009 - not known to mypy
             preparation=getattr(spec, "preparation"),  # noqa: B009 - as above
+            calibration=getattr(spec, "calibration"),  # noqa: B009 - as above
         )
         self.model_ = job.wait()
         self.tasks_ = self.model_.tasks
@@ -96,37 +104,6 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if given.classes is not None:
             self.classes_ = given.classes
         return self
-
-    def _read(self, X: Any, y: Any, tasks: Any, groups: Any) -> tuple[Given, Kind | None]:
-        """Return the tasks and the kind of their targets, checked as for a fit here."""
-        spec = self.estimator
-        algorithm = spec._algorithm  # noqa: SLF001 - of the estimators
-        values = {name: getattr(spec, name) for name in algorithm.Params.model_fields}
-        params = parse_params(algorithm, values)
-        kind = kind_of(
-            y,
-            kinds_of(algorithm),
-            target=str(getattr(spec, "target", "auto")),
-            is_needed=algorithm.needs.target != "none",
-        )
-        for name in [name for name in vars(self) if name.endswith("_")]:  # of an earlier fit
-            delattr(self, name)
-        given = read_tasks(
-            self,
-            X,
-            y,
-            tasks=tasks,
-            groups=groups,
-            needs=algorithm.needs,
-            kind=kind,
-            min_rows=min_rows(algorithm, params, kind),
-        )
-        if any(column.kind != "number" for column in given.columns or ()):
-            raise InvalidData(
-                "a remote estimator takes columns of numbers; encode the others, or upload the "
-                "table with Client.upload and train with Client.train"
-            )
-        return given, kind
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether there is a model."""
@@ -150,15 +127,14 @@ def _rows(task: Task) -> Any:
 
 def _is_available(estimator: RemoteEstimator, *, name: str) -> bool:
     if hasattr(estimator, "model_"):
-        return name in estimator.model_.info["methods"]
+        # where targets are numbers, scikit-learn has no decision function
+        is_known = name != "decision_function" or hasattr(estimator, "classes_")
+        return is_known and name in estimator.model_.info["methods"]
     return hasattr(estimator.estimator, name)
 
 
 def _add_method(name: str) -> None:
-    def method(self: RemoteEstimator, X: Any, *, tasks: Any = None) -> Any:
-        return call(self, name, X, tasks)
-
-    method.__name__ = method.__qualname__ = name
+    method = make_call(name)
     method.__doc__ = getattr(RemoteModel, name).__doc__
     setattr(RemoteEstimator, name, available_if(partial(_is_available, name=name))(method))
     setattr(RemoteEstimator, f"__metadata_request__{name}", {"tasks": True})
@@ -167,3 +143,6 @@ def _add_method(name: str) -> None:
 for _name in METHODS:
     _add_method(_name)
 RemoteEstimator.score = available_if(partial(_is_available, name="predict"))(score)
+RemoteEstimator.fit_transform = available_if(partial(_is_available, name="transform"))(
+    Transformer.fit_transform
+)

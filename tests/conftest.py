@@ -28,6 +28,14 @@ FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 GUARD = 'read word || { kill -INT "$0"; sleep 5; rm -rf "$1"; }'
 
 
+def pytest_configure() -> None:
+    """Give one BLAS thread to each process that the tests start, the workers of xdist among them.
+
+    Their threads would wait for each other on the same cores.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 class Databases(Protocol):
     """Databases of one kind."""
 
@@ -215,8 +223,8 @@ def _opened(databases: Databases, *, is_migrated: bool) -> Iterator[Database]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:  # noqa: ARG001 - of the hook
-    """Return the number of test processes; tests of servers wait for a third of their time."""
-    return 3 * len(os.sched_getaffinity(0)) // 2
+    """Return the number of test processes; tests of servers wait for half of their time."""
+    return 2 * len(os.sched_getaffinity(0))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

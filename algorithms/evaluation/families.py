@@ -19,7 +19,7 @@ the same way inside every split would multiply the cost by the number of inner f
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from algorithms.evaluation.gains import LEVEL, Gain
 
@@ -100,7 +100,31 @@ def compare_families(
     )
 
 
-def verdict_of(comparison: FamilyComparison | None, *, p_value: float | None = None) -> Verdict:
+class TestedGain(Protocol):
+    """A tested gain with its interval."""
+
+    @property
+    def gain(self) -> float:
+        """Mean gain."""
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval."""
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval."""
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided p value."""
+
+    @property
+    def margin(self) -> float:
+        """Smallest relevant gain."""
+
+
+def verdict_of(comparison: TestedGain | None, *, p_value: float | None = None) -> Verdict:
     """Return the verdict of a comparison.
 
     *helps*, *hurts*: the difference is significant and at least the smallest relevant gain.

@@ -5,15 +5,26 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from algorithms.evaluation.splits import labels_of
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
-from algorithms.interface.model import InvertibleModel, PredictingModel, ScoringModel
+from algorithms.interface.model import (
+    DEFAULT_LEVEL,
+    IntervalModel,
+    InvertibleModel,
+    PredictingModel,
+    ProbabilisticModel,
+    ScoringModel,
+    SetModel,
+)
 from algorithms.interface.strict_model import StrictModel
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.tasks import Array, Task, TaskSet, TaskSummary
+from algorithms.interface.wrapped_model import WrappedModel
 from algorithms.numerics.centering import centre_columns, column_means, is_flat
+from algorithms.preparation.model import PreparedModel, unwrap
 
 TargetKind = Literal["none", "numbers", "classes"]
 
@@ -39,6 +50,12 @@ class MetricChoice(StrictModel):
     )
 
 
+#: Bounds of shares, of losses, and of explained shares of a variance.
+_SHARE: Final = (0.0, 1.0)
+_LOSS: Final = (0.0, np.inf)
+_EXPLAINED: Final = (-np.inf, 1.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A metric of models.
@@ -56,6 +73,8 @@ class Metric:
         Returns the value of the metric for true values and predictions.
     pools
         Whether true values and predictions of several tasks can be concatenated.
+    bounds
+        Smallest and largest value that it can have.
     """
 
     name: str
@@ -66,11 +85,12 @@ class Metric:
     observe: Callable[[Any, Task], TruthAndPrediction]
     measure: Callable[[Any, Any], float]
     pools: bool = True
+    bounds: tuple[float, float] = _LOSS
 
     def check(self, algorithm: Algorithm[Any, Any], tasks: Sequence[Task | TaskSummary]) -> None:
         """Raise InvalidParams if models of an algorithm lack a method that the metric needs."""
         for task in tasks:
-            known = algorithm.Model.methods_for(task.target) if self.suits(task) else self.methods
+            known = algorithm.methods_for(task.target) if self.suits(task) else self.methods
             missing = [name for name in self.methods if name not in known]
             if missing:
                 raise InvalidParams(
@@ -140,6 +160,102 @@ def _class_scores(model: ScoringModel, task: Task) -> TruthAndPrediction:
     return np.stack([y == label for label in classes], axis=1), scores
 
 
+def brier_losses(p: Array, codes: NDArray[np.intp]) -> Array:
+    """Return Σ_k (p_k - o_k)² of each row, where o is 1 for its class; half of it for two classes.
+
+    Parameters
+    ----------
+    p : (n_samples, n_classes)
+    codes : (n_samples,)
+        Column of the class of each row; -1 if no column is.
+    """
+    truth = codes[:, np.newaxis] == np.arange(p.shape[1])
+    losses: Array = ((p - truth) ** 2).sum(axis=1) / (2 if p.shape[1] == 2 else 1)
+    return losses
+
+
+def log_losses(p: Array, codes: NDArray[np.intp]) -> Array:
+    """Return -log p of the class of each row; a probability of 0 counts as the smallest step.
+
+    Parameters
+    ----------
+    p, codes
+        As in :func:`brier_losses`.
+    """
+    of_class = np.where(codes < 0, 0.0, p[np.arange(len(p)), codes])
+    losses: Array = -np.log(np.maximum(of_class, np.finfo(np.float64).eps))
+    return losses
+
+
+def _probability_losses(
+    losses: Callable[[Array, NDArray[np.intp]], Array],
+) -> Callable[[ProbabilisticModel, Task], TruthAndPrediction]:
+    """Return the function that observes the loss of each row (tasks may have different labels)."""
+
+    def observe(model: ProbabilisticModel, task: Task) -> TruthAndPrediction:
+        position = {label: i for i, label in enumerate(model.classes(task.name))}
+        codes = np.array([position.get(label, -1) for label in labels_of(task).tolist()])
+        found = losses(model.predict_proba(task.X, task=task.name), codes)
+        return np.zeros(len(found)), found
+
+    return observe
+
+
+def _mean_value(zeros: Any, values: Any) -> float:
+    del zeros
+    return float(np.mean(values))
+
+
+def _interval_ends(model: IntervalModel, task: Task) -> Array:
+    """Return the ends of the intervals; NaN if the task has too few rows for them."""
+    try:
+        return model.predict_interval(task.X, task=task.name, level=DEFAULT_LEVEL)
+    except InvalidData:
+        return np.full((task.n_samples, 2), np.nan)
+
+
+def _coverage(model: IntervalModel, task: Task) -> TruthAndPrediction:
+    low, high = _interval_ends(model, task).T
+    is_covered = np.where(np.isnan(low), np.nan, (low <= task.y) & (task.y <= high))
+    return np.zeros(task.n_samples), is_covered
+
+
+def _interval_widths(model: IntervalModel, task: Task) -> TruthAndPrediction:
+    low, high = _interval_ends(model, task).T
+    return np.zeros(task.n_samples), high - low
+
+
+def _set_coverage(model: SetModel, task: Task) -> TruthAndPrediction:
+    is_in = model.predict_set(task.X, task=task.name, level=DEFAULT_LEVEL)
+    truth = labels_of(task)[:, np.newaxis] == np.asarray(model.classes(task.name))
+    return np.zeros(task.n_samples), (is_in * truth).sum(axis=1)
+
+
+def _set_sizes(model: SetModel, task: Task) -> TruthAndPrediction:
+    is_in = model.predict_set(task.X, task=task.name, level=DEFAULT_LEVEL)
+    return np.zeros(task.n_samples), is_in.sum(axis=1)
+
+
+def _level_metric(name: str, title: str, target: TargetKind, observe: Any) -> Metric:
+    method = "predict_interval" if target == "numbers" else "predict_set"
+    is_coverage = name.endswith("coverage")
+    bounds = _SHARE if is_coverage else _LOSS
+    return Metric(name, title, target, (method,), is_coverage, observe, _mean_value, bounds=bounds)
+
+
+def _probability_metric(name: str, title: str, losses: Any) -> Metric:
+    observe = _probability_losses(losses)
+    return Metric(
+        name,
+        title,
+        target="classes",
+        methods=("predict_proba",),
+        larger_is_better=False,
+        observe=observe,
+        measure=_mean_value,
+    )
+
+
 def _numbers(model: PredictingModel, task: Task) -> TruthAndPrediction:
     if task.y is None or task.target != "numbers":
         raise InvalidData(
@@ -155,9 +271,18 @@ def _entries(model: InvertibleModel, task: Task) -> TruthAndPrediction:
             f"task '{task.name}' has covariance matrices; models can be scored on rows only",
             task=task.name,
         )
+    model, task = _prepared_space(model, task)
     latent = model.transform(task.X, task=task.name)
     image = model.inverse_transform(latent, task=task.name)
     return centre_columns(task.X).ravel(), (image - column_means(task.X)).ravel()
+
+
+def _prepared_space(model: Any, task: Task) -> tuple[Any, Task]:
+    """Return the model of prepared rows, which it reconstructs, and the prepared task."""
+    while isinstance(model, WrappedModel) and not isinstance(model, PreparedModel):
+        model = model.inner
+    model, (task,) = unwrap(model, [task])
+    return model, task
 
 
 _RECONSTRUCTION: Final = ("transform", "inverse_transform")
@@ -166,13 +291,19 @@ _RECONSTRUCTION: Final = ("transform", "inverse_transform")
 def _regression_metric(
     name: str, title: str, measure: Any, *, larger_is_better: bool = True
 ) -> Metric:
-    return Metric(name, title, "numbers", ("predict",), larger_is_better, _numbers, measure)
+    bounds = _EXPLAINED if larger_is_better else _LOSS
+    return Metric(
+        name, title, "numbers", ("predict",), larger_is_better, _numbers, measure, bounds=bounds
+    )
 
 
 def _reconstruction_metric(
     name: str, title: str, measure: Any, *, larger_is_better: bool = True
 ) -> Metric:
-    return Metric(name, title, "none", _RECONSTRUCTION, larger_is_better, _entries, measure)
+    bounds = _EXPLAINED if larger_is_better else _LOSS
+    return Metric(
+        name, title, "none", _RECONSTRUCTION, larger_is_better, _entries, measure, bounds=bounds
+    )
 
 
 #: The first metric for a kind of target is the default.
@@ -187,6 +318,7 @@ METRICS: Final[dict[str, Metric]] = {
             larger_is_better=False,
             observe=_correctness,
             measure=error_rate,
+            bounds=_SHARE,
         ),
         Metric(
             "auc",
@@ -197,10 +329,17 @@ METRICS: Final[dict[str, Metric]] = {
             observe=_class_scores,
             measure=auc,
             pools=False,  # tasks have scores on different scales
+            bounds=_SHARE,
         ),
+        _probability_metric("brier", "Brier score", brier_losses),
+        _probability_metric("log_loss", "Log loss", log_losses),
         _regression_metric("rmse", "RMSE", rmse, larger_is_better=False),
         _regression_metric("explained_variance", "Explained variance", explained_variance),
         _regression_metric("r2", "R²", r2),
+        _level_metric("coverage", "Coverage of 90 % intervals", "numbers", _coverage),
+        _level_metric("interval_width", "Width of 90 % intervals", "numbers", _interval_widths),
+        _level_metric("set_coverage", "Coverage of 90 % sets", "classes", _set_coverage),
+        _level_metric("set_size", "Classes in 90 % sets", "classes", _set_sizes),
         _reconstruction_metric(
             "reconstruction_error", "Reconstruction error", rmse, larger_is_better=False
         ),
@@ -236,7 +375,7 @@ def _is_applicable(
     metric: Metric, algorithms: Sequence[Algorithm[Any, Any]], task: Task | TaskSummary
 ) -> bool:
     needed = set(metric.methods)
-    can_all = all(needed <= set(a.Model.methods_for(task.target)) for a in algorithms)
+    can_all = all(needed <= set(a.methods_for(task.target)) for a in algorithms)
     return can_all and metric.suits(task)
 
 

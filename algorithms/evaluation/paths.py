@@ -4,7 +4,7 @@ Such an algorithm has a *path parameter*, such as the strength of regularisation
 differ in this parameter alone are fitted one after the other, each started from the one before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -37,10 +37,20 @@ def group_by_path(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> l
     return list(groups.values())
 
 
-def fit_candidates(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> Fit:
+def fit_candidates(
+    algorithm: Algo,
+    candidates: Sequence[Mapping[str, Any]],
+    *,
+    new_trace: Callable[[], Trace] = Trace,
+) -> Fit:
     """Return a function that fits one model per candidate on given training rows.
 
     It returns the error in place of a model whose fit diverged.
+
+    Parameters
+    ----------
+    new_trace
+        Returns the trace of a fit.
     """
     params = [algorithm.parse(values) for values in candidates]
     groups = group_by_path(algorithm, candidates)
@@ -51,7 +61,10 @@ def fit_candidates(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> 
         try:
             # copy: the random numbers of a candidate must not depend on the other candidates
             return algorithm.fit_path(
-                train, [params[position] for position in group], trace=Trace(), rng=deepcopy(rng)
+                train,
+                [params[position] for position in group],
+                trace=new_trace(),
+                rng=deepcopy(rng),
             )
         except Diverged as error:
             if len(group) == 1:

@@ -7,7 +7,9 @@ from typing import Final, NotRequired, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.evaluation.gains import Gain
 from algorithms.evaluation.metrics import Average, Metric
+from algorithms.evaluation.predictions import Predictions, PredictionSampler, join_predictions
 from algorithms.evaluation.splits import Split, Splits, divide, explain_nothing_held_out
 from algorithms.interface.errors import Diverged, InvalidData
 from algorithms.interface.model import Model
@@ -30,11 +32,14 @@ class Scores(TypedDict):
         cannot be pooled over tasks.
     failed
         Why a fit failed; absent if none did.
+    predictions
+        A sample of the predictions for held-out rows; absent if none was asked for.
     """
 
     by_task: dict[str, dict[str, list[float | None]]]
     over_rows: dict[str, list[float | None]]
     failed: NotRequired[str]
+    predictions: NotRequired[Predictions]
 
 
 _MEANS: Final[dict[str, Average]] = {"mean": "tasks", "over_rows": "rows"}
@@ -48,10 +53,12 @@ class _SplitScores(LoopState):
     """Values (n_splits, n_candidates, n_metrics, n_tasks + 1), NaN if there is no value.
 
     The last entry of the last axis is the value over the rows of all tasks. ``has_failed``
-    (n_splits, n_candidates) marks fits that failed.
+    (n_splits, n_candidates) marks fits that failed. ``predictions`` (n_splits, n_rows, 2) are those
+    of the first candidate for a sample of the held-out rows.
     """
 
     values: Array
+    predictions: Array
     has_failed: NDArray[np.bool_]
     n_done: int
 
@@ -67,6 +74,7 @@ def score_splits(
     seed: int,
     trace: Trace,
     min_rows: int = 1,
+    n_predictions: int = 0,
 ) -> list[Scores]:
     """Return the scores of each candidate on the splits with the given indices.
 
@@ -79,13 +87,17 @@ def score_splits(
         Positions of the splits.
     min_rows
         Minimum number of training rows per task and split.
+    n_predictions
+        Number of held-out rows of a split for which predictions of the first candidate are kept.
     """
     held_out = splits.held_out(tasks, indices, seed=seed, min_rows=min_rows)
+    sampler = PredictionSampler(tasks, splits, indices, held_out, metrics, limit=n_predictions)
     reasons: dict[int, str] = {}
 
     def step(state: _SplitScores) -> _SplitScores:
         which = state.n_done
         values, has_failed = state.values.copy(), state.has_failed.copy()
+        predictions = state.predictions.copy()
         split = divide(tasks, held_out[which])
         if split is not None:
             models = fit(split.train, np.random.default_rng([seed, indices[which]]))
@@ -95,10 +107,13 @@ def score_splits(
                     reasons.setdefault(candidate, model.message)
                 else:
                     values[which, candidate] = _values(model, split, tasks.names, metrics)
-        return _split_scores(values, has_failed, n_done=which + 1)
+                    if candidate == 0:
+                        predictions[which] = sampler.observe(model, split, which, held_out[which])
+        return _split_scores(values, has_failed, predictions, n_done=which + 1)
 
     shape = (len(held_out), n_candidates, len(metrics), len(tasks) + 1)
-    start = _split_scores(np.full(shape, np.nan), np.zeros(shape[:2], dtype=bool), n_done=0)
+    unknown, has_failed = np.full(shape, np.nan), np.zeros(shape[:2], dtype=bool)
+    start = _split_scores(unknown, has_failed, np.full(sampler.shape, np.nan), n_done=0)
     end = trace.run("splits", step, start, max_iter=len(held_out), tolerance=0.0)
     found = [
         _scores(end.values[:, candidate], metrics, tasks.names) for candidate in range(n_candidates)
@@ -106,7 +121,22 @@ def score_splits(
     for candidate in np.flatnonzero(end.has_failed.any(axis=0)):
         # the reason is not in a checkpoint
         found[candidate]["failed"] = reasons.get(int(candidate), "the fit diverged")
+    if n_predictions:
+        found[0]["predictions"] = sampler.to_json(end.predictions)
     return found
+
+
+def score_model(
+    model: Model, split: Split, names: Sequence[str], metrics: Sequence[Metric]
+) -> Scores:
+    """Return the scores of a model on the held-out rows of one split.
+
+    Parameters
+    ----------
+    names
+        Names of all tasks.
+    """
+    return _scores(_values(model, split, names, metrics)[np.newaxis], metrics, names)
 
 
 def concatenate_scores(pieces: Sequence[Scores]) -> Scores:
@@ -120,6 +150,9 @@ def concatenate_scores(pieces: Sequence[Scores]) -> Scores:
             whole["over_rows"].setdefault(metric, []).extend(values)
         if "failed" in piece:
             whole.setdefault("failed", piece["failed"])
+    predictions = [piece["predictions"] for piece in pieces if "predictions" in piece]
+    if predictions:
+        whole["predictions"] = join_predictions(predictions)
     return whole
 
 
@@ -160,6 +193,29 @@ def mean_scores(scores: Scores) -> dict[str, dict[str, float | None]]:
     }
 
 
+def mean_intervals(scores: Scores, *, ratio: float) -> dict[str, dict[str, float | None]]:
+    """Return the 95 % interval of the mean over tasks of every metric, as JSON.
+
+    It is that of :mod:`algorithms.evaluation.gains`, over the splits; None with fewer than two
+    splits.
+
+    Parameters
+    ----------
+    ratio
+        Held-out rows per training row, n_test/n_train.
+    """
+    found: dict[str, dict[str, float | None]] = {}
+    for metric in scores["over_rows"]:
+        values = score_per_split(scores, metric, "tasks")
+        known = np.array([value for value in values if value is not None])
+        low = high = None
+        if len(known) > 1:
+            error = float(np.sqrt(known.var(ddof=1) * (1 / len(known) + ratio)))
+            low, high = Gain(float(known.mean()), error, len(known) - 1, 0.0).interval()
+        found[metric] = {"low": low, "high": high}
+    return found
+
+
 def mean_known(values: Sequence[float | None]) -> float | None:
     """Return the mean of the values that are not None; None if all are."""
     known = [value for value in values if value is not None]
@@ -197,13 +253,20 @@ def _scores(values: Array, metrics: Sequence[Metric], names: Sequence[str]) -> S
     }
 
 
-def _split_scores(values: Array, has_failed: NDArray[np.bool_], *, n_done: int) -> _SplitScores:
+def _split_scores(
+    values: Array, has_failed: NDArray[np.bool_], predictions: Array, *, n_done: int
+) -> _SplitScores:
     done = values[:n_done, :, 0, :-1]
     known = done[np.isfinite(done)]
     objective = float(known.mean()) if known.size else 0.0
     left = 1.0 - n_done / len(values)
     return _SplitScores(
-        objective=objective, residual=left, values=values, has_failed=has_failed, n_done=n_done
+        objective=objective,
+        residual=left,
+        values=values,
+        predictions=predictions,
+        has_failed=has_failed,
+        n_done=n_done,
     )
 
 

@@ -24,8 +24,8 @@ from algorithms.fmtl.iterate import (
 )
 from algorithms.fmtl.spectral import Spectrum, evaluate_theta, maximise_dual
 from algorithms.interface.trace import LoopState, Trace
-from algorithms.kernel_machines.ascent import Problem
 from algorithms.kernel_machines.building import Solution
+from algorithms.kernel_machines.problem import Problem
 from algorithms.numerics.gaps import ROUNDING, relative_gap
 
 Array = NDArray[np.float64]

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.trace import StopReason
-from algorithms.kernel_machines.ascent import Problem
 from algorithms.kernel_machines.building import Solution
 from algorithms.kernel_machines.certificate import Certificate
+from algorithms.kernel_machines.problem import Problem
 
 Array = NDArray[np.float64]
 

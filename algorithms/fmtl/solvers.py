@@ -9,10 +9,11 @@ from algorithms.fmtl.spectral import solve_spectral
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.kernel_machines.ascent import AscentMethod, Problem, coordinate_ascent
+from algorithms.kernel_machines.ascent import AscentMethod, coordinate_ascent
 from algorithms.kernel_machines.building import Solution, solution_of
 from algorithms.kernel_machines.output_kernels import OutputKernel
 from algorithms.kernel_machines.preparation import Prepared, loss_of
+from algorithms.kernel_machines.problem import Problem
 
 SMOOTH = ("squared", "huber", "squared-hinge", "logistic")
 #: Largest number of rows for which an eigendecomposition of K is always the fastest.

@@ -21,8 +21,8 @@ from algorithms.fmtl.iterate import (
     update_theta,
 )
 from algorithms.interface.trace import LoopState, Trace
-from algorithms.kernel_machines.ascent import Problem
 from algorithms.kernel_machines.building import Solution
+from algorithms.kernel_machines.problem import Problem
 from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]

@@ -15,7 +15,7 @@ from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
 from algorithms.interface.sparse_tasks import refuse_sparse_adaptation
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
+from algorithms.interface.tasks import TargetKind, Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
 
 P = TypeVar("P", bound=Params)
@@ -70,6 +70,8 @@ class Algorithm(ABC, Generic[P, M]):
     #: Paper, year and DOI or address.
     reference: ClassVar[str]
     needs: ClassVar[Needs]
+    #: How it learns the tasks. Ignored if it has a parameter ``form`` ('task' or 'pooled').
+    role: ClassVar[Role] = "multi_task"
     #: Baselines that show whether learning together helps.
     baselines: ClassVar[tuple[Baseline, ...]] = ()
     #: Parameter whose values are fitted faster along a path with warm starts than separately.
@@ -130,6 +132,10 @@ class Algorithm(ABC, Generic[P, M]):
     def check_held_out(self, params: P) -> None:
         """Raise InvalidParams if the algorithm cannot be fitted to a part of the rows."""
         del params
+
+    def methods_for(self, target: TargetKind) -> tuple[str, ...]:
+        """Return the names of the methods of models for a task with the given kind of targets."""
+        return self.Model.methods_for(target)
 
     @abstractmethod
     def fit(self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator) -> M:

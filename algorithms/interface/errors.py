@@ -57,6 +57,10 @@ class InvalidParams(AlgorithmError, ValueError):
     code = "invalid-params"
 
 
+class NotInstalled(InvalidParams):
+    """A package that the algorithm needs for training is not installed here."""
+
+
 class UnknownTask(AlgorithmError, ValueError):
     """The model was not trained on the named task."""
 
@@ -85,6 +89,17 @@ class Cancelled(AlgorithmError):
     code = "cancelled"
 
 
+def find_similar(name: str, known: Collection[str]) -> str | None:
+    """Return the known name that a mistyped one most likely means, or None.
+
+    A name with the same letters goes before others: letters are often swapped.
+    """
+    similar = get_close_matches(name, known, n=len(known) or 1)
+    letters = sorted(name)
+    # min returns the first, which is the most similar, of several
+    return min(similar, key=lambda found: sorted(found) != letters, default=None)
+
+
 def explain_unknown(name: str, known: Collection[str], *, what: str) -> str:
     """Return a message on an unknown name that suggests a similar one, or lists the known ones.
 
@@ -94,7 +109,7 @@ def explain_unknown(name: str, known: Collection[str], *, what: str) -> str:
         The term for a name in the message, such as "parameter".
     """
     text = f"unknown {what} '{name}'"
-    similar = get_close_matches(name, known, n=1)
-    if similar:
-        return f"{text}; did you mean '{similar[0]}'?"
+    similar = find_similar(name, known)
+    if similar is not None:
+        return f"{text}; did you mean '{similar}'?"
     return f"{text}; the {what}s are: {', '.join(known)}" if known else text

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from algorithms.interface.errors import InvalidData
+from algorithms.interface.embedding import Embedding
+from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.relations import Relations
 from algorithms.interface.tasks import Array, TargetKind, Task, unknown_task
 from algorithms.numerics.finite import all_finite
@@ -24,10 +25,16 @@ METHODS = (
     "predict",
     "distances",
     "decision_function",
+    "predict_proba",
+    "predict_interval",
+    "predict_set",
 )
+#: Methods that take a level, the share of new rows that their outputs cover.
+LEVEL_METHODS = frozenset({"predict_interval", "predict_set"})
+DEFAULT_LEVEL = 0.9
 #: Methods whose output columns, if there are several, are the classes, ordered as in
 #: :meth:`Model.classes`.
-CLASS_METHODS = frozenset({"distances", "decision_function"})
+CLASS_METHODS = frozenset({"distances", "decision_function", "predict_proba", "predict_set"})
 #: Methods whose input has the columns of the training rows; the others take coordinates.
 FEATURE_METHODS = frozenset(METHODS) - {"inverse_transform"}
 
@@ -78,6 +85,19 @@ class Model(ABC):
 
     def relations(self) -> Relations | None:
         """Return the learned relations of the tasks; None if the model has none."""
+        return None
+
+    def embedding(self, task: str) -> Embedding | None:
+        """Return the points that the model has stored for a task; None if it has none."""
+        self.task_index(task)
+        return None
+
+    def coefficients(self, task: str) -> Array | None:
+        """Return the coefficients (n_features, n_outputs) of a task's predictions or scores.
+
+        None if they are not linear in the columns.
+        """
+        self.task_index(task)
         return None
 
     def learned(self) -> dict[str, Any]:
@@ -206,21 +226,49 @@ class Model(ABC):
         return checked
 
 
+class Predictor(Model):
+    """A model that predicts numbers, or labels of all tasks; only labels have scores."""
+
+    @classmethod
+    def methods_for(cls, target: TargetKind) -> tuple[str, ...]:
+        """Return the names of the methods for a task with the given kind of targets."""
+        return ("predict",) if target == "numbers" else cls.methods()
+
+    def available_methods(self) -> tuple[str, ...]:
+        """Return the names of the methods that work for the targets of the tasks."""
+        return self.methods() if self.classes(self.tasks[0]) else ("predict",)
+
+
 def _wrong_shape(shape: tuple[int, ...], width: int, *, method: str, task: str) -> InvalidData:
     detail = f"task '{task}' expects rows of {width} numbers for {method}"
     return InvalidData(f"{detail}, got an array of shape {shape}", task=task)
 
 
-def apply(model: Model, method: str, rows: Array, *, task: str) -> NDArray[Any]:
+def apply(
+    model: Model, method: str, rows: Array, *, task: str, level: float | None = None
+) -> NDArray[Any]:
     """Return the output of a model's method for rows, and check that it is finite.
+
+    Parameters
+    ----------
+    level
+        For the methods of :data:`LEVEL_METHODS`; None: the default.
 
     Raises
     ------
     UnknownTask, InvalidData
         The method raises it, or an output is not finite.
+    InvalidParams
+        The method takes no level, or the level is not between 0 and 1.
     """
+    if level is not None and method not in LEVEL_METHODS:
+        takers = " and ".join(sorted(LEVEL_METHODS))
+        raise InvalidParams(
+            f"{method} takes no level, only {takers} do; leave it out", field="level"
+        )
+    options = {} if level is None else {"level": level}
     with np.errstate(over="ignore", invalid="ignore"):
-        outputs: NDArray[Any] = getattr(model, method)(rows, task=task)
+        outputs: NDArray[Any] = getattr(model, method)(rows, task=task, **options)
     if outputs.dtype.kind == "f" and not all_finite(outputs):
         detail = f"task '{task}': {method} overflows, because values of the rows are too large"
         raise InvalidData(detail, task=task)
@@ -239,6 +287,33 @@ class ScoringModel(Protocol):
 
     def decision_function(self, X: object, *, task: str) -> Array:
         """Return one score per row, or one per class."""
+
+    def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
+        """Return the labels of a task, sorted."""
+
+
+class ProbabilisticModel(Protocol):
+    """A model with ``predict_proba``."""
+
+    def predict_proba(self, X: object, *, task: str) -> Array:
+        """Return the probability of each class, (n_samples, n_classes)."""
+
+    def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
+        """Return the labels of a task, sorted."""
+
+
+class IntervalModel(Protocol):
+    """A model with ``predict_interval``."""
+
+    def predict_interval(self, X: object, *, task: str, level: float) -> Array:
+        """Return the ends of an interval for each row, (n_samples, 2)."""
+
+
+class SetModel(Protocol):
+    """A model with ``predict_set``."""
+
+    def predict_set(self, X: object, *, task: str, level: float) -> Array:
+        """Return whether each class is in the set of a row, (n_samples, n_classes)."""
 
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
         """Return the labels of a task, sorted."""

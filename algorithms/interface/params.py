@@ -4,7 +4,7 @@ The pydantic classes are the single source of the API schema, the documentation,
 and the forms.
 """
 
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import ConfigDict, Field
 
@@ -18,6 +18,24 @@ Grid = Annotated[tuple[V, ...], Field(strict=False, min_length=1)]
 Folds = Annotated[int, Field(ge=2, le=100, title="Folds")]
 #: Maximum number of iterations.
 Iterations = Annotated[int, Field(ge=1, le=1_000_000, title="Iterations")]
+#: Relative duality gap at which a solver stops.
+GapTolerance = Annotated[
+    float,
+    Field(
+        ge=1e-12,
+        le=0.1,
+        title="Tolerance",
+        description="Stop once the relative duality gap is below this.",
+    ),
+]
+#: Whether linear functions have intercepts.
+Intercepts = Annotated[
+    bool,
+    Field(
+        title="Intercepts",
+        description="Whether each task has an intercept, which is not penalised.",
+    ),
+]
 
 
 class Params(StrictModel):
@@ -30,5 +48,7 @@ class Params(StrictModel):
 
     #: Parameters that ``selection`` chooses, each with the name of the field with its grid.
     GRIDS: ClassVar[dict[str, str]] = {}
+    #: Values of other parameters that an automatic choice tries besides the grids.
+    ALTERNATIVES: ClassVar[dict[str, tuple[Any, ...]]] = {}
     #: Value of ``selection`` that chooses parameters inside the training rows.
     INNER_SELECTION: ClassVar[str] = "cv"

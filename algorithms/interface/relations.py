@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import leaves_list, linkage
-from scipy.spatial.distance import squareform
 
 Array = NDArray[np.float64]
 
@@ -59,11 +57,25 @@ def relations_of(G: Array, names: Sequence[str]) -> Relations:
     sentence = _sentence(names, strength, size)
     if not pairs.max() > 0:
         return Relations(names, strength, tuple(range(T)), sparsity, sentence)
-    distance = 1.0 - size
-    np.fill_diagonal(distance, 0.0)
-    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=T <= 500)
-    order = tuple(int(i) for i in leaves_list(tree))
+    from scipy.cluster.hierarchy import leaves_list  # noqa: PLC0415 - slow to import
+
+    order = tuple(int(i) for i in leaves_list(cluster(strength)))
     return Relations(names, strength, order, sparsity, sentence)
+
+
+def cluster(strength: Array) -> Array:
+    """Return the tree (T - 1, 4) of outputs by average linkage, as ``scipy`` has it.
+
+    The distance of two outputs is 1 minus the absolute value of their strength (T, T), T > 1.
+    """
+    from scipy.cluster.hierarchy import linkage  # noqa: PLC0415 - slow to import
+    from scipy.spatial.distance import squareform  # noqa: PLC0415
+
+    distance = 1.0 - np.abs(strength)
+    np.fill_diagonal(distance, 0.0)
+    is_small = len(strength) <= 500
+    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=is_small)
+    return np.asarray(tree)
 
 
 def _sentence(names: Sequence[str], strength: Array, size: Array) -> str:
@@ -79,7 +91,8 @@ def _sentence(names: Sequence[str], strength: Array, size: Array) -> str:
         sign = "" if strength[a, b] > 0 else ", with opposite signs"
         return f"{pair} are {_degree(size[a, b])} related ({value}{sign})."
     if pairs.min() >= STRONG:
-        span = f"{pairs.min():.2f} to {pairs.max():.2f} in size"
+        ends = f"{pairs.min():.2f}", f"{pairs.max():.2f}"
+        span = f"{ends[0] if ends[0] == ends[1] else ' to '.join(ends)} in size"
         return f"All {len(names)} outputs are strongly related ({span})."
     parts = [f"{pair} are most strongly related ({value})"]
     n_weak = int(np.sum(pairs < NEARLY_ZERO))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from algorithms.interface.errors import InvalidData, UnknownTask
+from algorithms.interface.errors import InvalidData, UnknownTask, find_similar
 from algorithms.numerics.sparse_rows import (
     as_canonical,
     column_peaks,
@@ -33,6 +33,8 @@ SIZE_RANGE = (1e-150, 1e150)
 _MAX_EXACT_INTEGER = 2.0**53
 #: Number of known names that an "unknown task" message lists.
 MAX_LISTED_NAMES = 20
+#: Number of known names that are compared with an unknown one, which takes milliseconds.
+_MAX_COMPARED_NAMES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +343,9 @@ def unknown_task(name: str, known: Sequence[str]) -> UnknownTask:
     """Return the error for an unknown task name, with a list of the known names."""
     listed = ", ".join(f"'{k}'" for k in known[:MAX_LISTED_NAMES])
     more = f" and {len(known) - MAX_LISTED_NAMES} more" if len(known) > MAX_LISTED_NAMES else ""
-    return UnknownTask(f"unknown task '{name}'; known tasks: {listed}{more}", task=name)
+    similar = find_similar(name, known[:_MAX_COMPARED_NAMES])
+    hint = "" if similar is None else f"did you mean '{similar}'? "
+    return UnknownTask(f"unknown task '{name}'; {hint}known tasks: {listed}{more}", task=name)
 
 
 def describe_tasks(names: Sequence[str], n_tasks: int) -> str:

@@ -23,6 +23,8 @@ StopReason = Literal["converged", "stalled", "max_iter"]
 
 #: Maximum length of the history; whenever it is exceeded, every second step is dropped.
 MAX_HISTORY = 2048
+#: First word of the names of loops that project rows by a fitted model.
+PROJECTION = "project"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +166,10 @@ class Trace:
                 raise Cancelled(f"cancelled before part {i + 1} of {len(items)}")
             self._part, self._n_parts, self._n_finished, self._n_expected = i, len(items), 0, 1
             yield item
+
+    def nested(self) -> "Trace":
+        """Return a trace for a fit inside this one: cancelled with it, but not recorded."""
+        return Trace(is_cancelled=self._is_cancelled)
 
     def run(
         self,

@@ -14,11 +14,16 @@ Cost: dual coordinate ascent as for output-kernel learning, with constant Θ.
 
 Reference: Evgeniou, Pontil, *Regularized multi-task learning*, KDD 2004,
 doi:10.1145/1014052.1014067
+
+For a given graph of tasks with the Laplacian matrix L, Θ = (L + δI)⁻¹, divided by its mean diagonal
+(section 3.1.3 of Evgeniou, Micchelli, Pontil, *Learning multiple tasks with kernel methods*, JMLR
+2005, https://jmlr.org/papers/v6/evgeniou05a.html). The penalty is then that of the differences
+between neighbours, Σ_st w_st‖f_s − f_t‖²/2 + δ Σ_t ‖f_t‖².
 """
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,15 +35,18 @@ from algorithms.interface.grid_ends import end_warnings_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.algorithm import MachineAlgorithm, candidates, selection_loss
-from algorithms.kernel_machines.ascent import AscentMethod, Problem, coordinate_ascent
+from algorithms.kernel_machines.ascent import AscentMethod, coordinate_ascent
 from algorithms.kernel_machines.building import Solution, solution_of
 from algorithms.kernel_machines.examples import Target, output_classes_of
 from algorithms.kernel_machines.output_kernels import fixed_kernel
 from algorithms.kernel_machines.params import MachineParams, Strength
 from algorithms.kernel_machines.preparation import Prepared, loss_of
+from algorithms.kernel_machines.problem import Problem
 
 Array = NDArray[np.float64]
 P = TypeVar("P", bound=MachineParams)
+#: Weight of an edge.
+EdgeWeight = Annotated[float, Field(ge=0.0, le=1e6)]
 
 
 class TaskMachinesParams(MachineParams):
@@ -71,6 +79,26 @@ class MeanMachinesParams(MachineParams):
     )
 
 
+class GraphMachinesParams(MachineParams):
+    """Parameters of machines on a graph of tasks."""
+
+    edges: dict[str, dict[str, EdgeWeight]] = Field(
+        {},
+        max_length=10_000,
+        title="Edges of the graph",
+        description="Weights of pairs of neighbours, such as {'north': {'east': 1, 'west': 0.5}}; "
+        "each pair once. Without edges, each task has a separate machine.",
+    )
+    delta: float = Field(
+        0.1,
+        ge=1e-6,
+        le=1e6,
+        title="Own part δ",
+        description="Weight of the functions relative to the differences between neighbours. "
+        "Small: neighbours are alike. Large: each task has a separate machine.",
+    )
+
+
 class _FixedOutputKernel(MachineAlgorithm[P]):
     """Base class: kernel machines for a fixed Θ."""
 
@@ -99,6 +127,7 @@ class TaskMachines(_FixedOutputKernel[TaskMachinesParams]):
     """A kernel machine for each task."""
 
     name = "kernel-tasks"
+    role = "single_task"
     title = "Kernel machine per task"
     summary = (
         "Support vector machine, ridge or logistic regression with a kernel, for each task from "
@@ -163,8 +192,58 @@ class MeanMachines(_FixedOutputKernel[MeanMachinesParams]):
 
     def relation(self, params: MeanMachinesParams, *, targets: Sequence[Target]) -> Array:
         """Return (1 - a)I + aB, with B_rs = 1 if outputs r and s have the same classes."""
-        output_classes = output_classes_of(targets)
-        number = {classes: i for i, classes in enumerate(dict.fromkeys(output_classes))}
-        which = np.array([number[classes] for classes in output_classes])
-        is_same = which[:, np.newaxis] == which
-        return np.asarray((1.0 - params.share) * np.eye(len(which)) + params.share * is_same)
+        is_same = _have_same_classes(targets)
+        n = len(is_same)
+        return np.asarray((1.0 - params.share) * np.eye(n) + params.share * is_same)
+
+
+class GraphMachines(_FixedOutputKernel[GraphMachinesParams]):
+    """Kernel machines on a given graph of tasks."""
+
+    name = "kernel-graph"
+    title = "Kernel machines on a graph of tasks"
+    summary = (
+        "Neighbours in a graph that you know, such as regions with a common border or a hierarchy, "
+        "have similar functions. Every node is a task with rows."
+    )
+    reference = "Evgeniou, Micchelli, Pontil (2005), https://jmlr.org/papers/v6/evgeniou05a.html"
+    Params = GraphMachinesParams
+
+    def check(self, summaries: Sequence[TaskSummary], params: GraphMachinesParams) -> None:
+        """Raise InvalidData or InvalidParams if tasks, loss, memory or edges are unsuitable."""
+        super().check(summaries, params)
+        names = [task.name for task in summaries]
+        pairs = [(s, t) for s, others in params.edges.items() for t in others]
+        unknown = sorted({name for pair in pairs for name in pair}.difference(names))
+        if unknown:
+            raise InvalidParams(
+                f"'edges' has the unknown task '{unknown[0]}'; the dataset has {names[:20]}",
+                field="edges",
+            )
+        if len({frozenset(pair) for pair in pairs}) < len(pairs) or any(s == t for s, t in pairs):
+            raise InvalidParams(
+                "'edges' has a pair of tasks twice, or an edge from a task to itself; list each "
+                "pair of different tasks once",
+                field="edges",
+            )
+
+    def relation(self, params: GraphMachinesParams, *, targets: Sequence[Target]) -> Array:
+        """Return (L + δI)⁻¹ / its mean diagonal, for outputs of the same classes."""
+        position = {target.task: i for i, target in enumerate(targets)}
+        L = params.delta * np.eye(len(targets))
+        for s, others in params.edges.items():
+            for t, weight in others.items():
+                ends = np.ix_([position[s], position[t]], [position[s], position[t]])
+                L[ends] += weight * np.array([[1.0, -1.0], [-1.0, 1.0]])
+        Theta = np.linalg.inv(L)
+        Theta = (Theta + Theta.T) / (2 * np.mean(np.diag(Theta)))
+        which = [i for i, target in enumerate(targets) for _ in range(target.n_outputs)]
+        return np.asarray(Theta[np.ix_(which, which)] * _have_same_classes(targets))
+
+
+def _have_same_classes(targets: Sequence[Target]) -> NDArray[np.bool_]:
+    """Return whether two outputs have the same classes, (T, T)."""
+    output_classes = output_classes_of(targets)
+    number = {classes: i for i, classes in enumerate(dict.fromkeys(output_classes))}
+    which = np.array([number[classes] for classes in output_classes])
+    return np.asarray(which[:, np.newaxis] == which)

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.kernel_machines.algorithm import MachineAlgorithm
-from algorithms.kernel_machines.ascent import AscentMethod, Problem, coordinate_ascent
+from algorithms.kernel_machines.ascent import AscentMethod, coordinate_ascent
 from algorithms.kernel_machines.building import Solution
 from algorithms.kernel_machines.certificate import Certificate
 from algorithms.kernel_machines.output_kernels import fixed_kernel
 from algorithms.kernel_machines.params import MachineParams
 from algorithms.kernel_machines.preparation import Prepared, loss_of
+from algorithms.kernel_machines.problem import Problem
 from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]

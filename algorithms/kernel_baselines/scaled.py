@@ -18,13 +18,14 @@ import numpy as np
 
 from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.algorithm import MachineAlgorithm
-from algorithms.kernel_machines.ascent import Problem, coordinate_ascent
+from algorithms.kernel_machines.ascent import coordinate_ascent
 from algorithms.kernel_machines.building import Solution, solution_of
 from algorithms.kernel_machines.certificate import Certificate
 from algorithms.kernel_machines.examples import Examples
 from algorithms.kernel_machines.output_kernels import OutputKernel
 from algorithms.kernel_machines.params import PenaltyParams
 from algorithms.kernel_machines.preparation import Prepared, loss_of, mean_rows, penalty_of
+from algorithms.kernel_machines.problem import Problem
 
 
 class ScaledMachinesParams(PenaltyParams):
@@ -35,6 +36,7 @@ class ScaledMachines(MachineAlgorithm[ScaledMachinesParams]):
     """A kernel machine for each task with a learned scale."""
 
     name = "kernel-scaled"
+    role = "single_task"
     title = "Kernel machine per task, learned scale"
     summary = (
         "A separate kernel machine for each task, with a strength that is learned as in fmtl. The "

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from algorithms.interface.relations import relations_of
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import StopReason
-from algorithms.kernel_machines.ascent import Problem
 from algorithms.kernel_machines.certificate import Certificate, certify
 from algorithms.kernel_machines.examples import Examples, Target
 from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.preparation import Prepared
+from algorithms.kernel_machines.problem import Problem
 from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]

@@ -109,6 +109,14 @@ class KernelMachine(Model):
         """Return the relations of the outputs from the output kernel."""
         return relations_of(self.Theta, self.output_names)
 
+    def coefficients(self, task: str) -> Array | None:
+        """Return the coefficients (n_features, n_outputs); None if the kernel is not linear."""
+        target = self.target_of(task)
+        if not self.kernel.is_linear:
+            return None
+        V = self._slopes(target)
+        return V if target.classes is not None else V * target.scale
+
     def learned(self) -> dict[str, Any]:
         """Return the output kernel, the objective and the relative duality gap."""
         return {"task_covariance": self.Theta, **pick_learned(self.fit_info)}
@@ -167,9 +175,8 @@ class KernelMachine(Model):
         """Return F (n, n_outputs) of validated rows, computed in blocks of bounded size."""
         beta = np.ascontiguousarray(self.beta[:, target.outputs])
         if is_sparse(rows):
-            d = len(self.mean)
-            V = beta[:d] / (self.deviation * np.sqrt(self.kernel.divisor))[:, np.newaxis]
-            return np.asarray(rows @ V - self.mean @ V + self.kernel.bias * beta[d:].sum(axis=0))
+            V, bias = self._slopes(target), beta[len(self.mean) :].sum(axis=0)
+            return np.asarray(rows @ V - self.mean @ V + self.kernel.bias * bias)
         Z = Standardiser(self.mean, self.deviation).apply(rows)
         if self.kernel.name == "precomputed":
             return np.asarray(Z @ beta)
@@ -187,6 +194,12 @@ class KernelMachine(Model):
                     F[:, t - target.first] += values
             blocks.append(F)
         return np.concatenate(blocks)
+
+    def _slopes(self, target: Target) -> Array:
+        """Return the derivatives (d, n_outputs) of the outputs with a linear kernel."""
+        spread = self.deviation * np.sqrt(self.kernel.divisor)
+        slopes: Array = self.beta[: len(self.mean), target.outputs] / spread[:, np.newaxis]
+        return slopes
 
     def with_warnings(self, *warnings: str) -> "KernelMachine":
         """Return the model with additional warnings."""

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.kernel_machines.losses import Loss
 from algorithms.kernel_machines.output_kernels import OutputKernel
-from algorithms.numerics import kernels_fmtl_tasks as kernels
 from algorithms.numerics.gaps import relative_gap
 from algorithms.numerics.threads import limit_blas_threads
 
@@ -96,6 +95,8 @@ def solve_new_output(
     problem: NewOutput, *, max_iter: int, tolerance: float, trace: Trace, loop: str
 ) -> NewOutputState:
     """Maximise the dual over the κ of the new output and return the last state."""
+    from algorithms.numerics.kernels_fmtl_tasks import task_dense
+
     loss, y, w = problem.loss, problem.y, problem.w
     T, n, pieces = len(problem.g), len(problem.y), problem.loss.pieces(problem.y, problem.w)
 
@@ -111,7 +112,7 @@ def solve_new_output(
     def step(before: NewOutputState) -> NewOutputState:
         kappa = _newton_step(problem, before.kappa, before.objective, pieces)
         B = np.column_stack([problem.b, problem.K @ kappa])
-        kernels.task_dense(
+        task_dense(
             problem.K, np.arange(n), MAX_SWEEPS, T, pieces, loss.epsilon, loss.is_logistic,
             problem.kernel.rule, problem.kernel.Theta, kappa, B, problem.extended_gram(kappa),
         )  # fmt: skip

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.numerics.coordinate_steps import thetas
-from algorithms.numerics.kernels_fmtl_step import COSH, EXP, FIXED, POWER, Rule
+from algorithms.numerics.theta_rules import COSH, EXP, FIXED, POWER, Rule
 
 Array = NDArray[np.float64]
 PenaltyName = Literal["power", "exp", "cosh"]

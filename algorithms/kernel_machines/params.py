@@ -89,6 +89,7 @@ class MachineParams(KernelParams):
     """Parameters of the loss, the strength C, its selection, and stopping."""
 
     GRIDS: ClassVar = {"C": "grid"}
+    ALTERNATIVES: ClassVar = {"kernel": ("rbf", "linear")}
 
     loss: Loss = Field(
         "auto",

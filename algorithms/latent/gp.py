@@ -41,8 +41,6 @@ Array = NDArray[np.float64]
 RESTART_SPREAD = 0.3
 #: Number of rows that are projected in one step.
 BLOCK = 2000
-#: First word of the names of loops that project rows.
-PROJECTION = "project"
 #: Singular values below this, relative to the largest, count as 0.
 RANK_RTOL = 1e-10
 #: Range of the largest deviation from the mean; squares outside may overflow or underflow.

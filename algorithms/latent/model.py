@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from algorithms.interface.embedding import Embedding
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TargetKind, Task
-from algorithms.interface.trace import Trace
-from algorithms.latent.gp import BLOCK, PROJECTION, project
+from algorithms.interface.trace import PROJECTION, Trace
+from algorithms.latent.gp import BLOCK, project
 from algorithms.latent.parts import Classes, LatentPart, read_part, write_part
 
 Array = NDArray[np.float64]
@@ -184,6 +185,17 @@ class LatentModel(Model):
         ]
         labels = references.labels[np.concatenate(nearest)]
         return np.asarray(np.array(references.classes)[labels])
+
+    def embedding(self, task: str) -> Embedding:
+        """Return the latents of the rows that give labels to a task, or of its active rows.
+
+        The former are rows of the source if the task has no labels of its own.
+        """
+        part = self.part_of(task)
+        if not len(part.references.X):
+            return Embedding(part.process.active, (), "active rows")
+        classes = np.array(part.references.classes)[part.references.labels]
+        return Embedding(part.references.X, tuple(classes.tolist()), "labelled rows")
 
     def _latents(self, X: object, method: str, task: str) -> Array:
         rows = self.check_rows(X, method=method, task=task)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from algorithms.interface.model import check_array
 from algorithms.interface.tasks import Task
-from algorithms.interface.trace import Trace
-from algorithms.latent.gp import PROJECTION, project_rows_traced
+from algorithms.interface.trace import PROJECTION, Trace
+from algorithms.latent.gp import project_rows_traced
 from algorithms.numerics.centering import centre_columns
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.latent_projection import Predictor

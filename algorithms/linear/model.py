@@ -66,6 +66,12 @@ class FunctionModel(Model):
         """Return the labels of a task, sorted; empty for numbers."""
         return self.functions.classes[self.task_index(task)] or ()
 
+    def coefficients(self, task: str) -> Array | None:
+        """Return the coefficients (n_features, m) of a task; None with a kernel."""
+        found = self.functions.linear_coefficients()
+        columns = self.functions.columns(self.task_index(task))
+        return None if found is None else found[0][columns].T
+
     def learned(self) -> dict[str, Any]:
         """Return coefficients and intercepts, and the objective and duality gap if known.
 

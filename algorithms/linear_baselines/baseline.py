@@ -10,11 +10,11 @@ from algorithms.evaluation import grid_candidates, held_out_loss, select_params
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
+from algorithms.interface.pooling import check_known_labels
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import check_targets
 from algorithms.linear.model import LinearModel
-from algorithms.linear_baselines.pooling import check_known_labels
 
 Array = NDArray[np.float64]
 P = TypeVar("P", bound=Params)

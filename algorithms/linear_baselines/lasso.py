@@ -19,7 +19,7 @@ from pydantic import Field
 
 from algorithms.evaluation.failures import failure_warnings
 from algorithms.interface.grid_ends import end_warnings
-from algorithms.interface.params import Folds, Grid, Iterations, Params
+from algorithms.interface.params import Folds, GapTolerance, Grid, Intercepts, Iterations, Params
 from algorithms.interface.target_scales import ScaleTargetsField, scales_by_task
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
@@ -64,19 +64,9 @@ class SharedLassoParams(Params):
     )
     n_folds: Folds = Field(3, description="Number of folds of the cross-validation.")
     standardise: Columns = "features"
-    fit_intercept: bool = Field(
-        default=True,
-        title="Intercepts",
-        description="Whether each task has an intercept, which is not penalised.",
-    )
+    fit_intercept: Intercepts = True
     scale_targets: ScaleTargetsField = "moderated"
-    tolerance: float = Field(
-        1e-5,
-        ge=1e-12,
-        le=0.1,
-        title="Tolerance",
-        description="Stop once the relative duality gap is below this.",
-    )
+    tolerance: GapTolerance = 1e-5
     max_iter: Iterations = Field(5000, description="Maximum number of steps.")
 
 

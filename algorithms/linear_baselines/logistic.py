@@ -32,6 +32,7 @@ from algorithms.linear_baselines.baseline import LinearBaseline
 from algorithms.linear_baselines.choice import column_variance
 from algorithms.linear_baselines.params import PooledParams
 from algorithms.linear_baselines.pooling import adapt_linear_model, pooled
+from algorithms.numerics.centering import column_means
 from algorithms.numerics.losses import Logistic
 
 Array = NDArray[np.float64]
@@ -190,9 +191,13 @@ def newton(
     loop: str = "Newton",
 ) -> tuple[Array, Array]:
     """Return W (T, q) and b (T,) for the given regularisation of each task."""
+    # with an intercept, centred rows change only b; large means would cost digits
+    blocks = design.blocks(centre=False)
+    means = [column_means(one.X) * float(params.fit_intercept) for one in blocks]
     columns = [
         _Column(np.column_stack([X, np.full(len(X), float(params.fit_intercept))]), y, penalty)
-        for X, one, ridge in zip(design.rows, design.targets, ridges, strict=True)
+        for one, mean, ridge in zip(blocks, means, ridges, strict=True)
+        for X in [one.X - mean]
         for penalty in [_penalty(X.shape[1], ridge, has_intercept=params.fit_intercept)]
         for y in one.Y.T
     ]
@@ -217,7 +222,9 @@ def newton(
     value = sum(one.objective(b) for one, b in zip(columns, zeros, strict=True))
     start = NewtonState(objective=value, residual=relative(first), B=zeros)
     B = trace.run(loop, step, start, max_iter=params.max_iter, tolerance=params.rtol).B
-    return B[:, :-1], B[:, -1]
+    W, b = B[:, :-1], B[:, -1]
+    centres = np.repeat(means, design.sizes, axis=0)
+    return W, b - np.sum(centres * W, axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.interface.errors import InvalidData
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.params import Grid
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
@@ -35,6 +34,7 @@ from algorithms.linear_baselines.choice import (
     mean_known,
 )
 from algorithms.linear_baselines.params import Gamma, LeaveOneOutParams
+from algorithms.linear_baselines.pooling import check_two_classes
 from algorithms.numerics.leave_one_out import left_out_errors
 from algorithms.numerics.ridge import ridge_regression
 
@@ -108,7 +108,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
     def check(self, summaries: Sequence[TaskSummary], params: MeanRegularisedParams) -> None:
         """Raise InvalidData if the tasks do not meet the requirements."""
         super().check(summaries, params)
-        _check_two_classes(summaries, algorithm=self.name)
+        check_two_classes(summaries, algorithm=self.name)
 
     def fit(
         self,
@@ -165,17 +165,6 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         return LinearModel(
             model.functions.with_task(task.name, targets, W, intercept=b, fitted=A @ W + b)
         )
-
-
-def _check_two_classes(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
-    """Raise InvalidData if a task has more than two classes."""
-    for task in summaries:
-        if task.n_classes > 2:
-            raise InvalidData(
-                f"task '{task.name}' has {task.n_classes} classes; {algorithm} supports numbers or "
-                "two classes per task: merge classes, or use ridge",
-                task=task.name,
-            )
 
 
 def _choose(

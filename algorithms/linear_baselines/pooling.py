@@ -1,4 +1,4 @@
-"""Pooling of all tasks into one, and adaptation of linear models to a new task."""
+"""Pooling of tasks, checks of their classes, and adaptation of linear models to a new task."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.pooling import check_same_classes
 from algorithms.interface.tasks import Task, TaskSummary
 from algorithms.linear.design import Design
 from algorithms.linear.model import LinearModel
-from algorithms.linear.targets import Classes, Targets
+from algorithms.linear.targets import Targets
 
 Array = NDArray[np.float64]
 
@@ -57,20 +58,12 @@ def adapt_linear_model(
     return LinearModel(functions.with_task(task.name, targets, W, intercept=b, fitted=A @ W + b))
 
 
-def check_same_classes(names: Sequence[str], classes: Sequence[Classes | None]) -> None:
-    """Raise InvalidData if tasks to be pooled have different labels."""
-    for name, one in zip(names, classes, strict=True):
-        if one != classes[0]:
+def check_two_classes(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
+    """Raise InvalidData if a task has more than two classes."""
+    for task in summaries:
+        if task.n_classes > 2:
             raise InvalidData(
-                f"task '{names[0]}' has the classes {classes[0]}, task '{name}' {one}; "
-                "form 'pooled' needs the same classes in all tasks: use form 'task'",
-                task=name,
+                f"task '{task.name}' has {task.n_classes} classes; {algorithm} supports numbers or "
+                "two classes per task: merge classes, or use ridge",
+                task=task.name,
             )
-
-
-def check_known_labels(summaries: Sequence[TaskSummary]) -> None:
-    """Raise InvalidData if tasks to be pooled are known to have different labels."""
-    labels = [task.labels for task in summaries if task.labels is not None]
-    if len(labels) == len(summaries):
-        classes = [tuple(np.unique(one).tolist()) for one in labels]
-        check_same_classes([task.name for task in summaries], classes)

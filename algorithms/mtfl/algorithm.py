@@ -170,7 +170,13 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         gammas = [params[i].gamma * gamma_unit(design, first) for i in order]
         loss = loss_of(first, is_numbers=tasks.tasks[0].target == "numbers")
         path = follow_path(
-            design, first, gammas, loss=loss, tolerance=first.tolerance, trace=trace, loop="path"
+            design,
+            first,
+            gammas,
+            loss=loss,
+            tolerance=first.tolerance,
+            trace=trace,
+            loop="path, gamma",
         )
         models = {
             i: _model(

@@ -4,15 +4,17 @@
 
 Dual: max −Σ φ*(−p) − ‖Z‖²/(4γ) over p in [0, 1], z_t = Σ_i y_ti p_ti x_ti, in the dual norm. With
 intercepts, Σ_i y_ti p_ti = 0 is required in each task; multipliers are made feasible by decreasing
-p of the class with the larger sum.
+p of the class with the larger sum. The rows are then centred per task: this changes only b, and
+without it columns with large means make the problem ill conditioned.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.numerics.centering import column_means
 from algorithms.numerics.feature_norms import FeatureNorm
 from algorithms.numerics.losses import MarginLoss
 from algorithms.numerics.stacks import Block, Stacks, merge_equal_rows, stack_blocks
@@ -22,9 +24,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginProblem:
-    """Rows and labels ±1 of all tasks, with norm, γ and loss."""
+    """Rows and labels ±1 of all tasks, with norm, γ and loss.
+
+    Parameters
+    ----------
+    means : (T, d)
+        What was subtracted from the rows of each task: their mean, or 0 without intercepts.
+    """
 
     stacks: Stacks
+    means: Array
     norm: FeatureNorm
     gamma: float
     loss: MarginLoss
@@ -35,7 +44,18 @@ def margin_problem(
     blocks: list[Block], *, norm: FeatureNorm, gamma: float, loss: MarginLoss, has_intercept: bool
 ) -> MarginProblem:
     """Return the problem for blocks of rows and labels."""
-    return MarginProblem(stack_blocks(merge_equal_rows(blocks)), norm, gamma, loss, has_intercept)
+    blocks = merge_equal_rows(blocks)
+    means = np.zeros((sum(len(block.columns) for block in blocks), blocks[0].X.shape[1]))
+    if has_intercept:
+        for block in blocks:
+            means[block.columns] = column_means(block.X)
+        blocks = [replace(one, X=one.X - means[one.columns[0]]) for one in blocks]
+    return MarginProblem(stack_blocks(blocks), means, norm, gamma, loss, has_intercept)
+
+
+def mean_scores(problem: MarginProblem, W: Array) -> Array:
+    """Return ⟨w_t, mean of the rows of task t⟩, (T,): how much centring changes the intercepts."""
+    return np.asarray(np.sum(problem.means * W, axis=1))
 
 
 def margins(problem: MarginProblem, W: Array, b: Array) -> list[Array]:

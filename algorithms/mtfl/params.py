@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from algorithms.interface.params import Folds, Grid, Iterations, Params
+from algorithms.interface.params import Folds, GapTolerance, Grid, Intercepts, Iterations, Params
 from algorithms.interface.target_scales import ScaleTargetsField
 
 #: Grid of gamma with logarithmic steps; on the relative scale it covered the best value on all data
@@ -81,11 +81,7 @@ class MTFLParams(Params):
         title="Kernel degree",
         description="Degree of the kernel 'polynomial', (1 + product/n_features)^degree.",
     )
-    fit_intercept: bool = Field(
-        default=True,
-        title="Intercepts",
-        description="Whether each task has an intercept, which is not penalised.",
-    )
+    fit_intercept: Intercepts = True
     standardise: Literal["none", "features"] = Field(
         "features",
         title="Standardisation",
@@ -100,13 +96,7 @@ class MTFLParams(Params):
         "gradient if every task is well conditioned, variable projection otherwise. 'alternation': "
         "the paper's Algorithm 1, which is slow. Other losses have one solver, 'auto'.",
     )
-    tolerance: float = Field(
-        1e-6,
-        ge=1e-12,
-        le=0.1,
-        title="Tolerance",
-        description="Stop once the relative duality gap is below this.",
-    )
+    tolerance: GapTolerance = 1e-6
     max_iter: Iterations = Field(
         2000, description="Maximum number of iterations of the solver for one gamma."
     )

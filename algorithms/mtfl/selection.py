@@ -119,18 +119,19 @@ def follow_path(
     Parameters
     ----------
     loop
-        Name in the trace; a running number is added.
+        Name in the trace; γ is added, on the scale of the parameter.
     """
     solver: Solver = params.solver
+    unit = gamma_unit(design, params)
     solution: Solution | None = None
-    for i, gamma in enumerate(gammas):
+    for gamma in gammas:
         solution = solve(
             problem_of(design, params, gamma, loss=loss),
             solution,
             solver=solver,
             stopping=StoppingRule(tolerance=tolerance, max_iter=params.max_iter),
             trace=trace,
-            loop=f"{loop} {i + 1}",
+            loop=f"{loop} {gamma / unit:.6g}",
         )
         yield solution
 
@@ -196,7 +197,7 @@ def _loo_errors(
         loss="square",
         tolerance=_path_tolerance(params, "square"),
         trace=trace,
-        loop="loo",
+        loop="loo, gamma",
     )
     errors = trace.stage(
         "loo",

@@ -15,7 +15,7 @@ from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.mtfl.alternation import alternate
 from algorithms.mtfl.factors import minimise_factors
-from algorithms.mtfl.margins import MarginProblem
+from algorithms.mtfl.margins import MarginProblem, mean_scores
 from algorithms.mtfl.projection import minimise_root
 from algorithms.mtfl.proximal import curvature_range, descend_proximal
 from algorithms.mtfl.square import SquareProblem, fit_in_metric, relative_gap
@@ -166,14 +166,17 @@ def _solve_margins(
     T, d = problem.stacks.n_columns, problem.stacks.n_features
     state = minimise_factors(
         problem,
-        (np.zeros((T, d)), np.zeros(T)) if start is None else (start.W, start.b),
+        (np.zeros((T, d)), np.zeros(T))
+        if start is None
+        else (start.W, start.b + mean_scores(problem, start.W)),
         trace=trace,
         loop=loop,
         max_iter=stopping.max_iter,
         tolerance=stopping.tolerance,
     )
     U = problem.norm.root(state.W, 0.0)
-    return Solution(state.W, state.b, U, state.objective, state.bound, "factors")
+    b = state.b - mean_scores(problem, state.W)
+    return Solution(state.W, b, U, state.objective, state.bound, "factors")
 
 
 def _solution(W: Array, U: Array, state: LoopState, solver: str) -> Solution:

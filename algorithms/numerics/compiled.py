@@ -1,4 +1,8 @@
-"""Decorators that compile functions by numba: without the GIL, cached on disk, typed for mypy."""
+"""Decorators that compile functions by numba: without the GIL, cached on disk, typed for mypy.
+
+Importing numba takes longer than most fits of an estimator. So the modules with kernels, and those
+that cannot do without them, are imported inside the functions that call them.
+"""
 
 from collections.abc import Callable
 from typing import TypeVar, cast

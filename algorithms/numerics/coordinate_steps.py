@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from algorithms.numerics.kernels_fmtl_step import EXP, FIXED, MAX_ARGUMENT, POWER, Rule
+from algorithms.numerics.theta_rules import EXP, FIXED, MAX_ARGUMENT, POWER, Rule
 
 Array = NDArray[np.float64]
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.numerics.compiled import kernel
-from algorithms.numerics.kernels_fmtl_step import Rule, best_kappa
+from algorithms.numerics.kernels_fmtl_step import best_kappa
+from algorithms.numerics.theta_rules import Rule
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

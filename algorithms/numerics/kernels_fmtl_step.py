@@ -19,16 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.numerics.compiled import kernel
+from algorithms.numerics.theta_rules import EXP, FIXED, MAX_ARGUMENT, POWER, Rule
 
 Array = NDArray[np.float64]
-#: The function θ: its kind, its power, the scale s or ν of its argument, its factor.
-Rule = tuple[int, int, float, float]
-
-#: Kinds of θ.
-FIXED, POWER, EXP, COSH = 0, 1, 2, 3
-#: Arguments of exp and cosh are clipped to this, because the search tries points far out. No step
-#: ends there: each step increases the dual, and at this value the penalty far exceeds all gains.
-MAX_ARGUMENT = 600.0
 #: Maximum number of steps of a bracketed search. A step that does not reduce the residual by a
 #: factor of ten is followed by a bisection, because Newton's method converges slowly if F is an
 #: exponential or a power.

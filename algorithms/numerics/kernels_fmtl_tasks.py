@@ -17,14 +17,12 @@ from numpy.typing import NDArray
 
 from algorithms.numerics.compiled import kernel
 from algorithms.numerics.kernels_fmtl_step import (
-    FIXED,
-    POWER,
-    Rule,
     best_kappa,
     cubic_step,
     cubic_terms,
     is_optimal,
 )
+from algorithms.numerics.theta_rules import FIXED, POWER, Rule
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

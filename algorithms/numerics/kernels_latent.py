@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.numerics.compiled import kernel
+from algorithms.numerics.gp_terms import MIN_VARIANCE
 
 Array = NDArray[np.float64]
 
-#: Lower bound of the predictive variance; smaller values are rounding errors.
-MIN_VARIANCE = 1e-12
 SUFFICIENT_DECREASE = 1e-4
 #: Maximum step length, in widths of an RBF.
 MAX_STEP = 2.0

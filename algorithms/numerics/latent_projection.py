@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.numerics.gp_covariances import COVARIANCES, KernelName
-from algorithms.numerics.gp_terms import inverse_and_log_determinant
-from algorithms.numerics.kernels_latent import MIN_VARIANCE, project_rows
+from algorithms.numerics.gp_terms import MIN_VARIANCE, inverse_and_log_determinant
 
 Array = NDArray[np.float64]
 
@@ -139,6 +138,8 @@ def refine_latents(
     tolerance
         Bound on the largest entry of the gradient, per feature.
     """
+    from algorithms.numerics.kernels_latent import project_rows
+
     minimisers, values = X.copy(), np.empty(len(Y))
     kind = (process.kernel == "rbf", is_robust)
     active_T = np.ascontiguousarray(process.active.T)

@@ -113,7 +113,7 @@ def column_statistics(X: Any) -> ColumnStatistics:
     n_stored = np.bincount(X.indices, minlength=d)
     # columns with zeros that are not stored begin with these; others with their stored values
     low = np.where(n_stored < n, 0.0, np.inf)
-    high = -low
+    high = np.where(n_stored < n, 0.0, -np.inf)
     np.minimum.at(low, X.indices, X.data)
     np.maximum.at(high, X.indices, X.data)
     total = np.bincount(X.indices, weights=X.data, minlength=d)

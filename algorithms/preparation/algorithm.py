@@ -6,23 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.interface.algorithm import Algorithm, Baseline
+from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model
 from algorithms.interface.params import Params
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.interface.wrapped_algorithm import WrappedAlgorithm
+from algorithms.per_task.algorithm import for_parts
 from algorithms.preparation.columns import Column, recode
 from algorithms.preparation.learning import Preparation, columns_of
 from algorithms.preparation.model import PreparedModel
 from algorithms.preparation.recipe import Recipe
 
 
-class PreparedAlgorithm(Algorithm[Any, Any]):
+class PreparedAlgorithm(WrappedAlgorithm):
     """An algorithm whose fit first learns the preparation of the rows it is given.
 
     Whoever holds rows out gives a fit the training rows only, so nothing of a held-out row is
-    learned.
+    learned. The inner algorithm's own selection is an exception: it splits rows that are prepared.
 
     Parameters
     ----------
@@ -33,36 +35,9 @@ class PreparedAlgorithm(Algorithm[Any, Any]):
     def __init__(
         self, inner: Algorithm[Any, Any], columns: Sequence[Column] | None, recipe: Recipe
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._columns = columns
         self._recipe = recipe
-        # what describes an algorithm is the same
-        self.name = inner.name  # type: ignore[misc]
-        self.title = inner.title  # type: ignore[misc]
-        self.summary = inner.summary  # type: ignore[misc]
-        self.reference = inner.reference  # type: ignore[misc]
-        self.needs = inner.needs  # type: ignore[misc]
-        self.baselines = inner.baselines  # type: ignore[misc]
-        self.path_param = inner.path_param  # type: ignore[misc]
-        self.monotone = inner.monotone  # type: ignore[misc]
-        self.Params = inner.Params
-        self.Model = inner.Model
-
-    def baselines_for(self, params: Params) -> tuple[Baseline, ...]:
-        """Return the baselines of the algorithm."""
-        return self._inner.baselines_for(params)
-
-    def check(self, summaries: Sequence[TaskSummary], params: Params) -> None:
-        """Raise InvalidData or InvalidParams if the algorithm cannot be fitted."""
-        self._inner.check(summaries, params)
-
-    def check_selection(self, summaries: Sequence[TaskSummary], params: Params) -> None:
-        """Raise InvalidData if parameters are to be selected, but no row can be held out."""
-        self._inner.check_selection(summaries, params)
-
-    def check_held_out(self, params: Params) -> None:
-        """Raise InvalidParams if the algorithm cannot be fitted to a part of the rows."""
-        self._inner.check_held_out(params)
 
     def fit(
         self, tasks: TaskSet, params: Params, *, trace: Trace, rng: np.random.Generator
@@ -82,10 +57,6 @@ class PreparedAlgorithm(Algorithm[Any, Any]):
         prepared = preparation.apply(tasks.tasks)
         models = self._inner.fit_path(prepared, params, trace=trace, rng=rng)
         return [PreparedModel(model, preparation) for model in models]
-
-    def supports_adaptation(self) -> bool:
-        """Return whether the algorithm can add a task to a model."""
-        return self._inner.supports_adaptation()
 
     def adapt(
         self, model: PreparedModel, task: Task, *, trace: Trace | None = None
@@ -110,9 +81,10 @@ def for_model(
         The model takes plain numbers, and a column has another kind.
     """
     if isinstance(model, PreparedModel):
-        return PreparedAlgorithm(algorithm, columns, model.preparation.recipe)
+        inner = for_parts(algorithm, model.inner)
+        return PreparedAlgorithm(inner, columns, model.preparation.recipe)
     check_numbers(columns)
-    return algorithm
+    return for_parts(algorithm, model)
 
 
 def check_numbers(columns: Sequence[Column] | None) -> None:

@@ -72,8 +72,7 @@ def read_column(
     InvalidColumn
         Its type is not supported, or a value does not have the declared kind.
     """
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = decoded(column)
     found = kind or _kind_of(column.type, name)
     if kind is None and column.null_count == len(column):
         return Ignored(f"column '{name}' has no values and is left out")
@@ -84,6 +83,22 @@ def read_column(
         note = f"column '{name}' has {n_levels} different texts in {len(column)} rows"
         return Ignored(f"{note} and is left out", is_text=True)
     return _READERS[found](column, name)
+
+
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as plain values: not in a dictionary, and text not in views.
+
+    Few functions of Arrow take views, which polars writes.
+    """
+    type_ = column.type
+    if not pa.types.is_dictionary(type_):
+        return column.cast(_plain(type_))
+    plain = _plain(type_.value_type)
+    return column.cast(pa.dictionary(type_.index_type, plain)).cast(plain)
+
+
+def _plain(type_: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_string_view(type_) else type_
 
 
 def _kind_of(type_: pa.DataType, name: str) -> ColumnKind | None:
@@ -102,8 +117,7 @@ def _kind_of(type_: pa.DataType, name: str) -> ColumnKind | None:
 
 def is_text(type_: pa.DataType) -> bool:
     """Return whether values of a type are text."""
-    checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(check(type_) for check in checks)
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
 
 
 def _kind_of_text(column: pa.ChunkedArray) -> ColumnKind | None:
@@ -170,7 +184,9 @@ def _categories(column: pa.ChunkedArray, name: str) -> tuple[Column, Values]:
     for level in levels:
         problem = label_problem(level)
         if problem is not None:
-            _reject("invalid-label", f"column '{name}': {problem}", column=name)
+            row = int(pc.index(texts, level).as_py())
+            detail = f"row {row}, column '{name}': {problem}"
+            _reject("invalid-label", detail, column=name, row=row)
     positions = pc.index_in(texts, pa.array(levels, texts.type))
     return Column(name, "category", tuple(levels)), _floats(positions)
 

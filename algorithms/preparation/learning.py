@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Array, Task, TaskSet
+from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.preparation.columns import Column, unnamed
 from algorithms.preparation.recipe import Recipe
 from algorithms.preparation.rows import RowPreparation
@@ -150,10 +151,10 @@ def without_preparation(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray
 
 def columns_of(task: Task, columns: Sequence[Column] | None) -> tuple[Column, ...]:
     """Return the columns of a task in its order; those without a kind are numbers."""
-    if task.input != "rows":
+    if task.input != "rows" or is_sparse(task.X):
+        what = "covariance matrices" if task.input != "rows" else "sparse rows"
         raise InvalidData(
-            f"task '{task.name}' has covariance matrices, which cannot be prepared",
-            task=task.name,
+            f"task '{task.name}' has {what}, which cannot be prepared", task=task.name
         )
     of_name = {column.name: column for column in columns or ()}
     if task.feature_names is None:

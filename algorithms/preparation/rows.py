@@ -111,6 +111,15 @@ class RowPreparation:
                 found.append(f"{column.name} is missing")
         return tuple(found)
 
+    @cached_property
+    def sources(self) -> NDArray[np.intp]:
+        """Position of the raw column of each prepared column, (len(names),)."""
+        counts = [
+            len(self.kept.get(j, (0,))) + int(self.has_indicator[j])
+            for j in range(len(self.columns))
+        ]
+        return np.repeat(np.arange(len(self.columns)), counts)
+
     def check(self, X: Array, *, task: str) -> None:
         """Raise InvalidData if a value is not one of its column."""
         for j, column in enumerate(self.columns):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from algorithms.interface.embedding import Embedding
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model, check_array
@@ -143,6 +144,13 @@ class ProjectionClassifier(Model):
                     row=row,
                 )
             yield block, distances
+
+    def embedding(self, task: str) -> Embedding:
+        """Return the projected training rows, or class means, with which rows are compared."""
+        part = self.part_of(task)
+        classes = tuple(np.array(part.classes)[part.labels].tolist())
+        is_means = len(part.labels) == len(part.classes)
+        return Embedding(part.prototypes, classes, "class means" if is_means else "training rows")
 
     def learned(self) -> dict[str, Any]:
         """Return the directions of each task as rows, by task if there are several.

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.trace import StopReason, Trace
-from algorithms.numerics.compiled_traces import compile_for
 from algorithms.numerics.coupled_traces import BlasCoupledTraces, CoupledTraces
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.grassmann import projector_distance, random_points
@@ -46,6 +45,8 @@ class Optimum:
 def coupled_traces(C: Covariances, *, lam: float, k: int) -> CoupledTraces:
     """Return the fastest implementation of the objective for matrices of this size."""
     if C.dense is not None:
+        from algorithms.numerics.compiled_traces import compile_for
+
         return compile_for(C, lam=lam, k=k)
     return BlasCoupledTraces(C, lam, k)
 

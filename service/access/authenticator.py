@@ -1,21 +1,28 @@
-"""Authentication of requests by API key, before the body is read."""
+"""Authentication of requests by API key or session, before the body is read."""
 
 import hashlib
 import hmac
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.access import store
+from service.access import sessions, store
 from service.access.keys import Key, allows, parse_key
 from service.database import Database, now
 from service.errors import Problem
+from service.rows import KeyRow
 
 #: Owner of all resources when authentication is off.
 LOCAL_OWNER: Final = "local"
+#: Scheme of the authorization that stands for the cookie of a session.
+SESSION: Final = "Session"
+#: How long a session lasts if the settings do not say it.
+_SESSION_LIFETIME: Final = timedelta(hours=12)
 #: Lifetime of a cached key; a revoked key is rejected within this time.
 _CACHE_TTL_S: Final = 2.0
 #: A key in use is refreshed this long before it expires, so that no request waits for it.
@@ -29,6 +36,7 @@ N_REFRESH_THREADS: Final = 2
 class CachedKey:
     """Owner and scopes of a valid key, usable until a time of the monotonic clock."""
 
+    key_id: str
     owner: str
     scopes: list[str]
     expires: float
@@ -40,6 +48,7 @@ class Caller:
 
     owner: str | None
     key_id: str | None
+    scopes: Sequence[str] = ()
 
 
 class Authenticator:
@@ -49,10 +58,19 @@ class Authenticator:
     ----------
     is_open
         Accept requests without a key; one owner has all resources. For a service on loopback.
+    session_lifetime
+        Time after which a session ends.
     """
 
-    def __init__(self, database: Database, *, is_open: bool) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        is_open: bool,
+        session_lifetime: timedelta = _SESSION_LIFETIME,
+    ) -> None:
         self.is_open = is_open
+        self._session_lifetime = session_lifetime
         self.open_owner = LOCAL_OWNER
         self._database = database
         # keyed by a hash of the header, so that no key is stored
@@ -82,17 +100,19 @@ class Authenticator:
     def describe(self, authorization: str | None) -> Caller:
         """Return the sender of a request after its authentication, without a database query."""
         if self.is_open:
-            return Caller(self.open_owner, None)
+            return Caller(self.open_owner, None, ["admin"])
         if authorization is None:
             return Caller(None, None)
         cached = self._cache.get(_digest(authorization))
+        if cached is not None:
+            return Caller(cached.owner, cached.key_id, cached.scopes)
         key = parse_key(authorization.partition(" ")[2].strip())
-        return Caller(None if cached is None else cached.owner, None if key is None else key.id)
+        return Caller(None, None if key is None else key.id)
 
     def _refresh(self, authorization: str, digest: bytes) -> None:
         """Look up a key again, and remove it from the cache if it is no longer valid."""
         try:
-            cached = self._look_up(_key_of(authorization))
+            cached = self._look_up(authorization)
         except Problem:
             self._cache.pop(digest, None)
         except SQLAlchemyError:
@@ -106,13 +126,34 @@ class Authenticator:
         """Stop refreshing cached keys."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
+    def sign_in(self, text: str) -> str:
+        """Open a session with an API key, and return its token.
+
+        Raises
+        ------
+        Problem
+            The key is invalid.
+        """
+        authorization = f"Bearer {text}"
+        self.authenticate(authorization, None)
+        with self._database.write() as session:
+            expires_at = now() + self._session_lifetime
+            return sessions.create(session, _key_of(authorization).id, expires_at=expires_at)
+
+    def sign_out(self, authorization: str) -> None:
+        """End a session; other processes reject it within seconds."""
+        _, _, token = authorization.partition(" ")
+        with self._database.write() as session:
+            sessions.end(session, token)
+        self._cache.pop(_digest(authorization), None)
+
     def authenticate(self, authorization: str | None, scope: str | None) -> str:
         """Return the owner of the key in a request.
 
         Parameters
         ----------
         authorization
-            The header: ``Bearer sib_...``.
+            The header: ``Bearer sib_...``; or ``Session TOKEN`` of a cookie.
         scope
             Scope that the request needs; None accepts any key.
 
@@ -126,7 +167,7 @@ class Authenticator:
         if authorization is None:
             raise _unauthenticated("an API key is required; send 'Authorization: Bearer sib_...'")
         try:
-            cached = self._look_up(_key_of(authorization))
+            cached = self._look_up(authorization)
         except Problem:  # the key may have been valid before
             self._cache.pop(_digest(authorization), None)
             raise
@@ -138,22 +179,39 @@ class Authenticator:
             raise Problem("forbidden", f"this request needs the scope '{scope}'; the key has {has}")
         return cached.owner
 
-    def _look_up(self, key: Key) -> CachedKey:
+    def _look_up(self, authorization: str) -> CachedKey:
         expires = time.monotonic() + _CACHE_TTL_S
+        is_session = authorization.startswith(f"{SESSION} ")
+        row, ends = self._session(authorization) if is_session else self._key(authorization)
+        if row.revoked_at is not None:
+            raise _unauthenticated("the API key is revoked")
+        for end, what in ((row.expires_at, "API key"), (ends, "session")):
+            if end is not None:
+                left_s = (end - now()).total_seconds()
+                if left_s <= 0:
+                    raise _unauthenticated(f"the {what} expired at {end.isoformat()}")
+                expires = min(expires, time.monotonic() + left_s)
+        return CachedKey(row.id, row.owner, row.scopes, expires)
+
+    def _key(self, authorization: str) -> tuple[KeyRow, None]:
+        """Return the row of the key in a request."""
+        key = _key_of(authorization)
         with self._database.read() as session:
             row = store.get(session, key.id)
         # the same message for an unknown id and a wrong secret, so that ids cannot be probed
         secret_sha256 = "" if row is None else row.secret_sha256
         if not hmac.compare_digest(secret_sha256, key.secret_sha256()) or row is None:
             raise _unauthenticated("the API key is unknown")
-        if row.revoked_at is not None:
-            raise _unauthenticated("the API key is revoked")
-        if row.expires_at is not None:
-            left_s = (row.expires_at - now()).total_seconds()
-            if left_s <= 0:
-                raise _unauthenticated(f"the API key expired at {row.expires_at.isoformat()}")
-            expires = min(expires, time.monotonic() + left_s)
-        return CachedKey(row.owner, row.scopes, expires)
+        return row, None
+
+    def _session(self, authorization: str) -> tuple[KeyRow, datetime]:
+        """Return the key of a session, and when the session expires."""
+        _, _, token = authorization.partition(" ")
+        with self._database.read() as session:
+            found = sessions.find(session, token)
+        if found is None:
+            raise _unauthenticated("the session has ended; sign in again")
+        return found
 
 
 def _key_of(authorization: str) -> Key:

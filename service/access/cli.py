@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from algorithms.interface.errors import explain_unknown
 from service.access.keys import SCOPES, new_key
 from service.command.app import noun
 from service.command.output import print_list, print_result
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 keys = noun("Create, list and revoke API keys in the configured database.")
 
-#: Scopes of operators.
-_OPERATOR_SCOPES: Final = ("metrics:read", "audit:read", "admin")
+#: Scopes that a key has only if they are named.
+_OPERATOR_SCOPES: Final = ("keys:read", "keys:write", "metrics:read", "audit:read", "admin")
 _DEFAULT_SCOPES: Final = ",".join(s for s in SCOPES if s not in _OPERATOR_SCOPES)
 
 
@@ -31,6 +32,9 @@ def create(
         int | None,
         typer.Option(min=1, max=3650, help="Days until the key expires. Default: never."),
     ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the key is for, at most 200 characters.")
+    ] = None,
 ) -> None:
     """Create a key and print it. Only its hash is stored, so it is never shown again."""
     from service.access import store
@@ -41,13 +45,22 @@ def create(
     requested = [scope.strip() for scope in scopes.split(",")]
     unknown = sorted(set(requested) - set(SCOPES))
     if unknown:
-        raise ValueError(f"unknown scope '{unknown[0]}'; expected one of {', '.join(SCOPES)}")
+        raise ValueError(explain_unknown(unknown[0], SCOPES, what="scope"))
     if not 1 <= len(owner.strip()) <= 200:
         raise ValueError(f"expected an owner of 1 to 200 characters, got {len(owner.strip())}")
+    if name is not None and not 1 <= len(name) <= 200:
+        raise ValueError(f"expected a name of 1 to 200 characters, got {len(name)}")
     key = new_key()
     expires_at = None if days is None else now() + timedelta(days=days)
     with _database() as database, database.write() as session:
-        store.create(session, key, owner=owner.strip(), scopes=requested, expires_at=expires_at)
+        store.create(
+            session,
+            key,
+            owner=owner.strip(),
+            name=name,
+            scopes=requested,
+            expires_at=expires_at,
+        )
         audit.add(session, command_event("keys create", f"/keys/{key.id}"))
     print_result(key.text(), id=key.id, key=key.text(), owner=owner.strip(), scopes=requested)
 
@@ -57,7 +70,7 @@ def list_keys() -> None:
     """List the keys without their secrets."""
     from service.access import store
 
-    columns = ("id", "owner", "scopes", "created_at", "expires_at", "revoked_at")
+    columns = ("id", "owner", "name", "scopes", "created_at", "expires_at", "revoked_at")
     with _database() as database, database.read() as session:
         rows = store.list_all(session)
         print_list(({name: getattr(row, name) for name in columns} for row in rows), *columns)

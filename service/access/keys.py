@@ -4,11 +4,11 @@ import hashlib
 import re
 import secrets
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, get_args
 
 #: Scopes of a key. ``admin`` includes all scopes, for the resources of its owner; ``metrics:read``
 #: shows figures about all owners, and ``audit:read`` the changes of all owners.
-SCOPES: Final = (
+Scope = Literal[
     "datasets:read",
     "datasets:write",
     "jobs:read",
@@ -16,10 +16,13 @@ SCOPES: Final = (
     "models:read",
     "models:write",
     "infer",
+    "keys:read",
+    "keys:write",
     "metrics:read",
     "audit:read",
     "admin",
-)
+]
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
 _KEY: Final = re.compile(r"sib_([a-z0-9]{12})_([A-Za-z0-9_-]{32,128})")
 _ID_BYTES: Final = 6

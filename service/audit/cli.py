@@ -10,7 +10,7 @@ from service.command.app import App
 from service.command.names import Url
 from service.command.output import print_list
 from sibling import Client
-from sibling.client.client import DEFAULT_URL
+from sibling.client.http import DEFAULT_URL
 
 audit = App()
 

@@ -10,7 +10,7 @@ from service.command.names import Data, Model, Url, split_version, suggesting_mo
 from service.command.output import print_json, print_text
 from service.datasets.cli import Read, find_or_upload, read_options
 from sibling import Client
-from sibling.client.client import DEFAULT_URL
+from sibling.client.http import DEFAULT_URL
 
 batch = App()
 
@@ -52,7 +52,7 @@ def infer(
     options |= read_options(read)
     with Client(url) as client:
         source = find_or_upload(client, data, **options)
-        with suggesting_model(client, name):
+        with suggesting_model(client, model):
             called = name if version is None else client.model(name, version)
             job = client.infer(called, method, source, tasks=tasks, makes_dataset=dataset)
         outputs = job.wait(progress=True)

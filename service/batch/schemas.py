@@ -17,6 +17,13 @@ class InferenceSpec(JobLimits):
         description="Version number. Default: the latest version, or that of the alias.",
     )
     method: str = Field(max_length=40, description="One of the model's `methods`.")
+    level: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Level of `predict_interval` and `predict_set`: the share of new rows that the "
+        "outputs cover.",
+    )
     dataset_id: str = Field(max_length=40, description="Id of a dataset of rows in state `ready`.")
     tasks: dict[str, str] | None = Field(
         None,

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy.orm import Session
 
 from algorithms.interface.errors import AlgorithmError
-from algorithms.interface.model import FEATURE_METHODS, Model
+from algorithms.interface.model import FEATURE_METHODS, LEVEL_METHODS, Model
 from algorithms.interface.tasks import unknown_task
 from service.access.quotas import check_stored_bytes
 from service.batch.context import Services
@@ -87,6 +87,9 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
             f"it supports {supported}"
         )
         raise Problem("unsupported-method", detail, errors=[place("/method", detail)])
+    if spec.level is not None and spec.method not in LEVEL_METHODS:
+        detail = f"{spec.method} takes no level, only {' and '.join(sorted(LEVEL_METHODS))} do"
+        raise Problem("invalid-request", detail, errors=[place("/level", detail)])
     with services.database.read() as session:
         dataset, manifest = find_dataset(session, spec.dataset_id, owner=owner)
     model = services.models.get(served)
@@ -103,6 +106,7 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
         "version": served.version,
         "version_id": served.id,
         "method": spec.method,
+        "level": spec.level,
         "dataset_id": dataset.id,
         "tasks": tasks,
         "mapping": spec.tasks,  # None means all tasks: listing them would make the response long

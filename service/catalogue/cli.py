@@ -8,7 +8,7 @@ from service.command.app import noun
 from service.command.names import COMPLETE_ALGORITHM, Url
 from service.command.output import print_json, print_list, print_table, print_text
 from sibling import Client
-from sibling.client.client import DEFAULT_URL
+from sibling.client.http import DEFAULT_URL
 
 algorithms = noun("Look at the algorithms.")
 

@@ -1,5 +1,6 @@
 """API schemas of algorithms."""
 
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -32,8 +33,9 @@ class Algorithm(BaseModel):
     params: dict[str, Any] = Field(description="JSON Schema of the parameters.")
 
     @classmethod
+    @cache
     def describe(cls, algorithm: "AnyAlgorithm[Any, Any]") -> "Algorithm":
-        """Return the schema of an algorithm."""
+        """Return the schema of an algorithm, which is made once."""
         return cls(
             name=algorithm.name,
             title=algorithm.title,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from service.command.output import json_output
 
@@ -20,7 +20,23 @@ _JSON: Final = inspect.Parameter(
 )
 
 
-class ListByDefault(TyperGroup):
+class _Command(TyperCommand):
+    """Command whose help shows no type of flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters of the command."""
+        return _without_types(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    """Group of commands whose help shows no type of flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters of the group."""
+        return _without_types(super().get_params(ctx))
+
+
+class ListByDefault(_Group):
     """Group of commands that runs ``list`` if no command is given."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -34,6 +50,9 @@ class ListByDefault(TyperGroup):
 class App(typer.Typer):
     """Commands with the option ``--json``."""
 
+    def __init__(self, *, cls: type[TyperGroup] = _Group, **options: Any) -> None:
+        super().__init__(cls=cls, **options)
+
     def command(  # type: ignore[override]  # one option more
         self, name: str | None = None, *, has_result: bool = True, **options: Any
     ) -> Callable[[Function], Function]:
@@ -44,7 +63,7 @@ class App(typer.Typer):
         has_result
             Whether the command prints a result, so that it has the option ``--json``.
         """
-        add = super().command(name, **options)
+        add = super().command(name, **{"cls": _Command, **options})
 
         def decorate(function: Function) -> Function:
             add(_with_json(function) if has_result else function)
@@ -56,6 +75,14 @@ class App(typer.Typer):
 def noun(description: str) -> App:
     """Return the commands of a noun such as "jobs", which has a command ``list``."""
     return App(cls=ListByDefault, help=f"{description} Without a command: list them.")
+
+
+def _without_types(parameters: list[Any]) -> list[Any]:
+    """Remove the type of flags, which is always ``<bool>``."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    return parameters
 
 
 def _with_json(function: Function) -> Function:

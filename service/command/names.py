@@ -4,31 +4,41 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from sibling import Client, RemoteModel, ServiceError, ServiceUnreachable
-from sibling.client.client import DEFAULT_URL
+from sibling.client import models
+from sibling.client.http import DEFAULT_URL
 
 #: Time for the service to answer when the shell completes a name.
 _COMPLETION_TIMEOUT_S: Final = 2
+#: Maximum number of versions in a message.
+_MAX_LISTED: Final = 10
+#: Maximum number of ids that are compared with a mistyped one, and how similar it must be: random
+#: ids share half of their letters.
+_MAX_IDS: Final = 1000
+_ID_SIMILARITY: Final = 0.85
 
 Url = Annotated[
     str, typer.Option("--url", envvar="SIBLING_URL", help="URL of the service.", metavar="URL")
 ]
 
 
-def _completion(names: Callable[[Client], Iterable[str]]) -> Callable[..., list[str]]:
+def _completion(
+    names: Callable[[Client, typer.Context], Iterable[str]],
+) -> Callable[..., list[str]]:
     """Return a function that completes names of the service; it never fails."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         url = ctx.params.get("url") or os.environ.get("SIBLING_URL", DEFAULT_URL)
         try:
             with Client(url, timeout_s=_COMPLETION_TIMEOUT_S) as client:
-                return [name for name in names(client) if name.startswith(incomplete)]
-        except (ServiceError, ServiceUnreachable):
+                return [name for name in names(client, ctx) if name.startswith(incomplete)]
+        except (ServiceError, ServiceUnreachable, ValueError):
             return []
 
     return complete
@@ -38,12 +48,16 @@ def _names(items: Iterable[dict[str, Any]]) -> list[str]:
     return [item["name"] for item in items]
 
 
-_COMPLETE_MODEL: Final = _completion(lambda client: _names(client.models))
-_COMPLETE_JOB: Final = _completion(lambda client: [job["id"] for job in client.jobs])
+_COMPLETE_MODEL: Final = _completion(lambda client, _: _names(client.models))
+_COMPLETE_JOB: Final = _completion(lambda client, _: [job["id"] for job in client.jobs])
 _COMPLETE_DATASET: Final = _completion(
-    lambda client: [text for item in client.datasets for text in (item["id"], item["name"])]
+    lambda client, _: [text for item in client.datasets for text in (item["id"], item["name"])]
 )
-COMPLETE_ALGORITHM: Final = _completion(lambda client: _names(client.algorithms))
+COMPLETE_ALGORITHM: Final = _completion(lambda client, _: _names(client.algorithms))
+#: Completes the plots of the argument ``model``.
+COMPLETE_PLOT: Final = _completion(
+    lambda client, ctx: _names(client.model(ctx.params["model"]).plots())
+)
 
 Model = Annotated[
     str,
@@ -62,10 +76,10 @@ Data = Annotated[
 
 def split_version(model: str) -> tuple[str, int | None]:
     """Return the name and version in NAME or NAME/VERSION."""
-    name, _, version = model.partition("/")
-    if version and not version.isdecimal():
-        raise typer.BadParameter(f"expected NAME or NAME/VERSION, got '{model}'")
-    return name, int(version) if version else None
+    try:
+        return models.split_version(model)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def find_model(client: Client, reference: str) -> RemoteModel:
@@ -74,26 +88,28 @@ def find_model(client: Client, reference: str) -> RemoteModel:
     Raises
     ------
     ServiceError
-        There is none; the message suggests a similar name.
+        There is none; the message suggests a similar name, or lists the versions.
     """
     name, version = split_version(reference)
-    with suggesting_model(client, name):
+    with suggesting_model(client, reference):
         return client.model(name, version)
 
 
 @contextmanager
 def suggesting_model(client: Client, reference: str) -> Iterator[None]:
-    """Add a similar name to an error of the block that there is no such model."""
-    try:
+    """Add to an error of the block that there is no such model what there is.
+
+    This is a similar name, a similar alias, or the versions.
+    """
+    with _explaining(lambda: _hint_of_model(client, reference)):
         yield
-    except ServiceError as error:
-        if error.code != "not-found":
-            raise
-        name, _, alias = reference.partition("@")
-        known = _names(client.models)
-        if alias and name in known:
-            known = [f"{name}@{existing}" for existing in client.aliases(name)]
-        raise _not_found(error.detail, reference, known) from None
+
+
+@contextmanager
+def suggesting_id(items: Iterable[dict[str, Any]], reference: str) -> Iterator[None]:
+    """Add a similar id to an error of the block that there is no such job or dataset."""
+    with _explaining(lambda: _similar(reference, _ids(items), similarity=_ID_SIMILARITY)):
+        yield
 
 
 def find_dataset(client: Client, reference: str) -> str:
@@ -107,6 +123,7 @@ def find_dataset(client: Client, reference: str) -> str:
         Several datasets have this name.
     """
     if reference.startswith("ds_"):
+        _check_dataset(client, reference)
         return reference
     datasets = list(client.datasets)
     ids = [item["id"] for item in datasets if item["name"] == reference]
@@ -116,7 +133,8 @@ def find_dataset(client: Client, reference: str) -> str:
         raise ValueError(
             f"several datasets have the name '{reference}'; use one of the ids {', '.join(ids)}"
         )
-    raise _not_found(f"there is no dataset '{reference}'", reference, _names(datasets))
+    hint = _similar(reference, _names(datasets))
+    raise ServiceError(404, "not-found", f"there is no dataset '{reference}'{hint}", [])
 
 
 def is_dataset(data: str) -> bool:
@@ -124,7 +142,53 @@ def is_dataset(data: str) -> bool:
     return data.startswith("ds_") or not (Path(data).suffix or Path(data).exists())
 
 
-def _not_found(detail: str, name: str, known: Iterable[str]) -> ServiceError:
-    similar = get_close_matches(name, list(known), n=1)
-    hint = f"; did you mean '{similar[0]}'?" if similar else ""
-    return ServiceError(404, "not-found", detail + hint, [])
+@contextmanager
+def _explaining(find_hint: Callable[[], str]) -> Iterator[None]:
+    """Add a hint to an error of the block that something does not exist."""
+    try:
+        yield
+    except ServiceError as error:
+        if error.code != "not-found":
+            raise
+        try:
+            hint = find_hint()
+        except ServiceError:  # such as a missing scope
+            hint = ""
+        if not hint:
+            raise
+        raise ServiceError(404, "not-found", error.detail + hint, []) from None
+
+
+def _check_dataset(client: Client, dataset_id: str) -> None:
+    """Raise ServiceError if there is no such dataset; the message suggests a similar id."""
+    try:
+        with suggesting_id(client.datasets, dataset_id):
+            client.dataset_info(dataset_id)
+    except ServiceError as error:
+        if error.code == "not-found":
+            raise  # other problems, such as a missing scope, may not matter to the command
+
+
+def _hint_of_model(client: Client, reference: str) -> str:
+    full_name, version = split_version(reference)
+    name, _, alias = full_name.partition("@")
+    models = _names(client.models)
+    if name not in models:
+        return _similar(full_name, [f"{model}@{alias}" for model in models] if alias else models)
+    if alias:
+        return _similar(full_name, [f"{name}@{existing}" for existing in client.aliases(name)])
+    versions = [item["version"] for item in client.versions(name)]
+    if version is None or version in versions:
+        return ""  # something else is missing
+    listed = ", ".join(map(str, versions[:_MAX_LISTED]))
+    more = f" and {len(versions) - _MAX_LISTED} older ones" if len(versions) > _MAX_LISTED else ""
+    return f"; it has the version{'s' * (len(versions) > 1)} {listed}{more}"
+
+
+def _ids(items: Iterable[dict[str, Any]]) -> list[str]:
+    return [item["id"] for item in islice(items, _MAX_IDS)]
+
+
+def _similar(name: str, known: Iterable[str], *, similarity: float = 0.6) -> str:
+    similar = get_close_matches(name, list(known), n=1, cutoff=similarity)
+    return f"; did you mean '{similar[0]}'?" if similar else ""

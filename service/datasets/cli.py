@@ -1,12 +1,9 @@
 """``sibling datasets``: list, upload, and look at datasets; options of commands that upload."""
 
-import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from service.command import names
 from service.command.app import noun
@@ -22,7 +19,7 @@ from service.command.output import (
     print_text,
 )
 from sibling import Client, Dataset
-from sibling.client.client import DEFAULT_URL
+from sibling.client.http import DEFAULT_URL
 
 datasets = noun("Upload datasets, and look at them.")
 
@@ -61,22 +58,7 @@ def read_options(given: Sequence[str] | None) -> dict[str, list[str]]:
 
 def upload_file(client: Client, file: str, **options: Any) -> Dataset:
     """Upload a file, with a progress bar on a terminal."""
-    if not sys.stderr.isatty():
-        return client.upload(file, **options)
-    columns = (TextColumn("{task.description:<12}"), BarColumn(), DownloadColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    with bar:
-        task = bar.add_task("uploading", total=None)
-
-        def show(n_sent: int, size: int) -> None:
-            is_sent = n_sent == size
-            what = "reading" if is_sent else "uploading"
-            bar.update(task, completed=n_sent, total=size, description=what)
-
-        def show_parsed(n_parsed: int, size: int) -> None:
-            bar.update(task, completed=n_parsed, total=size, description="reading")
-
-        return client.upload(file, on_progress=show, on_parsed=show_parsed, **options)
+    return client.upload(file, progress=True, **options)
 
 
 def find_or_upload(client: Client, data: str, **options: Any) -> Dataset | str:

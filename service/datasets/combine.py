@@ -40,7 +40,7 @@ def create_combined(
             found = store.get(session, selection.dataset_id, owner=owner)
             location = {"pointer": f"/sources/{i}/dataset_id"}
             if found is None:
-                detail = f"there is no dataset '{selection.dataset_id}'"
+                detail = store.describe_missing(selection.dataset_id)
                 raise Problem("not-found", detail, errors=[_error("not-found", detail, location)])
             if found.content_sha256 is None or found.state != "ready":
                 detail = store.describe_unready(found)

@@ -67,8 +67,10 @@ def summarise(X: NDArray[np.float64], columns: Sequence[Column]) -> dict[str, An
 
 def _statistics(X: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
     known = len(X) - sum(np.isnan(part).sum(0) for part in blocks(X))
-    mean = X.mean(0) if (known == len(X)).all() else np.nansum(X, 0) / known
-    squares = sum(np.nansum((part - mean) ** 2, 0) for part in blocks(X))
+    is_complete = bool((known == len(X)).all())
+    mean = X.mean(0) if is_complete else np.nansum(X, 0) / known
+    total = np.sum if is_complete else np.nansum  # the latter copies
+    squares = sum(total((part - mean) ** 2, 0) for part in blocks(X))
     return {
         "min": np.fmin.reduce(X),
         "max": np.fmax.reduce(X),
@@ -91,8 +93,11 @@ def _statistics_of_sparse(X: Any) -> dict[str, NDArray[Any]]:
 
 def _count_distinct(X: NDArray[np.float64]) -> list[int]:
     first: Any = X[:MAX_ROWS_COUNTED]
-    columns = np.ascontiguousarray((first.toarray() if is_sparse(first) else first).T)
-    return [len(np.unique(values[~np.isnan(values)])) for values in columns]
+    ordered = np.sort((first.toarray() if is_sparse(first) else first).T)  # missing values last
+    is_known = ~np.isnan(ordered)
+    is_new = is_known.copy()
+    is_new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    return [int(n) for n in is_new.sum(axis=1)]
 
 
 def _count_values(

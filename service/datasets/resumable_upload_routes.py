@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
 from service.datasets import resumable_upload_store, resumable_uploads
@@ -60,7 +61,11 @@ class _TusRoute(StrictRoute):
                 message = {**message, "headers": [*message["headers"], version]}
             await send(message)
 
-        await super().handle(scope, receive, send_with_version)
+        try:
+            await super().handle(scope, receive, send_with_version)
+        except HTTPException as error:  # of a method that no route has
+            headers = {**(error.headers or {}), "Tus-Resumable": VERSION}
+            raise HTTPException(error.status_code, error.detail, headers) from None
 
 
 router = APIRouter(

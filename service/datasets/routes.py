@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -19,7 +19,7 @@ from service.datasets.selection import Combination
 from service.datasets.upload import UploadRequest, receive
 from service.errors import Problem
 from service.http.documentation import problems
-from service.http.paging import Page, Paging, page
+from service.http.paging import Page, SearchQuery, page
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
@@ -62,6 +62,14 @@ class UploadQuery(ReadOptions):
         max_length=200,
         pattern=TEXT_LINE,
         description="Name of the dataset.",
+    )
+
+
+class DatasetQuery(SearchQuery):
+    """Query parameters of the list of datasets."""
+
+    state: Literal["uploaded", "ingesting", "ready", "rejected"] | None = Field(
+        None, description="Only datasets in this state."
     )
 
 
@@ -162,10 +170,19 @@ async def combine_datasets(
 @router.get(
     "", summary="List datasets", responses=problems("invalid-page-token", "invalid-request")
 )
-def list_datasets(services: Context, owner: Owner, query: Paging) -> Page[Dataset]:
+def list_datasets(
+    services: Context, owner: Owner, query: Annotated[DatasetQuery, Query()]
+) -> Page[Dataset]:
     """List datasets, newest first."""
     with services.database.read() as session:
-        rows = store.list_page(session, owner, after=query.after(), limit=query.page_size + 1)
+        rows = store.list_page(
+            session,
+            owner,
+            after=query.after(),
+            limit=query.page_size + 1,
+            state=query.state,
+            text=query.text,
+        )
     return page([Dataset.from_row(row) for row in rows], query, key=lambda dataset: dataset.id)
 
 
@@ -288,4 +305,4 @@ def _tag(row: DatasetRow) -> str:
 
 
 def _no_dataset(dataset_id: str) -> Problem:
-    return Problem("not-found", f"there is no dataset '{dataset_id}'")
+    return Problem("not-found", store.describe_missing(dataset_id))

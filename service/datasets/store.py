@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.blobs import Blob, release_blob
-from service.database import lock
+from service.database import contains, lock
 from service.job_states import UNFINISHED
 from service.processes import ProcessIdentity, this_process
 from service.rows import DatasetRow, IdempotencyRow, JobRow, ModelRow, VersionRow, new_id
@@ -18,6 +18,7 @@ MAX_NAMED: Final = 20
 _UNFINISHED: Final = ("uploaded", "ingesting")
 #: State of a row that is kept for the jobs that reference it.
 _DELETED: Final = "deleted"
+_ID_PREFIX: Final = "ds_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +90,26 @@ def find_same(session: Session, owner: str, fingerprint: str) -> DatasetRow | No
 
 
 def list_page(
-    session: Session, owner: str, *, after: str | None, limit: int
+    session: Session,
+    owner: str,
+    *,
+    after: str | None,
+    limit: int,
+    state: str | None = None,
+    text: str | None = None,
 ) -> Sequence[DatasetRow]:
-    """Return datasets, newest first, older than the dataset ``after``."""
+    """Return datasets, newest first, older than the dataset ``after``.
+
+    Parameters
+    ----------
+    text
+        Part of the id or of the name.
+    """
     query = sa.select(DatasetRow).where(DatasetRow.owner == owner, DatasetRow.state != _DELETED)
+    if state is not None:
+        query = query.where(DatasetRow.state == state)
+    if text is not None:
+        query = query.where(contains(text, DatasetRow.id, DatasetRow.name))
     if after is not None:
         query = query.where(DatasetRow.id < after)
     return session.scalars(query.order_by(DatasetRow.id.desc()).limit(limit)).all()
@@ -146,6 +163,17 @@ def forget(session: Session, row: DatasetRow) -> None:
     """Delete the row and the idempotency keys of a dataset that nothing references."""
     session.execute(sa.delete(IdempotencyRow).where(IdempotencyRow.resource_id == row.id))
     session.execute(sa.delete(DatasetRow).where(DatasetRow.id == row.id))
+
+
+def describe_missing(reference: str) -> str:
+    """Return the message that there is no such dataset; it says if this is no id."""
+    text = f"there is no dataset '{reference}'"
+    if reference.startswith(_ID_PREFIX):
+        return text
+    return (
+        f"{text}; expected an id ({_ID_PREFIX}...), which GET /v1/datasets?text=... or "
+        "client.datasets(text=...) finds by its name"
+    )
 
 
 def describe_unready(row: DatasetRow) -> str:
@@ -219,3 +247,14 @@ def _drop_upload(session: Session, row: DatasetRow) -> None:
     session.flush()
     if upload is not None:
         release_blob(session, upload)
+
+
+def unfinished_marker(session: Session, owner: str) -> tuple[Any, ...]:
+    """Return a value that differs once a dataset of an owner is new, read further or ready."""
+    newest = session.scalar(sa.select(sa.func.max(DatasetRow.id)).where(DatasetRow.owner == owner))
+    columns = (DatasetRow.id, DatasetRow.state, DatasetRow.parsed_bytes)
+    unfinished = sa.select(*columns).where(
+        DatasetRow.owner == owner, DatasetRow.state.in_(("uploaded", "ingesting"))
+    )
+    rows = session.execute(unfinished.order_by(DatasetRow.id)).tuples().all()
+    return newest, tuple(tuple(row) for row in rows)

@@ -1,7 +1,7 @@
 """Which algorithms can be trained on a dataset, and why others cannot."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -10,6 +10,15 @@ from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
 
+_NO_TARGETS: Final = "upload them as y, or name their column with target_column"
+#: What to do about an upload, by targets that an algorithm needs and that a task has.
+_HINTS: Final[dict[tuple[str, str | None], str]] = {
+    ("classes", "numbers"): "if the numbers are class codes, upload them with target_kind=classes",
+    ("classes", "none"): _NO_TARGETS,
+    ("numbers", "none"): _NO_TARGETS,
+    ("any", "none"): _NO_TARGETS,
+}
+
 
 def check_tasks(algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], params: Any) -> None:
     """Raise InvalidData if the tasks do not meet the requirements, with a hint for the upload."""
@@ -17,10 +26,10 @@ def check_tasks(algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], pa
         algorithm.check(tasks, params)
     except InvalidData as error:
         targets = {task.name: task.target for task in tasks}
-        if algorithm.needs.target == "classes" and targets.get(error.task or "") == "numbers":
-            hint = "if the numbers are class codes, upload them with target_kind=classes"
-            raise InvalidData(f"{error.message}; {hint}", task=error.task) from None
-        raise
+        hint = _HINTS.get((algorithm.needs.target, targets.get(error.task or "")))
+        if hint is None:
+            raise
+        raise InvalidData(f"{error.message}; {hint}", task=error.task) from None
 
 
 def obstacles(tasks: Sequence[TaskSummary]) -> dict[str, str | None]:

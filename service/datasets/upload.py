@@ -26,6 +26,8 @@ from service.rows import DatasetRow
 WRITE_BYTES: Final = 256 * 1024
 #: Number of first bytes that show whether a file is of another format.
 MAGIC_BYTES: Final = 8
+#: Values of Content-Encoding that leave a body as it is, or that the parser of CSV unpacks.
+_ENCODINGS: Final = frozenset({"", "identity", "gzip", "x-gzip", "zstd"})
 
 
 class Received(Protocol):
@@ -102,8 +104,10 @@ async def write_body(
     Raises
     ------
     Problem
-        The body exceeds the limit, stalls, or the first bytes of the blob are of another format.
+        The body exceeds the limit, stalls, has a Content-Encoding that is not read, or the first
+        bytes of the blob are of another format.
     """
+    _check_encoding(request)
     pending = bytearray()
     is_checked = writer.size_bytes > 0
     try:
@@ -138,6 +142,14 @@ def format_of(media_type: str) -> Format:
         return find_format(media_type)
     except UnsupportedFormat as error:
         raise Problem("unsupported-media-type", str(error)) from None
+
+
+def _check_encoding(request: Request) -> None:
+    """Raise a problem if the body is compressed in a way that no format unpacks."""
+    encoding = request.headers.get("content-encoding", "").strip()
+    if encoding.lower() not in _ENCODINGS:
+        detail = f"Content-Encoding {encoding[:40]!r} is not supported in an upload"
+        raise Problem("unsupported-media-type", f"{detail}; send CSV as gzip or zstd, or plain")
 
 
 def _check_start(format_: Format, head: bytes) -> None:

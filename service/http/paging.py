@@ -32,6 +32,16 @@ class PageQuery(WireModel):
         return None if self.page_token is None else _read_token(self.page_token)
 
 
+class SearchQuery(PageQuery):
+    """Query parameters that select a page of what contains a text."""
+
+    text: str | None = Field(
+        None,
+        max_length=200,
+        description="Only items whose name or id contains this text, in lower or upper case.",
+    )
+
+
 Paging = Annotated[PageQuery, Query()]
 Item = TypeVar("Item")
 

@@ -1,6 +1,6 @@
 """Routes that authenticate the caller before they read the body; dependencies of routes."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Annotated, Any, ClassVar, Final
 
@@ -8,12 +8,12 @@ from fastapi import Depends
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from sqlalchemy.exc import SQLAlchemyError
-from starlette.requests import Request
+from starlette.requests import Request, cookie_parser
 from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
 
-from service.access.authenticator import Authenticator
+from service.access.authenticator import SESSION, Authenticator
 from service.access.rate_limit import RateLimiter
 from service.errors import Problem
 from service.http.bodies import JSON
@@ -21,6 +21,9 @@ from service.http.requests import StrictRequest
 
 #: Methods that change nothing.
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+#: Cookies with the token of a session. Over HTTPS, only the one that no other host can set counts.
+SESSION_COOKIE: Final = "sibling_session"
+SECURE_SESSION_COOKIE: Final = f"__Host-{SESSION_COOKIE}"
 
 
 class StrictRoute(APIRoute):
@@ -76,11 +79,42 @@ class StrictRoute(APIRoute):
         """
         authenticator: Authenticator = request.app.state.authenticator
         needed = self.needed[request.method in READING]
-        authorization = request.plain_headers.get("authorization")
+        authorization = authorization_of(request.plain_headers, request.scope)
         known = authenticator.cached_owner(authorization, needed)
         if known is not None:
             return known
         return await run_in_threadpool(authenticator.authenticate, authorization, needed)
+
+
+def authorization_of(headers: Mapping[str, str], scope: Scope) -> str | None:
+    """Return the authorization of a request: its header, or else the session of its cookie.
+
+    Browsers add the cookie by themselves. A request that changes something must say with
+    ``Origin`` that it comes from a page of this service, which ``HostPolicy`` has compared.
+    """
+    given = headers.get("authorization")
+    if given is not None or "cookie" not in headers:
+        return given
+    session = session_of(headers["cookie"], scope)
+    if session is None:
+        return None
+    if scope["method"] not in READING and "origin" not in headers:
+        detail = (
+            "a request with the cookie of a session needs the header Origin; send a key instead"
+        )
+        raise Problem("foreign-origin", detail)
+    return session
+
+
+def session_of(cookie: str, scope: Scope) -> str | None:
+    """Return the authorization of the session in a Cookie header; None without one."""
+    token = cookie_parser(cookie).get(session_cookie(scope))
+    return None if token is None else f"{SESSION} {token}"
+
+
+def session_cookie(scope: Scope) -> str:
+    """Return the name of the cookie of sessions."""
+    return SECURE_SESSION_COOKIE if scope["scheme"] == "https" else SESSION_COOKIE
 
 
 def secured(scope: str | None, *, is_rate_limited: bool = True) -> type[StrictRoute]:

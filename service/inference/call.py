@@ -64,10 +64,17 @@ class Rows(Protocol):
 
 
 class Call(NamedTuple):
-    """Rows to compute, all of one task, or with one task name per row."""
+    """Rows to compute, all of one task, or with one task name per row.
+
+    Attributes
+    ----------
+    level
+        Level of intervals and sets; None: the default.
+    """
 
     task: str | list[str]
     rows: Rows
+    level: float | None = None
 
 
 class InferenceResult(NamedTuple):

@@ -1,6 +1,7 @@
 """``sibling predict``, ``transform``, ...: call a model with the rows of a file."""
 
 import csv
+import gzip
 import inspect
 import io
 import sys
@@ -12,17 +13,26 @@ import orjson
 import typer
 from numpy.typing import NDArray
 
-from algorithms.interface.model import CLASS_METHODS, METHODS
+from algorithms.interface.model import CLASS_METHODS, LEVEL_METHODS, METHODS
 from service.command.app import App
-from service.command.names import Model, Url, split_version, suggesting_model
+from service.command.names import Model, Url, find_model, split_version
 from service.command.output import is_json
 from sibling import Client, RemoteModel
-from sibling.client.client import DEFAULT_URL
+from sibling.client.http import DEFAULT_URL
 
 Format = Literal["csv", "npy", "json"]
 
 _FORMATS: Final[dict[str, Format]] = {".csv": "csv", ".npy": "npy", ".json": "json"}
+_CSV: Final = "text/csv"
+#: Media types of files of rows, by their first bytes.
+_MEDIA_TYPES: Final = {
+    b"PAR1": "application/vnd.apache.parquet",
+    b"\xff\xff\xff\xff": "application/vnd.apache.arrow.stream",
+}
 _NPY_MAGIC: Final = b"\x93NUMPY"
+_ARROW_MAGIC: Final = b"ARROW1"
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_ZIP_MAGIC: Final = b"PK\x03\x04"
 _STANDARD: Final = Path("-")
 
 inference = App()
@@ -30,18 +40,22 @@ inference = App()
 
 def _add_method(method: str) -> None:
     """Add the command of a method."""
+    has_level = method in LEVEL_METHODS
 
     def command(
         model: Model,
         rows: Annotated[
             Path,
             typer.Argument(
-                help="A .npy or .csv file, or - for standard input. CSV columns with a header are "
-                "matched by name."
+                help="A file: CSV, .npy, Parquet, Arrow, Feather or JSON records; or - for "
+                "standard input. Named columns are matched by name."
             ),
         ] = _STANDARD,
         *,
-        task: Annotated[str, typer.Option(help="Task of the rows.")],
+        task: Annotated[
+            str | None,
+            typer.Option(help="Task of all rows. Default: the column task of the file."),
+        ] = None,
         output: Annotated[
             Path | None,
             typer.Option("--output", "-o", help="Output file. Default: standard output."),
@@ -55,21 +69,32 @@ def _add_method(method: str) -> None:
                 "with --json.",
             ),
         ] = None,
+        level: Annotated[
+            float | None,
+            typer.Option(help="Level of intervals and sets. Default: 0.9.", hidden=not has_level),
+        ] = None,
         url: Url = DEFAULT_URL,
     ) -> None:
-        name, version = split_version(model)
+        if level is not None and not has_level:
+            raise typer.BadParameter(f"{method} takes no level", param_hint="--level")
+        options = {} if level is None else {"level": level}
+        split_version(model)  # before the rows are read
+        if is_json() and format_ not in (None, "json"):
+            raise typer.BadParameter(f"'{format_}' contradicts --json", param_hint="--format")
         output_format = format_ or ("json" if is_json() else _format_of(output))
         content = _read_rows(rows)
         with Client(url) as client:
-            with suggesting_model(client, name):
-                remote = client.model(name, version)
+            remote = find_model(client, model)
             outputs: NDArray[Any]
             if isinstance(content, bytes):
-                outputs = remote.call(method, content, "text/csv", task=task)
+                media_type = _media_type(content)
+                outputs = remote.call(method, content, media_type, task=task, **options)
             else:
-                outputs = getattr(remote, method)(content, task=task)
-        labels = remote.classes(task) if method in CLASS_METHODS else ()
-        head: dict[str, Any] = {"model": remote.name, "version": remote.version, "task": task}
+                outputs = getattr(remote, method)(content, task=task, **options)
+        labels = _labels(remote, task) if method in CLASS_METHODS else ()
+        head: dict[str, Any] = {"model": remote.name, "version": remote.version}
+        if task is not None:
+            head["task"] = task
         body = _WRITERS[output_format](outputs, labels, head)
         if output is None:
             sys.stdout.buffer.write(body)
@@ -94,19 +119,80 @@ def _format_of(output: Path | None) -> Format:
     return found
 
 
-def _read_rows(path: Path) -> NDArray[Any] | bytes:
-    """Return the array of a .npy file, or the bytes of a CSV file for the service to parse."""
+def _read_rows(path: Path) -> Any:
+    """Return what a file contains: an array, a table, records, or bytes for the service to parse.
+
+    Raises
+    ------
+    ValueError
+        The file is empty, damaged, or of a format that has no rows for a model.
+    """
     body = sys.stdin.buffer.read() if path == _STANDARD else path.read_bytes()
     name = "standard input" if path == _STANDARD else f"'{path.name}'"
+    try:
+        return _parse(body)
+    except (ValueError, OSError, EOFError) as error:  # the last two are gzip's
+        raise ValueError(f"{name} {error}") from error
+
+
+def _parse(body: bytes) -> Any:
+    if body.startswith(_GZIP_MAGIC):
+        body = gzip.decompress(body)
     if not body.strip():
-        raise ValueError(f"{name} is empty; expected rows of numbers")
-    if not body.startswith(_NPY_MAGIC):
-        return body
+        raise ValueError("is empty; expected rows of numbers")
+    if body.startswith(_ZIP_MAGIC):
+        raise ValueError("is a workbook or archive; save its rows as CSV or Parquet")
+    if body.startswith(_NPY_MAGIC):
+        return _read_npy(body)
+    if body.startswith(_ARROW_MAGIC):
+        return _read_arrow(body)
+    if body.lstrip()[:1] in (b"[", b"{"):
+        return _read_records(body)
+    return body
+
+
+def _read_npy(body: bytes) -> NDArray[Any]:
     try:
         found: NDArray[Any] = np.load(io.BytesIO(body), allow_pickle=False)
     except ValueError as error:
-        raise ValueError(f"{name} is not a valid .npy file: {error}") from error
+        raise ValueError(f"is not a valid .npy file: {error}") from error
     return found
+
+
+def _read_arrow(body: bytes) -> Any:
+    """Return the table of an Arrow or Feather file; the service takes streams only."""
+    import pyarrow as pa  # slow to import
+
+    try:
+        return pa.ipc.open_file(pa.BufferReader(body)).read_all()
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"is not a readable Arrow file: {error}") from error
+
+
+def _read_records(body: bytes) -> list[dict[str, Any]] | bytes:
+    """Return the records of a JSON list, or of JSON lines; other lines are CSV."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        try:
+            found = [orjson.loads(line) for line in body.splitlines() if line.strip()]
+        except orjson.JSONDecodeError:
+            return body
+    records = found if isinstance(found, list) else [found]
+    if not all(isinstance(record, dict) for record in records):
+        raise ValueError('is JSON, but not a list of records such as [{"age": 61}]')
+    return records
+
+
+def _media_type(body: bytes) -> str:
+    return next((t for magic, t in _MEDIA_TYPES.items() if body.startswith(magic)), _CSV)
+
+
+def _labels(remote: RemoteModel, task: str | None) -> tuple[Any, ...]:
+    """Return the classes of the outputs; without a task, those that all tasks have in common."""
+    tasks = remote.tasks if task is None else (task,)
+    found = {remote.classes(name) for name in tasks}
+    return found.pop() if len(found) == 1 else ()
 
 
 def _as_csv(outputs: NDArray[Any], labels: tuple[Any, ...], head: dict[str, Any]) -> bytes:

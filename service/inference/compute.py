@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, Model, apply
 from algorithms.preparation.columns import Column
-from algorithms.preparation.model import PreparedModel
+from algorithms.preparation.model import preparation_of
 from service.errors import Problem
 from service.inference.call import Call, InferenceResult, InputSpec, Matrix, raise_invalid_data
 from service.inference.context import Services
@@ -52,17 +52,31 @@ def _apply(
     ignored = partial(services.columns.ignored, served.id)
     missing = method in model.takes_missing
     spec = InputSpec(tasks[0], method, width, missing, columns, kinds, ignored)
-    rows = call.rows.as_matrix(spec)
+    try:
+        rows = call.rows.as_matrix(spec)
+    except Problem as problem:
+        _name_own_task(problem, call.task)
+        raise
     limit = services.settings.max_inference_rows
     n_rows = rows.shape[0]
     if n_rows > limit:
         detail = f"the request has {n_rows} rows, the maximum is {limit}; send fewer per request"
         raise Problem("too-many-rows", detail)
-    bounded = _BoundedMethod(model, method, services.settings.max_response_bytes)
+    bounded = _BoundedMethod(model, method, call.level, services.settings.max_response_bytes)
     if isinstance(call.task, str):
         outputs = bounded.apply(rows, call.task, n_rows=n_rows)
         return outputs, model.classes(call.task) if method in CLASS_METHODS else ()
     return _apply_by_task(bounded, rows, call.task, tasks)
+
+
+def _name_own_task(problem: Problem, task_of: str | list[str]) -> None:
+    """Let each error in a row name the task of that row, where all rows are read together."""
+    if isinstance(task_of, str):
+        return
+    for entry in problem.errors:
+        row = entry.get("row")
+        if row is not None and row < len(task_of):
+            entry["task"] = task_of[row]
 
 
 def _common_width(model: Model, method: str, tasks: list[str]) -> int:
@@ -81,11 +95,12 @@ def _common_width(model: Model, method: str, tasks: list[str]) -> int:
 
 def _common_kinds(model: Model, method: str, tasks: list[str]) -> tuple[Column, ...] | None:
     """Return the raw columns, which must be the same for all tasks; None if all are numbers."""
-    if not isinstance(model, PreparedModel) or method not in FEATURE_METHODS:
+    preparation = preparation_of(model) if method in FEATURE_METHODS else None
+    if preparation is None:
         return None
-    columns = model.preparation.of(tasks[0]).columns
+    columns = preparation.of(tasks[0]).columns
     for task in tasks[1:]:
-        if model.preparation.of(task).columns != columns:
+        if preparation.of(task).columns != columns:
             raise_invalid_data(
                 f"tasks '{tasks[0]}' and '{task}' were trained on different columns; send the "
                 "tasks in separate requests",
@@ -115,9 +130,10 @@ def _common_column_names(
 class _BoundedMethod:
     """Method of a model with a limit on the size of its outputs."""
 
-    def __init__(self, model: Model, method: str, max_bytes: int) -> None:
+    def __init__(self, model: Model, method: str, level: float | None, max_bytes: int) -> None:
         self.model = model
         self.method = method
+        self._level = level
         self._max_bytes = max_bytes
 
     def apply(self, rows: Matrix, task: str, *, n_rows: int) -> NDArray[Any]:
@@ -134,12 +150,12 @@ class _BoundedMethod:
             The outputs would be too large.
         """
         if n_rows > _MIN_PROBED_ROWS:
-            one = apply(self.model, self.method, rows[:1], task=task)
+            one = apply(self.model, self.method, rows[:1], task=task, level=self._level)
             n_bytes = one.nbytes * n_rows
             if n_bytes > self._max_bytes:
                 detail = f"the outputs of {n_rows} rows take {n_bytes} bytes, the maximum is"
                 raise Problem("too-many-rows", f"{detail} {self._max_bytes}; send fewer rows")
-        return apply(self.model, self.method, rows, task=task)
+        return apply(self.model, self.method, rows, task=task, level=self._level)
 
 
 def _apply_by_task(

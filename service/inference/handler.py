@@ -36,6 +36,8 @@ class ParsedCall(NamedTuple):
         Task in the query.
     headers
         Headers by lower-case name.
+    level
+        Level of intervals and sets in the query.
     """
 
     path: str
@@ -44,6 +46,7 @@ class ParsedCall(NamedTuple):
     version: int | None
     task: str | None
     headers: Mapping[str, str]
+    level: float | None = None
 
 
 class Reply(NamedTuple):
@@ -170,6 +173,8 @@ class InferenceHandler(ABC):
         self.clock.end(QUEUE)
         try:
             call = self.read()
+            if self.parsed.level is not None:
+                call = call._replace(level=self.parsed.level)
         except Exception:
             self._record_failure()
             raise

@@ -9,9 +9,12 @@ from typing import Any, Final
 import numpy as np
 
 from algorithms.preparation.columns import UNKNOWN_LEVEL, Column
+from service.datasets.formats.csv_dialect import MISSING_MARKERS
+from service.datasets.formats.written_dates import parse_date
 from service.inference.call import Matrix, raise_invalid_data
 
 _SHOWN: Final = 40
+_MARKERS: Final = frozenset(MISSING_MARKERS)
 #: Characters of numbers. Python's float() also accepts underscores and digits of other scripts.
 _CHARACTERS: Final = frozenset("0123456789+-.eE \t")
 _WORDS: Final = {"true": 1.0, "yes": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "0": 0.0}
@@ -30,7 +33,7 @@ def encode_column(
     column: Column,
     *,
     task: str,
-    is_text: bool = False,
+    decimal: str | None = None,
     label: str | int | None = None,
 ) -> Matrix:
     """Return the values of a raw column as numbers, with NaN for missing ones.
@@ -40,8 +43,9 @@ def encode_column(
     values
         Numbers, text, booleans, dates, or None for a missing value. Blank text is a missing value,
         too, where text can be a value.
-    is_text
-        Whether all values are text, as in CSV.
+    decimal
+        The decimal separator of cells of CSV; None if the values have types of their own. In CSV,
+        a missing marker such as NA is a missing value, too, unless it is a category of the column.
     label
         What messages call the column; default: its name.
 
@@ -54,17 +58,27 @@ def encode_column(
     Problem
         A value is not of the column's kind.
     """
+    if column.kind == "number" and decimal is not None:
+        numbers = [parse_number(cell, decimal) for cell in values]
+        if None not in numbers:
+            return np.array(numbers, dtype=np.float64)
     encode = _ENCODERS[column.kind]
     label = column.name if label is None else label
-    takes_text = is_text or column.kind in _TEXT_KINDS
     levels = {level: float(i) for i, level in enumerate(column.levels)}
+    missing = {"", *((_MARKERS - levels.keys()) if decimal is not None else ())}
+    takes_text = decimal is not None or column.kind in _TEXT_KINDS
     encoded = np.empty(len(values))
     for row, value in enumerate(values):
-        is_missing = value is None or (takes_text and isinstance(value, str) and not value.strip())
-        number = math.nan if is_missing else encode(value, levels, is_text)
+        is_missing = value is None or (
+            takes_text and isinstance(value, str) and value.strip() in missing
+        )
+        number = math.nan if is_missing else encode(value, levels, decimal)
         if number is None:
+            written = (
+                f" with decimal '{decimal}'" if column.kind == "number" and decimal == "," else ""
+            )
             raise_invalid_data(
-                f"row {row}, column '{label}': expected {_EXPECTED[column.kind]}, "
+                f"row {row}, column '{label}': expected {_EXPECTED[column.kind]}{written}, "
                 f"got {_shown(value)}",
                 task=task,
                 row=row,
@@ -74,9 +88,12 @@ def encode_column(
     return encoded
 
 
-def is_number(cell: str) -> bool:
-    """Return whether a cell of CSV is a number or a missing value (empty, or NaN)."""
-    return not cell.strip() or _parse_float(cell) is not None
+def parse_number(cell: str, decimal: str = ".") -> float | None:
+    """Return the number in a cell of CSV, NaN for a missing value, None if it is neither."""
+    number = _parse_float(cell, decimal)
+    if number is None and (not cell.strip() or cell.strip() in _MARKERS):
+        return math.nan
+    return number
 
 
 def _shown(value: Any) -> str:
@@ -85,25 +102,25 @@ def _shown(value: Any) -> str:
     return repr(value)[: 2 * _SHOWN]
 
 
-def _number(value: Any, levels: dict[str, float], is_text: bool) -> float | None:  # noqa: FBT001 - as in the table
+def _number(value: Any, levels: dict[str, float], decimal: str | None) -> float | None:
     del levels
     if isinstance(value, str):
-        value = _parse_float(value) if is_text else None
+        value = None if decimal is None else _parse_float(value, decimal)
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     return float(value) if is_number else None
 
 
-def _boolean(value: Any, levels: dict[str, float], is_text: bool) -> float | None:  # noqa: FBT001 - as in the table
+def _boolean(value: Any, levels: dict[str, float], decimal: str | None) -> float | None:
     del levels
     if isinstance(value, str):
-        return _WORDS.get(value.strip().lower()) if is_text else None
+        return None if decimal is None else _WORDS.get(value.strip().lower())
     if isinstance(value, float) and math.isnan(value):
         return value
     return float(value) if value in (0, 1) else None
 
 
-def _category(value: Any, levels: dict[str, float], is_text: bool) -> float | None:  # noqa: FBT001 - as in the table
-    del is_text
+def _category(value: Any, levels: dict[str, float], decimal: str | None) -> float | None:
+    del decimal
     if isinstance(value, float):
         if math.isnan(value):
             return value
@@ -113,13 +130,13 @@ def _category(value: Any, levels: dict[str, float], is_text: bool) -> float | No
     return levels.get(unicodedata.normalize("NFC", str(value).strip()), UNKNOWN_LEVEL)
 
 
-def _date(value: Any, levels: dict[str, float], is_text: bool) -> float | None:  # noqa: FBT001 - as in the table
-    del levels, is_text
+def _date(value: Any, levels: dict[str, float], decimal: str | None) -> float | None:
+    del levels, decimal
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
         except ValueError:
-            return None
+            value = parse_date(value.strip())
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time())
     if isinstance(value, float) and math.isnan(value):
@@ -129,16 +146,18 @@ def _date(value: Any, levels: dict[str, float], is_text: bool) -> float | None: 
     return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
 
 
-def _parse_float(text: str) -> float | None:
+def _parse_float(text: str, decimal: str) -> float | None:
+    if decimal != ".":
+        text = text.replace(".", "_").replace(decimal, ".")  # a point cannot be a separator then
     if not _CHARACTERS.issuperset(text):
-        return math.nan if text.strip().lower() == "nan" else None
+        return None
     try:
         return float(text)
     except ValueError:
         return None
 
 
-_ENCODERS: Final[dict[str, Callable[[Any, dict[str, float], bool], float | None]]] = {
+_ENCODERS: Final[dict[str, Callable[[Any, dict[str, float], str | None], float | None]]] = {
     "number": _number,
     "boolean": _boolean,
     "category": _category,

@@ -3,6 +3,7 @@
 from starlette.responses import Response
 
 from service.http.requests import StrictRequest
+from service.inference.call import raise_invalid_request
 from service.inference.context import Services
 from service.inference.handler import MakeHandler, ParsedCall
 from service.inference.statistics import Clock
@@ -11,8 +12,20 @@ from service.inference.statistics import Clock
 async def respond(
     make: MakeHandler, services: Services, parsed: ParsedCall, request: StrictRequest
 ) -> Response:
-    """Receive the body of a request and return the response."""
+    """Receive the body of a request and return the response.
+
+    Raises
+    ------
+    Problem
+        The query has several tasks, or the request is invalid.
+    """
     clock = Clock()
+    n_tasks = len(request.query_params.getlist("task"))
+    if n_tasks > 1:  # else the last one would be used for all rows
+        raise_invalid_request(
+            "query:task",
+            f"'task' is given {n_tasks} times; send the tasks of rows in a column 'task'",
+        )
     body = await request.read(services.settings.max_body_bytes)
     reply = await make(services, parsed, body, clock).run()
     return Response(reply.body, headers=reply.headers)

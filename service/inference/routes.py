@@ -4,14 +4,14 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Response
 
-from algorithms.interface.model import METHODS
+from algorithms.interface.model import DEFAULT_LEVEL, METHODS
 from service.http.bodies import JSON
 from service.http.documentation import problems
 from service.http.requests import StrictRequest
 from service.http.routing import Owner, secured
 from service.inference.call import Body, Call, InferenceResult
 from service.inference.context import Context, Services
-from service.inference.formats import FORMATS, SPARSE_READERS, accepted_type, reader_of
+from service.inference.formats import FORMATS, REQUEST_READERS, accepted_type, reader_of
 from service.inference.handler import (
     MAX_INLINE_BYTES,
     InferenceHandler,
@@ -28,6 +28,16 @@ router = APIRouter(prefix="/v1/models", tags=["inference"], route_class=secured(
 
 TaskName = Annotated[
     str | None, Query(description="Task of the rows, if the body does not name it.")
+]
+Level = Annotated[
+    float | None,
+    Query(
+        gt=0,
+        lt=1,
+        allow_inf_nan=False,
+        description="Level of `predict_interval` and `predict_set`: the share of new rows that the "
+        f"outputs cover. Default: {DEFAULT_LEVEL:g}.",
+    ),
 ]
 
 _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
@@ -58,7 +68,7 @@ _DOCS: Final[dict[str, Any]] = {
             "required": True,
             "content": {
                 JSON: {"schema": InferenceRequest.model_json_schema()},
-                **dict.fromkeys((*_BINARY_TYPES, *SPARSE_READERS), _BINARY),
+                **dict.fromkeys((*_BINARY_TYPES, *REQUEST_READERS), _BINARY),
             },
         }
     },
@@ -111,8 +121,9 @@ def _add_method(method: str) -> None:
         owner: Owner,
         *,
         task: TaskName = None,
+        level: Level = None,
     ) -> Response:
-        parsed = ParsedCall(latest, owner, name, None, task, request.plain_headers)
+        parsed = ParsedCall(latest, owner, name, None, task, request.plain_headers, level)
         return await respond(MethodHandler, services, parsed, request)
 
     async def call_version(
@@ -123,8 +134,9 @@ def _add_method(method: str) -> None:
         services: Context,
         owner: Owner,
         task: TaskName = None,
+        level: Level = None,
     ) -> Response:
-        parsed = ParsedCall(of_version, owner, name, version, task, request.plain_headers)
+        parsed = ParsedCall(of_version, owner, name, version, task, request.plain_headers, level)
         return await respond(MethodHandler, services, parsed, request)
 
     for endpoint, path, version_text in (

@@ -7,7 +7,7 @@ import typer
 
 from service.command import names
 from service.command.app import noun
-from service.command.names import Url
+from service.command.names import Url, suggesting_id
 from service.command.output import (
     format_value,
     print_fields,
@@ -17,8 +17,9 @@ from service.command.output import (
     print_result,
     print_text,
 )
+from service.job_states import JobState
 from sibling import Client, JobFailed, RemoteJob
-from sibling.client.client import DEFAULT_URL
+from sibling.client.http import DEFAULT_URL
 
 jobs = noun("Watch jobs, cancel and delete them.")
 
@@ -35,7 +36,7 @@ _FIELDS: Final = (
 def list_jobs(
     *,
     state: Annotated[
-        str | None, typer.Option(help="Only jobs in this state, such as running.")
+        JobState | None, typer.Option(help="Only jobs in this state, such as running.")
     ] = None,
     parent: Annotated[str | None, typer.Option(help="The child jobs of this job.")] = None,
     url: Url = DEFAULT_URL,
@@ -50,7 +51,7 @@ def list_jobs(
 def show(job_id: names.Job, url: Url = DEFAULT_URL) -> None:
     """Show a job: its state, parameters, limits and times."""
     with Client(url) as client:
-        info = client.job(job_id).info
+        info = _find(client, job_id).info
     print_fields(info, *_FIELDS)
     if info["error"] is not None:
         print_note(f"error: {info['error']['code']}: {info['error']['detail']}")
@@ -62,7 +63,7 @@ def show(job_id: names.Job, url: Url = DEFAULT_URL) -> None:
 def watch(job_id: names.Job, url: Url = DEFAULT_URL) -> None:
     """Show the progress of a job until it ends; fail if the job fails."""
     with Client(url) as client:
-        job = client.job(job_id).wait_for_end(progress=True)
+        job = _find(client, job_id).wait_for_end(progress=True)
     if job.state != "succeeded":
         print_json(job.info)
         raise JobFailed(job.info)
@@ -73,7 +74,7 @@ def watch(job_id: names.Job, url: Url = DEFAULT_URL) -> None:
 def cancel(job_id: names.Job, url: Url = DEFAULT_URL) -> None:
     """Cancel a job that has not ended."""
     with Client(url) as client:
-        job = client.job(job_id).cancel()
+        job = _find(client, job_id).cancel()
     print_result(f"job {job.id} is {job.state}", **job.info)
 
 
@@ -88,7 +89,7 @@ def logs(
 ) -> None:
     """Show the events of a job: changes of its state, and its progress; JSON has one per line."""
     with Client(url) as client:
-        for event in _events(client.job(job_id), follow=follow):
+        for event in _events(_find(client, job_id), follow=follow):
             if not print_json(event, indent=False):
                 data = format_value(event["data"])
                 print_text(f"{event['created_at']}  {event['attempt']}  {event['kind']}  {data}")
@@ -97,9 +98,14 @@ def logs(
 @jobs.command()
 def delete(job_id: names.Job, url: Url = DEFAULT_URL) -> None:
     """Delete a job that has ended, with its child jobs, events and outputs."""
-    with Client(url) as client:
+    with Client(url) as client, suggesting_id(client.jobs, job_id):
         client.delete_job(job_id)
     print_result(f"job {job_id} is deleted", id=job_id)
+
+
+def _find(client: Client, job_id: str) -> RemoteJob:
+    with suggesting_id(client.jobs, job_id):
+        return client.job(job_id)
 
 
 def _events(job: RemoteJob, *, follow: bool) -> Iterator[dict[str, Any]]:

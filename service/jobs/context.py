@@ -5,6 +5,7 @@ from typing import Annotated
 
 from service.database import Database
 from service.http.routing import app_state
+from service.jobs.changes import ChangeWatcher
 from service.jobs.queue.dispatcher import Dispatcher
 from service.jobs.watcher import JobWatcher
 from service.settings import Settings
@@ -18,6 +19,7 @@ class Services:
     database: Database
     dispatcher: Dispatcher
     watcher: JobWatcher
+    changes: ChangeWatcher
 
 
 #: Dependency of routes.

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated, Final
 
+import orjson
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
@@ -13,8 +14,9 @@ from pydantic import Field
 
 from service.database import UNAVAILABLE, Database
 from service.errors import Problem
+from service.http.bodies import JSON
 from service.http.documentation import problems
-from service.http.paging import Page, PageQuery, page
+from service.http.paging import Page, SearchQuery, page
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.requests import trace_parent
 from service.http.responses import json_response
@@ -54,10 +56,17 @@ ValidateOnly = Annotated[
 ]
 
 
-class JobQuery(PageQuery):
+class JobQuery(SearchQuery):
     """Query parameters of the list of jobs."""
 
     state: JobState | None = Field(None, description="Only jobs in this state.")
+    algorithm: str | None = Field(None, max_length=64, description="Only jobs with this algorithm.")
+    dataset_id: str | None = Field(None, max_length=40, description="Only jobs on this dataset.")
+    text: str | None = Field(
+        None,
+        max_length=200,
+        description="Only jobs whose id or model name contains this text, in lower or upper case.",
+    )
     parent: str | None = Field(
         None, max_length=40, description="Return the child jobs of this job."
     )
@@ -108,10 +117,9 @@ def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query(
         rows = queries.list_page(
             session,
             owner,
+            queries.JobFilter(**query.model_dump(exclude={"page_size", "page_token"})),
             after=query.after(),
             limit=query.page_size + 1,
-            state=query.state,
-            parent=query.parent,
         )
         ids = [row.id for row in rows]
         versions = versions_of_jobs(session, ids)
@@ -191,6 +199,22 @@ async def repeat_job(
     return json_response(job, status=202, Location=f"/v1/jobs/{new_id}", Retry_After="1")
 
 
+@router.get(
+    "/{job_id}/spec",
+    summary="Read the specification of a job",
+    response_model=JobSpec,
+    responses=problems("not-found", "wrong-state", "invalid-request"),
+)
+def get_job_spec(job_id: JobId, services: Context, owner: Owner) -> Response:
+    """Return the specification of a training job as it was submitted, without defaults."""
+    with services.database.read() as session:
+        row = store.get(session, job_id, owner=owner)
+        if row is None:
+            raise no_job(job_id)
+        content = orjson.dumps(submission.spec_of(row))
+    return Response(content, media_type=JSON)
+
+
 @router.delete(
     "/{job_id}",
     summary="Delete a job",
@@ -248,16 +272,21 @@ async def get_events(
     """Return the events of a job, as a page or as a stream."""
     await run_in_threadpool(_read, services.database, job_id, owner)
     if "text/event-stream" in request.headers.get("accept", ""):
-        if not services.watcher.has_room(owner):
-            limit = services.watcher.max_per_owner
-            detail = f"you have {limit} event streams and waiting requests, the maximum"
-            raise Problem("too-many-streams", detail, headers={"Retry-After": "5"})
+        check_room(services, owner)
         stream = _stream(services, request, job_id, owner, max(after, last_event_id))
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
     events = await run_in_threadpool(_events, services, job_id, after, page_size + 1)
     more = events[page_size - 1].id if len(events) > page_size else None
     return json_response(EventPage(items=events[:page_size], next_after=more))
+
+
+def check_room(services: Services, owner: str) -> None:
+    """Raise a problem if the owner has as many streams and waiting requests as one may have."""
+    if not services.watcher.has_room(owner):
+        limit = services.watcher.max_per_owner
+        detail = f"you have {limit} event streams and waiting requests, the maximum"
+        raise Problem("too-many-streams", detail, headers={"Retry-After": "5"})
 
 
 def _submit(services: Services, spec: JobSpec, origin: submission.Origin) -> str:

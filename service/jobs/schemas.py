@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field, computed_field
 
+from algorithms.calibration.options import Calibration
 from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.search import SearchOptions
 from algorithms.preparation.recipe import Recipe
@@ -65,15 +66,31 @@ class JobSpec(JobLimits):
     """Specification of a training job."""
 
     dataset_id: str = Field(max_length=40, description="Id of a dataset in state `ready`.")
-    algorithm: str = Field(max_length=64, description="Algorithm name from GET /v1/algorithms.")
+    algorithm: str = Field(
+        max_length=64,
+        description="Algorithm name from GET /v1/algorithms; or `auto`, which compares all that "
+        "suit the dataset on held-out rows and trains the best.",
+    )
     params: dict[str, Any] = Field(
         default_factory=dict,
-        description="Algorithm parameters; others keep their defaults.",
+        description="Algorithm parameters; others keep their defaults. Those of `auto` are "
+        "`budget_s`, `splits`, `n_inner_folds`, `metric`, `average`, `min_effect`, `per_task` "
+        "and `algorithms`.",
     )
     preparation: Recipe | None = Field(
         None,
         description="How raw rows are prepared, learned from the training rows. Default: as "
         "described if the dataset has missing values or columns other than numbers, else not.",
+    )
+    calibration: Annotated[
+        Calibration | None,
+        BeforeValidator(_parse_flag, json_schema_input_type=bool | Calibration | None),
+    ] = Field(
+        None,
+        description="Fit the algorithm also without each of some folds of the training rows, and "
+        "learn from the held-out rows what its outputs mean: models of classes get "
+        "`predict_proba` and `predict_set`, models of numbers `predict_interval`. The report has "
+        "Brier score, log loss and reliability curve.",
     )
     model: str = Field(
         pattern=MODEL_NAME,
@@ -260,8 +277,8 @@ class Job(BaseModel):
     parent: str | None = Field(description="Id of the parent job, if this is a child job.")
     child_jobs: dict[str, int] = Field(description="Number of child jobs by state.")
     result: dict[str, Any] | None = Field(
-        description="Result of a child job or batch inference; null for training jobs, which "
-        "produce a model."
+        description="Result of a child job, batch inference or automatic choice, or the `verdict` "
+        "of a comparison with its `sentence`; null for other training jobs, which produce a model."
     )
     output: str | None = Field(description="Path of the outputs of a batch inference, as Parquet.")
     attempts: list[Attempt] = Field(description="All attempts, in order.")

@@ -8,10 +8,17 @@ import orjson
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
+from algorithms.calibration.algorithm import calibrated
+from algorithms.calibration.model import CALIBRATED_METHODS
+from algorithms.evaluation.automatic import AutomaticOptions
 from algorithms.evaluation.choices import with_inner_selection
+from algorithms.evaluation.splits import Splits
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.errors import InvalidData, explain_unknown
+from algorithms.interface.errors import AlgorithmError, InvalidData, explain_unknown
+from algorithms.interface.needs import Needs
+from algorithms.interface.params import Params
 from algorithms.interface.sparse_tasks import refuse_sparse_adaptation
+from algorithms.interface.strict_model import StrictModel
 from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
 from service.access.quotas import check_training, lock_quotas
@@ -23,19 +30,28 @@ from service.datasets.canonical import (
     warnings_of,
 )
 from service.datasets.labels import read_labels
-from service.datasets.store import describe_unready
+from service.datasets.store import describe_missing, describe_unready
 from service.datasets.suitability import check_tasks
 from service.errors import Problem, describe, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs.queue import child_store, queries, store
 from service.jobs.schemas import AdaptOptions, JobLimits, JobSpec, RepeatSpec
+from service.jobs.studies.automatic import AUTOMATIC
 from service.jobs.studies.child_jobs import Plan
-from service.jobs.studies.plans import Study, StudyOptions, plan_adaptation, plan_job
+from service.jobs.studies.plans import (
+    Study,
+    StudyOptions,
+    plan_adaptation,
+    plan_choice,
+    plan_job,
+)
 from service.models.columns import column_names
 from service.models.store import NamedVersion, get_version
 from service.rows import DatasetRow, JobRow
 from service.settings import Settings
 
+#: Needs of a job that chooses its algorithm.
+_TARGETS: Final = Needs(same_features=False, target="any", sparse=True)
 #: Retry-After when the queue is full.
 _RETRY_AFTER_S: Final = 30
 
@@ -89,6 +105,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
         algorithm=spec.algorithm,
         params=checked.params,
         preparation=None if spec.preparation is None else spec.preparation.model_dump(mode="json"),
+        calibration=None if spec.calibration is None else spec.calibration.model_dump(mode="json"),
         seed=spec.seed,
         model_name=spec.model,
         traceparent=origin.traceparent,
@@ -116,11 +133,22 @@ def repeated(row: JobRow, changes: RepeatSpec) -> JobSpec:
     Problem
         The job has no specification.
     """
+    values = {**spec_of(row), **changes.model_dump(mode="json", exclude_none=True)}
+    return JobSpec.model_validate_json(orjson.dumps(values))
+
+
+def spec_of(row: JobRow) -> dict[str, Any]:
+    """Return the specification of a training job as it was sent.
+
+    Raises
+    ------
+    Problem
+        The job has no specification.
+    """
     if row.spec is None:
         detail = f"job '{row.id}' has no specification to repeat: it is not a training job of its"
         raise Problem("wrong-state", f"{detail} own, or an earlier version submitted it")
-    values = {**row.spec, **changes.model_dump(mode="json", exclude_none=True)}
-    return JobSpec.model_validate_json(orjson.dumps(values))
+    return row.spec
 
 
 def check_queue_limit(session: Session, owner: str, settings: Settings) -> None:
@@ -168,32 +196,73 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     Problem, AlgorithmError
         The specification is invalid.
     """
+    if spec.algorithm == AUTOMATIC:
+        check_limits(spec, settings)
+        return _check_automatic(session, spec, owner=owner)
     algorithm = ALGORITHMS.get(spec.algorithm)
     if algorithm is None:
-        detail = explain_unknown(spec.algorithm, sorted(ALGORITHMS), what="algorithm")
+        detail = explain_unknown(spec.algorithm, [AUTOMATIC, *sorted(ALGORITHMS)], what="algorithm")
         raise Problem("unknown-algorithm", detail, errors=[place("/algorithm", detail)])
     check_limits(spec, settings)
     if spec.adapt is not None:
         found = _find_adapted(session, spec, spec.adapt, algorithm, owner=owner)
-        tasks, warnings = _find_tasks(session, spec, algorithm, owner=owner)
+        tasks, warnings = _find_tasks(session, spec, algorithm.needs, owner=owner)
         plan = _plan_adaptation(session, found, tasks, algorithm)
         return ValidatedJob(found.row.params, Study(plan, ()), warnings)
     # a comparison and the final fit use the same parameters
     values = spec.params if spec.compare is None else with_inner_selection(algorithm, spec.params)
-    params = _parse_params(algorithm, values)
+    params = _parse_params(algorithm.name, algorithm.Params, values)
     options = StudyOptions(search=spec.search, compare=spec.compare, evaluate=spec.evaluate)
     if options != StudyOptions():
         algorithm.check_held_out(params)
-    tasks, warnings = _find_tasks(session, spec, algorithm, owner=owner)
+    tasks, warnings = _find_tasks(session, spec, algorithm.needs, owner=owner)
     _check_preparation(session, spec, tasks, owner=owner)
     check_tasks(algorithm, tasks, params)
     algorithm.check_selection(tasks, params)
+    _check_calibration(spec, algorithm, tasks, params)
     complete = params.model_dump(mode="json")
     if options == StudyOptions():
         return ValidatedJob(complete, None, warnings)
-    tasks = _with_labels(session, spec, tasks, owner=owner)
+    splits = [one.splits for one in (spec.compare, spec.evaluate) if one is not None]
+    tasks = _with_labels(session, spec, tasks, *splits, owner=owner)
     study = plan_job(algorithm, spec.params, tasks, options, seed=spec.seed)
     return ValidatedJob(complete, study, warnings)
+
+
+def _check_automatic(session: Session, spec: JobSpec, *, owner: str) -> ValidatedJob:
+    """Validate the specification of a job that chooses its algorithm.
+
+    Raises
+    ------
+    Problem, AlgorithmError
+        The specification is invalid.
+    """
+    for field in ("search", "compare", "evaluate", "adapt"):
+        if getattr(spec, field) is not None:
+            detail = (
+                f"'{field}' cannot be combined with the algorithm '{AUTOMATIC}', which compares "
+                "and evaluates all methods itself; remove it, or name an algorithm"
+            )
+            raise Problem("invalid-request", detail, errors=[place(f"/{field}", detail)])
+    options = _parse_params(AUTOMATIC, AutomaticOptions, spec.params)
+    tasks, warnings = _find_tasks(session, spec, _TARGETS, owner=owner)
+    _check_preparation(session, spec, tasks, owner=owner)
+    tasks = _with_labels(session, spec, tasks, options.splits, owner=owner)
+    study = plan_choice(tasks, options)
+    return ValidatedJob(options.model_dump(mode="json"), study, warnings)
+
+
+def _check_calibration(
+    spec: JobSpec, algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], params: Params
+) -> None:
+    """Raise InvalidData if the model of the specification cannot be calibrated."""
+    if spec.calibration is None:
+        return
+    try:
+        calibrated(algorithm, spec.calibration).check(tasks, params)
+    except AlgorithmError as error:
+        error.place = "calibration"
+        raise
 
 
 def find_dataset(
@@ -208,7 +277,7 @@ def find_dataset(
     """
     dataset = session.get(DatasetRow, dataset_id)
     if dataset is None or dataset.owner != owner:
-        detail = f"there is no dataset '{dataset_id}'"
+        detail = describe_missing(dataset_id)
         raise Problem("not-found", detail, errors=[place("/dataset_id", detail)])
     if dataset.state != "ready" or dataset.manifest is None:
         raise Problem("wrong-state", describe_unready(dataset))
@@ -216,16 +285,20 @@ def find_dataset(
 
 
 def _find_tasks(
-    session: Session, spec: JobSpec, algorithm: Algorithm[Any, Any], *, owner: str
+    session: Session, spec: JobSpec, needs: Needs, *, owner: str
 ) -> tuple[tuple[TaskSummary, ...], list[str]]:
     """Return the summaries of the tasks, and the warnings about the dataset.
 
     Rows without a target count if the job uses them: one fit by a method that needs no targets.
     """
     manifest = find_dataset(session, spec.dataset_id, owner=owner)[1]
-    needs = algorithm.needs
     warnings = warnings_of(manifest, uses_numbers=needs.target in {"numbers", "any"})
-    has_splits = spec.search is not None or spec.compare is not None or spec.evaluate is not None
+    has_splits = (
+        spec.algorithm == AUTOMATIC
+        or spec.search is not None
+        or spec.compare is not None
+        or spec.evaluate is not None
+    )
     n_unlabelled = count_unlabelled(manifest)
     can_use = needs.ignores_targets({entry["target"] for entry in manifest["tasks"]})
     can_use = can_use and spec.adapt is None
@@ -265,11 +338,14 @@ def _check_preparation(
 
 
 def _with_labels(
-    session: Session, spec: JobSpec, tasks: tuple[TaskSummary, ...], *, owner: str
+    session: Session,
+    spec: JobSpec,
+    tasks: tuple[TaskSummary, ...],
+    *splits: Splits,
+    owner: str,
 ) -> tuple[TaskSummary, ...]:
-    """Return the summaries, with the labels of all rows if some rows are listed in 'given'."""
-    studies = [options for options in (spec.compare, spec.evaluate) if options is not None]
-    if all(options.splits.given is None for options in studies):
+    """Return the summaries, with the labels of all rows if some splits list rows in 'given'."""
+    if all(one.given is None for one in splits):
         return tasks
     dataset, manifest = find_dataset(session, spec.dataset_id, owner=owner)
     assert dataset.content_blob_id is not None
@@ -305,6 +381,7 @@ def _find_adapted(
         (spec.compare, "compare"),
         (spec.evaluate, "evaluate"),
         (spec.preparation, "preparation"),
+        (spec.calibration, "calibration"),
     ):
         if given:
             detail = f"'{field}' cannot be combined with 'adapt': the model keeps its parameters"
@@ -312,6 +389,10 @@ def _find_adapted(
     if found.row.algorithm != algorithm.name:
         detail = f"'{options.model}' was trained by {found.row.algorithm}, not by {algorithm.name}"
         raise Problem("invalid-request", detail, errors=[place("/algorithm", detail)])
+    if set(found.row.methods) & CALIBRATED_METHODS:
+        detail = f"'{options.model}' has a calibration, which has no rows of new tasks"
+        detail = f"{detail}; train without calibration, or train a new model with all tasks"
+        raise Problem("invalid-request", detail, errors=[place("/adapt/model", detail)])
     if not algorithm.supports_adaptation():
         detail = f"{algorithm.name} cannot add tasks to a trained model; train a new one"
         raise Problem("invalid-request", detail, errors=[place("/adapt", detail)])
@@ -369,21 +450,22 @@ def _order_of(task: TaskSummary, known: tuple[str, ...] | None, width: int) -> l
     return list(range(width))
 
 
-def _parse_params(algorithm: Algorithm[Any, Any], values: dict[str, Any]) -> Any:
+def _parse_params(name: str, params: type[StrictModel], values: dict[str, Any]) -> Any:
+    """Return the parameters of an algorithm."""
     try:
         # validated as JSON: lists become tuples and 1 becomes 1.0, nothing else is converted
-        return algorithm.Params.model_validate_json(orjson.dumps(values))
+        return params.model_validate_json(orjson.dumps(values))
     except ValidationError as error:
         entries = [
             {
                 "pointer": json_pointer(("params", *e["loc"])),
                 "code": e["type"],
-                "detail": describe(e, algorithm.Params.model_fields, "parameter"),
+                "detail": describe(e, params.model_fields, "parameter"),
             }
             for e in error.errors(include_input=False, include_url=False)
         ]
         first = entries[0]
-        detail = f"{algorithm.name}: {first['pointer']}: {first['detail']}"
+        detail = f"{name}: {first['pointer']}: {first['detail']}"
         raise Problem("invalid-params", detail, errors=entries) from None
 
 

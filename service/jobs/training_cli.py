@@ -1,6 +1,6 @@
 """``sibling train``: upload data, train a model, and show the result."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import orjson
 import typer
@@ -11,7 +11,7 @@ from service.command.output import is_json, print_json, print_note, print_text
 from service.datasets.cli import Read, find_or_upload, read_options
 from service.models.cli import find_report, print_report, print_scores
 from sibling import Client, RemoteModel, TrainingJob
-from sibling.client.client import DEFAULT_URL
+from sibling.client.http import DEFAULT_URL
 
 training = App()
 
@@ -49,7 +49,8 @@ def train(
         bool, typer.Option("--evaluate", help="Score the algorithm on held-out rows.")
     ] = False,
     method: Annotated[
-        str, typer.Option("--method", help="Search method: grid, random or halving.")
+        Literal["grid", "random", "halving"],
+        typer.Option("--method", help="Search method: grid, random or halving."),
     ] = "grid",
     model: Annotated[
         str | None, typer.Option(help="Name of the model. Default: name of the algorithm.")
@@ -57,7 +58,7 @@ def train(
     task_column: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     target_column: Annotated[str | None, typer.Option(help="Column of the target.")] = None,
     target_kind: Annotated[
-        str | None,
+        Literal["auto", "numbers", "classes"] | None,
         typer.Option(help="Kind of targets: auto, numbers or classes. Default: auto."),
     ] = None,
     group_column: Annotated[
@@ -72,6 +73,14 @@ def train(
             "values are filled, text and dates become numbers."
         ),
     ] = None,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="Fit also without folds of the rows, for predict-proba, predict-set and "
+            "predict-interval.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -100,6 +109,7 @@ def train(
             compare=compare,
             evaluate=evaluate,
             preparation=recipe,
+            calibration=calibrate or None,
         )
         trained = _wait(job)
         report = find_report(trained)

@@ -71,23 +71,31 @@ class JobWatcher:
         return self._n_of_owner[owner] < self.max_per_owner
 
     @contextmanager
+    def place(self, owner: str) -> Iterator[None]:
+        """Count one more request of an owner that waits, until the end of the block."""
+        self._n_of_owner[owner] += 1
+        try:
+            yield
+        finally:
+            self._n_of_owner[owner] -= 1
+            if not self._n_of_owner[owner]:
+                del self._n_of_owner[owner]
+
+    @contextmanager
     def watch(self, job_id: str, owner: str) -> Iterator[None]:
         """Query a job until the end of the block."""
         watched = self._watched.setdefault(job_id, _Watched())
         watched.n_waiting += 1
-        self._n_of_owner[owner] += 1
         self._interval_s = FIRST_POLL_S
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         try:
-            yield
+            with self.place(owner):
+                yield
         finally:
             watched.n_waiting -= 1
             if not watched.n_waiting:
                 del self._watched[job_id]
-            self._n_of_owner[owner] -= 1
-            if not self._n_of_owner[owner]:
-                del self._n_of_owner[owner]
 
     async def next_change(
         self, job_id: str, seen: Snapshot | None, timeout_s: float

@@ -7,7 +7,15 @@ import numpy as np
 import typer
 
 from service.command.app import App, noun
-from service.command.names import Model, ModelName, Url, find_model, split_version, suggesting_model
+from service.command.names import (
+    COMPLETE_PLOT,
+    Model,
+    ModelName,
+    Url,
+    find_model,
+    split_version,
+    suggesting_model,
+)
 from service.command.output import (
     is_json,
     print_fields,
@@ -19,7 +27,8 @@ from service.command.output import (
     print_text,
 )
 from sibling import Client, RemoteModel, ServiceError
-from sibling.client.client import DEFAULT_URL
+from sibling.client.http import DEFAULT_URL
+from sibling.plots.style import Theme
 
 models = noun("Look at models, download and delete them.")
 naming = App()
@@ -91,12 +100,39 @@ def compare(
 
 
 @models.command()
-def plot(model: Model, *, output: Output = None, url: Url = DEFAULT_URL) -> None:
-    """Draw the relations between the tasks of a model to an SVG file."""
+def plot(
+    model: Model,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Name of a plot. Default: list the plots of the model.",
+            autocompletion=COMPLETE_PLOT,
+        ),
+    ] = None,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File that ends in .svg, .png or, for Vega-Lite, .json. Default: an SVG file.",
+        ),
+    ] = None,
+    theme: Annotated[Theme, typer.Option(help="Colours for a light or a dark page.")] = "light",
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Draw a plot of a model to a file, or list its plots."""
     with Client(url) as client:
         found = find_model(client, model)
-        file = found.draw_relations(output or _file_name(found, "-relations.svg"))
-    print_result(f"relations of {found.name}, version {found.version}: {file}", file=str(file))
+        if name is None:
+            print_list(found.plots(), "name", "title", "sentence")
+            return
+        target = output or _file_name(found, f"-{name}.svg")
+        try:
+            file = found.save_plot(name, target, theme=theme)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--output") from None
+    print_result(f"{name} of {found.name}, version {found.version}: {file}", file=str(file))
 
 
 @models.command()
@@ -141,7 +177,8 @@ def alias(
     name, _ = split_version(model)
     with Client(url) as client:
         if delete:
-            client.delete_alias(name, alias)
+            with suggesting_model(client, f"{name}@{alias}"):
+                client.delete_alias(name, alias)
             print_result(f"{name}@{alias} is deleted", model=name, alias=alias)
             return
         found = find_model(client, model)
@@ -191,8 +228,36 @@ def print_report(report: dict[str, Any]) -> None:
             for metric, mean in evaluation["mean"].items()
         ]
         print_table(rows, ("held-out metric", "mean over tasks", "over all rows"))
-    for sentence in (report["comparison"] or {"sentences": []})["sentences"]:
+    calibration = report.get("calibration")
+    if calibration is not None and calibration["after"] is not None:
+        rows = [
+            (metric, *(_format_score(calibration[when][metric]) for when in ("before", "after")))
+            for metric in ("brier", "log_loss", "calibration_error")
+        ]
+        print_table(rows, ("probabilities", "before", "calibrated"))
+    choice = report.get("choice")
+    if choice is not None:
+        _print_leaderboard(choice)
+    for sentence in (choice or report["comparison"] or {"sentences": []})["sentences"]:
         print_text(sentence)
+
+
+def _print_leaderboard(choice: dict[str, Any]) -> None:
+    rows = [
+        (
+            f"{row['algorithm']}{', ' + row['variant'] if row['variant'] else ''}",
+            row["role"].replace("_", " "),
+            _format_score(row["value"]),
+            f"{_format_score(row['low'])} to {_format_score(row['high'])}",
+            row["n_task_wins"],
+            f"{row['fit_s']:.3g}",
+            f"{row['predict_s']:.3g}",
+            "*" if all(row[name] == choice["chosen"][name] for name in choice["chosen"]) else "",
+        )
+        for row in choice["leaderboard"]
+    ]
+    titles = ("method", "learns", choice["metric"], "95 % interval", "best tasks")
+    print_table(rows, (*titles, "fit s", "s per 1,000 rows", "chosen"))
 
 
 def _summary(model: RemoteModel, report: dict[str, Any] | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from service.blobs import BlobStore
 from service.database import Database
 from service.http.routing import app_state
 from service.models.cache import ModelCache
+from service.models.images import ImageProcess
 from service.models.resolver import ModelResolver
 from service.settings import Settings
 
@@ -20,6 +21,7 @@ class Services:
     blobs: BlobStore
     resolver: ModelResolver
     models: ModelCache
+    images: ImageProcess
 
 
 #: Dependency of routes.

@@ -3,11 +3,12 @@
 import re
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import Field
 
 from service.errors import Problem
 from service.http.documentation import problems
-from service.http.paging import Page, Paging, page
+from service.http.paging import Page, Paging, SearchQuery, page
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
@@ -20,14 +21,32 @@ router = APIRouter(prefix="/v1/models", tags=["models"], route_class=secured("mo
 Name = Annotated[str, Path(max_length=200, description="Model name, or NAME@ALIAS.")]
 Version = Annotated[int, Path(ge=1, lt=2**31, description="Version number.")]
 
+
+class ModelQuery(SearchQuery):
+    """Query parameters of the list of models."""
+
+    algorithm: str | None = Field(
+        None, max_length=64, description="Only models whose latest version has this algorithm."
+    )
+
+
 _ONE: Final = {304: {"description": "Not modified."}, **problems("not-found", "invalid-request")}
 
 
 @router.get("", summary="List models", responses=problems("invalid-page-token", "invalid-request"))
-def list_models(services: Context, owner: Owner, query: Paging) -> Page[Model]:
+def list_models(
+    services: Context, owner: Owner, query: Annotated[ModelQuery, Query()]
+) -> Page[Model]:
     """List the latest version of each model, in the order of their names."""
     with services.database.read() as session:
-        found = store.list_models(session, owner, after=query.after(), limit=query.page_size + 1)
+        found = store.list_models(
+            session,
+            owner,
+            after=query.after(),
+            limit=query.page_size + 1,
+            algorithm=query.algorithm,
+            text=query.text,
+        )
     return page([Model.from_row(v) for v in found], query, key=lambda model: model.name)
 
 

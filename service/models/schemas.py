@@ -9,6 +9,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 from algorithms.interface import relations
 from service.http.schemas import WireModel
 from service.models.alias_store import NamedAlias
+from service.models.calibration_schemas import CalibrationReport
 from service.models.store import NamedVersion, ServableVersion
 
 
@@ -140,6 +141,49 @@ class History(BaseModel):
     steps: Steps = Field(description="Recorded steps of the fit.")
 
 
+class Importance(BaseModel):
+    """Importance of the columns of a model, the most important one first.
+
+    It is computed from rows that the model was trained with.
+    """
+
+    model: str = Field(description="Model name.")
+    version: int = Field(description="Version number.")
+    sentence: str = Field(description="The most important columns in words.")
+    kind: str = Field(
+        description="coefficients: standard deviation of what a column adds to the prediction, "
+        "which is the coefficient of the standardised column; of numbers relative to the standard "
+        "deviation of the targets. permutation: fall of the metric if the values of the column are "
+        "permuted."
+    )
+    metric: str | None = Field(
+        description="Metric of the permutations: r2, auc or accuracy; null for coefficients."
+    )
+    columns: list[str] = Field(
+        description="Names of the columns of the dataset; a column that was encoded as several has "
+        "one importance."
+    )
+    shared: list[float | None] = Field(description="Mean importance over the tasks, by column.")
+    tasks: dict[str, list[float | None]] = Field(
+        description="Importance by task and column; null for a column that a task does not have, "
+        "and where the metric is not defined."
+    )
+    coefficients: dict[str, list[float | None]] | None = Field(
+        description="Importance with the sign of the coefficient; null in it where a column has "
+        "several coefficients. Null for permutations."
+    )
+    n_rows: dict[str, int] = Field(description="Number of training rows that were used, by task.")
+    n_repeats: int | None = Field(description="Permutations of each column; null for coefficients.")
+    n_columns: int = Field(
+        description="Number of all columns, of which `columns` may have the most important only."
+    )
+
+    @classmethod
+    def of(cls, version: NamedVersion, stored: dict[str, Any]) -> "Importance":
+        """Return the schema of the stored importance of a version."""
+        return cls(model=version.name, version=version.row.version, **stored)
+
+
 class Relations(BaseModel):
     """Relations between the tasks of a model."""
 
@@ -167,6 +211,20 @@ class Relations(BaseModel):
             strength=found.strength[np.ix_(order, order)].tolist(),
             sparsity=found.sparsity,
         )
+
+
+class PlotInfo(BaseModel):
+    """A plot of a model."""
+
+    name: str = Field(description="Name of the plot in its URL.")
+    title: str = Field(description="Title of the plot.")
+    sentence: str = Field(description="What it shows of this model.")
+
+
+class Plots(BaseModel):
+    """The plots that there are of a model."""
+
+    plots: list[PlotInfo] = Field(description="Plots, the most telling first.")
 
 
 class Candidate(BaseModel):
@@ -349,6 +407,13 @@ class Comparison(BaseModel):
     left_out: list[LeftOut] = Field(description="Baselines that do not support the tasks, and why.")
 
 
+class Interval(BaseModel):
+    """A 95 % interval."""
+
+    low: float | None = Field(description="Lower end; null with fewer than two splits.")
+    high: float | None = Field(description="Upper end; null with fewer than two splits.")
+
+
 class Evaluation(BaseModel):
     """Scores of the algorithm on held-out rows."""
 
@@ -359,6 +424,10 @@ class Evaluation(BaseModel):
     )
     params: dict[str, Any] = Field(description="As given; `selection` may choose others per split.")
     mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
+    interval: dict[str, Interval] = Field(
+        default_factory=dict,
+        description="95 % interval of `mean`, by metric, corrected for splits that share rows.",
+    )
     over_rows: dict[str, float | None] = Field(description="Metrics over the rows of all tasks.")
     by_task: dict[str, dict[str, float | None]] = Field(description="`{metric: {task: value}}`.")
     without_value: dict[str, list[str]] = Field(
@@ -368,8 +437,157 @@ class Evaluation(BaseModel):
     )
 
 
+class ChoiceEstimate(BaseModel):
+    """Score of the whole choice, made anew in every split without the held-out rows."""
+
+    value: float | None = Field(description="Mean over splits.")
+    low: float | None = Field(description="Lower end of the 95 % interval.")
+    high: float | None = Field(description="Upper end of the 95 % interval.")
+    chosen: list[MethodLabel] = Field(description="The method that was chosen in each split.")
+
+
+class LeaderboardRow(MethodLabel):
+    """A method of an automatic choice, with its scores on held-out rows."""
+
+    value: float | None = Field(description="Mean over splits. The best of many is optimistic.")
+    low: float | None = Field(description="Lower end of the 95 % interval.")
+    high: float | None = Field(description="Upper end of the 95 % interval.")
+    inner: float | None = Field(
+        description="Score in cross-validation of all rows, by which the method is chosen."
+    )
+    n_task_wins: int = Field(description="Number of tasks in which it has the best mean.")
+    n_chosen: int = Field(description="Number of splits in which it was chosen.")
+    fit_s: float = Field(description="Processor time of one fit with selected parameters, in s.")
+    predict_s: float = Field(description="Processor time of predictions for 1,000 rows, in s.")
+    total_s: float = Field(description="Processor time of all its fits and predictions, in s.")
+    params: dict[str, Any] = Field(description="Parameters selected with all rows.")
+
+
+class ChoicePair(BaseModel):
+    """Comparison of two choices, each made among the methods of a side by inner scores."""
+
+    verdict: str = Field(description="helps, hurts, equal (no relevant difference), or unclear.")
+    first: MethodLabel = Field(description="Choice of the first side with all rows.")
+    second: MethodLabel = Field(description="Choice of the second side with all rows.")
+    first_value: float | None = Field(description="Score of the first choice on held-out rows.")
+    second_value: float | None = Field(description="Score of the second choice.")
+    gain: float | None = Field(description="Gain of the first over the second.")
+    low: float | None = Field(description="Lower end of the 95 % interval.")
+    high: float | None = Field(description="Upper end of the 95 % interval.")
+    p_value: float | None = Field(description="p-value of the corrected resampled t-test.")
+    margin: float | None = Field(description="Minimum relevant gain.")
+
+
+class ChoiceTask(BaseModel):
+    """Gain of learning together over learning alone on one task."""
+
+    verdict: str = Field(description="helps, hurts, equal (no relevant difference), or unclear.")
+    gain: float | None = Field(description="Gain of learning together.")
+    low: float | None = Field(description="Lower end of the 95 % interval.")
+    high: float | None = Field(description="Upper end of the 95 % interval.")
+    p_value: float | None = Field(description="p-value of the corrected resampled t-test.")
+    p_adjusted: float | None = Field(
+        description="p-value adjusted for the number of tasks (Benjamini-Hochberg)."
+    )
+    margin: float | None = Field(description="Minimum relevant gain.")
+
+
+class ChoicePerTask(BaseModel):
+    """Choice for each task whether it is learned together with the others or alone."""
+
+    verdict: str = Field(
+        description="Effect against one method for all tasks: helps, hurts, equal, or unclear."
+    )
+    value: float | None = Field(description="Score of this choice on held-out rows.")
+    gain: float | None = Field(description="Gain over one method for all tasks.")
+    low: float | None = Field(description="Lower end of the 95 % interval.")
+    high: float | None = Field(description="Upper end of the 95 % interval.")
+    p_value: float | None = Field(description="p-value of the corrected resampled t-test.")
+    margin: float | None = Field(description="Minimum relevant gain.")
+    together: list[str] = Field(description="Tasks to be learned together.")
+    apart: list[str] = Field(description="Tasks to be learned alone.")
+
+
+class NotCompared(BaseModel):
+    """A method that was not compared, or not to the end."""
+
+    algorithm: str = Field(description="Algorithm name.")
+    role: str = Field(description="Role of the method.")
+    reason: str = Field(description="Why it was left out.")
+
+
+class LearnedAlone(BaseModel):
+    """How some tasks of a model are learned alone, while the others are learned together."""
+
+    algorithm: str = Field(description="Algorithm name.")
+    variant: str = Field("", description="Distinguishes methods of the same name and role.")
+    params: dict[str, Any] = Field(description="Parameters selected with all rows.")
+    tasks: list[str] = Field(description="Names of these tasks.")
+
+
+class Choice(BaseModel):
+    """Automatic choice of the algorithm."""
+
+    chosen: MethodLabel = Field(
+        description="The chosen method. The role per_task: learned together by this algorithm, or "
+        "alone, as `alone` says."
+    )
+    alone: LearnedAlone | None = Field(
+        None, description="Tasks that another method learns alone; null if all have the same one."
+    )
+    estimate: ChoiceEstimate = Field(description="Expected score of the chosen model.")
+    sentences: list[str] = Field(description="The result in words.")
+    leaderboard: list[LeaderboardRow] = Field(description="All methods, the best score first.")
+    together_or_apart: ChoicePair | None = Field(
+        description="Methods that learn tasks together or pooled, against those that learn each "
+        "task alone; null if a side has no method."
+    )
+    multi_task_or_pooled: ChoicePair | None = Field(
+        description="Multi-task methods against pooled ones; null if a side has no method."
+    )
+    tasks: dict[str, ChoiceTask] = Field(
+        description="Learning together against learning alone, by task."
+    )
+    per_task: ChoicePerTask | None = Field(
+        None,
+        description="Estimate of a choice for each task between learning together and alone. The "
+        "trained model has it if it was chosen (`alone`). Null if a side has no method.",
+    )
+    metric: str = Field(description="Metric of all scores.")
+    title: str = Field(description="Title of the metric.")
+    larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
+    average: str = Field(description="What has equal weight: tasks or rows.")
+    min_effect: float = Field(
+        description="Minimum relevant difference, relative to the value of the second side."
+    )
+    splits: dict[str, Any] = Field(description="Options of the outer splits.")
+    n_splits: int = Field(description="Number of outer splits.")
+    n_inner_folds: int = Field(description="Folds of the training rows.")
+    budget_s: float = Field(description="Processor time that was allowed, in seconds.")
+    rows: ComparedRows = Field(description="Units of rows, and how many were held out.")
+    left_out: list[NotCompared] = Field(description="Methods that were not compared, and why.")
+
+
+class TaskPredictions(BaseModel):
+    """Held-out rows of a task, predicted by models that had not seen them."""
+
+    rows: list[int] = Field(description="Positions of the rows in the task, from 0.")
+    true: list[str | int | float] = Field(description="Targets.")
+    predicted: list[str | int | float] = Field(description="Predictions.")
+    scores: list[float | None] = Field(
+        description="Decision function of the second of two classes; null elsewhere."
+    )
+
+
+class Predictions(BaseModel):
+    """A sample of the predictions for held-out rows, evenly spaced."""
+
+    n_rows: int = Field(description="Number of held-out rows of which these are a sample.")
+    tasks: dict[str, TaskPredictions] = Field(description="Rows by task.")
+
+
 class Report(BaseModel):
-    """Search, comparison and evaluation of a model."""
+    """Search, comparison, evaluation, choice and calibration of a model."""
 
     search: SearchReport | None = Field(
         None, description="Results of the search; null without one."
@@ -379,4 +597,15 @@ class Report(BaseModel):
     )
     evaluation: Evaluation | None = Field(
         None, description="Results of the evaluation; null without one."
+    )
+    choice: Choice | None = Field(
+        None, description="Automatic choice of the algorithm; null if the job names one."
+    )
+    calibration: CalibrationReport | None = Field(
+        None,
+        description="Quality of probabilities, and levels; null without calibration.",
+    )
+    predictions: Predictions | None = Field(
+        None,
+        description="Predictions for held-out rows; null without evaluation and comparison.",
     )

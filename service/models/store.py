@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.blobs import release_blob
+from service.database import contains
 from service.job_states import UNFINISHED
 from service.rows import AliasRow, JobRow, ModelRow, VersionRow
 
@@ -29,14 +30,33 @@ class NamedVersion:
 
 
 def list_models(
-    session: Session, owner: str, *, after: str | None, limit: int
+    session: Session,
+    owner: str,
+    *,
+    after: str | None,
+    limit: int,
+    algorithm: str | None = None,
+    text: str | None = None,
 ) -> Sequence[NamedVersion]:
-    """Return the latest version of each model, sorted by name, after the name ``after``."""
+    """Return the latest version of each model, sorted by name, after the name ``after``.
+
+    Parameters
+    ----------
+    algorithm
+        Only models whose latest version has this algorithm.
+    text
+        Only models whose name contains this text.
+    """
     has_version = sa.exists().where(VersionRow.model_id == ModelRow.id)
     models = sa.select(ModelRow.name, _latest().label("version"), ModelRow.id)
     models = models.where(ModelRow.owner == owner, has_version)
     if after is not None:
         models = models.where(ModelRow.name > after)
+    if text is not None:
+        models = models.where(contains(text, ModelRow.name))
+    if algorithm is not None:
+        matches = (VersionRow.version == _latest()) & (VersionRow.algorithm == algorithm)
+        models = models.where(sa.exists().where(VersionRow.model_id == ModelRow.id, matches))
     # the page first: PostgreSQL would look for the latest version of every model of the owner
     page = models.order_by(ModelRow.name).limit(limit).subquery()
     is_latest = (VersionRow.model_id == page.c.id) & (VersionRow.version == page.c.version)
@@ -68,6 +88,11 @@ def get_version(
     if version is not None or not is_aliased:
         query = query.where(VersionRow.version == (_latest() if version is None else version))
     return next(iter(_named(session, query)), None)
+
+
+def find_importance(session: Session, version_id: str) -> dict[str, Any] | None:
+    """Return the importance of the columns of a version; None if it has none."""
+    return session.scalar(sa.select(VersionRow.importance).where(VersionRow.id == version_id))
 
 
 @dataclass(frozen=True, slots=True)

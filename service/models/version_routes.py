@@ -1,4 +1,4 @@
-"""HTTP routes of a version: history, report, relations, artifact.
+"""HTTP routes of a version: history, report, relations, importance, artifact.
 
 Each route has two paths: ``/models/{name}/...`` for the latest version or an alias, and
 ``/models/{name}/versions/{version}/...`` for a version number.
@@ -19,15 +19,13 @@ from service.http.preconditions import etag, is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.models.context import Context, Services
-from service.models.relations_svg import draw
 from service.models.routes import Name, Version, find_version
-from service.models.schemas import History, Relations, Report
-from service.models.store import NamedVersion, ServableVersion
+from service.models.schemas import History, Importance, Relations, Report
+from service.models.store import NamedVersion, ServableVersion, find_importance
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=secured("models:{}"))
 
 _ARTIFACT_TYPE: Final = "application/vnd.sibling.model+safetensors"
-_SVG: Final = "image/svg+xml"
 _ONE: Final[dict[int | str, dict[str, Any]]] = {
     304: {"description": "Not modified."},
     **problems("not-found", "invalid-request"),
@@ -65,6 +63,23 @@ def _report(call: VersionRequest) -> Response:
     return json_response(Report.model_validate(call.version.row.report), ETag=tag)
 
 
+def _importance(call: VersionRequest) -> Response:
+    """Return the importance of the columns for each task and shared, the largest first.
+
+    It is computed from training rows.
+    """
+    row = call.version.row
+    tag = etag(row.id)
+    if is_not_modified(call.request, tag):
+        return Response(status_code=304, headers={"ETag": tag})
+    with call.services.database.read() as session:
+        stored = find_importance(session, row.id)
+    if stored is None:
+        detail = f"version {row.version} of '{call.version.name}' ({row.algorithm}) has none"
+        raise Problem("no-importance", detail)
+    return json_response(Importance.of(call.version, stored), ETag=tag)
+
+
 def _relations(call: VersionRequest) -> Response:
     """Return the relations between the tasks, with related tasks adjacent."""
     served, found = _relations_of(call)
@@ -73,21 +88,9 @@ def _relations(call: VersionRequest) -> Response:
         return Response(status_code=304, headers={"ETag": tag})
     size, limit = found.strength.nbytes, call.services.settings.max_response_bytes
     if size > limit:
-        detail = (
-            f"the strengths take {size} bytes, more than {limit}; use relations.svg or the artifact"
-        )
+        detail = f"the strengths take {size} bytes, more than {limit}; use the plot or the artifact"
         raise Problem("too-many-rows", detail)
     return json_response(Relations.of(served, found), ETag=tag)
-
-
-def _relations_svg(call: VersionRequest) -> Response:
-    """Draw the relations between the tasks: blue for opposite, red for similar."""
-    served, found = _relations_of(call)
-    tag = etag(served.id)
-    if is_not_modified(call.request, tag):
-        return Response(status_code=304, headers={"ETag": tag})
-    headers = {"ETag": tag, "Content-Security-Policy": "default-src 'none'"}
-    return Response(draw(found), media_type=_SVG, headers=headers)
 
 
 def _relations_of(call: VersionRequest) -> tuple[ServableVersion, relations.Relations]:
@@ -163,15 +166,11 @@ _add_routes(
     responses={304: _ONE[304], **problems(*_NO_RELATIONS, "too-many-rows")},
 )
 _add_routes(
-    "relations.svg",
-    _relations_svg,
-    "Drawing of the task relations",
-    response_class=Response,
-    responses={
-        200: {"description": "An SVG image.", "content": {_SVG: {}}},
-        304: _ONE[304],
-        **problems(*_NO_RELATIONS),
-    },
+    "importance",
+    _importance,
+    "Importance of columns",
+    response_model=Importance,
+    responses={304: _ONE[304], **problems("not-found", "no-importance", "invalid-request")},
 )
 _add_routes(
     "artifact",

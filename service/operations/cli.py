@@ -55,7 +55,7 @@ def restore(
 
 @operations.command()
 def doctor() -> None:
-    """Check settings, database, disk, scheduler and kernels; exit with 1 on errors."""
+    """Check settings, database, disk, port, clocks and kernels; exit with 1 on errors."""
     from service.operations.doctor import examine
     from service.settings import Settings
 

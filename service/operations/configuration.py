@@ -1,13 +1,18 @@
 """The settings that are in effect, without secrets."""
 
+import os
 import re
 from typing import Any, Final
 
 from pydantic import SecretStr
 
 from service.settings import PREFIX, Settings
+from sibling.client.http import DEFAULT_URL
 
 HIDDEN: Final = "***"
+#: Variables that the client and its commands read, with their defaults.
+CLIENT_VARIABLES: Final = {"SIBLING_URL": DEFAULT_URL, "SIBLING_API_KEY": ""}
+_HIDDEN_VARIABLES: Final = frozenset({"SIBLING_API_KEY"})
 #: Passwords of URLs: before the host, and in the query.
 _PASSWORDS: Final = (
     re.compile(r"(?<=://)([^/?#@]*?:)[^/?#]*(?=@)"),
@@ -16,7 +21,14 @@ _PASSWORDS: Final = (
 
 
 def effective_settings(settings: Settings) -> list[dict[str, Any]]:
-    """Return variable, value and source (default or environment) of every setting."""
+    """Return variable, value and source (default or environment) of every setting.
+
+    Those of the client follow those of the server.
+    """
+    return [*_of_server(settings), *_of_client()]
+
+
+def _of_server(settings: Settings) -> list[dict[str, Any]]:
     return [
         {
             "variable": f"{PREFIX}{name.upper()}",
@@ -24,6 +36,18 @@ def effective_settings(settings: Settings) -> list[dict[str, Any]]:
             "source": "environment" if name in settings.model_fields_set else "default",
         }
         for name in Settings.model_fields
+    ]
+
+
+def _of_client() -> list[dict[str, Any]]:
+    return [
+        {
+            "variable": name,
+            "value": _shown(SecretStr(value) if name in _HIDDEN_VARIABLES else value),
+            "source": "environment" if name in os.environ else "default",
+        }
+        for name, default in CLIENT_VARIABLES.items()
+        for value in [os.environ.get(name, default)]
     ]
 
 

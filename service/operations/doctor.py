@@ -1,4 +1,4 @@
-"""Check of an installation: settings, database, schema, keys, disk, scheduler, kernels.
+"""Check of an installation: from settings and database to the port, clocks and kernels.
 
 No check changes the database or creates a file that stays; missing kernels are compiled.
 """
@@ -11,15 +11,22 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.access import store
 from service.database import BUSY_TIMEOUT_S, Database
+from service.operations.configuration import CLIENT_VARIABLES
+from service.operations.findings import Finding
+from service.operations.surroundings import (
+    check_clock,
+    check_port,
+    check_running_service,
+    check_versions,
+)
 from service.schema import SchemaMismatch, check_schema
 from service.settings import MIB, PREFIX, Settings
 
@@ -27,15 +34,6 @@ from service.settings import MIB, PREFIX, Settings
 MIN_FREE_BYTES: Final = 1024 * MIB
 #: Modules whose functions are compiled.
 _COMPILED: Final = ("algorithms.", "service.")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check."""
-
-    check: str
-    level: Literal["ok", "warning", "error"]
-    detail: str
 
 
 def examine(settings: Settings, *, has_kernels: bool = True) -> Iterator[Finding]:
@@ -46,10 +44,15 @@ def examine(settings: Settings, *, has_kernels: bool = True) -> Iterator[Finding
     has_kernels
         Whether to check the compiled kernels too, which takes seconds.
     """
+    yield check_versions()
     yield _check_settings(settings)
     yield from _check_database(settings)
     yield _check_data_dir(settings)
     yield _check_scheduler(settings)
+    yield check_port(settings)
+    running = check_running_service()
+    if running is not None:
+        yield running
     if has_kernels:
         yield _check_kernels()
 
@@ -73,7 +76,7 @@ def _check_settings(settings: Settings) -> Finding:
             f"SIBLING_MAX_TIMEOUT_S ({settings.max_timeout_s:g})"
         )
         return Finding("settings", "error", detail)
-    known = [f"{PREFIX}{name}".upper() for name in Settings.model_fields]
+    known = [f"{PREFIX}{name}".upper() for name in Settings.model_fields] + [*CLIENT_VARIABLES]
     unknown = [name for name in environment_names() if name.upper() not in known]
     for name in unknown:
         similar = difflib.get_close_matches(name.upper(), known, n=1)
@@ -103,6 +106,7 @@ def _check_database(settings: Settings) -> Iterator[Finding]:
         yield Finding("database", "ok", shown)
         yield _check_revision(database)
         yield _check_keys(database, settings)
+        yield check_clock(database)
     finally:
         database.close()
 

@@ -27,8 +27,10 @@ from service.inference.v2.routes import HANDLERS as V2_HANDLERS
 from service.inference.v2.routes import calls as v2_calls
 from service.inference.v2.routes import public as v2_public
 from service.inference.v2.routes import router as v2
+from service.jobs.change_routes import router as job_changes
 from service.jobs.routes import router as jobs
 from service.models.alias_routes import router as aliases
+from service.models.plot_routes import router as model_plots
 from service.models.routes import router as models
 from service.models.version_routes import router as model_versions
 from service.observability.metrics import Metrics
@@ -38,10 +40,19 @@ from service.server.connections import CONNECTIONS, Connections
 from service.server.health_routes import metrics_router
 from service.server.health_routes import router as health
 from service.server.hosts import HostPolicy
+from service.server.key_routes import router as keys
 from service.server.middleware import RequestContext
 from service.server.parts import opened_parts
 from service.settings import Settings
-from service.ui.routes import router as ui
+from service.ui import (
+    access_routes,
+    assets,
+    form_routes,
+    reference_routes,
+    routes,
+    session_routes,
+    vega_routes,
+)
 
 DESCRIPTION = """Train related tasks together, and serve the models over HTTP.
 
@@ -61,12 +72,21 @@ _ROUTERS: Final = (
     datasets,
     uploads,
     jobs,
+    job_changes,
     batch,
     models,
+    model_plots,
     model_versions,
     aliases,
     audit,
-    ui,
+    keys,
+    assets.router,
+    vega_routes.router,
+    reference_routes.router,
+    session_routes.router,
+    access_routes.router,
+    form_routes.router,
+    routes.router,
 )
 #: High thresholds: an inference request creates some hundred objects, but no reference cycles.
 _GC_THRESHOLDS: Final = 10_000, 10, 10
@@ -82,6 +102,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
+        gc.collect()  # before parts start threads, some of which watch collections
         async with contextmanager_in_threadpool(opened_parts(app.state, settings, metrics)):
             connections = Connections(settings)
             connections.start()
@@ -152,7 +173,6 @@ def _tune_gc() -> None:
 
     Every collection would traverse them while requests wait.
     """
-    gc.collect()
     gc.freeze()
     gc.enable()
     gc.set_threshold(*_GC_THRESHOLDS)

@@ -14,8 +14,9 @@ from starlette.types import Message, Scope
 from service.access.authenticator import Authenticator
 from service.audit.events import AuditEvent
 from service.audit.recorder import AuditRecorder
+from service.errors import Problem
 from service.http.requests import headers_of
-from service.http.routing import READING, StrictRoute
+from service.http.routing import READING, StrictRoute, authorization_of
 
 
 class _Target(NamedTuple):
@@ -40,7 +41,7 @@ async def record_change(scope: Scope, start: Message | None, request_id: str) ->
         return
     state = scope["app"].state
     authenticator: Authenticator = state.authenticator
-    caller = authenticator.describe(headers_of(scope["headers"]).get("authorization"))
+    caller = authenticator.describe(_authorization_of(scope))
     client = scope.get("client")
     recorder: AuditRecorder = state.audit
     await recorder.record(
@@ -56,6 +57,13 @@ async def record_change(scope: Scope, start: Message | None, request_id: str) ->
             request_id=request_id,
         )
     )
+
+
+def _authorization_of(scope: Scope) -> str | None:
+    try:
+        return authorization_of(headers_of(scope["headers"]), scope)
+    except Problem:  # the request was refused for it
+        return None
 
 
 def _target_of(scope: Scope) -> _Target | None:

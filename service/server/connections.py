@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from service.errors import Problem, problem_response
+from service.server.joining_transport import JoiningTransport
 from service.settings import Settings
 
 #: Maximum size of the head of a request, and of the buffer in which uvicorn keeps a body.
@@ -134,7 +135,7 @@ class Connection(asyncio.Protocol):
         self._tasks = server_state.tasks
         state = {**app_state, CONNECTION: self}
         self._http = HttpToolsProtocol(config, server_state, state, _loop)
-        self._transport: asyncio.Transport
+        self._transport: JoiningTransport
         self.is_starting = False
         self.n_requests = 0
         self.idle_since_s = self.all.now_s
@@ -152,7 +153,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept the connection if there is room."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are not subclasses
+        # uvloop's transports are not subclasses
+        self._transport = JoiningTransport(cast("asyncio.Transport", transport))
         self._http.connection_made(self._transport)
         if not self.all.add(self):
             self._refuse(_no_room())

@@ -3,11 +3,13 @@
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
 from starlette.datastructures import State
 
+from algorithms.registry import preload
 from service.access.authenticator import N_REFRESH_THREADS, Authenticator
 from service.audit.recorder import AuditRecorder
 from service.batch.context import Services as Batch
@@ -19,6 +21,7 @@ from service.datasets.ingestion.ingester import Ingester
 from service.inference.context import Services as Inference
 from service.inference.pool import ComputePool
 from service.inference.statistics import Statistics
+from service.jobs.changes import ChangeWatcher
 from service.jobs.context import Services as Jobs
 from service.jobs.queue.dispatcher import Dispatcher
 from service.jobs.queue.queries import queue_state, shortage
@@ -28,6 +31,7 @@ from service.jobs.worker.engine import Engine
 from service.models.cache import ModelCache
 from service.models.columns import ColumnNames
 from service.models.context import Services as Models
+from service.models.images import ImageProcess
 from service.models.resolver import ModelResolver
 from service.observability.metrics import Metrics
 from service.observability.readiness import ReadinessMonitor
@@ -51,6 +55,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         limit = settings.db_max_connections or _count_database_threads(settings)
         database = open_database(settings, max_connections=limit)
         stack.callback(database.close)
+        preload()
         audit = AuditRecorder(database, metrics)
         stack.callback(audit.close)
         blobs = BlobStore(
@@ -93,17 +98,23 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         )
         models = ModelCache(blobs, metrics, max_bytes=settings.model_cache_bytes)
         columns = ColumnNames(database)
+        images = ImageProcess()
+        stack.callback(images.close)
 
         watcher = JobWatcher(database, max_per_owner=settings.resolved_max_waiting_requests())
 
         state.readiness = readiness
         state.database = database
         state.audit = audit
-        state.authenticator = Authenticator(database, is_open=not settings.requires_keys())
+        state.authenticator = Authenticator(
+            database,
+            is_open=not settings.requires_keys(),
+            session_lifetime=timedelta(hours=settings.session_hours),
+        )
         stack.callback(state.authenticator.close)
         state.datasets = Datasets(settings, database, blobs, ingester)
-        state.jobs = Jobs(settings, database, dispatcher, watcher)
-        state.models = Models(settings, database, blobs, resolver, models)
+        state.jobs = Jobs(settings, database, dispatcher, watcher, ChangeWatcher(database))
+        state.models = Models(settings, database, blobs, resolver, models, images)
         state.inference = Inference(
             settings, database, resolver, models, columns, compute, Statistics(metrics)
         )

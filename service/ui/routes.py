@@ -1,90 +1,115 @@
-"""The pages: the start page, and the documentation of the API.
+"""Pages: overview, datasets, jobs, models and algorithms."""
 
-All scripts come from this service, and the policy of each page allows no others: a script in the
-page of an origin can read the API key that the start page stores for it.
-"""
+from dataclasses import replace
+from typing import Annotated, Final
 
-import base64
-import hashlib
-import re
-from functools import cache
-from importlib.resources import files
-from pathlib import Path
-from typing import Final
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
 
-from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, Response
+from service.ui.api import segment
+from service.ui.rendering import Frame, render
+from service.ui.routing import Access, PageRoute
+from service.ui.vega_routes import BUNDLE
+from service.ui.views import algorithms, datasets, jobs, lists, models
+from service.ui.views.overview import overview
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-_HERE: Final = Path(__file__).parent
-_POLICY: Final = (
-    "default-src 'none'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
-)
-#: Swagger UI and Redoc set styles from scripts; Redoc searches in a worker that it makes of text.
-_DOCS_POLICY: Final = (
-    f"{_POLICY}; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "worker-src blob:"
-)
-_PACKAGED: Final = files("fastapi_standalone_docs") / "static"
-_ASSETS: Final = {
-    "swagger-ui.css": (_PACKAGED / "swagger" / "swagger-ui.css", "text/css"),
-    "swagger-ui-bundle.js": (_PACKAGED / "swagger" / "swagger-ui-bundle.js", "text/javascript"),
-    "redoc.standalone.js": (_PACKAGED / "redoc" / "redoc.standalone.js", "text/javascript"),
-    "swagger.js": (_HERE / "swagger.js", "text/javascript"),
-}
+_DATASETS: Final = "/datasets"
+_JOBS: Final = "/jobs"
+_MODELS: Final = "/models"
+#: Stream of changes of all jobs and datasets, and the script that follows it.
+_CHANGES: Final = "/v1/jobs:changes"
+_LIVE: Final = ("live.js",)
 
 
 @router.get("/")
-def start_page() -> HTMLResponse:
-    """Return the start page."""
-    text = _page("index.html")
-    hashes = {name: " ".join(_inline_hashes(text, name)) for name in ("script", "style")}
-    policy = f"{_POLICY}; script-src {hashes['script']}; style-src {hashes['style']}; img-src data:"
-    return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+async def overview_page(request: Request, api: Access) -> Response:
+    """Return the overview."""
+    frame = Frame("Overview", "/", "/v1/jobs", _CHANGES, "jobs datasets", scripts=_LIVE)
+    return render(request, "overview.html", frame, await overview(api))
 
 
-@router.get("/docs")
-def swagger_page() -> HTMLResponse:
-    """Return the documentation of the API, in which requests can be tried out."""
-    return HTMLResponse(_page("swagger.html"), headers={"Content-Security-Policy": _DOCS_POLICY})
+@router.get("/datasets")
+async def datasets_page(request: Request, api: Access) -> Response:
+    """Return the list of datasets."""
+    frame = Frame("Datasets", _DATASETS, "/v1/datasets", _CHANGES, "datasets", scripts=_LIVE)
+    view = await lists.datasets_view(api, request.query_params)
+    return render(request, "datasets.html", frame, view)
 
 
-@router.get("/redoc")
-def redoc_page() -> HTMLResponse:
-    """Return the reference of the API."""
-    return HTMLResponse(_page("redoc.html"), headers={"Content-Security-Policy": _DOCS_POLICY})
+@router.get("/datasets/{dataset_id}")
+async def dataset_page(request: Request, api: Access, dataset_id: str) -> Response:
+    """Return the page of a dataset."""
+    view = await datasets.dataset_view(api, dataset_id)
+    path = f"/v1/datasets/{dataset_id}/preview"
+    frame = Frame(view.dataset["name"], _DATASETS, path, scripts=("actions.js", *_LIVE))
+    if view.dataset["state"] in lists.UNFINISHED_DATASETS:
+        frame = replace(frame, live_path=_CHANGES, live_events="datasets", reloads=True)
+    return render(request, "dataset.html", frame, view)
 
 
-@router.get("/openapi.json")
-def openapi_document(request: Request) -> Response:
-    """Return the OpenAPI document."""
-    return Response(request.app.openapi_json, media_type="application/json")
+@router.get("/jobs")
+async def jobs_page(request: Request, api: Access) -> Response:
+    """Return the list of jobs."""
+    frame = Frame("Jobs", _JOBS, "/v1/jobs", _CHANGES, "jobs", scripts=_LIVE)
+    view = await jobs.jobs_view(api, request.query_params)
+    return render(request, "jobs.html", frame, view)
 
 
-def _add_asset(name: str) -> None:
-    file, media_type = _ASSETS[name]
-
-    def asset() -> Response:
-        content = file.read_bytes()
-        return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
-
-    router.get(f"/docs/assets/{name}")(asset)
-
-
-for _name in _ASSETS:
-    _add_asset(_name)
-
-
-@cache
-def _page(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8")
+@router.get("/jobs/{job_id}")
+async def job_page(request: Request, api: Access, job_id: str) -> Response:
+    """Return the page of a job."""
+    view = await jobs.job_view(api, job_id)
+    live = "" if view.job["is_final"] else f"/v1/jobs/{job_id}/events"
+    frame = Frame(
+        f"Job {job_id}",
+        _JOBS,
+        f"/v1/jobs/{job_id}",
+        live,
+        "state progress cancel",
+        scripts=("actions.js", *_LIVE),
+    )
+    return render(request, "job.html", frame, view)
 
 
-@cache
-def _inline_hashes(page: str, element: str) -> list[str]:
-    """Return the hashes of the inline scripts or styles of a page, for its policy."""
-    contents = re.findall(f"<{element}>(.*?)</{element}>", page, flags=re.DOTALL)
-    digests = [hashlib.sha256(content.encode()).digest() for content in contents]
-    return [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
+@router.get("/models")
+async def models_page(request: Request, api: Access) -> Response:
+    """Return the list of models."""
+    frame = Frame("Models", _MODELS, "/v1/models", _CHANGES, "jobs", scripts=_LIVE)
+    view = await lists.models_view(api, request.query_params)
+    return render(request, "models.html", frame, view)
+
+
+@router.get("/models/{name}")
+async def model_page(request: Request, api: Access, name: str) -> Response:
+    """Return the page of a model."""
+    view = await models.model_view(api, name, request.query_params.get("page_token"))
+    frame = Frame(name, _MODELS, f"/v1/models/{segment(name)}/versions")
+    return render(request, "model.html", frame, view)
+
+
+@router.get("/models/{name}/{version}")
+async def version_page(
+    request: Request, api: Access, name: str, version: Annotated[int, Path(ge=1, lt=2**31)]
+) -> Response:
+    """Return the page of a version of a model."""
+    view = await models.version_view(api, name, version, vega=BUNDLE)
+    scripts = ("actions.js", "try.js", *(["plot.js"] if view.plots else []))
+    frame = Frame(f"{name} / {version}", _MODELS, view.path, scripts=scripts)
+    return render(request, "version.html", frame, view)
+
+
+@router.get("/algorithms")
+async def algorithms_page(request: Request, api: Access) -> Response:
+    """Return the list of algorithms."""
+    frame = Frame("Algorithms", "/algorithms", "/v1/algorithms")
+    return render(request, "algorithms.html", frame, await algorithms.algorithms_table(api))
+
+
+@router.get("/algorithms/{name}")
+async def algorithm_page(request: Request, api: Access, name: str) -> Response:
+    """Return the page of an algorithm."""
+    view = await algorithms.algorithm_view(api, name)
+    frame = Frame(view.algorithm["title"], "/algorithms", f"/v1/algorithms/{segment(name)}")
+    return render(request, "algorithm.html", frame, view)

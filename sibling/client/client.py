@@ -1,25 +1,19 @@
 """The classes Client and AsyncClient."""
 
-import os
-from collections.abc import Callable
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, Self
-
-import httpx
+from typing import Any, Self
 
 from sibling.client.datasets import DatasetMethods
-from sibling.client.errors import ServiceUnreachable
-from sibling.client.http import Http, path
+from sibling.client.http import connect, path
+from sibling.client.keys import KeyMethods
 from sibling.client.models import ModelMethods
 from sibling.client.modes import Async, Collection, Listing, Mode, Sync, remote_method
 from sibling.client.training import JobMethods
-from sibling.client.transport import AsyncTransport, BlockingTransport, Transport
-
-DEFAULT_URL: Final = "http://127.0.0.1:8000"
+from sibling.client.transport import AsyncTransport, BlockingTransport
 
 
-class ServiceMethods(DatasetMethods[Mode], JobMethods[Mode], ModelMethods[Mode]):
+class ServiceMethods(DatasetMethods[Mode], JobMethods[Mode], ModelMethods[Mode], KeyMethods[Mode]):
     """All methods of the client, in either mode."""
 
     @remote_method
@@ -101,6 +95,9 @@ class ServiceMethods(DatasetMethods[Mode], JobMethods[Mode], ModelMethods[Mode])
 class Client(ServiceMethods[Sync]):
     """Client of a Sibling service.
 
+    A pickled client has the URL, but not the API key: a copy in another process, such as those of
+    joblib, takes ``SIBLING_API_KEY`` of its environment.
+
     Parameters
     ----------
     base_url
@@ -123,7 +120,7 @@ class Client(ServiceMethods[Sync]):
     def __init__(
         self, base_url: str | None = None, *, api_key: str | None = None, timeout_s: float = 60
     ) -> None:
-        super().__init__(_connect(BlockingTransport, base_url, api_key, timeout_s))
+        super().__init__(connect(BlockingTransport, base_url, api_key, timeout_s))
 
     def __deepcopy__(self, _: dict[int, Any]) -> Self:
         """Return the same client: a copy of what uses it shares the connections."""
@@ -165,7 +162,7 @@ class AsyncClient(ServiceMethods[Async]):
     def __init__(
         self, base_url: str | None = None, *, api_key: str | None = None, timeout_s: float = 60
     ) -> None:
-        super().__init__(_connect(AsyncTransport, base_url, api_key, timeout_s))
+        super().__init__(connect(AsyncTransport, base_url, api_key, timeout_s))
 
     async def __aenter__(self) -> Self:
         return self
@@ -181,18 +178,3 @@ class AsyncClient(ServiceMethods[Async]):
     async def close(self) -> None:
         """Close the connections."""
         await self._http.close()
-
-
-def _connect(
-    transport: Callable[..., Transport],
-    base_url: str | None,
-    api_key: str | None,
-    timeout_s: float,
-) -> Http:
-    url = base_url or os.environ.get("SIBLING_URL", DEFAULT_URL)
-    key = api_key or os.environ.get("SIBLING_API_KEY")
-    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    try:
-        return Http(transport(base_url=url, headers=headers, timeout=timeout_s), url)
-    except httpx.InvalidURL as error:
-        raise ServiceUnreachable(url, str(error)) from None

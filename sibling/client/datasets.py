@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,8 @@ from sibling.client import display
 from sibling.client.errors import ServiceError
 from sibling.client.http import path
 from sibling.client.modes import Collection, Listing, Mode, Remote, remote_method
-from sibling.client.resumable import MIN_BYTES, TUS, OnProgress, upload_resumably
+from sibling.client.progress import OnProgress, upload_bar
+from sibling.client.resumable import MIN_BYTES, TUS, upload_resumably
 from sibling.frames import (
     is_frame,
     is_raw,
@@ -74,6 +76,7 @@ class DatasetMethods(Remote[Mode]):
         *,
         groups: Mapping[str, ArrayLike] | None = None,
         name: str | None = None,
+        progress: bool = False,
         on_progress: OnProgress | None = None,
         on_parsed: OnProgress | None = None,
         **options: str | Sequence[str],
@@ -98,8 +101,10 @@ class DatasetMethods(Remote[Mode]):
             the same group (a patient, a session), in any task, are held out together.
         name
             Name of the dataset. Default: the name of the file, or ``arrays``.
+        progress
+            Whether to show a progress bar on a terminal or in a notebook.
         on_progress
-            Called with the number of bytes of a file that have been sent, and of all.
+            Called with the number of bytes that have been sent, and of all.
         on_parsed
             Called with the number of bytes that the service has parsed, and of all, from time to
             time while it parses a large file of CSV or Arrow.
@@ -113,36 +118,17 @@ class DatasetMethods(Remote[Mode]):
         ServiceError
             The service has rejected the dataset (``invalid-dataset``).
         """
-        if isinstance(data, str | Path):
-            source = Path(data)
-            file_name = source.name.lower()
-            media_type = next(
-                (t for end, t in MEDIA_TYPES.items() if file_name.endswith(end)), None
+        calls = on_progress or _ignore, on_parsed or _ignore
+        with upload_bar(*calls) if progress else nullcontext(calls) as (show_sent, show_parsed):
+            return await self._upload_data(
+                data,
+                targets=targets or {},
+                groups=groups or {},
+                name=name,
+                options=options,
+                on_progress=show_sent,
+                on_parsed=show_parsed,
             )
-            if media_type is None:
-                known = ", ".join(MEDIA_TYPES)
-                raise ValueError(f"expected a file with one of {known}, got '{source.name}'")
-            query = {"name": name or source.stem, **options}
-            return await self._upload_file(
-                source, media_type, query, on_progress or _ignore, on_parsed or _ignore
-            )
-        if is_frame(data):
-            query = {"name": name or "table", **options}
-            return await self._upload(
-                _read(_stream(to_arrow(data, of="the table"))), _ARROW_STREAM, query
-            )
-        if not isinstance(data, Mapping):
-            raise TypeError(
-                "expected a mapping {task: rows}, a data frame or a path, got "
-                f"{type(data).__name__}"
-            )
-        if any(map(is_raw, data.values())):
-            table, roles = join_tables(data, targets or {}, groups or {})
-            query = {"name": name or "tables", **roles, **options}
-            return await self._upload(_read(_stream(table)), _ARROW_STREAM, query)
-        body = _pack(data, targets or {}, groups or {})
-        query = {"name": name or "arrays", **options}
-        return await self._upload(_read(body), "application/x-npz", query)
 
     @remote_method
     async def combine(
@@ -226,6 +212,46 @@ class DatasetMethods(Remote[Mode]):
         """Delete a dataset that no job and no model uses."""
         await self._http.send("DELETE", path("v1", "datasets", dataset_id))
 
+    async def _upload_data(
+        self,
+        data: Any,
+        *,
+        targets: Mapping[str, ArrayLike],
+        groups: Mapping[str, ArrayLike],
+        name: str | None,
+        options: Mapping[str, str | Sequence[str]],
+        on_progress: OnProgress,
+        on_parsed: OnProgress,
+    ) -> Dataset:
+        if isinstance(data, str | Path):
+            source = Path(data)
+            file_name = source.name.lower()
+            media_type = next(
+                (t for end, t in MEDIA_TYPES.items() if file_name.endswith(end)), None
+            )
+            if media_type is None:
+                known = ", ".join(MEDIA_TYPES)
+                raise ValueError(f"expected a file with one of {known}, got '{source.name}'")
+            query = {"name": name or source.stem, **options}
+            return await self._upload_file(source, media_type, query, on_progress, on_parsed)
+        if is_frame(data):
+            query = {"name": name or "table", **options}
+            chunks = _chunks_of(_stream(to_arrow(data, of="the table")), on_progress)
+            return await self._upload(chunks, _ARROW_STREAM, query, on_parsed)
+        if not isinstance(data, Mapping):
+            raise TypeError(
+                "expected a mapping {task: rows}, a data frame or a path, got "
+                f"{type(data).__name__}"
+            )
+        if any(map(is_raw, data.values())):
+            table, roles = join_tables(data, targets, groups)
+            query = {"name": name or "tables", **roles, **options}
+            chunks = _chunks_of(_stream(table), on_progress)
+            return await self._upload(chunks, _ARROW_STREAM, query, on_parsed)
+        chunks = _chunks_of(_pack(data, targets, groups), on_progress)
+        query = {"name": name or "arrays", **options}
+        return await self._upload(chunks, "application/x-npz", query, on_parsed)
+
     async def _upload_file(
         self,
         source: Path,
@@ -248,7 +274,7 @@ class DatasetMethods(Remote[Mode]):
         chunks: Iterator[bytes],
         media_type: str,
         query: Mapping[str, str | Sequence[str]],
-        on_parsed: OnProgress | None = None,
+        on_parsed: OnProgress,
     ) -> Dataset:
         response = await self._http.send(
             "POST",
@@ -330,6 +356,10 @@ def _read(file: io.BufferedIOBase) -> Iterator[bytes]:
 
 def _ignore(_done: int, _total: int) -> None:
     """Report no progress."""
+
+
+def _chunks_of(body: io.BytesIO, on_progress: OnProgress) -> Iterator[bytes]:
+    return _report(_read(body), body.getbuffer().nbytes, on_progress)
 
 
 def _report(chunks: Iterator[bytes], size: int, on_progress: OnProgress) -> Iterator[bytes]:

@@ -1,5 +1,6 @@
 """What notebooks show of datasets, jobs and models. All text is escaped."""
 
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any, Final
@@ -38,18 +39,27 @@ def job_html(info: Mapping[str, Any]) -> str:
     return _panel(f"Job {info['id']}", fields, notes, extra=bar)
 
 
-def model_html(info: Mapping[str, Any], report: Mapping[str, Any] | None) -> str:
-    """Return a model as HTML, with its scores and the sentences of its comparison."""
+def model_html(
+    info: Mapping[str, Any], report: Mapping[str, Any] | None, pictures: Mapping[str, bytes]
+) -> str:
+    """Return a model as HTML, with its scores, the sentences of its comparison and plots.
+
+    Parameters
+    ----------
+    pictures
+        Plots as SVG, by what they show.
+    """
     fields = {
         "algorithm": info["algorithm"],
         "aliases": ", ".join(info["aliases"]),
         "tasks": _shorten(info["tasks"]),
         "methods": ", ".join(info["methods"]),
     }
-    comparison = None if report is None else report["comparison"]
+    comparison = None if report is None else report.get("choice") or report["comparison"]
     verdict = "" if comparison is None else _paragraphs(comparison["sentences"])
+    plots = "".join(_picture(svg, sentence) for sentence, svg in pictures.items())
     title = f"Model {info['name']}, version {info['version']}"
-    return _panel(title, fields, info["warnings"], extra=verdict + _scores(info["metrics"]))
+    return _panel(title, fields, info["warnings"], extra=verdict + _scores(info["metrics"]) + plots)
 
 
 def _panel(title: str, fields: Mapping[str, Any], notes: Iterable[str], *, extra: str = "") -> str:
@@ -77,6 +87,12 @@ def _scores(metrics: Mapping[str, Mapping[str, float | None]]) -> str:
     if len(tasks) > _MAX_TASKS:
         lines.append(f"<tr><td>and {len(tasks) - _MAX_TASKS} more</td></tr>")
     return f"<table><tr><th>training scores</th>{head}</tr>{''.join(lines)}</table>"
+
+
+def _picture(svg: bytes, sentence: str) -> str:
+    """Return a plot as an image, in which no script can run."""
+    address = f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
+    return f'<p><img src="{address}" alt="{escape(sentence)}"></p>'
 
 
 def _number(value: float | None) -> str:

@@ -28,7 +28,11 @@ class ServiceError(Exception):
     ) -> None:
         lines = [
             f"{code}: {detail}",
-            *(f"  {e['detail']}" for e in errors if e["detail"] != detail),
+            *(
+                f"  {_located(e)}"
+                for e in errors
+                if e["detail"] != detail and _located(e) not in detail
+            ),
         ]
         super().__init__("\n".join(lines))
         self.status = status
@@ -54,6 +58,12 @@ class ServiceError(Exception):
             return cls(response.status_code, "unexpected", response.text[:500], [])
 
 
+def _located(error: dict[str, Any]) -> str:
+    """Return the detail of an error after its pointer, if it has one."""
+    pointer = error.get("pointer")
+    return f"{pointer}: {error['detail']}" if pointer else str(error["detail"])
+
+
 class ServiceUnreachable(ConnectionError):
     """Exception for a service that cannot be reached, or that closed the connection.
 
@@ -61,14 +71,18 @@ class ServiceUnreachable(ConnectionError):
     ----------
     url
         URL of the service.
+    reason
+        What the connection says.
     """
 
-    def __init__(self, url: str, reason: str) -> None:
-        super().__init__(
+    def __init__(self, url: str, reason: str, consequence: str | None = None) -> None:
+        message = (
             f"cannot reach the service at {url} ({reason}); start it with 'sibling serve', or set "
             "another URL (SIBLING_URL)"
         )
+        super().__init__(message if consequence is None else f"{message}; {consequence}")
         self.url = url
+        self.reason = reason
 
 
 class JobFailed(Exception):

@@ -1,9 +1,10 @@
 """HTTP connection of the client: retries, pagination and errors."""
 
 import json
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -15,6 +16,8 @@ from sibling.client.transport import Transport
 
 Result = TypeVar("Result")
 
+DEFAULT_URL: Final = "http://127.0.0.1:8000"
+
 _RETRIES: Final = 4
 _FIRST_PAUSE_S: Final = 0.2
 #: Maximum pause for a Retry-After header.
@@ -25,9 +28,23 @@ _TRANSIENT: Final = frozenset({429, 502, 503, 504})
 class Http:
     """Connection to one service. Requests are retried after transient failures."""
 
-    def __init__(self, transport: Transport, url: str) -> None:
+    def __init__(self, transport: Transport, url: str, timeout_s: float) -> None:
         self._transport = transport
         self._url = url
+        self._timeout_s = timeout_s
+
+    def __deepcopy__(self, _: dict[int, Any]) -> Self:
+        """Return the same connection, which copies of objects of the service share."""
+        return self
+
+    def __copy__(self) -> Self:
+        """Return the same connection, as above."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how another process connects; secrets are not pickled."""
+        url = str(httpx.URL(self._url).copy_with(userinfo=b""))
+        return connect, (type(self._transport), url, None, self._timeout_s)
 
     @property
     def is_async(self) -> bool:
@@ -140,6 +157,28 @@ class Http:
         return response
 
 
+def connect(
+    transport: Callable[..., Transport],
+    base_url: str | None,
+    api_key: str | None,
+    timeout_s: float,
+) -> Http:
+    """Return the connection to a service; by default its URL and key are of the environment.
+
+    Raises
+    ------
+    ServiceUnreachable
+        The URL is invalid.
+    """
+    url = base_url or os.environ.get("SIBLING_URL", DEFAULT_URL)
+    key = api_key or os.environ.get("SIBLING_API_KEY")
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    try:
+        return Http(transport(base_url=url, headers=headers, timeout=timeout_s), url, timeout_s)
+    except httpx.InvalidURL as error:
+        raise ServiceUnreachable(url, str(error)) from None
+
+
 def _to_json(value: Any) -> Any:
     """Return a numpy number or array as numbers and lists."""
     if isinstance(value, np.generic | np.ndarray):
@@ -148,7 +187,17 @@ def _to_json(value: Any) -> Any:
 
 
 def path(*parts: str | int) -> str:
-    """Return a URL path of percent-encoded segments."""
+    """Return a URL path of percent-encoded segments.
+
+    Raises
+    ------
+    ValueError
+        A part is empty, ``.`` or ``..``, or has a slash: it would be another path, since servers
+        decode ``%2F`` before they look at it.
+    """
+    for part in map(str, parts):
+        if part in ("", ".", "..") or "/" in part:
+            raise ValueError(f"expected a name or an id without '/', got '{part}'")
     return "".join("/" + quote(str(part), safe="") for part in parts)
 
 

@@ -1,17 +1,19 @@
 """Jobs of the service: state, progress and result."""
 
+import math
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress, TextColumn, TimeRemainingColumn
 
 from sibling.client import display
-from sibling.client.errors import JobFailed
+from sibling.client.errors import JobFailed, ServiceUnreachable
 from sibling.client.http import Http, path
 from sibling.client.model import RemoteModel
 from sibling.client.modes import Listing, Mode, Remote, remote_method
 from sibling.client.outputs import RemoteOutputs
+from sibling.client.progress import progress_bar
 
 _LONG_POLL_S: Final = 20
 _PROGRESS_POLL_S: Final = 0.25
@@ -83,7 +85,11 @@ class RemoteJob(Remote[Mode]):
 
     @remote_method
     async def wait_for_end(
-        self, *, progress: bool = False, on_change: Callable[[Job], None] | None = None
+        self,
+        *,
+        progress: bool = False,
+        on_change: Callable[[Job], None] | None = None,
+        timeout_s: float | None = None,
     ) -> "RemoteJob[Mode]":
         """Wait until the job has succeeded, failed, timed out or been cancelled.
 
@@ -93,16 +99,26 @@ class RemoteJob(Remote[Mode]):
             Whether to show a progress bar on a terminal or in a notebook.
         on_change
             Function to call with the job each time it is fetched.
+        timeout_s
+            Maximum time to wait. Default: until the end.
+
+        Raises
+        ------
+        TimeoutError
+            The job has not ended in this time; it goes on.
         """
-        await self._wait(progress=progress, on_change=on_change)
+        await self._wait(progress=progress, on_change=on_change, timeout_s=timeout_s)
         return self
 
-    async def _wait(self, *, progress: bool, on_change: Callable[[Job], None] | None) -> None:
+    async def _wait(
+        self,
+        *,
+        progress: bool,
+        on_change: Callable[[Job], None] | None,
+        timeout_s: float | None,
+    ) -> None:
         if not progress:
-            while not self.info["is_final"]:
-                await self._refresh(_LONG_POLL_S if on_change is None else _PROGRESS_POLL_S)
-                if on_change is not None:
-                    on_change(self.info)
+            await self._poll(on_change, timeout_s)
             return
         with _bar() as bar:
             row = bar.add_task(self.info["model"], total=1.0, note=self.state)
@@ -112,13 +128,37 @@ class RemoteJob(Remote[Mode]):
                 if on_change is not None:
                     on_change(job)
 
-            await self._wait(progress=False, on_change=show)
+            await self._poll(show, timeout_s)
+
+    async def _poll(self, on_change: Callable[[Job], None] | None, timeout_s: float | None) -> None:
+        """Fetch the job until its end."""
+        pause_s = _LONG_POLL_S if on_change is None else _PROGRESS_POLL_S
+        deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        resume = f"client.job('{self.id}').wait()"
+        while not self.info["is_final"]:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError(
+                    f"job {self.id} is {self.state} after {timeout_s:g} s and goes on; wait for "
+                    f"it with {resume}, or cancel it"
+                )
+            try:
+                await self._refresh(min(pause_s, left_s))
+            except ServiceUnreachable as error:
+                goes_on = f"job {self.id} goes on when the service is back: {resume}"
+                raise ServiceUnreachable(error.url, error.reason, goes_on) from error
+            if on_change is not None:
+                on_change(self.info)
 
     async def _wait_for_success(
-        self, *, progress: bool, on_change: Callable[[Job], None] | None
+        self,
+        *,
+        progress: bool,
+        on_change: Callable[[Job], None] | None,
+        timeout_s: float | None,
     ) -> Job:
         """Wait until the job has succeeded, and return it."""
-        await self._wait(progress=progress, on_change=on_change)
+        await self._wait(progress=progress, on_change=on_change, timeout_s=timeout_s)
         if self.state != "succeeded":
             raise JobFailed(self.info)
         return self.info
@@ -142,8 +182,18 @@ class TrainingJob(RemoteJob[Mode]):
     """A job that trains a model."""
 
     @remote_method
+    async def spec(self) -> dict[str, Any]:
+        """Return the specification of the job as it was submitted, without defaults."""
+        found: dict[str, Any] = await self._http.get(f"{self._path}/spec")
+        return found
+
+    @remote_method
     async def wait(
-        self, *, progress: bool = False, on_change: Callable[[Job], None] | None = None
+        self,
+        *,
+        progress: bool = False,
+        on_change: Callable[[Job], None] | None = None,
+        timeout_s: float | None = None,
     ) -> RemoteModel[Mode]:
         """Wait for the end of the job, and return the model.
 
@@ -153,13 +203,21 @@ class TrainingJob(RemoteJob[Mode]):
             Whether to show a progress bar on a terminal or in a notebook.
         on_change
             Function to call with the job each time it is fetched.
+        timeout_s
+            Maximum time to wait. Default: until the end.
 
         Raises
         ------
+        TimeoutError
+            The job has not ended in this time; it goes on.
+        ServiceUnreachable
+            The service has gone; the job goes on when it is back.
         JobFailed
             The job has failed, timed out or been cancelled.
         """
-        job = await self._wait_for_success(progress=progress, on_change=on_change)
+        job = await self._wait_for_success(
+            progress=progress, on_change=on_change, timeout_s=timeout_s
+        )
         address = path("v1", "models", job["model"], "versions", job["version"])
         return RemoteModel(self._http, await self._http.get(address))
 
@@ -169,25 +227,26 @@ class InferenceJob(RemoteJob[Mode]):
 
     @remote_method
     async def wait(
-        self, *, progress: bool = False, on_change: Callable[[Job], None] | None = None
+        self,
+        *,
+        progress: bool = False,
+        on_change: Callable[[Job], None] | None = None,
+        timeout_s: float | None = None,
     ) -> RemoteOutputs[Mode]:
         """Wait for the end of the job, and return its outputs; see :meth:`TrainingJob.wait`."""
         return RemoteOutputs(
-            self._http, await self._wait_for_success(progress=progress, on_change=on_change)
+            self._http,
+            await self._wait_for_success(
+                progress=progress, on_change=on_change, timeout_s=timeout_s
+            ),
         )
 
 
 def _bar() -> Progress:
-    # standard output may be read by a program
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description:<12}", markup=False),
-        BarColumn(),
+    return progress_bar(
         TextColumn("{task.percentage:>3.0f}%"),
         TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[note]}", markup=False),
-        console=console,
-        disable=not (console.is_terminal or console.is_jupyter),
     )
 
 

@@ -4,12 +4,14 @@ import contextlib
 import io
 import json
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sibling.charts import as_chart, load_altair
 from sibling.client import display
 from sibling.client.errors import ServiceError, ServiceUnreachable
 from sibling.client.http import Http, path
@@ -29,12 +31,27 @@ _NPZ: Final = "application/x-npz"
 _ARROW: Final = "application/vnd.apache.arrow.stream"
 
 
+#: Media types of plots by the ends of file names.
+_PLOT_TYPES: Final = {
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".json": "application/json",
+}
+
+#: Level of intervals and sets.
+DEFAULT_LEVEL: Final = 0.9
+
+#: Number of plots that notebooks show of a model.
+_MAX_PICTURES: Final = 2
+
+
 class RemoteModel(Remote[Mode]):
     """A version of a model in the service, with the methods of a local model.
 
     Methods accept arrays, with columns in the order of the training data, or data frames (pandas,
     polars, Arrow), whose columns are matched by name to those of the training data. Linear models
-    accept matrices of ``scipy.sparse``, too.
+    accept matrices of ``scipy.sparse``, too. ``task`` is the task of all rows; leave it out if a
+    data frame or records have the task of each row in a column ``task``.
 
     Attributes
     ----------
@@ -48,16 +65,20 @@ class RemoteModel(Remote[Mode]):
         self._path = path("v1", "models", info["name"], "versions", info["version"])
         #: The report, once it has been fetched; it never changes.
         self._report: dict[str, Any] | None = None
+        #: The first plots as SVG, with what they show, once they have been fetched.
+        self._pictures: dict[str, bytes] = {}
         self._v2 = path("v2", "models", info["name"], "versions", info["version"])
 
     def __repr__(self) -> str:
         return f"RemoteModel({self.name!r}, version={self.version})"
 
     def _repr_html_(self) -> str:
-        if self._report is None and not self._http.is_async:
-            with contextlib.suppress(ServiceError, ServiceUnreachable):
-                self._http.run(self._fetch_report())
-        return display.model_html(self.info, self._report)
+        if not self._http.is_async:
+            missing = [self._fetch_report] if self._report is None else []
+            for fetch in (*missing, self._fetch_pictures):
+                with contextlib.suppress(ServiceError, ServiceUnreachable):
+                    self._http.run(fetch())
+        return display.model_html(self.info, self._report, self._pictures)
 
     @property
     def name(self) -> str:
@@ -87,27 +108,27 @@ class RemoteModel(Remote[Mode]):
         return tuple(self.info["classes"].get(task, ()))
 
     @remote_method
-    async def transform(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+    async def transform(self, X: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
         """Return the projections (n_samples, k) of rows (n_samples, n_features)."""
         return await self._call("transform", X, task)
 
     @remote_method
-    async def inverse_transform(self, Z: ArrayLike, *, task: str) -> NDArray[Any]:
+    async def inverse_transform(self, Z: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
         """Return the rows (n_samples, n_features) for projections (n_samples, k)."""
         return await self._call("inverse_transform", Z, task)
 
     @remote_method
-    async def reconstruct(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+    async def reconstruct(self, X: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
         """Return rows reconstructed from their projections, without missing values."""
         return await self._call("reconstruct", X, task)
 
     @remote_method
-    async def variance(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+    async def variance(self, X: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
         """Return the predictive variance (n_samples,) of each row, given its projection."""
         return await self._call("variance", X, task)
 
     @remote_method
-    async def predict(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+    async def predict(self, X: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
         """Return the predicted labels or numbers (n_samples,) of rows (n_samples, n_features).
 
         Rows are an array, a data frame, or records such as ``[{"age": 61, "sex": "F"}]``.
@@ -115,14 +136,33 @@ class RemoteModel(Remote[Mode]):
         return await self._call("predict", X, task)
 
     @remote_method
-    async def distances(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+    async def distances(self, X: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
         """Return distances (n_samples, n_classes) of rows (n_samples, n_features) to each class."""
         return await self._call("distances", X, task)
 
     @remote_method
-    async def decision_function(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+    async def decision_function(self, X: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
         """Return the values behind the predictions, (n_samples,) or one column per class."""
         return await self._call("decision_function", X, task)
+
+    @remote_method
+    async def predict_proba(self, X: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
+        """Return the probability of each class, (n_samples, n_classes), of a calibrated model."""
+        return await self._call("predict_proba", X, task)
+
+    @remote_method
+    async def predict_interval(
+        self, X: ArrayLike, *, task: str | None = None, level: float = DEFAULT_LEVEL
+    ) -> NDArray[Any]:
+        """Return the ends (n_samples, 2) of intervals with the targets, of a calibrated model."""
+        return await self._call("predict_interval", X, task, level)
+
+    @remote_method
+    async def predict_set(
+        self, X: ArrayLike, *, task: str | None = None, level: float = DEFAULT_LEVEL
+    ) -> NDArray[Any]:
+        """Return 1 for each class in the set of a row, (n_samples, n_classes), else 0."""
+        return await self._call("predict_set", X, task, level)
 
     @remote_method
     async def history(self) -> dict[str, Any]:
@@ -148,9 +188,62 @@ class RemoteModel(Remote[Mode]):
         return relations
 
     @remote_method
-    async def draw_relations(self, target: str | Path) -> Path:
-        """Write a diagram of the relations between tasks to an SVG file."""
-        return await self._http.download(f"{self._path}/relations.svg", target)
+    async def importance(self) -> dict[str, Any]:
+        """Return the importance of the columns, the largest first: for each task, and shared.
+
+        Raises
+        ------
+        ServiceError
+            The model has none (``no-importance``).
+        """
+        importance: dict[str, Any] = await self._http.get(f"{self._path}/importance")
+        return importance
+
+    @remote_method
+    async def plots(self) -> list[dict[str, Any]]:
+        """Return the plots that there are of the model: names, titles and what they show."""
+        plots: list[dict[str, Any]] = (await self._http.get(f"{self._path}/plots"))["plots"]
+        return plots
+
+    @remote_method
+    async def plot(self, name: str, *, theme: str = "light") -> Any:
+        """Return a plot as a chart of altair, which notebooks show.
+
+        Parameters
+        ----------
+        name
+            Name of a plot, such as ``"relations"``; :meth:`plots` lists those of the model.
+        theme
+            ``"light"`` or ``"dark"``, like the page that it is for.
+
+        Raises
+        ------
+        MissingPackage
+            altair is not installed.
+        ServiceError
+            There is no such plot of the model (``no-plot``).
+        """
+        load_altair()
+        return as_chart(await self._http.get(f"{self._path}{path('plots', name)}", theme=theme))
+
+    @remote_method
+    async def save_plot(
+        self, name: str, target: str | PathLike[str], *, theme: str = "light"
+    ) -> Path:
+        """Write a plot to a file: an image, or for ``.json`` its Vega-Lite specification.
+
+        Raises
+        ------
+        ValueError
+            The name of the file does not end in ``.svg``, ``.png`` or ``.json``.
+        """
+        target = Path(target)
+        media_type = _PLOT_TYPES.get(target.suffix.lower())
+        if media_type is None:
+            endings = ", ".join(_PLOT_TYPES)
+            raise ValueError(f"expected a file that ends in one of {endings}, got '{target}'")
+        target.write_bytes(await self._fetch_plot(name, media_type, theme))
+        return target
 
     @remote_method
     async def download(self, target: str | Path) -> Path:
@@ -191,7 +284,13 @@ class RemoteModel(Remote[Mode]):
 
     @remote_method
     async def call(
-        self, method: str, body: bytes, media_type: str, *, task: str | None
+        self,
+        method: str,
+        body: bytes,
+        media_type: str,
+        *,
+        task: str | None,
+        level: float | None = None,
     ) -> NDArray[Any]:
         """Return the outputs of a method for rows in a given media type, such as text/csv.
 
@@ -199,8 +298,10 @@ class RemoteModel(Remote[Mode]):
         ----------
         task
             The task; None for JSON, which has it in the body.
+        level
+            Level of intervals and sets; None: the default.
         """
-        return await self._send(method, body, media_type, task)
+        return await self._send(method, body, media_type, task, level)
 
     @remote_method
     async def signature(self) -> dict[str, Any]:
@@ -214,38 +315,99 @@ class RemoteModel(Remote[Mode]):
         statistics: dict[str, Any] = await self._http.get(f"{self._v2}/stats")
         return statistics
 
+    async def _fetch_plot(self, name: str, media_type: str, theme: str) -> bytes:
+        response = await self._http.send(
+            "GET",
+            f"{self._path}{path('plots', name)}",
+            params={"theme": theme},
+            headers={"Accept": media_type},
+        )
+        return response.content
+
+    async def _fetch_pictures(self) -> None:
+        if not self._pictures:
+            listed = (await self._http.get(f"{self._path}/plots"))["plots"][:_MAX_PICTURES]
+            self._pictures = {
+                one["sentence"]: await self._fetch_plot(one["name"], "image/svg+xml", "light")
+                for one in listed
+            }
+
     async def _fetch_report(self) -> dict[str, Any]:
         report: dict[str, Any] = await self._http.get(f"{self._path}/report")
         self._report = report
         return report
 
     async def _send(
-        self, method: str, body: bytes, media_type: str, task: str | None
+        self, method: str, body: bytes, media_type: str, task: str | None, level: float | None
     ) -> NDArray[Any]:
+        query = {"task": task, "level": level}
         response = await self._http.send(
             "POST",
             f"{self._path}/{method.replace('_', '-')}",
-            params={} if task is None else {"task": task},
+            params={name: value for name, value in query.items() if value is not None},
             content=body,
             headers={"Content-Type": media_type, "Accept": _NPY},
         )
         outputs: NDArray[Any] = np.load(io.BytesIO(response.content), allow_pickle=False)
         return outputs
 
-    async def _call(self, method: str, data: ArrayLike, task: str) -> NDArray[Any]:
+    async def _call(
+        self, method: str, data: ArrayLike, task: str | None, level: float | None = None
+    ) -> NDArray[Any]:
+        if task is not None and not isinstance(task, str):
+            raise TypeError(
+                f"expected the name of one task as task, got {type(task).__name__}; for rows of "
+                "several tasks, leave task out and send a data frame with a column 'task'"
+            )
         if is_records(data):
-            records = json.dumps({"task": task, "inputs": data}, default=_as_json).encode()
-            return await self._send(method, records, "application/json", None)
+            body = json.dumps(_as_body(data, task), default=_as_json).encode()
+            return await self._send(method, body, "application/json", None, level)
         if is_raw(data):
-            return await self._send(method, table_bytes(to_arrow(data, of=method)), _ARROW, task)
+            table = table_bytes(to_arrow(data, of=method))
+            return await self._send(method, table, _ARROW, task, level)
         if is_sparse(data):
-            return await self._send(method, _as_npz(data), _NPZ, task)
+            return await self._send(method, _as_npz(data), _NPZ, task, level)
         rows = read_rows(data, of=method)
         if rows.names is not None:
             body, media_type = _as_arrow(rows.array, rows.names), _ARROW
         else:
             body, media_type = _as_npy(rows.array), _NPY
-        return await self._send(method, body, media_type, task)
+        return await self._send(method, body, media_type, task, level)
+
+
+def _as_body(records: Any, task: str | None) -> dict[str, Any]:
+    """Return the body of a request with records, with null for missing values.
+
+    Raises
+    ------
+    ValueError
+        There is no task, and a record has none either.
+    """
+    tasks: str | list[Any] | None = task
+    if task is None:
+        lacking = next((i for i, record in enumerate(records) if "task" not in record), None)
+        if lacking is not None:
+            raise ValueError(f"record {lacking} has no value 'task'; add it, or set task=")
+        tasks = [record["task"] for record in records]
+    rows = [
+        {
+            name: None if _is_missing(value) else value
+            for name, value in record.items()
+            if task is not None or name != "task"
+        }
+        for record in records
+    ]
+    return {"task": tasks, "inputs": rows}
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is NaN, NaT or NA of pandas, which all do not equal themselves."""
+    try:
+        return bool(value != value)  # noqa: PLR0124
+    except TypeError:  # of NA
+        return True
+    except ValueError:  # of arrays
+        return False
 
 
 def _as_json(value: Any) -> Any:

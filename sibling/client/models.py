@@ -7,12 +7,26 @@ from sibling.client.model import RemoteModel
 from sibling.client.modes import Collection, Listing, Mode, Remote, remote_method
 
 
+def split_version(reference: str) -> tuple[str, int | None]:
+    """Return the name and version in NAME or NAME/VERSION.
+
+    Raises
+    ------
+    ValueError
+        The reference has another form.
+    """
+    name, slash, version = reference.partition("/")
+    if not name or (slash and not (version.isascii() and version.isdecimal())):
+        raise ValueError(f"expected NAME, NAME@ALIAS or NAME/VERSION, got '{reference}'")
+    return name, int(version) if slash else None
+
+
 class ModelMethods(Remote[Mode]):
     """Methods of the client for models."""
 
     @property
     def models(self) -> Collection[Mode, RemoteModel[Mode]]:
-        """The latest version of every model; ``client.models["pupils@production"]`` is one."""
+        """The latest version of every model; ``client.models["pupils/2"]`` is one."""
         return Collection(self._http, "/v1/models", self._model)
 
     def versions(self, name: str) -> Listing[Mode]:
@@ -21,7 +35,15 @@ class ModelMethods(Remote[Mode]):
 
     @remote_method
     async def model(self, name: str, version: int | None = None) -> RemoteModel[Mode]:
-        """Return a version of a model: by number, by alias (NAME@ALIAS), or the latest."""
+        """Return a version of a model: by number (or NAME/VERSION), by NAME@ALIAS, or the latest.
+
+        Raises
+        ------
+        ServiceError
+            There is none (``not-found``).
+        ValueError
+            No model can have this name.
+        """
         return await self._model(name, version)
 
     @remote_method
@@ -36,6 +58,8 @@ class ModelMethods(Remote[Mode]):
         await self._http.send("DELETE", path("v1", "models", name, "aliases", alias))
 
     async def _model(self, name: str, version: int | None = None) -> RemoteModel[Mode]:
+        if version is None:
+            name, version = split_version(name)
         suffix = () if version is None else ("versions", version)
         found: dict[str, Any] = await self._http.get(path("v1", "models", name, *suffix))
         return RemoteModel(self._http, found)

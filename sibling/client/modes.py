@@ -6,9 +6,11 @@ blocks, so the coroutine is never suspended. Those of a :class:`sibling.AsyncCli
 
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from http.client import CONFLICT, NOT_FOUND
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, overload
 
+from sibling.client.errors import ServiceError
 from sibling.client.http import Http
 
 if TYPE_CHECKING:
@@ -121,6 +123,7 @@ class Collection(Listing[Mode], Generic[Mode, Item]):
         super().__init__(http, lambda: http.pages(url, **query))
         self._url = url
         self._find = find
+        self._has_filters = bool(query)
 
     def __call__(self, **filters: str | None) -> "Collection[Mode, Item]":
         """Return the items with these properties, such as ``client.jobs(state="running")``."""
@@ -129,4 +132,27 @@ class Collection(Listing[Mode], Generic[Mode, Item]):
 
     @remote_method
     async def __getitem__(self, name: str) -> Item:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"expected a name or an id, got {name!r}; for items by position, "
+                "use list(...) or itertools.islice(...) of the collection"
+            )
         return await self._find(name)
+
+    def __contains__(self: "Collection[Sync, Item]", wanted: object) -> bool:
+        """Return whether there is an item with this name or id, or this listed item."""
+        if not isinstance(wanted, str):
+            return any(item == wanted for item in self)
+        if self._has_filters:
+            return any(wanted in (item.get("id"), item.get("name")) for item in self)
+        if self._http.is_async:
+            raise TypeError("'in' cannot wait for an AsyncClient; await its item instead")
+        try:
+            self._http.run(self._find(wanted))
+        except ValueError:  # no item can have such a name
+            return False
+        except ServiceError as error:
+            if error.status not in (NOT_FOUND, CONFLICT):
+                raise
+            return error.status == CONFLICT  # such as a dataset that was rejected
+        return True

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from io import BufferedReader
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import httpx
 
 from sibling.client.errors import ServiceError, ServiceUnreachable
 from sibling.client.http import Http, path
+from sibling.client.progress import OnProgress
 
 #: Size from which a file is uploaded in parts.
 MIN_BYTES: Final = 32 * 1024 * 1024
@@ -24,9 +25,6 @@ _OFFSET_MISMATCH: Final = "offset-mismatch"
 _CHECKSUM_MISMATCH: Final = "checksum-mismatch"
 _TRANSIENT: Final = frozenset({408, 429, 502, 503, 504})
 _CHANGED: Final = "the file has changed during the upload; upload it again"
-
-#: Called with the number of bytes received and the total number of bytes.
-OnProgress = Callable[[int, int], None]
 
 
 async def upload_resumably(

@@ -20,6 +20,7 @@ class JobOptions(TypedDict, total=False):
     compare: bool | Mapping[str, Any]
     evaluate: bool | Mapping[str, Any]
     preparation: Mapping[str, Any] | None
+    calibration: bool | Mapping[str, Any] | None
 
 
 class JobMethods(Remote[Mode]):
@@ -39,6 +40,7 @@ class JobMethods(Remote[Mode]):
         compare: bool | Mapping[str, Any] = False,
         evaluate: bool | Mapping[str, Any] = False,
         preparation: Mapping[str, Any] | None = None,
+        calibration: bool | Mapping[str, Any] | None = None,
         **params: Any,
     ) -> TrainingJob[Mode]:
         """Submit a job that trains a model, and return the job.
@@ -63,6 +65,10 @@ class JobMethods(Remote[Mode]):
         preparation
             How raw rows are prepared, such as ``{"scale": "robust", "impute": "mean"}``. Default:
             a dataset with missing values, text or dates is prepared, and numbers are not.
+        calibration
+            Fit the algorithm also without each of some folds of the rows, and learn from the
+            held-out rows what its outputs mean, for ``predict_proba``, ``predict_set`` and
+            ``predict_interval``. Options: ``{"n_folds": 5}``.
         params
             Parameters of the algorithm.
         """
@@ -77,6 +83,7 @@ class JobMethods(Remote[Mode]):
             compare=compare,
             evaluate=evaluate,
             preparation=preparation,
+            calibration=calibration,
         )
         return await self._queue(spec)
 
@@ -113,8 +120,8 @@ class JobMethods(Remote[Mode]):
         Parameters
         ----------
         options
-            ``model``, ``seed``, ``limits``, ``search``, ``compare``, ``evaluate`` and
-            ``preparation``, as for :meth:`train`.
+            ``model``, ``seed``, ``limits``, ``search``, ``compare``, ``evaluate``,
+            ``preparation`` and ``calibration``, as for :meth:`train`.
         """
         return await self._queue(_specify(dataset, algorithm, params, **options))
 
@@ -151,6 +158,7 @@ class JobMethods(Remote[Mode]):
         dataset: Dataset | str,
         *,
         tasks: Mapping[str, str] | None = None,
+        level: float | None = None,
         makes_dataset: bool = True,
         name: str | None = None,
         limits: Mapping[str, Any] | None = None,
@@ -164,6 +172,8 @@ class JobMethods(Remote[Mode]):
         tasks
             ``{task of the dataset: task of the model}``. Default: all tasks of the dataset, with
             tasks of the model of the same name.
+        level
+            Level of ``predict_interval`` and ``predict_set``. Default: 0.9.
         makes_dataset
             Whether to store numeric outputs as a dataset too.
         name
@@ -175,6 +185,7 @@ class JobMethods(Remote[Mode]):
             "model": model if isinstance(model, str) else model.name,
             "version": None if isinstance(model, str) else model.version,
             "method": method,
+            "level": level,
             "dataset_id": dataset_id_of(dataset),
             "tasks": None if tasks is None else dict(tasks),
             "makes_dataset": makes_dataset,
@@ -268,6 +279,7 @@ def _specify(
     compare: bool | Mapping[str, Any] = False,
     evaluate: bool | Mapping[str, Any] = False,
     preparation: Mapping[str, Any] | None = None,
+    calibration: bool | Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the specification of a training job."""
     spec: dict[str, Any] = {
@@ -284,4 +296,6 @@ def _specify(
         spec["search"] = dict(search)
     if preparation is not None:
         spec["preparation"] = dict(preparation)
+    if calibration is not None:
+        spec["calibration"] = calibration if isinstance(calibration, bool) else dict(calibration)
     return spec

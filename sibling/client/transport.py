@@ -1,6 +1,7 @@
 """The two ways to wait for the network: blocking, and with asyncio."""
 
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar
@@ -41,12 +42,16 @@ class Transport(Protocol):
 
 
 class BlockingTransport:
-    """Transport whose coroutines are never suspended."""
+    """Transport whose coroutines are never suspended.
+
+    Its connections are closed with it, such as those of the clients that remote estimators make.
+    """
 
     is_async = False
 
     def __init__(self, **options: Any) -> None:
         self._client = httpx.Client(**options)
+        weakref.finalize(self, self._client.close)
 
     def run(self, coroutine: Any) -> Any:
         """Run a coroutine to its end, and return its result."""

@@ -4,21 +4,30 @@ Nothing here knows an algorithm: the name of an estimator is that of the algorit
 parameters are those of the algorithm's ``Params``, and its methods are those of its models.
 """
 
-from typing import Final
+from typing import Any, Final
 
-from algorithms.registry import ALGORITHMS
+from algorithms.interface.lazy_mapping import LazyMapping
+from algorithms.registry import ALGORITHMS, CLASS_NAMES
 from sibling.estimators.building import make_estimator
 from sibling.estimators.estimator import Estimator
 from sibling.estimators.tables import FitWarning
 
-#: The estimator classes by their names.
-ESTIMATORS: Final[dict[str, type[Estimator]]] = {}
-for _algorithm in ALGORITHMS.values():  # those of other packages come last, and replace no other
-    ESTIMATORS.setdefault(type(_algorithm).__name__, make_estimator(_algorithm))
 
-#: What ``sibling`` exports of this package.
-EXPORTS: Final[dict[str, type]] = {
-    **ESTIMATORS,
-    "Estimator": Estimator,
-    "FitWarning": FitWarning,
-}
+def _make(name: str) -> type[Estimator]:
+    return make_estimator(ALGORITHMS[CLASS_NAMES[name]])
+
+
+#: The estimator classes by their names; each is made when it is first used.
+ESTIMATORS: Final = LazyMapping(CLASS_NAMES, _make)
+
+__all__ = ["ESTIMATORS", "Estimator", "FitWarning"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ESTIMATORS:
+        return ESTIMATORS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *ESTIMATORS]

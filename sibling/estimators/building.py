@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from sklearn.base import TransformerMixin
 
+from algorithms.calibration.model import METHODS_FOR, CalibratedModel
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import explain_unknown
 from sibling.estimators.estimator import Estimator
@@ -18,6 +19,11 @@ _COMMON: Final[dict[str, tuple[Any, str]]] = {
         None,
         """How text, dates, booleans and missing values become numbers, such as
     ``{'scale': 'robust'}``. None: only where there are any, with the defaults.""",
+    ),
+    "calibration": (
+        None,
+        """Fit also without each of some folds of the rows, for ``predict_proba``, ``predict_set``
+    and ``predict_interval``: True, or options such as ``{'n_folds': 10}``. None: without.""",
     ),
     "random_state": (0, "Seed of the fit, as that of a job."),
 }
@@ -32,6 +38,10 @@ def make_estimator(algorithm: Algorithm[Any, Any]) -> type[Estimator]:
     """Return the estimator class of an algorithm."""
     name = type(algorithm).__name__
     methods = {method: make_method(algorithm.Model, method) for method in algorithm.Model.methods()}
+    for kind in kinds_of(algorithm):
+        if "predict" in algorithm.Model.methods_for(kind):
+            own = METHODS_FOR[kind]
+            methods |= {method: make_method(CalibratedModel, method) for method in own}
     if "predict" in methods:
         methods["score"] = score
     body: dict[str, Any] = {
@@ -80,6 +90,7 @@ def _constructor(owner: str, defaults: Mapping[str, Any]) -> Any:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
         for name, default in defaults.items()
     ]
+    __init__.__qualname__ = f"{owner}.__init__"  # Python's own messages have this name
     __init__.__signature__ = inspect.Signature([own, *given])  # type: ignore[attr-defined]
     return __init__
 

@@ -3,33 +3,44 @@
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, RegressorTags, Tags
 from sklearn.utils.validation import check_is_fitted
 
+from algorithms.calibration.algorithm import cannot_adapt
+from algorithms.calibration.model import CalibratedModel
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.model import FEATURE_METHODS, Model
 from algorithms.interface.trace import Trace
 from algorithms.preparation.algorithm import for_model
-from algorithms.preparation.model import PreparedModel
+from algorithms.preparation.model import preparation_of
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from sibling.estimators.fitting import (
     fit_model,
-    min_rows,
-    parse_params,
+    parse_calibration,
     parse_recipe,
+    read_fit,
+    takes_sparse_rows,
     warn_of_codes,
     warn_of_fit,
 )
-from sibling.estimators.inputs import names_of_columns, read_new_task, read_tasks
-from sibling.estimators.kinds import Kind, kind_of, kinds_of, takes_three_classes
+from sibling.estimators.inputs import names_of_columns, read_new_task
+from sibling.estimators.kinds import Kind, kinds_of, takes_three_classes
+
+if TYPE_CHECKING:  # the plots are imported when one is made
+    from sibling.plots.style import Theme
 
 #: Fitted attributes that the checks of rows set, before there is a model.
 _OF_ROWS = ("n_features_in_", "feature_names_in_")
+
+#: Recorded quantities of the steps of a fit.
+_HISTORY = ("loop", "iteration", "objective", "residual")
+#: Attributes of the last fit that the model does not have, and that an adaptation keeps.
+_OF_FIT = ("history_", "n_iter_")
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]
@@ -43,6 +54,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         Names of the tasks.
     classes_ : (n_classes,)
         Labels of all tasks, sorted, if the targets are classes.
+    history_
+        Recorded steps of the fit, by column: loop, iteration, objective and residual.
     n_iter_
         Number of iterations of the fit, at least 1, including those that select parameters.
     metrics_
@@ -60,8 +73,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : (n_samples, n_features), or such rows by task
-            Arrays or data frames. By task, ``{"a": Xa, "b": Xb}``, the columns may differ if the
-            algorithm allows it; matrices (n_samples, n_features, n_features) are covariances.
+            Arrays, data frames, or sparse matrices of scipy if the algorithm takes them. By task,
+            ``{"a": Xa, "b": Xb}``, the columns may differ if the algorithm allows it; matrices
+            (n_samples, n_features, n_features) are covariances.
         y : (n_samples,), or by task
             Targets, unless the algorithm needs none.
         tasks : (n_samples,)
@@ -80,32 +94,23 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             The rows do not meet the requirements of the algorithm, or a parameter is out of bounds.
         """
         algorithm = self._algorithm
-        fields = algorithm.Params.model_fields
-        params = parse_params(algorithm, {name: getattr(self, name) for name in fields})
         recipe = parse_recipe(getattr(self, "preparation"))  # noqa: B009 - not known to mypy
-        is_needed = algorithm.needs.target != "none"
-        kind = kind_of(y, kinds_of(algorithm), target=self._target(), is_needed=is_needed)
-        given = read_tasks(
-            self,
-            X,
-            y,
-            tasks=tasks,
-            groups=groups,
-            needs=algorithm.needs,
-            kind=kind,
-            min_rows=min_rows(algorithm, params, kind),
-        )
+        calibration = parse_calibration(getattr(self, "calibration"))  # noqa: B009 - as above
+        params, given = read_fit(self, self, X, y, tasks=tasks, groups=groups)
         if self._target() == "auto":
             warn_of_codes(given)
         trace = Trace()
         seed = getattr(self, "random_state")  # noqa: B009 - as above
-        model = fit_model(algorithm, given, params, recipe=recipe, trace=trace, seed=seed)
+        model = fit_model(
+            algorithm, given, params, recipe=recipe, calibration=calibration, trace=trace, seed=seed
+        )
         self._set_columns(
             {task.name: (task.n_features, task.feature_names) for task in given.tasks}
         )
         self._set_model(model)
         if given.classes is not None:
             self.classes_ = given.classes
+        self.history_ = {name: [getattr(s, name) for s in trace.history] for name in _HISTORY}
         self.n_iter_ = max(trace.n_iterations, 1)
         objective = algorithm.final_objective(params, trace)
         if objective is not None and not hasattr(self, "objective_"):
@@ -113,7 +118,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         warn_of_fit(model)
         return self
 
-    def adapt(self, X: Any, y: Any = None, *, task: str, groups: Any = None) -> Self:
+    def adapt(self, X: Any, y: Any = None, *, task: str | int, groups: Any = None) -> Self:
         """Add a task to the model, trained on its rows while the other tasks stay fixed.
 
         Parameters
@@ -123,13 +128,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         y : (n_samples,)
             Targets, of the same kind as those of the other tasks.
         task
-            Name of the new task.
+            Name of the new task, as text or an integer.
         groups : (n_samples,)
             The group of each row, as in :meth:`fit`.
 
         Returns
         -------
-        The estimator, whose learned quantities are then those of all tasks.
+        The estimator, whose learned quantities are then those of all tasks. ``history_`` and
+        ``n_iter_`` stay those of the fit.
 
         Raises
         ------
@@ -141,15 +147,61 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         if y is not None and kinds_of(self._algorithm):
             kind = "classes" if hasattr(self, "classes_") else "numbers"
         given = read_new_task(self, X, y, task=task, groups=groups, kind=kind)
-        adapting = for_model(self._algorithm, self.model_, given.columns)
         (new,) = given.tasks
+        if isinstance(self.model_, CalibratedModel):
+            raise cannot_adapt(new.name)
+        adapting = for_model(self._algorithm, self.model_, given.columns)
         model = adapting.adapt(self.model_, new, trace=Trace())
         old = [self.classes_] if given.classes is not None else []
         self._names_by_task[new.name] = new.feature_names
+        of_fit = {name: value for name, value in vars(self).items() if name in _OF_FIT}
         self._set_model(model)
+        for name, value in of_fit.items():
+            setattr(self, name, value)
         if given.classes is not None:
             self.classes_ = np.unique(np.concatenate([*old, given.classes]))
         return self
+
+    def plot(
+        self,
+        name: str | None = None,
+        X: Any = None,
+        y: Any = None,
+        *,
+        tasks: Any = None,
+        theme: "Theme" = "light",
+    ) -> Any:
+        """Return a plot of the model as a chart of altair, which notebooks show.
+
+        Parameters
+        ----------
+        name
+            Name of a plot, such as ``"relations"``. Default: the names of those that there are,
+            also of those that need rows.
+        X, y, tasks
+            Rows, as for ``score``, for the plots of predictions: ``"predictions"``,
+            ``"residuals"``, ``"confusion"``, ``"roc"``.
+        theme
+            Colours: ``"light"`` or ``"dark"``.
+
+        Raises
+        ------
+        NoPlot
+            There is nothing that the plot could show, or it needs rows.
+        ValueError
+            The rows, their targets or the theme are not as the plot needs them.
+        MissingPackage
+            altair is not installed.
+        """
+        from sibling.charts import as_chart
+        from sibling.estimators.plotting import plots_of_rows, source_of
+        from sibling.plots import available, specification
+
+        check_is_fitted(self)
+        source = source_of(self, X, y, tasks)
+        if name is None:
+            return list(available(source)) + (plots_of_rows(self) if X is None else [])
+        return as_chart(specification(name, source, theme=theme))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the trained model to a file without executable code.
@@ -164,7 +216,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def load(cls, path: str | PathLike[str]) -> Self:
         """Return an estimator with the model in a file that :meth:`save` or the service wrote.
 
-        Parameters that a new :meth:`fit` would use have their defaults.
+        Parameters that a new :meth:`fit` would use have their defaults. A file has no steps of the
+        fit, so there is no ``history_`` and no ``n_iter_``.
 
         Raises
         ------
@@ -212,6 +265,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         """Return the parameter ``target``, which not every estimator has."""
         return str(getattr(self, "target", "auto"))
 
+    def _values(self) -> dict[str, Any]:
+        """Return the parameters of the algorithm."""
+        return {name: getattr(self, name) for name in self._algorithm.Params.model_fields}
+
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether there is a model."""
         return hasattr(self, "model_")
@@ -221,6 +278,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         needs, kinds = self._algorithm.needs, kinds_of(self._algorithm)
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = takes_sparse_rows(self._algorithm, self._values())
         tags.target_tags.required = needs.target != "none"
         kind = self._target()
         if needs.target == "classes":
@@ -238,8 +296,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
 def _columns_of(model: Model, task: str) -> tuple[int, tuple[str, ...] | None]:
     """Return the number of columns of a task, and their names if the model has them."""
-    names = None
-    if isinstance(model, PreparedModel):
-        names = names_of_columns(model.preparation.of(task).columns)
+    preparation = preparation_of(model)
+    names = None if preparation is None else names_of_columns(preparation.of(task).columns)
     method = next(method for method in model.methods() if method in FEATURE_METHODS)
     return model.width(method, task=task), names

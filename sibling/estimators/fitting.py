@@ -2,23 +2,28 @@
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import ValidationError
 
+from algorithms.calibration.algorithm import calibrated
+from algorithms.calibration.options import Calibration
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.model import Model
 from algorithms.interface.params import Params
+from algorithms.interface.strict_model import StrictModel
 from algorithms.interface.target_codes import class_codes
-from algorithms.interface.tasks import TaskSummary
+from algorithms.interface.tasks import TargetKind, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.preparation.algorithm import prepared
 from algorithms.preparation.recipe import Recipe
-from sibling.estimators.inputs import Given
-from sibling.estimators.kinds import Kind
+from sibling.estimators.inputs import Given, read_tasks
+from sibling.estimators.kinds import Kind, kind_of, kinds_of
 from sibling.estimators.tables import FitWarning
+
+S = TypeVar("S", bound=StrictModel)
 
 
 def parse_params(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> Params:
@@ -37,13 +42,28 @@ def parse_recipe(options: Mapping[str, Any] | None) -> Recipe | None:
     InvalidParams
         An option is unknown or has a wrong value.
     """
-    if options is None:
+    return None if options is None else _parse(Recipe, options, name="preparation")
+
+
+def parse_calibration(options: Any) -> Calibration | None:
+    """Return the options of a calibration, a mapping or True for the defaults; None without.
+
+    Raises
+    ------
+    InvalidParams
+        An option is unknown or has a wrong value.
+    """
+    if options is None or options is False:
         return None
+    return _parse(Calibration, {} if options is True else options, name="calibration")
+
+
+def _parse(schema: type[S], options: Mapping[str, Any], *, name: str) -> S:
     try:
-        return Recipe.model_validate(_plain(options), strict=False)
+        return schema.model_validate(_plain(options), strict=False)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        field = "/".join(str(part) for part in ("preparation", *first["loc"]))
+        field = "/".join(str(part) for part in (name, *first["loc"]))
         raise InvalidParams(f"'{field}': {first['msg']}", field=field) from None
 
 
@@ -58,20 +78,76 @@ def min_rows(algorithm: Algorithm[Any, Any], params: Params, kind: Kind | None) 
     return algorithm.needs.min_samples
 
 
+def read_fit(
+    estimator: Any, spec: Any, X: Any, y: Any, *, tasks: Any, groups: Any
+) -> tuple[Params, Given]:
+    """Return the parameters and the tasks of a fit.
+
+    Parameters
+    ----------
+    estimator
+        Gets the numbers and names of the columns.
+    spec
+        The estimator with the parameters.
+
+    Raises
+    ------
+    ValueError
+        The rows do not meet the requirements of the algorithm, or a parameter is out of bounds.
+    """
+    algorithm = spec._algorithm  # noqa: SLF001 - of the estimators
+    params = parse_params(algorithm, spec._values())  # noqa: SLF001 - as above
+    kind = kind_of(
+        y,
+        kinds_of(algorithm),
+        target=str(getattr(spec, "target", "auto")),
+        is_needed=algorithm.needs.target != "none",
+    )
+    given = read_tasks(
+        estimator,
+        X,
+        y,
+        tasks=tasks,
+        groups=groups,
+        needs=algorithm.needs,
+        kind=kind,
+        min_rows=min_rows(algorithm, params, kind),
+    )
+    return params, given
+
+
+def takes_sparse_rows(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> bool:
+    """Return whether rows may be sparse with these values of the parameters."""
+    kinds = kinds_of(algorithm)
+    target: TargetKind = kinds[0] if kinds else "none"
+    task = TaskSummary("", n_samples=99, n_features=9, target=target, n_classes=2, n_stored=99)
+    try:
+        algorithm.check([task], parse_params(algorithm, values))
+    except (InvalidData, InvalidParams):
+        return False
+    return True
+
+
+def check_fit(algorithm: Algorithm[Any, Any], given: Given, params: Params) -> None:
+    """Raise InvalidData or InvalidParams if an algorithm cannot be fitted to the tasks."""
+    summaries = given.tasks.summaries()
+    algorithm.check(summaries, params)
+    algorithm.check_selection(summaries, params)
+
+
 def fit_model(
     algorithm: Algorithm[Any, Any],
     given: Given,
     params: Params,
     *,
     recipe: Recipe | None,
+    calibration: Calibration | None,
     trace: Trace,
     seed: Any,
 ) -> Model:
     """Return the model that a job makes of the same tasks, parameters and seed."""
-    ready = prepared(algorithm, given.columns, recipe)
-    summaries = given.tasks.summaries()
-    ready.check(summaries, params)
-    ready.check_selection(summaries, params)
+    ready = calibrated(prepared(algorithm, given.columns, recipe), calibration)
+    check_fit(ready, given, params)
     model: Model = ready.fit(given.tasks, params, trace=trace, rng=np.random.default_rng(seed))
     return model
 

@@ -15,13 +15,20 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import FEATURE_METHODS, Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet
+from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.preparation.columns import Column, unnamed
-from algorithms.preparation.model import PreparedModel
+from algorithms.preparation.model import preparation_of
 from sibling.estimators.kinds import Kind, as_labels
 from sibling.estimators.tables import has_other_kinds, read_new_table, read_tables
 
 #: Name of the only task if no names are given.
 SOLE_TASK: Final = "all"
+#: Checks of all rows. Whether an algorithm or a model takes sparse rows, it says itself.
+_OPTIONS: Final[dict[str, Any]] = {
+    "dtype": np.float64,
+    "ensure_all_finite": "allow-nan",
+    "accept_sparse": "csr",
+}
 
 Codes = NDArray[np.intp]
 
@@ -41,6 +48,12 @@ class Given:
     tasks: TaskSet
     columns: tuple[Column, ...] | None
     classes: NDArray[Any] | None
+
+    @property
+    def kind(self) -> Kind | None:
+        """Kind of the targets; None if there are none, or they are ignored."""
+        target = self.tasks.tasks[0].target
+        return None if target == "none" else target
 
 
 def read_tasks(
@@ -70,8 +83,13 @@ def read_tasks(
         if tasks is not None:
             raise InvalidData("X has the rows by task, so tasks= must be left out")
         return _read_by_task(X, y, groups, kind)
-    if is_by_task(y) or is_by_task(groups):
-        raise InvalidData("y or groups is by task, but X is not; pass X by task, too")
+    check_by_task(X, y, "y")
+    check_by_task(X, groups, "groups")
+    if isinstance(tasks, str) and tasks in (_frame_names(X) or ()):
+        raise InvalidData(
+            f"tasks={tasks!r} is the name of a column of X; pass the column itself, without it in "
+            f"X: tasks=X[{tasks!r}], X without '{tasks}' (in pandas: tasks=X.pop({tasks!r}))"
+        )
     n_min = min_rows if tasks is None else 1
     columns = None
     if has_other_kinds(X):
@@ -80,8 +98,8 @@ def read_tasks(
     else:
         rows, y = _read_rows(estimator, X, y, kind, needs, n_min=n_min)
     feature_names = _names_of(estimator) if columns is None else names_of_columns(columns)
-    names, codes = read_names(tasks, len(rows))
-    labels = None if groups is None else _as_groups(groups, len(rows))
+    names, codes = read_names(tasks, rows.shape[0])
+    labels = None if groups is None else _as_groups(groups, rows.shape[0])
     targets, classes = _encode(y, kind)
     made = []
     for code, name in enumerate(names):
@@ -104,6 +122,16 @@ def is_by_task(values: Any) -> bool:
     return isinstance(values, Mapping) and not issparse(values)
 
 
+def check_by_task(X: Any, other: Any, what: str) -> None:
+    """Raise InvalidData if only one of X and another argument is by task, or the tasks differ."""
+    if other is None or (not is_by_task(X) and not is_by_task(other)):
+        return
+    if not is_by_task(X):
+        raise InvalidData(f"{what} is by task, but X is not; pass X by task, too")
+    if not (is_by_task(other) and other.keys() == X.keys()):
+        raise InvalidData(f"X has the rows by task; pass {what} by task, too, for these tasks")
+
+
 def read_names(tasks: Any, n_rows: int) -> tuple[list[str], Codes]:
     """Return the names of tasks in the order of their first rows, and the position of each row's.
 
@@ -117,8 +145,8 @@ def read_names(tasks: Any, n_rows: int) -> tuple[list[str], Codes]:
     ValueError
         There is not one name for each row, or a name is missing or of another type.
     """
-    if tasks is None or isinstance(tasks, str):
-        return [SOLE_TASK if tasks is None else _clean(tasks)], np.zeros(n_rows, np.intp)
+    if tasks is None or _is_name(tasks):
+        return [SOLE_TASK if tasks is None else clean_name(tasks)], np.zeros(n_rows, np.intp)
     labels = np.asarray(tasks)
     if labels.ndim != 1 or len(labels) != n_rows:
         raise InvalidData(
@@ -126,11 +154,11 @@ def read_names(tasks: Any, n_rows: int) -> tuple[list[str], Codes]:
         )
     if labels.dtype.kind not in "iuU":
         for row, label in enumerate(labels.tolist()):
-            if not isinstance(label, str | int) or isinstance(label, bool):
+            if not _is_name(label):
                 raise InvalidData(
                     f"the task of row {row} is {label!r}; expected text or an integer", row=row
                 )
-    texts = np.array([_clean(str(label)) for label in labels.tolist()])
+    texts = np.array([clean_name(label) for label in labels.tolist()])
     names, first, codes = np.unique(texts, return_index=True, return_inverse=True)
     order = np.argsort(first)
     position = np.empty(len(names), np.intp)
@@ -153,24 +181,26 @@ def read_new_rows(
     ValueError
         The columns are not those of the training rows.
     """
-    options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
     if method not in FEATURE_METHODS:
-        return np.asarray(check_array(X, **options))
+        return np.asarray(check_array(X, **_OPTIONS | {"accept_sparse": False}))
     columns = raw_columns(estimator.model_)
     if columns is not None:
         return read_new_table(X, columns)
+    rows: NDArray[np.float64]
     if hasattr(estimator, "n_features_in_"):
-        return np.asarray(validate_data(estimator, X, reset=False, **options))
+        rows = validate_data(estimator, X, reset=False, **_OPTIONS)
+        return rows
     names = _frame_names(X)
     if expected is not None and names is not None and names != expected:
         raise InvalidData(
             f"expected the columns {', '.join(expected)}, in this order, got {', '.join(names)}"
         )
-    return np.asarray(check_array(X, **options))
+    rows = check_array(X, **_OPTIONS)
+    return rows
 
 
 def read_new_task(
-    estimator: Any, X: Any, y: Any, *, task: str, groups: Any, kind: Kind | None
+    estimator: Any, X: Any, y: Any, *, task: str | int, groups: Any, kind: Kind | None
 ) -> Given:
     """Return a task to be added to the model of an estimator.
 
@@ -185,11 +215,11 @@ def read_new_task(
     if kind is not None and raw_columns(estimator.model_) is not None:
         _check_targets(y, rows)
     new = Task.from_rows(
-        _clean(task),
+        clean_name(task),
         rows,
         y=targets,
         feature_names=_frame_names(X) if names is None else names,
-        groups=None if groups is None else _as_groups(groups, len(rows)),
+        groups=None if groups is None else _as_groups(groups, rows.shape[0]),
         allows_missing=True,
     )
     return Given(TaskSet((new,)), _kinds_of([new], raw_columns(estimator.model_)), classes)
@@ -203,9 +233,10 @@ def names_of_columns(columns: Sequence[Column]) -> tuple[str, ...] | None:
 
 def raw_columns(model: Model) -> tuple[Column, ...] | None:
     """Return the columns of a model that takes other values than numbers; None for others."""
-    if not isinstance(model, PreparedModel):
+    preparation = preparation_of(model)
+    if preparation is None:
         return None
-    columns = model.preparation.parts[0].columns
+    columns = preparation.parts[0].columns
     return columns if any(column.kind != "number" for column in columns) else None
 
 
@@ -221,14 +252,9 @@ def _read_rows(
     estimator: Any, X: Any, y: Any, kind: Kind | None, needs: Needs, *, n_min: int
 ) -> tuple[NDArray[np.float64], Any]:
     """Return rows and targets that scikit-learn's checks accept."""
-    options: dict[str, Any] = {
-        "dtype": np.float64,
-        "order": "C",
-        "ensure_all_finite": "allow-nan",
-        "ensure_min_samples": n_min,
-    }
+    options = _OPTIONS | {"order": "C", "ensure_min_samples": n_min}
     if kind is None and needs.target == "none":
-        return np.asarray(validate_data(estimator, X, **options)), None
+        return validate_data(estimator, X, **options), None
     rows, targets = validate_data(estimator, X, y, y_numeric=kind == "numbers", **options)
     return rows, targets
 
@@ -236,8 +262,7 @@ def _read_rows(
 def _read_by_task(X: Mapping[Any, Any], y: Any, groups: Any, kind: Kind | None) -> Given:
     """Return tasks of rows, or of covariance matrices, that are given by task."""
     for other, what in ((y, "y"), (groups, "groups")):
-        if other is not None and not (isinstance(other, Mapping) and other.keys() == X.keys()):
-            raise InvalidData(f"X has the rows by task; pass {what} by task, too, for these tasks")
+        check_by_task(X, other, what)
     done: dict[int, tuple[NDArray[np.float64], tuple[str, ...] | None]] = {}
     columns = None
     if any(map(has_other_kinds, X.values())):
@@ -248,11 +273,11 @@ def _read_by_task(X: Mapping[Any, Any], y: Any, groups: Any, kind: Kind | None) 
     targets, classes = _encode_by_task(y, kind)
     made = []
     for given, values in X.items():
-        name = _clean(str(given))
+        name = clean_name(given)
         if id(values) not in done:  # tasks may share one array
             done[id(values)] = _read_task_rows(values, name)
         rows, names = done[id(values)]
-        labels = None if groups is None else _as_groups(groups[given], len(rows))
+        labels = None if groups is None else _as_groups(groups[given], rows.shape[0])
         if rows.ndim == 3:
             made.append(Task.from_covariances(name, rows, feature_names=names, groups=labels))
             continue
@@ -271,12 +296,7 @@ def _read_by_task(X: Mapping[Any, Any], y: Any, groups: Any, kind: Kind | None) 
 
 def _read_task_rows(values: Any, task: str) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
     checked = check_array(
-        values,
-        dtype=np.float64,
-        order="C",
-        ensure_all_finite="allow-nan",
-        allow_nd=True,
-        input_name=f"X of task '{task}'",
+        values, **_OPTIONS, order="C", allow_nd=True, input_name=f"X of task '{task}'"
     )
     return checked, _frame_names(values)
 
@@ -297,7 +317,7 @@ def _kinds_of(
 ) -> tuple[Column, ...] | None:
     """Return the kinds of columns; None if all are numbers and no value is missing."""
     is_plain = all(column.kind == "number" for column in columns or ())
-    is_complete = all(not np.isnan(task.X).any() for task in tasks)
+    is_complete = all(is_sparse(task.X) or not np.isnan(task.X).any() for task in tasks)
     return None if is_plain and is_complete else columns or ()
 
 
@@ -329,6 +349,21 @@ def _as_groups(groups: Any, n_rows: int) -> NDArray[Any]:
     return labels.astype(str) if labels.dtype.kind == "O" else labels
 
 
-def _clean(name: str) -> str:
-    """Return the name of a task as datasets have it."""
-    return unicodedata.normalize("NFC", name.strip())
+def clean_name(name: Any) -> str:
+    """Return the name of a task, which is text or an integer, as datasets have it.
+
+    Raises
+    ------
+    InvalidData
+        The name is empty or of another type.
+    """
+    if not _is_name(name):
+        raise InvalidData(f"the name of a task is {name!r}; expected text or an integer")
+    text = unicodedata.normalize("NFC", str(name).strip())
+    if not text:
+        raise InvalidData("the name of a task is empty; expected text or an integer")
+    return text
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str | int | np.integer) and not isinstance(value, bool)

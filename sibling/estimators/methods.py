@@ -13,10 +13,19 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from algorithms.calibration.algorithm import calibrated
+from algorithms.calibration.model import CALIBRATED_METHODS
+from algorithms.calibration.options import Calibration
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.model import Model, apply
+from algorithms.interface.model import DEFAULT_LEVEL, LEVEL_METHODS, Model, apply
 from algorithms.interface.tasks import MAX_LISTED_NAMES, TargetKind
-from sibling.estimators.inputs import is_by_task, read_names, read_new_rows
+from sibling.estimators.inputs import (
+    check_by_task,
+    clean_name,
+    is_by_task,
+    read_names,
+    read_new_rows,
+)
 from sibling.estimators.kinds import kinds_of
 
 _PARAMETERS: Final = """
@@ -37,8 +46,16 @@ ValueError
 """
 
 
-def call(estimator: Any, method: str, X: Any, tasks: Any) -> Any:
+_LEVEL: Final = "\n``level`` is the share of new rows that the outputs cover.\n"
+
+
+def call(estimator: Any, method: str, X: Any, tasks: Any, *, level: float | None = None) -> Any:
     """Return the outputs of a method of the model for rows of any of its tasks.
+
+    Parameters
+    ----------
+    level
+        Level of intervals and sets; None: the default.
 
     Returns
     -------
@@ -52,20 +69,26 @@ def call(estimator: Any, method: str, X: Any, tasks: Any) -> Any:
     if is_by_task(X):
         if tasks is not None:
             raise InvalidData("X has the rows by task, so tasks= must be left out")
-        return {name: call(estimator, method, rows, str(name)) for name, rows in X.items()}
+        return {
+            name: call(estimator, method, rows, str(name), level=level) for name, rows in X.items()
+        }
     check_is_fitted(estimator)
     model = estimator.model_
     if tasks is None:
         tasks = _sole_task(model.tasks)
-    expected = estimator._names_by_task.get(tasks) if isinstance(tasks, str) else None  # noqa: SLF001 - of the estimators
+    expected = None
+    if np.ndim(tasks) == 0:
+        tasks = clean_name(tasks)
+        expected = estimator._names_by_task.get(tasks)  # noqa: SLF001 - of the estimators
     rows = read_new_rows(estimator, X, method, expected=expected)
-    names, codes = read_names(tasks, len(rows))
+    names, codes = read_names(tasks, rows.shape[0])
     if len(names) == 1:
-        return _restore(estimator, method, apply(model, method, rows, task=names[0]))
+        outputs = apply(model, method, rows, task=names[0], level=level)
+        return _restore(estimator, method, outputs)
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], np.arange(1, len(names)))
     parts = [
-        apply(model, method, rows[own], task=name)
+        apply(model, method, rows[own], task=name, level=level)
         for name, own in zip(names, np.split(order, ends), strict=True)
     ]
     _check_widths(method, names, parts)
@@ -77,18 +100,30 @@ def call(estimator: Any, method: str, X: Any, tasks: Any) -> Any:
 
 def make_method(model: type[Model], name: str) -> Any:
     """Return the method of estimators with a method of a model class."""
+    method = make_call(name)
+    first, _, _ = (inspect.getdoc(getattr(model, name)) or "").partition("\n")
+    method.__doc__ = f"{first}\n{_LEVEL if name in LEVEL_METHODS else ''}{_PARAMETERS}"
+    kinds: tuple[TargetKind, ...] = ("none", "numbers", "classes")
+    is_general = all(name in model.methods_for(kind) for kind in kinds)
+    if is_general and name not in {"decision_function", *CALIBRATED_METHODS}:
+        return method
+    return available_if(partial(_is_available, name=name))(method)
+
+
+def make_call(name: str) -> Any:
+    """Return a function that calls a method of a model, with a level if it takes one."""
 
     def method(self: Any, X: Any, *, tasks: Any = None) -> Any:
         return call(self, name, X, tasks)
 
-    first, _, _ = (inspect.getdoc(getattr(model, name)) or "").partition("\n")
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"{first}\n{_PARAMETERS}"
-    kinds: tuple[TargetKind, ...] = ("none", "numbers", "classes")
-    is_general = all(name in model.methods_for(kind) for kind in kinds)
-    if is_general and name != "decision_function":
-        return method
-    return available_if(partial(_is_available, name=name))(method)
+    def method_of_level(
+        self: Any, X: Any, *, tasks: Any = None, level: float = DEFAULT_LEVEL
+    ) -> Any:
+        return call(self, name, X, tasks, level=level)
+
+    chosen = method_of_level if name in LEVEL_METHODS else method
+    chosen.__name__ = chosen.__qualname__ = name
+    return chosen
 
 
 def _is_available(estimator: Any, *, name: str) -> bool:
@@ -103,7 +138,9 @@ def _is_available(estimator: Any, *, name: str) -> bool:
         known = estimator.model_.available_methods()
         target = "classes" if hasattr(estimator, "classes_") else "numbers"
     else:
-        known = algorithm.Model.methods_for(kinds[0] if target == "auto" else target)
+        kind = next((kind for kind in kinds if kind == target), kinds[0])
+        is_calibrated = estimator.calibration not in (None, False)
+        known = calibrated(algorithm, Calibration() if is_calibrated else None).methods_for(kind)
     return name in known and not (name == "decision_function" and target == "numbers")
 
 
@@ -119,6 +156,8 @@ def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = 
     tasks : (n_samples,)
         The task of each row.
     """
+    check_by_task(X, y, "y")
+    check_by_task(X, sample_weight, "sample_weight")
     predicted = self.predict(X, tasks=tasks)
     if isinstance(predicted, Mapping):
         y = np.concatenate([np.asarray(y[name]) for name in predicted])

@@ -8,7 +8,9 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import altair as alt
 import numpy as np
 import pytest
 from pydantic import ValidationError
@@ -16,12 +18,20 @@ from pydantic import ValidationError
 import algorithms
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.artifact import read_arrays, write_arrays
-from algorithms.interface.errors import Cancelled, Diverged, InvalidData, InvalidParams, UnknownTask
+from algorithms.interface.errors import (
+    Cancelled,
+    Diverged,
+    InvalidData,
+    InvalidParams,
+    UnknownTask,
+    find_similar,
+)
 from algorithms.interface.model import CLASS_METHODS
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Checkpoint, Trace
 from algorithms.problems import covariance_tasks, identical_gaussians, tilted_gaussians
 from algorithms.registry import ALGORITHMS, load_model, save_model
+from sibling.plots import Source, available, specification
 
 #: Rounding of J between iterations.
 MONOTONE_RTOL = 1e-12
@@ -112,6 +122,25 @@ def fit(algorithm, tasks, *, trace=None, seed=0, **values):
     return algorithm.fit(tasks, params, trace=trace or Trace(), rng=np.random.default_rng(seed))
 
 
+class Fitted(NamedTuple):
+    """A model by the defaults, and the trace of its fit."""
+
+    model: Any
+    trace: Trace
+
+
+_FITTED: dict[tuple[str, int], Fitted] = {}
+
+
+def fitted(algorithm, tasks: TaskSet) -> Fitted:
+    """Fit tasks of this module by the defaults, once for all tests, which change nothing of it."""
+    key = algorithm.name, id(tasks)
+    if key not in _FITTED:
+        trace = Trace()
+        _FITTED[key] = Fitted(fit(algorithm, tasks, trace=trace), trace)
+    return _FITTED[key]
+
+
 def same_bits(a, b) -> bool:
     arrays, others = a.to_arrays(), b.to_arrays()
     return (
@@ -180,6 +209,15 @@ def test_an_unknown_parameter_gets_a_suggestion(name, message) -> None:
     assert rejected.value.message.startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("mtlf", "mtfl"), ("rigde", "ridge"), ("mtf", "mtfl"), ("rmtpca", "rmt-pca"), ("zzz", None)],
+)
+def test_swapped_letters_go_before_other_slips(typed, meant) -> None:
+    assert find_similar(typed, list(ALGORITHMS)) == meant
+    assert find_similar(typed, list(ALGORITHMS)[::-1]) == meant
+
+
 def test_modules_at_the_top_level_are_algorithms() -> None:
     found = {path.stem for path in Path(algorithms.__file__).parent.glob("*.py")}
     homes = {type(algorithm).__module__.split(".")[1] for algorithm in ALGORITHMS.values()}
@@ -197,8 +235,7 @@ def test_name_and_descriptions_are_present(algorithm) -> None:
 
 @over_cases
 def test_defaults_fit_every_generated_problem(algorithm, tasks) -> None:
-    trace = Trace()
-    model = fit(algorithm, tasks, trace=trace)
+    model, trace = fitted(algorithm, tasks)
     assert model.algorithm == algorithm.name
     assert model.tasks == tasks.names
     assert trace.stop_reason is not None
@@ -213,8 +250,7 @@ def test_defaults_fit_every_generated_problem(algorithm, tasks) -> None:
 
 @over_cases
 def test_objective_is_monotone_where_theory_guarantees_it(algorithm, tasks) -> None:
-    trace = Trace()
-    fit(algorithm, tasks, trace=trace)
+    trace = fitted(algorithm, tasks).trace
     sign = {"up": 1.0, "down": -1.0, None: 0.0}[algorithm.monotone]
     for before, after in zip(trace.history, trace.history[1:], strict=False):
         if before.loop == after.loop:
@@ -224,7 +260,7 @@ def test_objective_is_monotone_where_theory_guarantees_it(algorithm, tasks) -> N
 
 @over_cases
 def test_same_seed_gives_the_same_bits(algorithm, tasks) -> None:
-    assert same_bits(fit(algorithm, tasks, seed=7), fit(algorithm, tasks, seed=7))
+    assert same_bits(fit(algorithm, tasks), fitted(algorithm, tasks).model)
 
 
 @over_cases
@@ -232,7 +268,7 @@ def test_targets_change_nothing_where_they_are_ignored(algorithm, tasks) -> None
     kinds = [kind for kind in ("numbers", "classes") if algorithm.needs.ignores_targets({kind})]
     if not kinds or tasks.tasks[0].input != "rows":
         return
-    expected = fit(algorithm, tasks)
+    expected = fitted(algorithm, tasks).model
     for kind in kinds:
         assert same_bits(fit(algorithm, with_targets(tasks, kind)), expected)
 
@@ -252,7 +288,7 @@ def test_inputs_stay_unchanged(algorithm, tasks) -> None:
 @over_cases
 def test_permuted_tasks_permute_the_answer(algorithm, tasks) -> None:
     backwards = TaskSet(tasks.tasks[::-1])
-    model, other = fit(algorithm, tasks), fit(algorithm, backwards)
+    model, other = fitted(algorithm, tasks).model, fit(algorithm, backwards)
     rows = np.random.default_rng(0).standard_normal((5, tasks.tasks[0].n_features))
     for task in tasks:
         here, there = answers(model, task, rows), answers(other, task, rows)
@@ -267,7 +303,7 @@ def test_permuted_tasks_permute_the_answer(algorithm, tasks) -> None:
 
 @over_cases
 def test_a_saved_model_returns_the_same_bits(algorithm, tasks, tmp_path) -> None:
-    model = fit(algorithm, tasks)
+    model = fitted(algorithm, tasks).model
     save_model(model, tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     assert same_bits(model, loaded)
@@ -277,10 +313,27 @@ def test_a_saved_model_returns_the_same_bits(algorithm, tasks, tmp_path) -> None
         assert all(here[method].tobytes() == there[method].tobytes() for method in here)
 
 
+@over_algorithms
+def test_its_plots_are_valid_specifications(algorithm) -> None:
+    tasks = next(case.values[1] for case in CASES if case.values[0] is algorithm)
+    model, trace = fitted(algorithm, tasks)
+    fields = ("loop", "iteration", "objective", "residual")
+    steps = {name: [getattr(step, name) for step in trace.history] for name in fields}
+    source = Source(model, steps)
+    found = available(source)
+    assert ("objective" in found) == bool(trace.history)
+    relations = model.relations()
+    assert ("relations" in found) == (relations is not None and len(relations.names) > 1)
+    assert ("scatter" in found) == any(model.embedding(task) for task in model.tasks)
+    for name in found:
+        text = json.dumps(specification(name, source), allow_nan=False)
+        alt.TopLevelSpec.validate(json.loads(text))
+
+
 @over_cases
 def test_an_artifact_of_version_0_1_loads(algorithm, tasks, tmp_path) -> None:
     """Its header has ``facts`` where newer ones have ``fit_info``."""
-    model = fit(algorithm, tasks)
+    model = fitted(algorithm, tasks).model
     save_model(model, tmp_path / "model")
     arrays, header = read_arrays(tmp_path / "model")
     if "fit_info" in header["model"]:
@@ -293,7 +346,7 @@ def test_an_artifact_of_version_0_1_loads(algorithm, tasks, tmp_path) -> None:
 
 @over_cases
 def test_columns_by_class_are_those_of_the_labels(algorithm, tasks) -> None:
-    model = fit(algorithm, tasks)
+    model = fitted(algorithm, tasks).model
     has_columns = CLASS_METHODS & set(model.methods())
     for task in tasks:
         if not has_columns or task.target != "classes":
@@ -313,7 +366,7 @@ def test_columns_by_class_are_those_of_the_labels(algorithm, tasks) -> None:
 
 @over_cases
 def test_the_predicted_class_is_the_nearest(algorithm, tasks) -> None:
-    model = fit(algorithm, tasks)
+    model = fitted(algorithm, tasks).model
     if not {"predict", "distances"} <= set(model.methods()):
         return
     for task in tasks:
@@ -353,8 +406,7 @@ class _Spoilt(Trace):
 @over_cases
 @pytest.mark.parametrize("field", ["objective", "residual"])
 def test_a_loop_that_starts_at_a_non_finite_value_ends_the_fit(algorithm, tasks, field) -> None:
-    trace = Trace()
-    fit(algorithm, tasks, trace=trace)
+    trace = fitted(algorithm, tasks).trace
     for place in range(min(len(trace.stop_reasons), 3)):
         with pytest.raises(Diverged, match="at the start of"):
             fit(algorithm, tasks, trace=_Spoilt(field, place))
@@ -362,9 +414,8 @@ def test_a_loop_that_starts_at_a_non_finite_value_ends_the_fit(algorithm, tasks,
 
 @over_cases
 def test_a_resumed_fit_gives_the_same_bits(algorithm, tasks, tmp_path) -> None:
-    whole = fit(algorithm, tasks)
     n_steps = []
-    fit(algorithm, tasks, trace=Trace(on_step=n_steps.append))
+    whole = fit(algorithm, tasks, trace=Trace(on_step=n_steps.append))
     last = min(len(n_steps), 6) - 1
     for n_done in sorted({n for n in (1, 2, last) if 0 < n <= last}):
         checkpoint = Checkpoint(tmp_path / f"broken-{n_done}", every_s=0.0)
@@ -433,7 +484,7 @@ def test_one_iteration_returns(algorithm, tasks) -> None:
 
 @over_cases
 def test_unknown_task_lists_the_known_ones(algorithm, tasks) -> None:
-    model = fit(algorithm, tasks)
+    model = fitted(algorithm, tasks).model
     for method in model.available_methods():
         with pytest.raises(UnknownTask, match=tasks.names[0]):
             getattr(model, method)(np.zeros((1, 2)), task="nobody")
@@ -441,7 +492,7 @@ def test_unknown_task_lists_the_known_ones(algorithm, tasks) -> None:
 
 @over_cases
 def test_invalid_rows_are_reported_with_task_row_and_column(algorithm, tasks) -> None:
-    model = fit(algorithm, tasks)
+    model = fitted(algorithm, tasks).model
     name = tasks.names[0]
     for method in model.available_methods():
         width = model.width(method, task=name)
@@ -507,6 +558,7 @@ def test_too_few_rows_name_the_task(algorithm) -> None:
 INNER_GRIDS: dict[str, tuple] = {
     "C": (0.5, 1.0), "gamma": (0.2, 0.3), "lam": (2.0, 3.0), "share": (0.2, 0.3),
     "common_share": (0.2, 0.3), "d": (2, 3), "d_prime": (2, 3),
+    "k": (2, 3), "n_clusters": (2, 3), "n_groups": (2, 3),
 }  # fmt: skip
 CHOOSING = [
     pytest.param(algorithm, name, id=f"{algorithm.name}-{name}")
@@ -562,25 +614,28 @@ MISFITS: dict[str, Callable[[Task], Task]] = {
 }
 
 
+RELATED = {kind: PROBLEMS["related"](kind) for kind in ("none", "numbers", "classes")}
+
+
 @over_algorithms
 @pytest.mark.parametrize("misfit", MISFITS)
 def test_adapt_rejects_what_fit_rejects(algorithm, misfit) -> None:
     if not algorithm.supports_adaptation():
         pytest.skip("the algorithm does not support adaptation")
-    tasks = PROBLEMS["related"](kinds_of_targets(algorithm)[0])
+    tasks = RELATED[kinds_of_targets(algorithm)[0]]
     new = MISFITS[misfit](tasks.tasks[0])
     try:
         fit(algorithm, TaskSet((*tasks.tasks, new)))
     except InvalidData:
         with pytest.raises(InvalidData, match="'new'"):
-            algorithm.adapt(fit(algorithm, tasks), new)
+            algorithm.adapt(fitted(algorithm, tasks).model, new)
     else:
-        algorithm.adapt(fit(algorithm, tasks), new)
+        algorithm.adapt(fitted(algorithm, tasks).model, new)
 
 
 @over_cases
 def test_a_new_task_is_added_or_rejected_with_a_reason(algorithm, tasks) -> None:
-    model = fit(algorithm, tasks)
+    model = fitted(algorithm, tasks).model
     old = tasks.tasks[0]
     new = Task("new", old.X, old.input, old.y)
     if not algorithm.supports_adaptation():
@@ -602,7 +657,7 @@ def test_a_new_task_is_added_or_rejected_with_a_reason(algorithm, tasks) -> None
 def test_adapt_uses_the_trace_of_the_caller(algorithm, tasks, monkeypatch) -> None:
     if not algorithm.supports_adaptation():
         pytest.skip("the algorithm does not support adaptation")
-    model, old = fit(algorithm, tasks), tasks.tasks[0]
+    model, old = fitted(algorithm, tasks).model, tasks.tasks[0]
     new = [Task(name, old.X, old.input, old.y) for name in ("new", "newer")]
     trace, running, loops = Trace(), [], []
     plain = Trace.run
@@ -668,7 +723,7 @@ def test_values_of_any_size_are_predicted_or_rejected_for_their_size(algorithm, 
     """The answer is that of other units, or the error speaks of scale: nothing else ever."""
     first = tasks.tasks[0]
     rows = np.random.default_rng(0).standard_normal((5, first.n_features))
-    before = answers(fit(algorithm, tasks), first, rows)
+    before = answers(fitted(algorithm, tasks).model, first, rows)
     units = [{"rows": size} for size in SIZES]
     units += [{"targets": size} for size in SIZES if first.target == "numbers"]
     for unit in units:

@@ -104,6 +104,7 @@ def sentence(*pairs: float) -> str:
         ((-0.2,), "'a' and 'b' are weakly related (-0.20, with opposite signs)."),
         ((0.01,), "'a' and 'b' are unrelated (below 0.05)."),
         ((0.01, -0.02, 0.0), "No two of the 3 outputs are related (below 0.05)."),
+        ((1.0, 1.0, -1.0), "All 3 outputs are strongly related (1.00 in size)."),
         ((0.9, 0.8, -0.95), "All 3 outputs are strongly related (0.80 to 0.95 in size)."),
         # two pairs as strong as can be: no output is named as the least related
         (

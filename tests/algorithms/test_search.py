@@ -21,6 +21,7 @@ from algorithms.evaluation.search import (
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import (
     concatenate_scores,
+    mean_intervals,
     mean_score,
     mean_scores,
     score_per_split,
@@ -184,7 +185,61 @@ def test_means_over_tasks_and_over_rows_are_those_of_a_public_library() -> None:
         assert mean_score(found, name, "tasks") == pytest.approx(np.mean(by_task))
         assert score_per_split(found, name, "tasks") == pytest.approx(np.mean(by_task, axis=1))
         assert score_per_split(found, name, "rows") == pytest.approx(whole)
+        # two splits: one degree of freedom, for which the quantile of Student's t is 12.706
+        reach = 12.706 * np.std(np.mean(by_task, axis=1), ddof=1) * np.sqrt(1 / 2 + 1)
+        ends = mean_intervals(found, ratio=1.0)[name]
+        mean = np.mean(by_task)
+        assert [ends["low"], ends["high"]] == pytest.approx([mean - reach, mean + reach], rel=1e-4)
         assert mean_scores(found)["over_rows"][name] == pytest.approx(np.mean(whole))
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_kept_predictions_are_those_of_models_that_have_not_seen_the_rows(labels) -> None:
+    tasks = regression(40, 10)
+    if labels:
+        tasks = TaskSet(
+            tuple(
+                Task.from_rows(t.name, t.X, y=np.where(t.y > np.median(t.y), "up", "down"))
+                for t in tasks
+            )
+        )
+    ridge = ALGORITHMS["ridge"]
+    splits = Splits(n_folds=2, repeats=2)
+    found = [
+        score_splits(
+            fit_candidates(ridge, [{}]),
+            tasks,
+            splits,
+            [index],
+            metrics=metrics_for([ridge], tasks.tasks),
+            seed=0,
+            trace=Trace(),
+            n_predictions=20,
+        )[0]
+        for index in range(4)
+    ]
+    kept = concatenate_scores(found)["predictions"]
+    assert kept["n_rows"] == 50  # of the first repeat
+    assert sum(len(own["rows"]) for own in kept["tasks"].values()) == 40
+    held_out = splits.held_out(tasks, [0, 1], seed=0)
+    for index, one in enumerate(held_out):
+        split = splits.split(tasks, index, seed=0)
+        rng = np.random.default_rng([0, index])
+        model = ridge.fit(split.train, ridge.parse({}), trace=Trace(), rng=rng)
+        for task in tasks:
+            own = kept["tasks"][task.name]
+            mine = [i for i, row in enumerate(own["rows"]) if one[task.name][row]]
+            assert mine
+            rows = np.array([own["rows"][i] for i in mine])
+            predicted = model.predict(task.X[rows], task=task.name).tolist()
+            assert [own["true"][i] for i in mine] == task.y[rows].tolist()
+            if labels:
+                scores = model.decision_function(task.X[rows], task=task.name)
+                assert [own["predicted"][i] for i in mine] == predicted
+                np.testing.assert_allclose([own["scores"][i] for i in mine], scores)
+            else:
+                np.testing.assert_allclose([own["predicted"][i] for i in mine], predicted)
+                assert own["scores"] == [None] * len(own["rows"])
 
 
 def test_labels_of_unlike_kinds_are_counted_over_all_rows() -> None:

@@ -25,6 +25,8 @@ RAW_RTOL = 1e-6
 TOLERANCE = 1e-6
 #: Scores of points with that gap differ by up to its root.
 GAP_RTOL = 2e-3
+#: Mean of a column beside which the variation of all columns is small.
+LARGE_MEAN = 1e4
 SPARSE = sorted(name for name, algorithm in ALGORITHMS.items() if algorithm.needs.sparse)
 DENSE = sorted(ALGORITHMS.keys() - set(SPARSE))
 #: Interpreter, numpy, scipy, numba and the models of 100,000 columns; far below the 480 MB of
@@ -105,6 +107,26 @@ def test_raw_columns_give_the_model_of_the_dense_copy(name) -> None:
     )
     params = params_of(algorithm, standardise="none")
     assert difference(algorithm, dense, sparse, params) < RAW_RTOL
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("logistic-regression", {}), ("mtfl", {"loss": "logistic"}), ("mtfl", {"loss": "hinge"})],
+)
+def test_classifiers_of_raw_columns_converge_with_large_means(name, values) -> None:
+    algorithm = ALGORITHMS[name]
+    shift = np.eye(1, 60, 2) * LARGE_MEAN
+    dense = made(9, 60, target="classes")[0]
+    forms = [
+        TaskSet(tuple(Task.from_rows(one.name, form(one.X + shift), y=one.y) for one in dense))
+        for form in (np.asarray, csr_array)
+    ]
+    params = params_of(algorithm, standardise="none", **values)
+    for tasks in forms:
+        trace = Trace()
+        model = algorithm.fit(tasks, params, trace=trace, rng=np.random.default_rng(1))
+        assert (trace.stop_reason, model.warnings) == ("converged", ())
+    assert difference(algorithm, *forms, params) < GAP_RTOL
 
 
 @pytest.mark.parametrize("name", ["ridge", "logistic-regression"])

@@ -45,7 +45,7 @@ def assert_ends_cleanly(demo, number, folder):
     assert demo.returncode == 0, output
     assert "Stopped." in output
     assert "Traceback" not in output
-    _, left = psutil.wait_procs(children, timeout=5)
+    _, left = psutil.wait_procs(children, timeout=60)
     assert not left
     assert list(folder.glob("sibling-demo-*")) == []
 

@@ -58,7 +58,7 @@ def test_there_is_one_for_every_algorithm_with_its_parameters():
     for name, cls in ESTIMATORS.items():
         assert getattr(sibling, name) is cls
         assert name in dir(sibling)
-        extra = {"preparation", "random_state"} | (
+        extra = {"preparation", "calibration", "random_state"} | (
             {"target"} if len(kinds_of(cls._algorithm)) == 2 else set()
         )
         own = set(cls._algorithm.Params.model_fields)
@@ -161,7 +161,7 @@ def test_rows_of_one_task_need_no_array_of_names():
 @pytest.mark.parametrize(
     ("tasks", "message"),
     [
-        (["east"] * 60, "unknown task 'east'; known tasks: '"),
+        (["east"] * 60, r"unknown task 'east'; did you mean 'west'\? known tasks: '"),
         (["west"] * 59, "expected the task of each of the 60 rows as tasks, got shape"),
         ([None] + ["west"] * 59, "the task of row 0 is None; expected text or an integer"),
         ([0.5] + [1.0] * 59, "the task of row 0 is 0.5; expected text or an integer"),
@@ -183,6 +183,60 @@ def test_what_is_by_task_must_be_so_throughout():
         MTFL().fit(rows_by_task(X), rows_by_task(Y), tasks=TASKS)
     with pytest.raises(ValueError, match="pass y by task, too"):
         MTFL().fit(rows_by_task(X), {"north": Y})
+
+
+def test_targets_of_a_score_must_be_by_task_as_the_rows_are():
+    model = Ridge().fit(rows_by_task(X), rows_by_task(Y))
+    with pytest.raises(ValueError, match="pass y by task, too"):
+        model.score(rows_by_task(X), Y)
+    with pytest.raises(ValueError, match="y is by task, but X is not"):
+        model.score(X, rows_by_task(Y), tasks=TASKS)
+
+
+def test_an_integer_is_the_name_of_one_task_too():
+    model = Ridge().fit({1: X[:20], 2: X[20:]}, {1: Y[:20], 2: Y[20:]})
+    np.testing.assert_array_equal(model.predict(X, tasks=1), model.predict(X, tasks="1"))
+    model.adapt(X[:10], Y[:10], task=4)
+    assert model.tasks_ == ("1", "2", "4")
+    with pytest.raises(ValueError, match="the name of a task is None"):
+        model.adapt(X, Y, task=None)
+
+
+def test_an_adapted_model_keeps_the_steps_of_its_fit_and_a_file_has_none(tmp_path):
+    model = MTFL(selection="given").fit(X, Y, tasks=TASKS)
+    history, n_iter = model.history_, model.n_iter_
+    model.adapt(X[:10], Y[:10], task="new")
+    assert (model.history_, model.n_iter_) == (history, n_iter)
+    model.save(tmp_path / "m")
+    loaded = MTFL.load(tmp_path / "m")
+    assert not hasattr(loaded, "history_")
+    assert not hasattr(loaded, "n_iter_")
+    assert loaded.fit_info_ == model.fit_info_
+
+
+def test_names_of_the_package_are_public_and_wrong_ones_get_a_suggestion():
+    names = [name for name in dir(sibling) if not name.startswith("__")]
+    assert {"MTFL", "Client", "RemoteEstimator", "FitWarning"} <= set(names)
+    assert not {"Any", "Final", "TYPE_CHECKING", "import_module", "version"} & set(names)
+    mistyped = "MTLF"
+    with pytest.raises(AttributeError, match=r"no attribute 'MTLF'; did you mean .*'MTFL'"):
+        getattr(sibling, mistyped)
+    with pytest.raises(TypeError, match=r"^MTFL\.__init__\(\) takes 1 positional argument"):
+        MTFL(1)
+
+
+def test_an_empty_name_of_a_task_is_refused():
+    for tasks in (" ", [""] + ["a"] * (len(X) - 1)):
+        with pytest.raises(ValueError, match="the name of a task is empty"):
+            Ridge().fit(X, Y, tasks=tasks)
+    with pytest.raises(ValueError, match="the name of a task is empty"):
+        Ridge().fit({"": X}, {"": Y})
+
+
+def test_the_name_of_a_column_is_not_taken_for_the_name_of_a_task():
+    frame = pd.DataFrame(X).add_prefix("x").assign(task=TASKS)
+    with pytest.raises(ValueError, match=r"tasks=X.pop\('task'\)"):
+        Ridge().fit(frame, Y, tasks="task")
 
 
 def test_integers_and_categories_are_names_of_tasks_too():
@@ -430,5 +484,33 @@ def test_missing_values_are_filled_as_in_jobs():
 def test_importing_the_package_loads_nothing_heavy():
     heavy = "{'fastapi', 'distributed', 'sqlalchemy', 'numba', 'sklearn', 'pydantic', 'scipy'}"
     code = f"import sys, sibling; print({heavy} & sys.modules.keys())"
+    assert run(code) == "set()"
+
+
+def run(code):
+    """Return the output of a program in an interpreter of its own."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    return done.stdout.strip()
+
+
+def test_one_estimator_loads_neither_the_other_algorithms_nor_numba():
+    others = (
+        "{'algorithms.rmtpca', 'algorithms.tlvm', 'algorithms.fmtl', 'algorithms.mtda', 'numba', "
+        "'algorithms.boosted_trees', 'lightgbm', 'statsmodels', 'altair'}"
+    )
+    fit = "sibling.MTFL(gamma=1.0).fit([[0.0], [1.0], [2.0], [3.0]], [1.0, 2.0, 2.0, 4.0])"
+    code = f"import sys, sibling; {fit}; print({others} & sys.modules.keys())"
+    assert run(code) == "set()"
+
+
+def test_numba_is_loaded_when_a_kernel_is_needed():
+    made = "sibling.RMTPCA(k=1), sibling.FMTL(C=1.0), sibling.TLVM()"
+    before = f"import sys, sibling; first, *_ = {made}; print('numba' in sys.modules)"
+    rows = "[[0.0, 1.0], [2.0, 0.0], [1.0, 3.0], [4.0, 1.0]]"
+    fit = f"first.fit({{'a': {rows}, 'b': {rows}[::-1][:3]}})"
+    assert run(f"{before}; {fit}; print('numba' in sys.modules)").split() == ["False", "True"]
+
+
+def test_the_names_are_listed_without_importing_what_they_name():
+    code = "import sys, sibling; print('MTFL' in dir(sibling), {'sklearn', 'algorithms.mtfl'} & "
+    assert run(f"{code}sys.modules.keys())") == "True set()"

@@ -2,7 +2,10 @@
 
 import contextlib
 import io
+import json
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -30,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 START_TIMEOUT_S = 240
 #: SIGTERM lets open streams end and running jobs go back to the queue; seconds are enough.
 STOP_TIMEOUT_S = 120
+LEFT_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Service:
     """A server that runs in a process of its own."""
 
     url: str
-    process: "subprocess.Popen[str]"
+    process: "ServerProcess | subprocess.Popen[str]"
     data_dir: Path
     log_path: Path
     database_url: str
@@ -61,6 +65,79 @@ class Service:
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
 
+class ServerProcess:
+    """A server that was forked, with the methods of ``subprocess.Popen`` that tests use."""
+
+    def __init__(self, pid: int, output: int, exit_code: int) -> None:
+        self.pid = pid
+        self.stdout = os.fdopen(output, encoding="utf-8")
+        self.returncode: int | None = None
+        self._exit_code = exit_code
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._exit_code], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("sibling serve", timeout or 0)
+            self.returncode = int(os.read(self._exit_code, 100))
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def close(self) -> None:
+        self.stdout.close()
+        os.close(self._exit_code)
+
+
+class ServerTemplate:
+    """A process that starts servers: see ``server_template.py``."""
+
+    def __init__(self) -> None:
+        self._requests, theirs = socket.socketpair()
+        command = [sys.executable, str(Path(__file__).with_name("server_template.py"))]
+        # the thread of pyarrow's memory pool would not be in a fork
+        env = clean_environment(JE_ARROW_MALLOC_CONF="background_thread:false")
+        self._process = subprocess.Popen(command, stdin=theirs, cwd=ROOT, env=env)
+        theirs.close()
+        self._responses = self._requests.makefile()
+
+    @contextmanager
+    def start(
+        self, arguments: list[str], *, env: dict[str, str], log: io.TextIOWrapper
+    ) -> Iterator[ServerProcess]:
+        """Run ``python -m service`` with these arguments until the end of the block."""
+        (output, its_output), (exit_code, its_exit_code) = os.pipe(), os.pipe()
+        message = json.dumps({"arguments": arguments, "env": env}).encode()
+        files = [its_output, log.fileno(), its_exit_code]
+        socket.send_fds(self._requests, [message], files)
+        pid = int(self._responses.readline())
+        os.close(its_output)
+        os.close(its_exit_code)
+        with contextlib.closing(ServerProcess(pid, output, exit_code)) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+                process.wait()
+
+    def close(self) -> None:
+        self._responses.close()
+        self._requests.close()
+        assert self._process.wait(STOP_TIMEOUT_S) == 0
+
+
 Launch = Callable[..., AbstractContextManager[Service]]
 Guard = Callable[..., AbstractContextManager[None]]
 
@@ -71,8 +148,10 @@ def running_service(
     folder: Path,
     *,
     guard: Guard,
+    template: ServerTemplate,
     data_dir: Path | None = None,
     n_files: int | None = None,
+    is_forked: bool = True,
     **env: Any,
 ) -> Iterator[Service]:
     """Run a server until the end of the block, then stop it and look for what it left behind.
@@ -85,27 +164,37 @@ def running_service(
         Ends the server also where the tests are killed.
     folder
         Where log and, unless ``data_dir`` is given, data go.
+    template
+        Forks it with its imports done, which take most of the time of a start.
     n_files
         Limit of its open files, if any.
+    is_forked
+        Whether ``template`` starts it; otherwise the command does, with an interpreter of its own,
+        as for every server with more than settings in its environment.
     env
         Settings by their names in the environment: ``SIBLING_MAX_BODY_BYTES=1000``. By default it
         has one worker: each takes as long to start as a third of the rest.
     """
     env = {"SIBLING_WORKER_SLOTS": 1} | env
+    is_forked = is_forked and n_files is None and all(name.startswith("SIBLING_") for name in env)
     data_dir = data_dir or folder / "data"
     log_path = folder / "service.log"
-    command = [sys.executable, "-m", "service", "serve", "--port", "0", "--data-dir", str(data_dir)]
+    arguments = ["serve", "--port", "0", "--data-dir", str(data_dir)]
+    command = [sys.executable, "-m", "service", *arguments]
     if n_files is not None:
         command = ["sh", "-c", f'ulimit -n {n_files}; exec "$@"', "sh", *command]
+    environment = clean_environment(SIBLING_DATABASE_URL=database_url, **env)
     with (
         log_path.open("a", encoding="utf-8") as log,
-        subprocess.Popen(
+        template.start(arguments, env=environment, log=log)
+        if is_forked
+        else subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
             cwd=ROOT,
-            env=clean_environment(SIBLING_DATABASE_URL=database_url, **env),
+            env=environment,
         ) as process,
         guard(process.pid),
     ):
@@ -180,25 +269,44 @@ def _wait_ready(service: Service) -> None:
     raise AssertionError(f"not ready after {START_TIMEOUT_S} s:\n{service.log()[-4000:]}")
 
 
-def _stop(process: "subprocess.Popen[str]") -> None:
+def _stop(process: "ServerProcess | subprocess.Popen[str]") -> None:
     if process.poll() is not None:
         return  # the test has ended it itself
     children = psutil.Process(process.pid).children(recursive=True)
     process.terminate()
     process.wait(STOP_TIMEOUT_S)
-    _, left = psutil.wait_procs(children, timeout=5)
+    deadline = time.monotonic() + LEFT_TIMEOUT_S
+    while (left := [child for child in children if _runs(child)]) and time.monotonic() < deadline:
+        time.sleep(0.02)
     for child in left:
         child.kill()
     assert not left, f"the service left processes behind: {left}"
 
 
+def _runs(process: psutil.Process) -> bool:
+    """Return whether a process has not ended; the system may take seconds to remove it then."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
 @pytest.fixture(scope="session")
-def launch_on(tmp_path_factory: pytest.TempPathFactory, guard: Guard) -> Launch:
+def server_template() -> Iterator[ServerTemplate]:
+    """The process that starts the servers of this test process."""
+    with contextlib.closing(ServerTemplate()) as template:
+        yield template
+
+
+@pytest.fixture(scope="session")
+def launch_on(
+    tmp_path_factory: pytest.TempPathFactory, guard: Guard, server_template: ServerTemplate
+) -> Launch:
     """``with launch_on(database_url, **env) as service``: a server on a database of the caller."""
 
     def launch(database_url: str, **env: Any) -> AbstractContextManager[Service]:
         folder = tmp_path_factory.mktemp("service")
-        return running_service(database_url, folder, guard=guard, **env)
+        return running_service(database_url, folder, guard=guard, template=server_template, **env)
 
     return launch
 

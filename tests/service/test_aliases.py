@@ -253,10 +253,10 @@ def test_every_resource_of_a_version_is_available_by_its_alias(http, part):
 
 
 @needs_production
-def test_relations_and_their_diagram_are_available_by_alias(http, client, dataset):
+def test_relations_and_their_plot_are_available_by_alias(http, client, dataset):
     model = client.train(dataset, "rmt-pca", model="aliased-relations", k=1).wait()
     model.set_alias("drawn")
-    for part in ("relations", "relations.svg"):
+    for part in ("relations", "plots", "plots/relations"):
         by_alias = http.get(f"/v1/models/aliased-relations@drawn/{part}")
         assert by_alias.status_code == 200
         for other in ("aliased-relations", "aliased-relations/versions/1"):

@@ -90,6 +90,8 @@ def changing(guarded):
 
 IDS = {"name": "mïne", "version": "7", "dataset_id": "ds_0", "job_id": "job_0", "alias": "live"}
 IDS["upload_id"] = "up_0"
+IDS["plot"] = "relations"
+IDS["key_id"] = "0" * 12
 
 
 def filled(path):

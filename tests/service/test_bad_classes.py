@@ -136,7 +136,7 @@ def test_an_empty_label_in_arrays_names_task_and_row(upload, blank):
 
 def test_labels_of_numbers_that_are_not_whole_name_task_and_row(upload):
     targets = {"door": [1.0, 2, 1, 2, 1, 2], "hall": [1, 2, 1, 2.5, 1, 2]}
-    with pytest.raises(ServiceError, match=r"task 'hall': 2\.5 in row 3 cannot be a class label"):
+    with pytest.raises(ServiceError, match=r"task 'hall': row 3: 2\.5 cannot be a class label"):
         upload(targets, target_kind="classes")
 
 

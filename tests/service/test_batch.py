@@ -23,7 +23,7 @@ from sibling import JobFailed, ServiceError
 
 ROOT = Path(__file__).parents[2]
 #: Algorithms that need other tasks: shared rows, or two classes.
-OTHER_TASKS = {"okl", "convex-okl", "mean-regularised"}
+OTHER_TASKS = {"okl", "convex-okl", "mean-regularised", "mixed-model"}
 #: Far below the 300 MB of input: one block, buffered outputs, and Arrow itself.
 MAX_GROWTH_MB = 150
 TASKS = ("north", "süd", "a/b")

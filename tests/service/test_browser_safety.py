@@ -19,13 +19,13 @@ PAGES = ["/", "/docs", "/redoc"]
 def test_a_page_uses_scripts_and_styles_of_this_service_only(http, path):
     page = http.get(path)
     assert page.status_code == 200
-    used = re.findall(r'(?:src|href|spec-url)="([^"]*)"', page.text)
+    used = re.findall(r'(?:src|href|spec-url)="([^"#]+)"', page.text)
     assert all(url.startswith(("/", "data:")) and not url.startswith("//") for url in used), used
-    for url in {url for url in used if url.startswith("/docs/assets/")}:
+    for url in {url for url in used if "/assets/" in url}:
         asset = http.get(url)
         assert (asset.status_code, len(asset.content) > 100) == (200, True)
-        kind = "text/css" if url.endswith(".css") else "text/javascript"
-        assert asset.headers["content-type"].startswith(kind)
+        kinds = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+        assert asset.headers["content-type"].startswith(kinds[url.rpartition(".")[2]])
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -34,7 +34,7 @@ def test_the_policy_of_a_page_allows_its_own_scripts_and_no_others(http, path):
     policy = page.headers["content-security-policy"]
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert rules["default-src"] == rules["frame-ancestors"] == rules["base-uri"] == "'none'"
-    assert "unsafe" not in rules["script-src"]
+    assert "unsafe" not in policy
     inline = re.findall(r"<script>(.*?)</script>", page.text, flags=re.DOTALL)
     expected = [hashlib.sha256(text.encode()).digest() for text in inline]
     expected = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in expected]

@@ -4,6 +4,7 @@ import jsonschema_rs
 import pytest
 
 from algorithms.registry import ALGORITHMS
+from service.catalogue.schemas import Algorithm
 
 
 def test_every_registered_algorithm_is_listed(client):
@@ -26,6 +27,11 @@ def test_defaults_are_valid_under_the_published_schema(http, name):
     assert jsonschema_rs.is_valid(schema, defaults)
     assert not jsonschema_rs.is_valid(schema, {**defaults, "k": 0})
     assert not jsonschema_rs.is_valid(schema, {**defaults, "unheard_of": 1})
+
+
+def test_schemas_are_built_once():
+    algorithm = ALGORITHMS["mtfl"]
+    assert Algorithm.describe(algorithm) is Algorithm.describe(algorithm)
 
 
 def test_an_unknown_algorithm_is_404_with_the_known_ones(http):

@@ -117,7 +117,10 @@ def test_rows_of_another_width_are_rejected_with_the_expected_width(client, face
 @pytest.mark.parametrize(
     ("targets", "match"),
     [
-        (None, "has no targets; mtda needs class labels"),
+        (
+            None,
+            "has no targets; mtda needs class labels; upload them as y, or name .*target_column",
+        ),
         ({"door": np.arange(6.0), "hall": np.arange(6.0)}, "numeric targets"),
         ({"door": ["a"] * 6, "hall": ["a", "b"] * 3}, "'door'"),
     ],

@@ -1,6 +1,7 @@
 """What the client reaches, with and without asyncio, and what notebooks show."""
 
 import asyncio
+import base64
 import inspect
 import re
 from html.parser import HTMLParser
@@ -25,6 +26,7 @@ EXCEPTIONS = {
     r".*_of_latest|.*_latest": "a model has the number of its version, and its methods use it",
     r"get_upload|continue_upload|create_upload": "Client.upload uses them for large files only; "
     "tests/service/datasets/test_resumable_clients.py",
+    r"stream_changes": "for pages that show lists; RemoteJob.wait waits for a job",
     r"live": "whether the process runs is for supervisors; Client.health says if it is ready",
     r"v2_(infer|configuration|ready|index|load|unload).*": "for clients of the Open Inference "
     "Protocol; predictions are methods of a model",
@@ -42,6 +44,17 @@ def requested(client):
     client._http._transport._client.event_hooks = {}
 
 
+def use_keys(client):
+    """Call the methods for keys, of a service that needs none."""
+    assert list(client.keys) == []
+    with pytest.raises(ServiceError, match="needs no keys"):
+        client.create_key(["models:read"])
+    with pytest.raises(ServiceError, match="not-found"):
+        client.keys["k1"]
+    with pytest.raises(ServiceError, match="not-found"):
+        client.revoke_key("k1")
+
+
 def use_everything(client, tmp_path):
     """Call every method of the client that sends requests."""
     rows = {name: RNG.standard_normal((8, 3)) for name in ("a", "b")}
@@ -55,16 +68,18 @@ def use_everything(client, tmp_path):
     client.preview(dataset)
     combined = client.combine(dataset, dataset, name="twice")
     client.delete_dataset(combined.id)
-    assert list(client.uploads) == []
+    list(client.uploads)
     with pytest.raises(ServiceError, match="not-found"):
         client.delete_upload("upl_1")
     list(client.audit())
+    use_keys(client)
 
     assert client.validate(dataset, "lda-rt", {"d": 1})["params"]["d"] == 1
     job = client.train(dataset, "lda-rt", model="everything", d=1, evaluate=True)
     model = job.wait()
     assert job.id in [item["id"] for item in client.jobs(state="succeeded")]
     assert list(job.events())
+    assert job.spec()["params"] == {"d": 1}
     client.retrain(model).wait().delete()
     with pytest.raises(ServiceError, match="wrong-state"):
         job.cancel()
@@ -80,9 +95,11 @@ def use_everything(client, tmp_path):
             getattr(model, method)(rows["a"], task="a")
         except ServiceError as error:
             assert error.code == "unsupported-method"  # noqa: PT017 - most models have a few
-    for relations in (model.relations, lambda: model.draw_relations(tmp_path / "m.svg")):
-        with pytest.raises(ServiceError, match="no-relations"):
-            relations()
+    with pytest.raises(ServiceError, match="no-relations"):
+        model.relations()
+    assert set(model.importance()["tasks"]) == {"a", "b"}
+    assert "scatter" in [one["name"] for one in model.plots()]
+    model.plot("scatter")
     outputs = client.infer(model, "predict", dataset).wait()
     outputs.download(tmp_path / "outputs.parquet")
     outputs.delete()
@@ -156,6 +173,49 @@ def test_the_async_client_trains_predicts_and_lists(service, client, dataset, tm
     np.testing.assert_array_equal(
         load_model(file).transform(X, task="north"), model.transform(X, task="north")
     )
+
+
+def test_a_name_in_place_of_the_id_of_a_dataset_is_explained(client):
+    dataset = client.upload({"a": RNG.standard_normal((9, 2))}, name="plain name")
+    calls = (
+        client.dataset,
+        client.preview,
+        lambda name: client.train(name, "pca", model="never", k=1),
+        lambda name: client.combine(name, name="never"),
+    )
+    for call in calls:
+        with pytest.raises(
+            ServiceError, match=r"expected an id \(ds_.*client\.datasets\(text="
+        ) as e:
+            call("plain name")
+        assert e.value.code == "not-found"
+    with pytest.raises(ServiceError) as e:
+        client.dataset("ds_" + "0" * 20)
+    assert "expected" not in e.value.detail
+    assert [item["id"] for item in client.datasets(text="plain name")] == [dataset.id]
+
+
+def test_an_upload_shows_a_bar_on_a_terminal_and_calls_functions_too(
+    service, client, tmp_path, monkeypatch, capsys
+):
+    path = tmp_path / "bar.npz"
+    np.savez(path, **{"a/X": RNG.standard_normal((30, 3))})
+    sent = []
+    client.upload(path, name="no bar", progress=True)
+    assert "uploading" not in capsys.readouterr().err
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes the captured output for a terminal
+    client.upload(path, name="bar", progress=True, on_progress=lambda *at: sent.append(at))
+    assert "uploading" in capsys.readouterr().err
+    assert sent[-1] == (path.stat().st_size, path.stat().st_size)
+
+    async def use():
+        async with AsyncClient(service.url) as remote:
+            return await remote.upload({"a": RNG.standard_normal((30, 3))}, progress=True)
+
+    assert asyncio.run(use()).tasks == ("a",)
+    shown = capsys.readouterr()
+    assert "reading" in shown.err
+    assert not shown.out
 
 
 def test_the_async_client_uploads_arrays_and_files_whole_and_in_parts(
@@ -248,18 +308,20 @@ class Text(HTMLParser):
 
     def __init__(self, html):
         super().__init__()
-        self.tags, self.text = set(), ""
+        self.tags, self.text, self.images = set(), "", []
         self.feed(html)
 
-    def handle_starttag(self, tag, _):
+    def handle_starttag(self, tag, attributes):
         self.tags.add(tag)
+        if tag == "img":
+            self.images.append(dict(attributes))
 
     def handle_data(self, data):
         self.text += data + "\n"
 
 
 EVIL = "<script>alert(1)</script>&\"'"
-TAGS = {"div", "b", "table", "tr", "th", "td", "p", "progress"}
+TAGS = {"div", "b", "table", "tr", "th", "td", "p", "progress", "img"}
 
 
 def test_notebooks_show_the_verdict_of_a_model(client, dataset):
@@ -272,6 +334,13 @@ def test_notebooks_show_the_verdict_of_a_model(client, dataset):
     for sentence in model.report()["comparison"]["sentences"]:
         assert sentence in page.text
     assert page.tags <= TAGS
+    sentences = {one["name"]: one["sentence"] for one in model.plots()}
+    assert [image["alt"] for image in page.images] == [sentences["gains"], sentences["relations"]]
+    for image in page.images:
+        assert set(image) == {"src", "alt"}
+        kind, _, content = image["src"].partition(",")
+        assert kind == "data:image/svg+xml;base64"
+        assert base64.b64decode(content).startswith(b"<svg")
     assert "Model shown, version 1" in page.text
     assert "succeeded" in Text(job._repr_html_()).text
     assert "3 tasks" not in repr(model)
@@ -289,7 +358,7 @@ def test_all_text_of_notebooks_is_escaped(model, client, dataset):
     metrics = {EVIL: {EVIL: 1.0}}
     evil = {"name": EVIL, "tasks": [EVIL], "warnings": [EVIL], "metrics": metrics}
     report = {"comparison": {"sentences": [EVIL]}}
-    shown.append(display.model_html(model.info | evil, report))
+    shown.append(display.model_html(model.info | evil, report, {EVIL: EVIL.encode()}))
     job = client.job(model.info["lineage"]["job_id"]).info
     error = {"code": EVIL, "detail": EVIL}
     shown.append(display.job_html(job | {"model": EVIL, "warnings": [EVIL], "error": error}))

@@ -17,9 +17,9 @@ from service.cli import app
 from service.command.exit_codes import MEANINGS, ExitCode, exit_code
 from service.command.output import json_output, print_table, print_text
 from service.generate import _walk
-from service.operations.configuration import effective_settings
+from service.operations.configuration import CLIENT_VARIABLES, effective_settings
 from service.settings import Settings
-from sibling import ServiceError
+from sibling import ServiceError, __version__
 
 #: Commands that run until they are stopped.
 WITHOUT_JSON = {"serve", "scheduler", "worker", "demo"}
@@ -191,8 +191,18 @@ def test_a_model_is_downloaded_drawn_and_deleted(run, fails, client, dataset, tm
         "models", "download", f"{model.name}@latest" if False else model.name, "-o", "m.safetensors"
     )
     assert load_model(tmp_path / "m.safetensors").tasks == model.tasks
-    printed = json.loads(run("models", "plot", model.name, "--json"))
+    listed = json.loads(run("models", "plot", model.name, "--json"))
+    assert {"relations", "spectrum", "objective"} <= {one["name"] for one in listed}
+    printed = json.loads(run("models", "plot", model.name, "relations", "--json"))
     assert (tmp_path / printed["file"]).read_text(encoding="utf-8").startswith("<svg")
+    run("models", "plot", model.name, "spectrum", "-o", "s.png", "--theme", "dark")
+    assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
+    run("models", "plot", model.name, "spectrum", "-o", "s.json")
+    spec = json.loads((tmp_path / "s.json").read_text(encoding="utf-8"))
+    assert sum(row["share"] for row in spec["datasets"]["spectrum"]) == pytest.approx(1)
+    assert "ends in one of" in fails(ExitCode.USAGE, "models", "plot", model.name, "a", "-o", "a.b")
+    missing = fails(ExitCode.NOT_FOUND, "models", "plot", model.name, "gains")
+    assert "no plot 'gains'" in missing
     assert "NAME/VERSION" in fails(ExitCode.USAGE, "models", "delete", model.name)
 
 
@@ -213,6 +223,18 @@ def test_a_model_is_downloaded_drawn_and_deleted(run, fails, client, dataset, tm
         (ExitCode.NOT_FOUND, ("datasets", "preview", "shared by test"), "'shared by tests'"),
         (ExitCode.NOT_FOUND, ("algorithms", "show", "mtffl"), "'mtfl'"),
         (ExitCode.REJECTED, ("train", "DATASET", "-a", "mtffl"), "'mtfl'"),
+        (ExitCode.REJECTED, ("train", "DATASET", "-a", "pca", "-p", "kk=1"), "'k'"),
+        (
+            ExitCode.USAGE,
+            ("train", "DATASET", "-a", "mtfl", "--target-kind", "clases"),
+            "'classes'",
+        ),
+        (ExitCode.NOT_FOUND, ("alias", "sharde", "best", "--delete"), "'shared@best'"),
+        (ExitCode.NOT_FOUND, ("models", "plot", "shared", "spectrm"), "'spectrum'"),
+        (ExitCode.USAGE, ("models", "plot", "shared", "--theme", "drak"), "'dark'"),
+        (ExitCode.REJECTED, ("transform", "shared", "-", "--task", "nort"), "'north'"),
+        (ExitCode.USAGE, ("jobs", "list", "--state", "runing"), "'running'"),
+        (ExitCode.ERROR, ("keys", "create", "--owner", "a", "--scopes", "infr"), "'infer'"),
     ],
 )
 def test_a_mistyped_name_suggests_the_right_one(
@@ -229,6 +251,37 @@ def test_a_mistyped_alias_suggests_the_right_one(fails, client, dataset):
     client.train(dataset, "pca", model="cli-named", k=1).wait().set_alias("production")
     text = fails(ExitCode.NOT_FOUND, "models", "show", "cli-named@prodution")
     assert "did you mean 'cli-named@production'?" in text
+    text = fails(ExitCode.NOT_FOUND, "alias", "cli-named", "prodution", "--delete")
+    assert "did you mean 'cli-named@production'?" in text
+
+
+def test_a_missing_version_says_which_there_are(fails, pair, dataset):
+    name = pair[0].name
+    for arguments in (
+        ("models", "show", f"{name}/9"),
+        ("models", "delete", f"{name}/9"),
+        ("predict", f"{name}/9", __file__, "--task", "north"),
+        ("infer", f"{name}/9", "predict", dataset.id),
+    ):
+        text = fails(ExitCode.NOT_FOUND, *arguments)
+        assert f"no model '{name}' with version 9; it has the versions 2, 1" in text
+
+
+def test_a_mistyped_id_suggests_the_right_one_and_another_none(fails, client, dataset):
+    job = client.train(dataset, "pca", model="cli-ids", k=1)
+    job.wait()
+    for verb in ("show", "watch", "cancel", "logs", "delete"):
+        assert f"did you mean '{job.id}'?" in fails(ExitCode.NOT_FOUND, "jobs", verb, job.id[:-1])
+    for verb in ("show", "preview", "delete"):
+        text = fails(ExitCode.NOT_FOUND, "datasets", verb, dataset.id[:-1])
+        assert f"did you mean '{dataset.id}'?" in text
+    assert "did you mean" not in fails(ExitCode.NOT_FOUND, "jobs", "show", f"job_{'0' * 20}")
+
+
+def test_an_error_about_something_else_suggests_no_model(fails, pair):
+    text = fails(ExitCode.NOT_FOUND, "infer", pair[0].name, "predict", "ds_none")
+    assert "no dataset 'ds_none'" in text
+    assert "did you mean" not in text
 
 
 # --- exit codes ----------------------------------------------------------------------------------
@@ -274,7 +327,7 @@ def test_settings_are_shown_without_secrets(command):
     end = command("config", "--json", check=True, **env)
     assert "hush" not in end.stdout + command("config", check=True, **env).stdout
     found = {item["variable"]: item for item in json.loads(end.stdout)}
-    assert len(found) == len(Settings.model_fields)
+    assert len(found) == len(Settings.model_fields) + len(CLIENT_VARIABLES)
     assert found["SIBLING_DATABASE_URL"]["value"] == "postgresql://ada:***@db/x?sslpassword=***"
     assert found["SIBLING_BOOTSTRAP_KEY"]["value"] == "***"
     assert found["SIBLING_PORT"] == {
@@ -290,6 +343,15 @@ def test_settings_without_secrets_are_shown_as_they_are(monkeypatch):
     assert shown["SIBLING_DATABASE_URL"] == url
 
 
+def test_config_shows_the_variables_of_the_client_without_the_key(monkeypatch):
+    monkeypatch.setenv("SIBLING_URL", "http://u:secret@127.0.0.1:9")
+    monkeypatch.setenv("SIBLING_API_KEY", "secret")
+    shown = {item["variable"]: item for item in effective_settings(Settings())}
+    assert shown["SIBLING_URL"]["value"] == "http://u:***@127.0.0.1:9"
+    assert shown["SIBLING_API_KEY"]["value"] == "***"
+    assert shown["SIBLING_API_KEY"]["source"] == "environment"
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -298,6 +360,7 @@ def test_settings_without_secrets_are_shown_as_they_are(monkeypatch):
         ("sibling models show shar", "shared"),
         ("sibling algorithms show mtf", "mtfl"),
         ("sibling train x -a mtf", "mtfl"),
+        ("sibling models plot shared spec", "spectrum"),
     ],
 )
 def test_names_are_completed(command, service, model, words, expected):
@@ -306,6 +369,13 @@ def test_names_are_completed(command, service, model, words, expected):
         COMP_CWORD=str(len(words.split()) - 1), SIBLING_URL=service.url,
     )  # fmt: skip
     assert expected in end.stdout.split(), (end, model)
+
+
+@pytest.mark.parametrize("noun", [(), ("models",), ("train",), ("keys", "create")])
+def test_the_help_shows_no_types_of_flags(command, noun):
+    text = command(*noun, "--help", COLUMNS="200").stdout
+    assert "--help" in text
+    assert "bool" not in text.lower()
 
 
 def test_nothing_is_completed_without_a_service(command):
@@ -320,3 +390,12 @@ def test_an_algorithm_is_shown_with_its_parameters(run):
     text = run("algorithms", "show", "mtfl")
     for name in ALGORITHMS["mtfl"].Params.model_fields:
         assert f"\n{name}\t" in text
+
+
+def test_the_version_is_printed(command):
+    assert command("--version", check=True).stdout == f"sibling {__version__}\n"
+
+
+def test_a_format_that_contradicts_json_is_refused(fails):
+    words = ("predict", "absent", "--task", "a", "--json", "-f", "csv")
+    assert "contradicts --json" in fails(ExitCode.USAGE, *words)

@@ -23,7 +23,7 @@ LIMITS = {
     "SIBLING_WORKER_SLOTS": 1,
 }
 #: Parameters of a job that runs until it is cancelled.
-LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
+LONG = {"k": 5, "selection": "cv", "n_folds": 20, "starts": "many", "rtol": 1e-13}
 LIVE = "/v2/health/live"
 #: Requests with a body, by who reads it: a control route, the fast path, the framework, an upload.
 BODIES = {
@@ -77,7 +77,7 @@ class Raw:
 
 def many_tasks():
     rng = np.random.default_rng(0)
-    return {f"task {t}": rng.normal(size=(40, 24)) for t in range(120)}
+    return {f"task {t}": rng.normal(size=(40, 24)) for t in range(500)}
 
 
 def head(method, path, *headers):
@@ -397,4 +397,4 @@ def test_a_stop_waits_for_requests_but_not_for_idle_connections(start_service):
         raw.send(body)
         assert raw.response()[0] == 200
         assert raw.is_ended()
-        assert service.process.wait(60) == 0
+        assert service.process.wait(120) == 0

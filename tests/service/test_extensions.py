@@ -1,10 +1,12 @@
 """Algorithms of other installed packages."""
 
+import html
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 
@@ -64,7 +66,7 @@ print(*(fitted.predict({task: [[0.0]]})[task][0] for task in "ab"))
 
 
 @pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
-def test_the_service_trains_and_calls_it(site, start_service):
+def test_the_service_trains_it_and_the_pages_show_it(site, start_service):
     from sibling import Client
 
     service = start_service(PYTHONPATH=python_path(site))
@@ -76,8 +78,22 @@ def test_the_service_trains_and_calls_it(site, start_service):
         dataset = client.upload(X, y, name="two tasks")
         suitable = [one["algorithm"] for one in client.preview(dataset)["algorithms"]]
         assert NAME in suitable
-        model = client.train(dataset, NAME, model="means", strength=4.0).wait()
+        model = client.train(dataset, NAME, model="means", strength=4.0, evaluate=True).wait()
         found = model.predict(X["a"], task="a")
+        assert {"scores", "predictions", "residuals"} <= {one["name"] for one in model.plots()}
+        job = model.info["lineage"]["job_id"]
+    said = {
+        "/algorithms": "Shrunken means",
+        f"/algorithms/{NAME}": "Number of rows that the shared mean counts as",
+        f"/datasets/{dataset.id}": f"algorithm={NAME}",
+        f"/jobs/new?dataset={dataset.id}&algorithm={NAME}": 'data-path="/params/strength"',
+        f"/jobs/{job}": "strength",
+        "/models/means/1": "Predicted against true",
+    }
+    for path, text in said.items():
+        page = httpx.get(f"{service.url}{path}")
+        assert page.status_code == 200
+        assert text in html.unescape(page.text), path
     shared = (y["a"].mean() + y["b"].mean()) / 2
     assert np.allclose(found, (8 * y["a"].mean() + 4 * shared) / 12, rtol=1e-12)
     assert model.info["lineage"]["software"]["sibling-shrunken-means"] == "1.0"

@@ -157,7 +157,7 @@ def routes(front, tmp_path_factory):
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(30)
+            process.wait(120)
 
 
 def fetch(http, path, body, headers, method="POST"):

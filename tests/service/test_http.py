@@ -191,7 +191,7 @@ def test_a_stopping_service_answers_requests_that_are_arriving(start_service):
         assert (status, headers[b"connection"]) == (200, b"close")
         assert len(json.loads(content)["outputs"][0]["data"]) == 2 * n_rows
         assert connection.is_closed()
-    running.process.wait(20)
+    running.process.wait(120)
 
 
 def test_a_stopping_service_answers_503_to_later_requests(start_service):
@@ -210,7 +210,7 @@ def test_a_stopping_service_answers_503_to_later_requests(start_service):
             assert (status, json.loads(content)["code"]) == (503, "unavailable")
             assert (headers[b"connection"], headers[b"retry-after"]) == (b"close", b"1")
             assert connection.is_closed()
-    running.process.wait(20)
+    running.process.wait(120)
     assert "Traceback" not in running.log()
 
 

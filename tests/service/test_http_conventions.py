@@ -101,7 +101,7 @@ def post(http, path, content, content_type="application/json", **headers):
         "/v1/models/shared@",
         "/v1/models/@shared",
         "/v1/models/none/nothing",
-        "//v1/jobs",
+        "/v1//jobs",
     ],
 )
 def test_an_unknown_path_or_id_is_404(http, path):

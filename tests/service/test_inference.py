@@ -336,7 +336,7 @@ def test_concurrent_calls_get_their_own_results(service, offline):
     def call(rows):
         with Client(service.url) as own:
             remote = own.model("shared")
-            barrier.wait(20)
+            barrier.wait(120)
             return [remote.transform(rows, task="süd") for _ in range(3)]
 
     with ThreadPoolExecutor(32) as pool:

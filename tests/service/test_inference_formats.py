@@ -17,6 +17,7 @@ from sibling import Client
 JSON = "application/json"
 NPY = "application/x-npy"
 ARROW = "application/vnd.apache.arrow.stream"
+ARROW_FILE = "application/vnd.apache.arrow.file"
 PARQUET = "application/vnd.apache.parquet"
 CSV = "text/csv"
 NAMES = ("reading", "writing", "maths")
@@ -84,6 +85,14 @@ def as_arrow(columns, **options):
     return sink.getvalue()
 
 
+def as_arrow_file(columns, **options):
+    sink = io.BytesIO()
+    table = as_table(columns)
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as out:
+        out.write_table(table)
+    return sink.getvalue()
+
+
 def as_parquet(columns, **options):
     sink = io.BytesIO()
     pq.write_table(as_table(columns), sink, **options)
@@ -97,7 +106,7 @@ def as_csv(columns):
     return "\r\n".join(lines).encode()
 
 
-TABLES = {ARROW: as_arrow, PARQUET: as_parquet, CSV: as_csv}
+TABLES = {ARROW: as_arrow, ARROW_FILE: as_arrow_file, PARQUET: as_parquet, CSV: as_csv}
 tables = pytest.mark.parametrize("kind", TABLES)
 
 
@@ -266,6 +275,11 @@ def test_a_corrupt_table_never_crashes_the_service(http, X, kind):
         response = call(http, bytes(damaged), kind, params={})
         assert response.status_code in (200, 400, 413, 422), response.text
     assert http.get("/v2/health/live").status_code == 200
+
+
+def test_a_stream_that_is_sent_as_an_arrow_file_is_rejected(http, X):
+    body = as_arrow(columns_of(X))
+    assert_rejected(call(http, body, ARROW_FILE), 400, "malformed-body", "ARROW1")
 
 
 def test_compressed_arrow_buffers_are_rejected(http):

@@ -159,6 +159,52 @@ def test_records_and_tables_in_any_order_have_the_same_outputs(http):
         assert answer.json()["outputs"] == outputs
 
 
+DIALECTS = {
+    "spreadsheet": {"sep": ";", "decimal": ",", "na_rep": "NA"},
+    "tabs": {"sep": "\t", "na_rep": "null"},
+    "bars": {"sep": "|", "na_rep": "?", "lineterminator": "\r\n"},
+}
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "windows-1252"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_rows_in_every_dialect_of_uploads_have_the_same_outputs(http, dialect, encoding):
+    rows = patients(seed=5).drop(columns=["y"])
+    rows["note"] = "Zürich"  # the model ignores it, but it has to be decoded
+    expected = call(http, as_parquet(rows), PARQUET).json()["outputs"]
+    text = rows.to_csv(index=False, **DIALECTS[dialect])
+    answer = call(http, text.encode(encoding), "text/csv")
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["outputs"] == expected
+
+
+@pytest.mark.usefixtures("model")
+def test_a_cell_in_another_dialect_than_the_rest_is_named(http):
+    lines = ["age;sex;smokes;seen", "61,5;F;true;2026-03-01", "1.234;F;true;2026-03-01"]
+    body = "\n".join([*lines, lines[1]])
+    answer = call(http, body.encode(), "text/csv", task="north")
+    assert answer.status_code == 422
+    words = "row 1, column 'age': expected a number with decimal ',', got '1.234'"
+    assert words in answer.json()["detail"]
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [
+        ("text/csv; charset=utf-16", 200),
+        ("text/csv; charset=utf-8", 400),
+        ("text/csv; charset=runes", 415),
+        ("text/csv; charset=hex", 415),
+    ],
+)
+def test_a_declared_charset_is_used(http, content_type, status):
+    body = "age;sex;smokes;seen\n61,5;F;true;2026-03-01\n".encode("utf-16")
+    answer = call(http, body, content_type, task="north")
+    assert answer.status_code == status, answer.text
+
+
 @pytest.mark.usefixtures("model")
 def test_the_model_has_learned_from_numbers_and_categories(http):
     records = [RECORD, RECORD | {"age": 81.0}, RECORD | {"sex": "M"}]
@@ -191,6 +237,20 @@ def test_a_wrong_value_or_column_is_named(http, change, words):
     answer = call(http, {"task": "north", "inputs": [record]})
     assert answer.status_code == 422
     assert words in answer.json()["detail"]
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize("media_type", ["application/json", "text/csv"])
+def test_a_wrong_value_among_rows_of_several_tasks_has_the_task_of_its_row(http, media_type):
+    records = [RECORD, RECORD | {"age": "sixty"}]
+    body = {"task": ["north", "south"], "inputs": records}
+    if media_type == "text/csv":
+        lines = [",".join(map(str, record.values())) for record in records]
+        body = "\n".join(["task," + ",".join(RECORD), f"north,{lines[0]}", f"south,{lines[1]}"])
+    answer = call(http, body, media_type)
+    assert answer.status_code == 422
+    place = answer.json()["errors"][0]
+    assert (place["task"], place["row"], place["column"]) == ("south", 1, "age")
 
 
 @pytest.mark.usefixtures("model")
@@ -262,6 +322,32 @@ def test_frames_of_the_client_keep_their_kinds(service, library):
         np.testing.assert_allclose(outputs, other.predict(new, task="south"), rtol=1e-9)
 
 
+def test_the_client_takes_rows_of_several_tasks_with_their_task_and_gaps(client, model):
+    remote = client.model(model["name"])
+    table = patients(seed=12)[["task", "seen", "sex", "age", "smokes"]]
+    expected = np.empty(len(table))
+    for task in ("north", "south"):
+        of_task = (table["task"] == task).to_numpy()
+        expected[of_task] = remote.predict(table[of_task].drop(columns="task"), task=task)
+    records = table.to_dict("records")
+    assert table["age"].isna().any()
+    assert table["smokes"].isna().any()
+    np.testing.assert_array_equal(remote.predict(table), expected)
+    np.testing.assert_array_equal(remote.predict(records), expected)
+    with pytest.raises(ValueError, match="record 0 has no value 'task'"):
+        remote.predict([RECORD])
+    with pytest.raises(TypeError, match="leave task out and send a data frame with a column"):
+        remote.predict(table.drop(columns="task"), task=table["task"].tolist())
+
+
+@pytest.mark.usefixtures("model")
+def test_a_repeated_task_in_the_query_is_refused(http):
+    csv = "age,sex,smokes,seen\n61,F,true,2026-03-01\n"
+    answer = call(http, csv, "text/csv", task=["north", "south"])
+    assert answer.status_code == 422
+    assert "'task' is given 2 times" in answer.json()["detail"]
+
+
 @pytest.mark.usefixtures("model")
 def test_a_batch_has_the_outputs_of_calls_also_with_other_values_of_a_category(
     service, http, tmp_path
@@ -318,3 +404,46 @@ def test_columns_that_the_model_does_not_use_may_stay_in_the_rows(http, client):
         "/v1/models/unused-columns/predict", json={"task": "north", "inputs": [{"agee": 1}]}
     )
     assert "there is no column 'agee'" in unknown.json()["detail"]
+
+
+@pytest.mark.parametrize("columns", [{}, {"columns": ["age", "sex", "smokes", "seen"]}])
+@pytest.mark.usefixtures("model")
+def test_no_rows_give_no_outputs(http, columns):
+    response = call(http, {"task": "north", "inputs": [], **columns})
+    assert (response.status_code, response.json().get("outputs")) == (200, []), response.text
+
+
+def test_a_column_kind_that_does_not_exist_is_answered_with_those_that_do(http):
+    answer = http.post(
+        "/v1/datasets",
+        params={"column_kind": "seen:datetime"},
+        content=b"task,seen\na,1\n",
+        headers={"Content-Type": "text/csv"},
+    )
+    assert answer.status_code == 422
+    assert (
+        "query:column_kind: 'seen:datetime' is not NAME:KIND with a kind of number, boolean, "
+        "category, date"
+    ) in answer.json()["detail"]
+
+
+def test_german_dates_are_trained_on_and_called_with(http):
+    table = patients(60, seed=9)[["task", "age", "seen", "y"]]
+    table["seen"] = table["seen"].dt.strftime("%d.%m.%Y")
+    body = table.to_csv(index=False, sep=";", decimal=",").encode()
+    dataset = upload(http, body, "text/csv")
+    assert any("dates in 'seen' read as day.month.year" in note for note in dataset["warnings"])
+    assert train(http, dataset, "german")["state"] == "succeeded"
+
+    def outputs(*args, **params):
+        answer = call(http, *args, name="german", **params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["outputs"]
+
+    record = {"age": 61.5, "seen": "2026-03-01"}
+    iso = outputs({"task": "north", "inputs": [record]})
+    assert outputs({"task": "north", "inputs": [record | {"seen": "01.03.2026"}]}) == iso
+    assert outputs(b"age;seen\n61,5;01.03.2026\n", "text/csv", task="north") == iso
+    wrong = {"task": "north", "inputs": [record | {"seen": "31.02.2026"}]}
+    detail = call(http, wrong, name="german").json()["detail"]
+    assert "column 'seen': expected a date such as 2026-01-31, got '31.02.2026'" in detail

@@ -11,7 +11,7 @@ from service.models.schemas import Report
 from sibling import ServiceError
 
 #: Algorithms that need other tasks: shared rows, or two classes.
-OTHER_TASKS = {"okl", "convex-okl", "mean-regularised"}
+OTHER_TASKS = {"okl", "convex-okl", "mean-regularised", "mixed-model"}
 
 
 @pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - OTHER_TASKS))

@@ -39,11 +39,13 @@ def test_the_examples_run_in_order_and_print_what_is_shown(service, tmp_path):
         )
         assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
         outputs.append(done.stdout)
-    python, adapted, compared, classifier, local, curl, batch, protocol, command, offline = outputs
+    python, adapted, compared, chosen, classifier, local, curl, *rest = outputs
+    batch, protocol, command, offline = rest
     assert "(6, 2) (6, 12)" in python
     assert adapted.startswith("2 ('patient 0',")
     assert "'patient 8')" in adapted
     assert _without_numbers(_shown_output()) in _without_numbers(compared)
+    assert "Chosen: mean-regularised (tasks together)" in chosen
     assert classifier.startswith("Dee ('Dee', 'Eli') (8, 2) ")
     assert classifier.endswith(" 0% wrong\n")
     assert local == "1.0 (2, 4)\n"

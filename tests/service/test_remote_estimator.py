@@ -1,13 +1,25 @@
 """Estimators that the service trains and applies."""
 
+import pickle
+
 import numpy as np
 import pytest
 import sklearn
 from sklearn.base import clone, is_classifier
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
 
-from sibling import FMTL, MTFL, Client, LogisticRegression, RemoteEstimator, Ridge
+from sibling import (
+    FMTL,
+    MTFL,
+    Client,
+    CommonPCA,
+    LogisticRegression,
+    RemoteEstimator,
+    Ridge,
+)
 
 RNG = np.random.default_rng(3)
 TASKS = np.array(["a", "b", "c"] * 12)
@@ -54,6 +66,51 @@ def test_a_remote_estimator_stands_in_a_pipeline(client):
     np.testing.assert_array_equal(predicted, expected)
 
 
+def test_a_grid_search_over_a_remote_pipeline_finds_what_a_local_one_does(client):
+    space = {"gamma": [0.01, 10.0], "standardise": ["none"]}
+    folds = list(StratifiedKFold(2).split(X, TASKS))
+    remote = RemoteEstimator(MTFL(selection="given"), client=client, model="remote-search")
+    found = []
+    for last, prefix in ((remote.estimator, "last__"), (remote, "last__estimator__")):
+        pipeline = Pipeline([("scale", StandardScaler()), ("last", last)])
+        grid = {f"{prefix}{name}": values for name, values in space.items()}
+        search = GridSearchCV(pipeline, grid, cv=folds, error_score="raise")
+        with sklearn.config_context(enable_metadata_routing=True):
+            search.fit(X, Y, tasks=TASKS)
+            predicted = search.best_estimator_.predict(X, tasks=TASKS)
+        best = {name.removeprefix(prefix): value for name, value in search.best_params_.items()}
+        found.append((search.cv_results_["mean_test_score"].tolist(), best, predicted.tolist()))
+    assert found[0] == found[1]
+    assert found[0][0][0] != found[0][0][1]
+    assert search.best_estimator_["last"].model_.name == "remote-search"
+
+
+@pytest.mark.filterwarnings("ignore")  # the checks look for the warnings that matter
+@pytest.mark.parametrize(
+    "estimator", [Ridge(selection="given", target="numbers"), CommonPCA()], ids=repr
+)
+def test_it_passes_the_checks_of_scikit_learn(estimator, service, monkeypatch):
+    monkeypatch.setenv("SIBLING_URL", service.url)
+    remote = RemoteEstimator(estimator, model="remote-checks")
+    results = check_estimator(remote, on_skip=None, on_fail=None)
+    assert len(results) > 40
+    failed = {one["check_name"]: one["exception"] for one in results if one["status"] == "failed"}
+    assert not failed
+
+
+def test_a_pickled_model_has_no_secrets_and_takes_the_key_of_its_process(client, monkeypatch):
+    remote = RemoteEstimator(MTFL(gamma=0.5), client=client, model="remote-pickled")
+    expected = remote.fit(X, Y, tasks=TASKS).predict(X, tasks=TASKS)
+    copied = pickle.loads(pickle.dumps(remote))
+    np.testing.assert_array_equal(copied.predict(X, tasks=TASKS), expected)
+    with Client("http://user:hush@127.0.0.1:1", api_key="sib_hush") as secret:
+        text = pickle.dumps(secret)
+    assert b"hush" not in text
+    monkeypatch.setenv("SIBLING_API_KEY", "sib_other")
+    headers = pickle.loads(text)._http._transport._client.headers
+    assert headers["Authorization"] == "Bearer sib_other"
+
+
 def test_copies_share_the_client_and_parameters_are_nested():
     with Client() as client:
         remote = RemoteEstimator(FMTL(), client=client)
@@ -72,3 +129,5 @@ def test_what_does_not_fit_is_reported_before_anything_is_sent():
         unreachable.fit(X, Y[:-1], tasks=TASKS)
     with pytest.raises(ValueError, match="gamma"):
         unreachable.set_params(estimator__gamma=-1).fit(X, Y, tasks=TASKS)
+    with pytest.raises(ValueError, match="k = 9 is more than n_features = 4"):
+        unreachable.set_params(estimator=CommonPCA(k=9)).fit(X, tasks=TASKS)

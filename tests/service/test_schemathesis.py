@@ -47,6 +47,8 @@ def test_responses_match_the_openapi_document(service, dataset, model, upload_id
         "version": 1,
         "alias": "production",
         "upload_id": upload_id,
+        "plot": "spectrum",
+        "key_id": "0" * 12,
     }
 
     strategies = [operation.as_strategy(generation_mode=mode) for mode in GenerationMode]

@@ -1,6 +1,7 @@
 """Columns of an Arrow table with labels: tasks, targets and groups."""
 
 import unicodedata
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from algorithms.interface.labels import label_problem
-from algorithms.preparation.arrow_columns import is_text
+from algorithms.preparation.arrow_columns import decoded, is_text
 from service.datasets.formats.options import Limits, TargetKind
 from service.datasets.formats.validation import Target, as_targets, check_name
-from service.datasets.issues import Rejected, ValidationIssues, reject
+from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
 
 
 def read_task_names(
@@ -44,7 +45,7 @@ def read_task_names(
 
 def read_target(column: pa.ChunkedArray, name: str, kind: TargetKind) -> Target:
     """Return the targets of the rows that have one as numbers, or as labels."""
-    column = _decoded(column)
+    column = decoded(column)
     if pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     if column.null_count == len(column):
@@ -70,9 +71,21 @@ def _targets(
             row = wrong if rows is None else int(rows[wrong])
             detail = f"row {row}, column '{name}': the target is {values[wrong]}"
             reject("not-finite", f"{detail}, expected a finite number", row=row, column=name)
+    else:
+        values = np.array([text.strip() for text in column.to_pylist()])
+    try:
         return as_targets(values, kind)
-    texts = np.array([text.strip() for text in column.to_pylist()])
-    return as_targets(texts, kind)
+    except Rejected as rejected:
+        raise Rejected(*(_in_column(issue, name, rows) for issue in rejected.issues)) from None
+
+
+def _in_column(issue: ValidationIssue, name: str, rows: NDArray[np.intp] | None) -> ValidationIssue:
+    """Return an issue of targets with their column, and with the row in the table."""
+    if issue.row is None:
+        return replace(issue, detail=f"column '{name}': {issue.detail}", column=name)
+    row = issue.row if rows is None else int(rows[issue.row])
+    reason = issue.detail.removeprefix(f"row {issue.row}: ")
+    return replace(issue, detail=f"row {row}, column '{name}': {reason}", row=row, column=name)
 
 
 def read_groups(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
@@ -82,13 +95,14 @@ def read_groups(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
     for label in np.unique(labels).tolist():
         problem = label_problem(label) if label else "a group is empty; give it a name"
         if problem is not None:
-            reject("invalid-label", f"column '{name}': {problem}", column=name)
+            row = int(np.flatnonzero(labels == label)[0])
+            reject("invalid-label", f"row {row}, column '{name}': {problem}", row=row, column=name)
     return labels
 
 
 def _texts(column: pa.ChunkedArray, name: str, what: str) -> pa.ChunkedArray:
     """Return a column of text or integers as text."""
-    column = _decoded(column)
+    column = decoded(column)
     _check_complete(column, name, what)
     if not (is_text(column.type) or pa.types.is_integer(column.type)):
         detail = f"column '{name}' has values of type {column.type}; expected {what} as text"

@@ -71,7 +71,8 @@ def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
     notes += _missing_targets(targets, table.num_rows, are_kept=len(targets) == 1)
     notes += [f"task '{name}' has no targets and is left out" for name in empty]
     # rows have their task beside them, or in a column of this name
-    ignored = tuple(name for name in roles.names if name not in {*names, DEFAULT_TASK_COLUMN})
+    known = {*names, DEFAULT_TASK_COLUMN}
+    ignored = tuple(name for name in roles.names if name not in known)
     return Parsed.of(
         split.tasks, columns, notes=tuple(notes), ignored=ignored, unlabelled=split.unlabelled
     )
@@ -119,8 +120,14 @@ def _read_column(
     try:
         return read_column(column, name, kind)
     except InvalidColumn as error:
+        remedy = f"; ignore_column={name} leaves the column out"
         issues = (
-            ValidationIssue(one.code, one.detail, row=one.row, column=one.column)
+            ValidationIssue(
+                one.code,
+                one.detail + (remedy if one.code == "invalid-label" else ""),
+                row=one.row,
+                column=one.column,
+            )
             for one in error.problems
         )
         raise Rejected(*issues) from None

@@ -12,13 +12,15 @@ from service.datasets.formats.options import ReadOptions
 from service.datasets.issues import reject
 
 #: Cells that are a missing value in columns of numbers and of text, beside empty ones.
-_MISSING: Final = (
+MISSING_MARKERS: Final = (
     *("NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "NaN", "nan", "NAN", "-nan"),
     *("NULL", "Null", "null", "None", "?"),
 )
 _DELIMITERS: Final = ",;\t|"
 _SAMPLE_CHARACTERS: Final = 256 * 1024
 _SAMPLE_RECORDS: Final = 200
+#: More than the names of 100,000 columns; a header may be longer than the sample.
+_MAX_LINE_CHARACTERS: Final = 32 * 1024 * 1024
 _NUMBER: Final = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*")
 _WITH_COMMA: Final = re.compile(r"\s*[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?\s*")
 _WITH_POINT: Final = re.compile(r"\s*[+-]?[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?\s*")
@@ -62,15 +64,16 @@ def find_dialect(path: Path, options: ReadOptions) -> Dialect:
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
         text = file.read(_SAMPLE_CHARACTERS)
+        text += file.readline(_MAX_LINE_CHARACTERS)  # the rest of the last line
         is_whole = not file.read(1)
     lines = text.splitlines(keepends=True)
-    if not is_whole and len(lines) > 1:
+    if not is_whole and len(lines) > 1 and not text.endswith(("\r", "\n")):
         lines.pop()  # may be cut off
-    delimiter = options.delimiter or max(_DELIMITERS, key=lambda d: _consistency(lines, d))
+    delimiter = options.delimiter or find_delimiter(lines)
     records = _records(lines, delimiter)
     if not records:
         reject("empty-file", "the file is empty; the first line must contain the column names")
-    decimal = options.decimal or _decimal(records[1:], delimiter)
+    decimal = options.decimal or find_decimal(records[1:], delimiter)
     cells = {cell.strip() for record in records[1:] for cell in record}
     markers = tuple(marker for marker in markers_of(options) if marker in cells)
     n_blank = len(list(takewhile(lambda line: not line.strip("\r\n"), lines)))
@@ -79,7 +82,12 @@ def find_dialect(path: Path, options: ReadOptions) -> Dialect:
 
 def markers_of(options: ReadOptions) -> tuple[str, ...]:
     """Return the cells that are a missing value, beside empty ones."""
-    return _MISSING if options.missing_marker is None else options.missing_marker
+    return MISSING_MARKERS if options.missing_marker is None else options.missing_marker
+
+
+def find_delimiter(lines: list[str]) -> str:
+    """Return the delimiter of a table by its first lines, of which the first is whole."""
+    return max(_DELIMITERS, key=lambda delimiter: _consistency(lines, delimiter))
 
 
 def _records(lines: list[str], delimiter: str) -> list[list[str]]:
@@ -104,9 +112,9 @@ def _consistency(lines: list[str], delimiter: str) -> tuple[bool, float, int]:
     return width > 1, widths[width] / max(1, len(records)), width
 
 
-def _decimal(records: list[list[str]], delimiter: str) -> str:
+def find_decimal(records: list[list[str]], delimiter: str) -> str:
     """Return the decimal separator; a comma only if that cannot separate thousands."""
-    cells = [cell for record in records for cell in record]
+    cells = [cell for record in records[:_SAMPLE_RECORDS] for cell in record]
     commas = [cell for cell in cells if _WITH_COMMA.fullmatch(cell)]
     n_points = sum(_WITH_POINT.fullmatch(cell) is not None for cell in cells)
     is_clear = any(not _THOUSANDS.fullmatch(cell) for cell in commas)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from service.datasets.formats.options import TargetKind
+from service.datasets.formats.written_dates import is_written
 from service.datasets.issues import MAX_ISSUES, ValidationIssues
 
 _NUMBER: Final = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
@@ -17,8 +18,11 @@ _INFINITE: Final = r"(?i)^[+-]?inf(?:inity)?$"
 #: With thousands separators, another decimal separator, or a percent sign.
 _WRITTEN_OTHERWISE: Final = (
     r"^[+-]?[0-9]{1,3}(?:[ ,._'\x{a0}\x{202f}][0-9]{3})+(?:[.,][0-9]+)?\s?%?$"
-    r"|^[+-]?[0-9]*[,.]?[0-9]+\s?%$|^[+-]?[0-9]*,[0-9]+$"
+    r"|^[+-]?[0-9]*[,.]?[0-9]+\s?%$|^[+-]?[0-9]*[,.][0-9]+$"
 )
+#: Dates with or without a time; whether the day exists is checked apart.
+_DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?$"
+_DATE_LENGTH: Final = len("2026-01-31")
 #: Labels that are stored as integers: all of them fit 64 bits.
 _INTEGER: Final = r"^[+-]?(?:0|[1-9][0-9]{0,17})$"
 _SHOWN: Final = 40
@@ -61,8 +65,16 @@ class Texts:
         return pa.chunked_array([self.levels.take(self.positions)])
 
     def matching(self, pattern: str, decimal: str = ".") -> NDArray[np.bool_]:
-        """Return which of the levels match; never a missing one."""
-        texts = self.levels if decimal == "." else pc.replace_substring(self.levels, ",", ".")
+        """Return which of the levels match; never a missing one.
+
+        Parameters
+        ----------
+        decimal
+            The decimal separator, for patterns of numbers; another one does not match.
+        """
+        texts = self.levels
+        if decimal != ".":
+            texts = pc.replace_substring(pc.replace_substring(texts, ".", "_"), decimal, ".")
         found = pc.fill_null(pc.match_substring_regex(texts, pattern), fill_value=False)
         return np.asarray(found, dtype=bool)
 
@@ -103,11 +115,35 @@ def typed(texts: Texts, decimal: str) -> pa.ChunkedArray:
     return texts.all()
 
 
+def invalid_dates(texts: Texts) -> str | None:
+    """Return a note if at least half of the values are dates, but some others are not."""
+    is_known = np.asarray(pc.is_valid(texts.levels), dtype=bool)
+    days = pc.utf8_slice_codeunits(texts.levels, 0, _DATE_LENGTH)
+    parsed = pc.strptime(days, format="%Y-%m-%d", unit="s", error_is_null=True)
+    # the 30th of February was parsed as the 1st of March
+    exists = pc.fill_null(pc.equal(pc.strftime(parsed, format="%Y-%m-%d"), days), fill_value=False)
+    is_date = texts.matching(_DATE) & np.asarray(exists, dtype=bool)
+    counts = texts.counts()
+    written = is_written(texts.levels)
+    if counts[written].sum() > counts[is_date].sum():
+        is_date = written
+    n_wrong = int(counts[is_known & ~is_date].sum())
+    if not n_wrong or n_wrong > counts[is_date].sum():
+        return None
+    ((_, first), *_) = _rows_of(texts, is_known & ~is_date)
+    values = "1 value" if n_wrong == 1 else f"{n_wrong} values"
+    return (
+        f"column '{texts.name}' looks like dates but for {values}, such as {_show(first)}: it is "
+        f"read as text; declare column_kind={texts.name}:date to find such values by their lines"
+    )
+
+
 def typed_target(texts: Texts, decimal: str, kind: TargetKind) -> pa.ChunkedArray:
     """Return a target column: numbers, integer labels, or text labels.
 
     Integers are numbers unless the kind is ``classes``, since scores and counts are as common as
-    codes. With ``auto``, the first value decides between numbers and text.
+    codes. With ``auto``, the first value decides between numbers and text; one with another
+    decimal separator is meant as a number.
 
     Raises
     ------
@@ -122,7 +158,8 @@ def typed_target(texts: Texts, decimal: str, kind: TargetKind) -> pa.ChunkedArra
         return texts.as_type(levels.cast(pa.int64())) if is_integer else texts.all()
     rows = np.asarray(texts.positions)
     known_rows = np.flatnonzero(is_known[rows])
-    is_first_number = known_rows.size == 0 or bool(is_number[rows[known_rows[0]]])
+    is_meant = is_number | texts.matching(_WRITTEN_OTHERWISE)
+    is_first_number = known_rows.size == 0 or bool(is_meant[rows[known_rows[0]]])
     if kind == "numbers" or is_first_number:
         wrong = is_known & ~is_number
         _complain(texts, wrong, decimal, mixed_with="" if kind == "numbers" else "the first target")
@@ -153,7 +190,7 @@ def _complain(
         f"column_kind={name}:category"
     )
     if mixed_with:
-        advice = f"{mixed_with} is a number: correct this one, or set target_kind=classes"
+        advice = f"{mixed_with} looks like a number: correct this one, or set target_kind=classes"
     for row, text in _rows_of(texts, is_wrong):
         what = f"expected a number with decimal '{decimal}', got {_show(text)}"
         code = "mixed-labels" if mixed_with else "not-a-number"

@@ -3,28 +3,36 @@
 A table with several target columns and no task column gives one task per target.
 """
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pv
 
 from service.datasets.formats.arrow_table import tasks_of
+from service.datasets.formats.csv_dates import declared_dates, found_dates
 from service.datasets.formats.csv_dialect import Dialect, find_dialect, markers_of
-from service.datasets.formats.csv_numbers import Texts, typed, typed_target
+from service.datasets.formats.csv_numbers import Texts, invalid_dates, typed, typed_target
 from service.datasets.formats.csv_places import Places
 from service.datasets.formats.csv_text import CsvText, read_text
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
-from service.datasets.formats.progress import report_progress
+from service.datasets.formats.progress import ReportingFile
 from service.datasets.formats.table_columns import TableColumns, find_columns
 from service.datasets.issues import Rejected, ValidationIssues, reject
 
 _NO_HEADER: Final = "; the first line contains numbers, but must contain the column names"
 #: A record must fit a block.
-_BLOCK_BYTES: Final = 4 * 1024 * 1024
+_MAX_BLOCK_BYTES: Final = 4 * 1024 * 1024
+#: Smaller blocks stay in the CPU cache, but with many columns their arrays become very small.
+_BLOCK_BYTES: Final = 1024 * 1024
+_MANY_COLUMNS: Final = 100
 _SAMPLE_BYTES: Final = 1024 * 1024
+#: Integers above it are rounded to a float64, the next one to this.
+_FIRST_INEXACT: Final = 2**53
 #: Each text is in memory once.
 _TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 
@@ -50,6 +58,8 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     if table.has_wrong_widths:
         with issues.collect():
             places.check()
+    if not rows.num_rows:
+        issues.check()  # none is left because all have wrong widths
     with issues.collect():
         try:
             left = options.model_copy(update={"ignore_column": ()})  # they were not read
@@ -63,7 +73,13 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
 
 @dataclass(slots=True)
 class _Table:
-    """A table on its way from text to columns with types."""
+    """A table on its way from text to columns with types.
+
+    Attributes
+    ----------
+    whole
+        Names of the columns that have only integers at the start of the file.
+    """
 
     text: CsvText
     dialect: Dialect
@@ -71,17 +87,21 @@ class _Table:
     options: ReadOptions
     has_wrong_widths: bool = False
     n_missing: int = 0
+    whole: set[str] = field(default_factory=set)
+    date_notes: list[str] = field(default_factory=list)
 
     def read(self, places: Places) -> pa.Table:
         """Return the rows, with columns of numbers as such where all cells are numbers."""
         kinds = self._sample()
         texts = dict.fromkeys(kinds, _TEXT)
+        n_bytes = _BLOCK_BYTES if len(kinds) <= _MANY_COLUMNS else _MAX_BLOCK_BYTES
         try:
             try:
-                return self._read(kinds)
+                return self._read(kinds, n_bytes)
             except pa.ArrowInvalid:
-                # a cell after the sample is of another kind: its column is found among all columns
-                return self._read(texts)
+                # a cell after the sample is of another kind: its column is found among all columns;
+                # or a record is longer than the block
+                return self._read(texts, _MAX_BLOCK_BYTES)
         except pa.ArrowInvalid as error:
             places.check()
             reject("corrupt-file", f"the table cannot be read: {str(error)[:200]}")
@@ -103,6 +123,8 @@ class _Table:
             columns[name] = column
             if column.type != _TEXT:
                 self.n_missing += column.null_count
+                with issues.collect():
+                    self._check_exact(name, column)
                 continue
             texts = Texts.of(column, name, () if name in labels else markers_of(self.options))
             self.n_missing += texts.n_missing
@@ -110,12 +132,30 @@ class _Table:
                 if name in targets:
                     kind = self.options.target_kind
                     columns[name] = typed_target(texts, self.dialect.decimal, kind)
+                elif name not in labels and declared.get(name) == "date":
+                    order = self.options.date_orders().get(name)
+                    columns[name], note = declared_dates(texts, order)
+                    self.date_notes += [] if note is None else [note]
                 elif name in labels or declared.get(name, "number") != "number":
                     columns[name] = texts.all()
                 else:
                     columns[name] = typed(texts, self.dialect.decimal)
+                    if pa.types.is_string(columns[name].type):
+                        columns[name], note = found_dates(texts)
+                        note = note or invalid_dates(texts)
+                        self.date_notes += [] if note is None else [note]
         issues.check()
         return pa.table(columns)
+
+    def _check_exact(self, name: str, column: pa.ChunkedArray) -> None:
+        """Raise Rejected if a column of whole numbers has one that a float64 does not hold."""
+        if name not in self.whole:
+            return
+        largest = pc.max(pc.abs(column)).as_py() or 0.0
+        if _FIRST_INEXACT <= largest < math.inf:
+            detail = f"column '{name}' contains an integer of about {largest:.4g}, above 2**53"
+            advice = f"ignore columns of ids, or declare column_kind={name}:category"
+            reject("inexact-integer", f"{detail}; {advice}", column=name)
 
     def notes(self) -> list[str]:
         """Return how the table was read, where that is not what one would expect."""
@@ -131,7 +171,7 @@ class _Table:
         found = ", ".join(map(repr, self.dialect.markers))
         if found:
             parts.append(f"{self.n_missing} missing values, such as {found}")
-        return [f"read with {', '.join(parts)}"] if parts else []
+        return ([f"read with {', '.join(parts)}"] if parts else []) + self.date_notes
 
     def _sample(self) -> dict[str, pa.DataType]:
         """Return the types of the columns by the start of the file, all that are used."""
@@ -141,10 +181,12 @@ class _Table:
             if file.read(1):
                 data = data[: data.rfind(b"\n") + 1] or data
         try:
-            found = self._reader(pa.BufferReader(data), texts).read_all().schema
+            found = self._parse(pa.BufferReader(data), texts, _MAX_BLOCK_BYTES).schema
         except pa.ArrowInvalid:
             return dict.fromkeys(self._used(), _TEXT)
-        return {name: _wide(found.field(name).type) for name in self._used()}
+        types = {name: found.field(name).type for name in self._used()}
+        self.whole = {name for name, type_ in types.items() if pa.types.is_integer(type_)}
+        return {name: _wide(type_) for name, type_ in types.items()}
 
     def _texts(self) -> set[str]:
         """Return the columns whose cells are kept as they are written."""
@@ -156,30 +198,24 @@ class _Table:
         ignored = {*self.options.ignore_column}
         return [name for name in self.roles.names if name not in ignored]
 
-    def _read(self, types: dict[str, pa.DataType]) -> pa.Table:
-        with pa.OSFile(str(self.text.path)) as file:
-            reader = self._reader(file, types)
-            batches = []
-            for batch in reader:
-                batches.append(batch)
-                # a batch is a block; the position in the file is some blocks ahead
-                report_progress(min(1.0, len(batches) * _BLOCK_BYTES / file.size()))
-            return pa.Table.from_batches(batches, reader.schema).unify_dictionaries()
+    def _read(self, types: dict[str, pa.DataType], block_bytes: int) -> pa.Table:
+        with ReportingFile(self.text.path) as file:
+            return self._parse(file, types, block_bytes).unify_dictionaries()
 
-    def _reader(self, source: Any, types: dict[str, pa.DataType]) -> Any:
+    def _parse(self, source: Any, types: dict[str, pa.DataType], block_bytes: int) -> pa.Table:
         self.has_wrong_widths = False
-        return pv.open_csv(
+        return pv.read_csv(
             source,
             read_options=pv.ReadOptions(
-                use_threads=False,
-                block_size=_BLOCK_BYTES,
+                use_threads=pa.cpu_count() > 1,
+                block_size=block_bytes,
                 column_names=list(self.roles.names),  # as find_columns writes them
                 skip_rows=self.dialect.n_blank,
                 skip_rows_after_names=1,
             ),
             parse_options=pv.ParseOptions(
                 delimiter=self.dialect.delimiter,
-                newlines_in_values=True,
+                newlines_in_values=self.text.has_quotes,
                 invalid_row_handler=self._skip,
             ),
             convert_options=pv.ConvertOptions(

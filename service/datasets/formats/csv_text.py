@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Final, NoReturn
 import pyarrow as pa
 
 from service.datasets.formats.options import Limits
+from service.datasets.formats.text_encoding import LEGACY, UTF8, detect_encoding
 from service.datasets.issues import reject
 
 _GZIP: Final = b"\x1f\x8b"
@@ -18,19 +19,6 @@ _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 #: First bytes of the compressed files that are unpacked.
 COMPRESSED: Final = (_GZIP, _ZSTD)
 _BLOCK_BYTES: Final = 4 * 1024 * 1024
-_UTF8: Final = "utf-8"
-#: Of a file that is not UTF-8 and says nothing else: what spreadsheets write in Western Europe.
-_LEGACY: Final = "windows-1252"
-#: Byte order marks with their encodings; that of UTF-32 starts with that of UTF-16.
-_MARKS: Final = (
-    (codecs.BOM_UTF8, _UTF8),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-#: Share of NUL bytes in text of UTF-16 without a mark, which is mostly of two bytes a character.
-_NUL_SHARE: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +27,24 @@ class CsvText:
 
     Attributes
     ----------
-    has_odd_quotes
-        Whether the number of quotes is odd, as it is if one is not closed.
+    n_quotes
+        Number of quotes; it is odd if one is not closed.
     """
 
     path: Path
     encoding: str
     compression: str | None
-    has_odd_quotes: bool
+    n_quotes: int
+
+    @property
+    def has_quotes(self) -> bool:
+        """Whether a value can contain line ends."""
+        return self.n_quotes > 0
+
+    @property
+    def has_odd_quotes(self) -> bool:
+        """Whether a quote is not closed."""
+        return self.n_quotes % 2 == 1
 
 
 def read_text(path: Path, encoding: str | None, limits: Limits) -> CsvText:
@@ -67,14 +65,14 @@ def read_text(path: Path, encoding: str | None, limits: Limits) -> CsvText:
     if compression is not None:
         path = _unpacked(path, compression, limits)
     with path.open("rb") as file:
-        found = encoding or _detect(file.read(_BLOCK_BYTES))
-    if found == _UTF8:
+        found = encoding or detect_encoding(file.read(_BLOCK_BYTES))
+    if found == UTF8:
         n_quotes = _check_utf8(path, is_declared=encoding is not None)
         if n_quotes is not None:
-            return CsvText(path, _UTF8, compression, n_quotes % 2 == 1)
-        found = _LEGACY
+            return CsvText(path, UTF8, compression, n_quotes)
+        found = LEGACY
     path, n_quotes = _recoded(path, found, limits)
-    return CsvText(path, found, compression, n_quotes % 2 == 1)
+    return CsvText(path, found, compression, n_quotes)
 
 
 def _compression(head: bytes) -> str | None:
@@ -110,17 +108,6 @@ def _unpacker(packed: BinaryIO, compression: str) -> Any:
     return pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), compression)
 
 
-def _detect(head: bytes) -> str:
-    """Return the encoding of a file by its first bytes; UTF-8 is a guess."""
-    for mark, encoding in _MARKS:
-        if head.startswith(mark):
-            return encoding
-    even, odd = head[::2].count(0), head[1::2].count(0)
-    if max(even, odd) > _NUL_SHARE * len(head):
-        return "utf-16-be" if even > odd else "utf-16-le"
-    return _UTF8
-
-
 def _check_utf8(path: Path, *, is_declared: bool) -> int | None:
     """Return the number of quotes, or None if no part of the file is UTF-8 beyond ASCII.
 
@@ -129,7 +116,7 @@ def _check_utf8(path: Path, *, is_declared: bool) -> int | None:
     Rejected
         Some parts are UTF-8 and others are not, or it was declared to be UTF-8.
     """
-    decoder = codecs.getincrementaldecoder(_UTF8)()
+    decoder = codecs.getincrementaldecoder(UTF8)()
     n_quotes, n_bytes, is_ascii = 0, 0, True
     with path.open("rb") as file:
         for block in _blocks(file, ends=True):
@@ -138,7 +125,7 @@ def _check_utf8(path: Path, *, is_declared: bool) -> int | None:
                 is_plain = is_ascii and block.isascii() and not decoder.getstate()[0]
                 is_ascii = is_plain or decoder.decode(block, final=not block).isascii()
             except UnicodeDecodeError as error:
-                rest = error.object.decode(_UTF8, "ignore")
+                rest = error.object.decode(UTF8, "ignore")
                 if is_ascii and rest.isascii() and not is_declared:
                     return None
                 n_carried = len(error.object) - len(block)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
+from service.datasets.formats.progress import report_progress
 from service.datasets.formats.validation import check_counts
 from service.datasets.issues import ValidationIssues, reject
 
@@ -26,6 +27,9 @@ _TYPES: Final[dict[type, tuple[str, pa.DataType]]] = {
     str: ("text", pa.string()),
 }
 _TASK: Final = "task"
+_LINES_PER_REPORT: Final = 1000
+#: How orjson says that it gets no memory.
+_NO_MEMORY: Final = "Not enough memory"
 _MAX_EXACT_INTEGER: Final = 2**53
 
 
@@ -40,6 +44,8 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     try:
         document = orjson.loads(path.read_bytes())
     except orjson.JSONDecodeError as error:
+        if _NO_MEMORY in str(error):
+            raise MemoryError from None
         reject("corrupt-file", f"the file is not valid JSON: {error}")
     return tasks_of(_table(_records(document), limits), options, limits)
 
@@ -56,8 +62,12 @@ def parse_lines(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
 
 
 def _lines(path: Path) -> Iterator[Record]:
+    n_bytes, size = 0, path.stat().st_size
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
+            n_bytes += len(line)
+            if number % _LINES_PER_REPORT == 0:
+                report_progress(n_bytes / size)
             if not line.strip():
                 continue
             try:

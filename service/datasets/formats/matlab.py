@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import h5py
 import numpy as np
@@ -95,20 +95,35 @@ def _read_hdf5(path: Path, limits: Limits) -> Variables:
         sizes: list[int] = []
         file.visititems(lambda _, item: sizes.append(getattr(item, "size", 0) or 0))
         _check_size(8 * sum(sizes), limits)
-        return {
-            name: _hdf5_value(file, file[name], name) for name in file if not name.startswith("#")
-        }
+        names = [name for name in file if not name.startswith("#")]
+        return {name: _hdf5_value(file, _member(file, name), name) for name in names}
 
 
-def _hdf5_value(file: h5py.File, item: Any, name: str) -> Any:
+def _member(group: h5py.Group, name: str) -> Any:
+    """Return an object of a group; no link, which could lead to another file of this machine."""
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        _reject_outside(name)
+    return group[name]
+
+
+def _reject_outside(name: str) -> NoReturn:
+    detail = f"the values of the variable '{name}' are not in the file itself"
+    reject("unexpected-array", f"{detail}; save the file without links to other data")
+
+
+def _hdf5_value(file: h5py.File, item: Any, name: str, *, is_cell: bool = False) -> Any:
     if "MATLAB_sparse" in item.attrs:
         return _hdf5_sparse(item)
     if not isinstance(item, h5py.Dataset):
         reject("unexpected-array", f"the variable '{name}' is a structure; {_LAYOUTS}")
+    if item.external or item.is_virtual:
+        _reject_outside(name)
     if h5py.check_ref_dtype(item.dtype) is not None:
+        if is_cell:
+            reject("unexpected-array", f"a cell of the variable '{name}' has cells; {_LAYOUTS}")
         cells = np.empty(item.shape, dtype=object)
         for place in np.ndindex(*item.shape):
-            cells[place] = _hdf5_value(file, file[item[place]], name)
+            cells[place] = _hdf5_value(file, file[item[place]], name, is_cell=True)
         return cells
     if item.attrs.get("MATLAB_empty", 0):
         return np.empty((0, 0))
@@ -123,8 +138,13 @@ def _hdf5_sparse(group: h5py.Group) -> Any:
 
     Without values, MATLAB leaves out all but the offsets.
     """
-    indptr = group["jc"][()]
-    data, rows = (group[name][()] if name in group else np.zeros(0) for name in ("data", "ir"))
+    parts = {
+        name: _hdf5_value(group.file, _member(group, name), name, is_cell=True)
+        for name in ("data", "ir", "jc")
+        if name in group
+    }
+    indptr = parts["jc"]
+    data, rows = (parts.get(name, np.zeros(0)) for name in ("data", "ir"))
     shape = int(group.attrs["MATLAB_sparse"]), len(indptr) - 1
     return csc_array((data, rows.astype(np.int64), indptr.astype(np.int64)), shape=shape)
 

@@ -26,6 +26,8 @@ _VERSIONS: Final[dict[int, tuple[int, Callable[..., Any]]]] = {
     2: (4, npy_format.read_array_header_2_0),
     3: (4, npy_format.read_array_header_2_0),
 }
+#: The only array of bytes, which ``scipy.sparse.save_npz`` writes.
+_SPARSE_FORMAT: Final = "X.format"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ def _check_dtype(dtype: np.dtype[Any], name: str, limits: Limits) -> None:
             f"array '{name}' contains Python objects, which are not read for security; store "
             "numbers or text (dtype float, int or str)",
         )
+    if dtype.kind == "S" and name.rpartition("/")[2] == _SPARSE_FORMAT:
+        return
     is_number = dtype.kind in "biuf" and dtype.itemsize <= _MAX_NUMBER_BYTES
     if not is_number and dtype.kind != "U":
         detail = f"array '{name}' has dtype {str(dtype)[:40]!r}; use integers, floats up to 64 bits"

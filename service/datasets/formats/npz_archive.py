@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 
 from service.datasets.formats.npy_member import read_member
 from service.datasets.formats.options import Limits
+from service.datasets.formats.progress import report_progress
 from service.datasets.issues import Rejected, ValidationIssues, reject
 
 _COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED: Final = 0x1
 #: Up to this decompressed size, any compression ratio is accepted.
 _UNLIMITED_RATIO_BYTES: Final = 16 * 1024 * 1024
-#: ``X`` or the four parts of a sparse one, ``y``, ``groups`` and ``feature_names``.
-_MAX_ARRAYS_PER_TASK: Final = 7
+#: ``X`` or the six parts of a sparse one, ``y``, ``groups`` and ``feature_names``.
+_MAX_ARRAYS_PER_TASK: Final = 9
 _SUFFIX: Final = ".npy"
 
 Arrays = dict[str, NDArray[Any]]
@@ -49,11 +50,17 @@ def read_archive(file: Path | IO[bytes], limits: Limits, *, size: int) -> Arrays
         reject("corrupt-archive", f"the directory of the archive is corrupt: {error}")
 
 
-def check_archive_size(path: Path, limits: Limits) -> None:
-    """Raise Rejected if a zip file is corrupt, or too large when decompressed."""
+def check_archive_size(path: Path, limits: Limits, *, remedy: str) -> None:
+    """Raise Rejected if a zip file is corrupt, or too large when decompressed.
+
+    Parameters
+    ----------
+    remedy
+        What to do if it was compressed too well.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
-            _check_size(archive.infolist(), path.stat().st_size, limits)
+            _check_size(archive.infolist(), path.stat().st_size, limits, remedy)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         reject("corrupt-file", f"the file is not a complete zip archive: {error}")
 
@@ -63,13 +70,16 @@ def _read_members(
 ) -> Arrays:
     issues = ValidationIssues()
     arrays: Arrays = {}
+    n_bytes, total = 0, max(1, sum(member.compress_size for member in members))
     for member in members:
+        n_bytes += member.compress_size
         name = member.filename.removesuffix(_SUFFIX)
         try:
             with archive.open(member) as file:
                 arrays[name] = read_member(file, name, member.file_size, limits)
         except Rejected as rejected:
             issues.extend(rejected)
+        report_progress(n_bytes / total)
     issues.check()
     return arrays
 
@@ -79,7 +89,7 @@ def _check_directory(members: list[zipfile.ZipInfo], size: int, limits: Limits) 
     if len(members) > max_members:
         detail = f"the archive has {len(members)} arrays, the maximum is {max_members}"
         reject("too-many-tasks", f"{detail}; upload fewer tasks")
-    _check_size(members, size, limits)
+    _check_size(members, size, limits, "upload them uncompressed (np.savez)")
     issues = ValidationIssues()
     seen: set[str] = set()
     for member in members:
@@ -90,18 +100,17 @@ def _check_directory(members: list[zipfile.ZipInfo], size: int, limits: Limits) 
     issues.check()
 
 
-def _check_size(members: list[zipfile.ZipInfo], size: int, limits: Limits) -> None:
+def _check_size(members: list[zipfile.ZipInfo], size: int, limits: Limits, remedy: str) -> None:
     """Raise Rejected if the members are too large when decompressed."""
     n_bytes = sum(member.file_size for member in members)
     if n_bytes > limits.decompressed_bytes:
-        detail = f"the decompressed arrays have {n_bytes} bytes, more than the limit of"
+        detail = f"the decompressed contents have {n_bytes} bytes, more than the limit of"
         reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
     if n_bytes > max(limits.decompression_ratio * size, _UNLIMITED_RATIO_BYTES):
         reject(
             "decompression-limit",
-            f"the decompressed arrays are {n_bytes / max(size, 1):.0f} times as large as the "
-            f"file, more than {limits.decompression_ratio:g} times; upload them uncompressed "
-            "(np.savez)",
+            f"the decompressed contents are {n_bytes / max(size, 1):.0f} times as large as the "
+            f"file, more than {limits.decompression_ratio:g} times; {remedy}",
         )
 
 

@@ -48,7 +48,7 @@ _LAYOUTS: Final = (
     "X as 'X.data', 'X.indices', 'X.indptr' and 'X.shape'"
 )
 #: Text that NumPy writes for missing values among text: NaN, None and pandas.NA.
-_MISSING_TEXTS: Final = ("nan", "None", "<NA>")
+MISSING_TEXTS: Final = ("nan", "None", "<NA>")
 #: Largest integer up to which 64-bit floats represent all integers.
 _MAX_EXACT_INTEGER: Final = 2**53
 
@@ -277,7 +277,7 @@ def _target(
         _check_finite(y, name, task, allows_missing=True)
         is_missing = np.isnan(y)
     elif y.dtype.kind == "U":
-        is_missing = np.isin(y, _MISSING_TEXTS)
+        is_missing = np.isin(y, MISSING_TEXTS)
     if not is_missing.any():
         return Target(as_targets(y, options.target_kind, task=task))
     rows = np.flatnonzero(~is_missing)

@@ -3,11 +3,12 @@
 import codecs
 import string
 import unicodedata
-from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Final, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from algorithms.preparation.columns import ColumnKind
+from service.datasets.formats.written_dates import DateOrder
 from service.datasets.issues import ValidationIssues
 
 if TYPE_CHECKING:  # the child process does not import the settings
@@ -15,7 +16,9 @@ if TYPE_CHECKING:  # the child process does not import the settings
 
 TargetKind = Literal["auto", "numbers", "classes"]
 
-_KINDS = get_args(ColumnKind)
+#: Declared kinds of dates whose order of day and month cannot be found.
+_DATE_ORDERS: Final[dict[str, DateOrder]] = {"date-dmy": "dmy", "date-mdy": "mdy"}
+_KINDS = (*get_args(ColumnKind), *_DATE_ORDERS)
 
 
 class ReadOptions(BaseModel):
@@ -44,7 +47,8 @@ class ReadOptions(BaseModel):
         (),
         max_length=1000,
         description="Kinds of columns, each as `NAME:KIND` with number, boolean, category or "
-        "date. Default: found from the values.",
+        "date; in CSV also date-dmy or date-mdy, for dates such as 01/02/2024 with the day or the "
+        "month first. Default: found from the values.",
     )
     delimiter: str | None = Field(
         None,
@@ -86,12 +90,23 @@ class ReadOptions(BaseModel):
             if getattr(self, name) is not None:
                 detail = f"{name} applies to CSV only, not to {title}"
                 issues.add("unused-option", detail, parameter=f"query:{name}")
+        for name in self.date_orders():
+            detail = f"a date order of column '{name}' applies to CSV only, not to {title}"
+            issues.add("unused-option", detail, parameter="query:column_kind")
         issues.check()
 
     def kinds(self) -> dict[str, ColumnKind]:
         """Return the declared kind of each column that has one."""
         pairs = (entry.rpartition(":") for entry in self.column_kind)
-        return {name: cast("ColumnKind", kind) for name, _, kind in pairs}
+        return {
+            name: cast("ColumnKind", "date" if kind in _DATE_ORDERS else kind)
+            for name, _, kind in pairs
+        }
+
+    def date_orders(self) -> dict[str, DateOrder]:
+        """Return the declared order of day and month of each column that has one."""
+        pairs = (entry.rpartition(":") for entry in self.column_kind)
+        return {name: _DATE_ORDERS[kind] for name, _, kind in pairs if kind in _DATE_ORDERS}
 
     @field_validator("column_kind")
     @classmethod
@@ -99,7 +114,8 @@ class ReadOptions(BaseModel):
         for entry in entries:
             name, _, kind = entry.rpartition(":")
             if not name or kind not in _KINDS:
-                raise ValueError(f"{entry[:100]!r} is not NAME:KIND with a kind of {_KINDS}")
+                kinds = ", ".join(_KINDS)
+                raise ValueError(f"{entry[:100]!r} is not NAME:KIND with a kind of {kinds}")
         return entries
 
     @field_validator("delimiter")

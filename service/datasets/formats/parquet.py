@@ -10,12 +10,15 @@ import pyarrow.parquet as pq
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
+from service.datasets.formats.progress import report_progress
 from service.datasets.formats.validation import check_counts
 from service.datasets.issues import reject
 
 #: Size of the metadata that is read; far above that of any table within the limits.
 _MAX_THRIFT_BYTES: Final = 64 * 1024 * 1024
 _VALUE_BYTES: Final = 8
+#: Number of parts, with all row groups, after which progress is reported.
+_MAX_PARTS: Final = 100
 #: Errors that pyarrow raises for corrupt files; UnicodeDecodeError is a ValueError.
 CORRUPT: Final = (
     pa.ArrowException,
@@ -43,11 +46,23 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
             # text stays dictionary-encoded: a long one would otherwise be copied for every row
             texts = [f.name for f in file.schema_arrow if pa.types.is_string(f.type)]
         with _open(path, texts) as file:
-            table = file.read(use_threads=False)
+            table = _read(file)
         table.validate(full=True)
     except CORRUPT as error:
         reject("corrupt-file", f"the file is not a complete Parquet file: {first_line(error)}")
     return tasks_of(table, options, limits)
+
+
+def _read(file: Any) -> pa.Table:
+    """Return all row groups, a few at a time."""
+    n = file.num_row_groups
+    step = max(1, n // _MAX_PARTS)
+    parts = []
+    for first in range(0, n, step):
+        chosen = list(range(first, min(first + step, n)))
+        parts.append(file.read_row_groups(chosen, use_threads=pa.cpu_count() > 1))
+        report_progress((chosen[-1] + 1) / n)
+    return pa.concat_tables(parts) if parts else file.read()
 
 
 def first_line(error: Exception) -> str:

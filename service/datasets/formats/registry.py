@@ -135,7 +135,11 @@ def find_format(media_type: str) -> Format:
         raise UnsupportedFormat(f"{which} is not supported; use {supported()}")
     charset = message.get_content_charset("utf-8")
     if charset not in _UTF8:
-        raise UnsupportedFormat(f"charset {charset[:40]!r} is not supported; use UTF-8")
+        shown = charset[:40]
+        remedy = "use UTF-8"
+        if found.has_dialect:
+            remedy += f", or leave the charset out and set ?encoding={shown}"
+        raise UnsupportedFormat(f"charset {shown!r} is not supported in Content-Type; {remedy}")
     return found
 
 

@@ -1,7 +1,8 @@
 """Sparse matrices among named arrays: ``X.data``, ``X.indices``, ``X.indptr`` and ``X.shape``.
 
 These are the arrays of a matrix in compressed sparse rows (CSR), as ``scipy.sparse.save_npz`` names
-them. MATLAB stores compressed sparse columns, which are converted.
+them. Its ``X.format`` and ``X._is_array`` may come along. MATLAB stores compressed sparse columns,
+which are converted.
 """
 
 from typing import Any, Final
@@ -17,6 +18,7 @@ from service.datasets.issues import reject
 #: Parts of a sparse matrix.
 PARTS: Final = ("data", "indices", "indptr", "shape")
 _STEM: Final = "X."
+_CSR: Final = b"csr"
 
 
 def join_sparse(arrays: dict[str, Any], limits: Limits) -> dict[str, Any]:
@@ -40,6 +42,8 @@ def join_sparse(arrays: dict[str, Any], limits: Limits) -> dict[str, Any]:
             detail = f"the sparse matrix '{owner}' lacks the array '{owner}.{absent}'; expected"
             names = ", ".join(f"'{owner}.{part}'" for part in PARTS)
             reject("missing-array", f"{detail} {names}", task=task)
+        _check_format(arrays.pop(f"{owner}.format", None), owner, task)
+        arrays.pop(f"{owner}._is_array", None)
         if owner in arrays:
             detail = f"there is an array '{owner}' beside the sparse matrix of this name"
             reject("unexpected-array", f"{detail}; remove one of them", task=task)
@@ -47,6 +51,13 @@ def join_sparse(arrays: dict[str, Any], limits: Limits) -> dict[str, Any]:
         rows = compressed_matrix(**parts, shape=shape, name=owner, task=task, along="row")
         arrays[owner] = rows
     return arrays
+
+
+def _check_format(array: NDArray[Any] | None, owner: str, task: str | None) -> None:
+    """Raise Rejected if a matrix is not in compressed sparse rows, which the parts do not show."""
+    if array is not None and array.tolist() not in (_CSR, _CSR.decode()):
+        detail = f"'{owner}.format' is not 'csr'; save the matrix in compressed sparse rows"
+        reject("unexpected-array", f"{detail}: matrix.tocsr()", task=task)
 
 
 def compressed_matrix(

@@ -16,6 +16,9 @@ from service.datasets.issues import ValidationIssues, reject
 
 Labels = NDArray[Any]
 
+#: What is done with rows without a target that are stored.
+USE_WITHOUT_TARGET: Final = "used only by methods that need no targets"
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -241,7 +244,7 @@ def missing_targets(n_missing: int, where: str, *, are_kept: bool = True) -> str
     """
     rows = "1 row has" if n_missing == 1 else f"{n_missing} rows have"
     it = "it is" if n_missing == 1 else "they are"
-    use = "used only by methods that need no targets" if are_kept else "left out"
+    use = USE_WITHOUT_TARGET if are_kept else "left out"
     return f"{rows} no value in {where}; {it} {use}"
 
 
@@ -324,7 +327,7 @@ def _as_labels(values: NDArray[Any], where: str, task: str | None) -> Labels:
     is_label = np.isfinite(wide) & (np.rint(wide) == wide) & (np.abs(wide) < 2.0**62)
     if not is_label.all():
         row = int(np.flatnonzero(~is_label)[0])
-        detail = f"{where}{values[row]} in row {row} cannot be a class label; "
+        detail = f"{where}row {row}: {values[row]} cannot be a class label; "
         reject(
             "invalid-label",
             f"{detail}labels are text or integers below 2**62",

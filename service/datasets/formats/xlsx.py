@@ -1,6 +1,8 @@
 """Parser of Excel workbooks: one table, or one sheet for each task."""
 
-from datetime import date, datetime, time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, Final
 from zipfile import BadZipFile
@@ -13,86 +15,170 @@ from service.datasets.formats.npz_archive import check_archive_size
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.validation import check_counts
-from service.datasets.issues import ValidationIssues, reject
+from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
 
 _TASK: Final = "task"
+_NUMBER: Final = "a number"
 _TYPES: Final[tuple[tuple[type, str, pa.DataType], ...]] = (
     (bool, "a boolean", pa.bool_()),
-    (int, "a number", pa.float64()),
-    (float, "a number", pa.float64()),
-    (datetime, "a date", pa.timestamp("us")),
-    (date, "a date", pa.timestamp("us")),
+    (int, _NUMBER, pa.float64()),
+    (float, _NUMBER, pa.float64()),
+    (date, "a date", pa.timestamp("us")),  # a datetime is a date, too
     (str, "text", pa.string()),
 )
+#: Types of cells that cannot be a column.
+_UNSUPPORTED: Final[tuple[tuple[type, str], ...]] = (
+    (time, "a time of day"),
+    (timedelta, "a duration"),
+)
+#: Workbooks have doubles only: whole numbers up to this are exact.
+_MAX_EXACT_INTEGER: Final = 2**53
 
-Rows = list[list[Any]]
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The sheet and the row of Excel, counted from 1, of a row of the table."""
+
+    sheet: str
+    row: int
+
+    def __str__(self) -> str:
+        return f"sheet '{self.sheet}', row {self.row}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row that has any value."""
+
+    place: _Place
+    cells: list[Any]
+
+    def cell(self, j: int) -> Any:
+        """Return a cell, or None if it is empty."""
+        return None if j >= len(self.cells) or self.cells[j] == "" else self.cells[j]
 
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     """Return the tasks in a workbook.
 
     The first row of a sheet has the names of the columns. Several sheets are the tasks of these
-    names, with the same columns.
+    names, with the same columns. Empty sheets and rows are skipped.
 
     Raises
     ------
     Rejected
         With all issues, up to a maximum number.
     """
-    check_archive_size(path, limits)
+    check_archive_size(path, limits, remedy="upload the table as CSV or Parquet")
     try:
         book = CalamineWorkbook.from_path(str(path))
-        sheets = {
-            name: rows
-            for name in book.sheet_names
-            if (rows := book.get_sheet_by_name(name).to_python(skip_empty_area=True))
-        }
+        sheets = [rows for name in book.sheet_names if (rows := _filled_rows(book, name))]
     except (CalamineError, BadZipFile, OSError, ValueError) as error:
         reject("corrupt-file", f"the file is not a readable workbook: {error}")
     if not sheets:
         reject("empty-file", "the workbook has no sheet with cells")
-    return tasks_of(_table(sheets, limits), options, limits)
+    header = _header(sheets, limits)
+    rows = [row for _, *rest in sheets for row in rest]
+    try:
+        return tasks_of(_table(header, rows, has_tasks=len(sheets) > 1), options, limits)
+    except Rejected as rejected:
+        raise Rejected(*(_placed(issue, rows) for issue in rejected.issues)) from None
 
 
-def _table(sheets: dict[str, Rows], limits: Limits) -> pa.Table:
-    """Return the rows of all sheets; of several sheets, with the column ``task``."""
-    header = [str(cell).strip() for cell in next(iter(sheets.values()))[0]]
-    check_counts(1, len(header), limits)
-    rows: Rows = []
-    for name, (first, *rest) in sheets.items():
-        own = [str(cell).strip() for cell in first]
-        if own != header:
-            detail = f"sheet '{name}' has the columns {own[:20]}, but the first sheet {header[:20]}"
+def _filled_rows(book: CalamineWorkbook, name: str) -> list[_Row]:
+    """Return the rows of a sheet that have any value."""
+    sheet = book.get_sheet_by_name(name)
+    if sheet.start is None:
+        return []
+    rows = enumerate(sheet.to_python(skip_empty_area=True), sheet.start[0] + 1)
+    return [_Row(_Place(name, n), cells) for n, cells in rows if any(c != "" for c in cells)]
+
+
+def _header(sheets: Sequence[list[_Row]], limits: Limits) -> list[str]:
+    """Return the names of the columns, the same in all sheets."""
+    first, *others = [[_text(cell) for cell in rows[0].cells] for rows in sheets]
+    check_counts(1, len(first), limits)
+    for rows, own in zip(sheets[1:], others, strict=True):
+        if own != first:
+            detail = f"sheet '{rows[0].place.sheet}' has the columns {own[:20]}, "
+            detail += f"but the first sheet {first[:20]}"
             reject("wrong-width", f"{detail}; all sheets need the same columns in the same order")
-        rows += rest if len(sheets) == 1 else [[name, *row] for row in rest]
-    if len(sheets) > 1:
-        if _TASK in header:
-            reject("duplicate-column", "a sheet for each task has no column 'task'; remove it")
-        header = [_TASK, *header]
+    if len(sheets) > 1 and _TASK in first:
+        reject("duplicate-column", "a sheet for each task has no column 'task'; remove it")
+    return first
+
+
+def _text(cell: Any) -> str:
+    """Return the text of a name: 2020, not 2020.0."""
+    return str(int(cell) if _is_whole(cell) else cell).strip()
+
+
+def _is_whole(cell: Any) -> bool:
+    """Return whether a cell is a number that is exactly an integer."""
+    return (
+        isinstance(cell, int | float)
+        and not isinstance(cell, bool)
+        and abs(cell) <= _MAX_EXACT_INTEGER
+        and cell == int(cell)
+    )
+
+
+def _table(header: list[str], rows: list[_Row], *, has_tasks: bool) -> pa.Table:
+    """Return the rows of all sheets; of several sheets, with the column ``task``."""
+    columns = [pa.array([row.place.sheet for row in rows], pa.string())] if has_tasks else []
     issues = ValidationIssues()
-    columns = []
     for j, name in enumerate(header):
         column: Any = pa.nulls(len(rows))
         with issues.collect():
-            column = _column([row[j] if j < len(row) else None for row in rows], name)
+            column = _column(rows, j, name)
         columns.append(column)
     issues.check()
-    return pa.Table.from_arrays(columns, names=header)
+    return pa.Table.from_arrays(columns, names=[_TASK, *header] if has_tasks else header)
 
 
-def _column(values: list[Any], name: str) -> pa.Array:
+def _column(rows: list[_Row], j: int, name: str) -> pa.Array:
     """Return the cells of a column, which have one type; empty ones are missing."""
-    cells = [None if value == "" else value for value in values]
+    cells = [row.cell(j) for row in rows]
     found: tuple[int, str, pa.DataType] | None = None
-    for row, value in enumerate(cells):
+    for i, value in enumerate(cells):
         if value is None:
             continue
-        if isinstance(value, time):
-            reject("unsupported-dtype", f"row {row}, column '{name}' is a time of day", row=row)
-        what, type_ = next((w, t) for kind, w, t in _TYPES if isinstance(value, kind))
+        what, type_ = _type_of(value, i, name)
         if found is None:
-            found = row, what, type_
+            found = i, what, type_
         elif found[1] != what:
-            detail = f"column '{name}' has {found[1]} in row {found[0]} and {what} in row {row}"
-            reject("mixed-types", f"{detail}; write all cells in one way", row=row, column=name)
-    return pa.nulls(len(cells)) if found is None else pa.array(cells, found[2])
+            detail = f"row {i}, column '{name}': this is {what}, but {rows[found[0]].place} has"
+            detail += f" {found[1]}; write all cells in one way"
+            reject("mixed-types", detail, row=i, column=name)
+    if found is None:
+        return pa.nulls(len(cells))
+    if found[1] == _NUMBER and all(cell is None or _is_whole(cell) for cell in cells):
+        return pa.array([None if cell is None else int(cell) for cell in cells], pa.int64())
+    if pa.types.is_timestamp(found[2]):
+        cells = [_moment(cell) for cell in cells]
+    return pa.array(cells, found[2])
+
+
+def _type_of(value: Any, row: int, name: str) -> tuple[str, pa.DataType]:
+    """Return what a cell is, and its type in a table."""
+    found = next(((what, type_) for kind, what, type_ in _TYPES if isinstance(value, kind)), None)
+    if found is None:
+        what = next((w for kind, w in _UNSUPPORTED if isinstance(value, kind)), "not supported")
+        detail = f"row {row}, column '{name}': this is {what}; write it as a number (such as hours)"
+        reject("unsupported-dtype", f"{detail} or ignore the column", row=row, column=name)
+    return found
+
+
+def _moment(day: date | None) -> datetime | None:
+    """Return a date as the moment at which it begins."""
+    if day is None or isinstance(day, datetime):
+        return day
+    return datetime.combine(day, time())
+
+
+def _placed(issue: ValidationIssue, rows: list[_Row]) -> ValidationIssue:
+    """Return an issue with the sheet and the row of Excel in its message."""
+    if issue.row is None or issue.row >= len(rows):
+        return issue
+    detail = issue.detail.removeprefix(f"row {issue.row}, ")
+    return replace(issue, detail=f"{rows[issue.row].place}, {detail}")

@@ -1,9 +1,10 @@
 """The process that reads untrusted bytes: ``python -m service.datasets.ingestion.child PARENT``.
 
 It reads a task from each line of its input, carries it out in a child that it forks, and writes the
-child's exit code on a line. A task is JSON: the path of an upload, or of datasets to combine, and
-those of the output files. The processes have no access to the database or the settings, the child's
-memory and CPU time are limited, and both die with PARENT, the process that started them.
+child's exit code and peak memory in bytes on a line. A task is JSON: the path of an upload, or of
+datasets to combine, and those of the output files. The processes have no access to the database or
+the settings, the child's memory and CPU time are limited, and both die with PARENT, the process
+that started them.
 """
 
 import gc
@@ -48,8 +49,8 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             _carry_out(line, parent)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        sys.stdout.write(f"{code}\n")
+        _, status, usage = os.wait4(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)} {1024 * usage.ru_maxrss}\n")
         sys.stdout.flush()
 
 
@@ -83,6 +84,7 @@ def _limit_resources(task: dict[str, Any]) -> None:
     memory, cpu = task["memory_bytes"], task["cpu_s"]
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
+    pa.set_cpu_count(task["n_threads"])  # a forked child starts its own threads
 
 
 def run(task: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,12 @@ from algorithms.preparation.columns import Column, recode
 from algorithms.preparation.learning import columns_of
 from service.datasets.formats.options import Limits
 from service.datasets.formats.parsed import Parsed
-from service.datasets.formats.validation import aligned, check_classes, check_counts
+from service.datasets.formats.validation import (
+    USE_WITHOUT_TARGET,
+    aligned,
+    check_classes,
+    check_counts,
+)
 from service.datasets.issues import ValidationIssues, reject
 from service.datasets.selection import Selection
 
@@ -44,6 +49,11 @@ class SelectedDataset:
     ignored: tuple[str, ...] = ()
     has_labels: bool = True
     unlabelled: tuple[Task, ...] = ()
+
+    @property
+    def selects_rows(self) -> bool:
+        """Whether some rows are selected, rather than all of a task."""
+        return self.selection.rows is not None or self.selection.row_numbers is not None
 
 
 @dataclass(slots=True)
@@ -103,10 +113,18 @@ def combine(sources: Sequence[SelectedDataset], limits: Limits) -> Parsed:
     return Parsed.of(
         tasks,
         [kinds[name] for name in kinds if name in used],
-        notes=tuple(dict.fromkeys(note for source in sources for note in source.notes)),
+        notes=tuple(dict.fromkeys(note for source in sources for note in _notes(source))),
         ignored=tuple(sorted(ignored)),
         unlabelled=others,
     )
+
+
+def _notes(source: SelectedDataset) -> tuple[str, ...]:
+    """Return the notes about a dataset, as they are true of what is selected from it."""
+    if not source.selects_rows:
+        return source.notes
+    left_out = "left out of the selected rows"
+    return tuple(note.replace(USE_WITHOUT_TARGET, left_out) for note in source.notes)
 
 
 def _members(
@@ -151,9 +169,9 @@ def _select(source: SelectedDataset, cache: _ArrayCache) -> list[Task]:
 
 def _select_unlabelled(source: SelectedDataset, cache: _ArrayCache) -> list[Task]:
     """Return the rows without a target of the selected tasks; none of selected rows."""
-    selection = source.selection
-    if selection.rows is not None or selection.row_numbers is not None:
+    if source.selects_rows:
         return []
+    selection = source.selection
     where = f"dataset '{selection.dataset_id}'"
     names = selection.tasks or source.tasks.names
     chosen = [task for task in source.unlabelled if task.name in names]

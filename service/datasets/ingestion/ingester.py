@@ -49,9 +49,22 @@ class Ingester:
 
     The threads are separate from those of requests, so that queued uploads do not block requests.
     They are daemon threads; a child process that is still running dies with this process.
+
+    Parameters
+    ----------
+    new_reader
+        Return the process in which a thread has uploads read, each in a child.
     """
 
-    def __init__(self, database: Database, blobs: BlobStore, settings: Settings) -> None:
+    def __init__(
+        self,
+        database: Database,
+        blobs: BlobStore,
+        settings: Settings,
+        *,
+        new_reader: Callable[[], ReaderProcess] = ReaderProcess,
+    ) -> None:
+        self._new_reader = new_reader
         self._database = database
         self._blobs = blobs
         self._settings = settings
@@ -92,7 +105,7 @@ class Ingester:
             self.submit(dataset_id)
 
     def _work(self) -> None:
-        with ReaderProcess() as reader:
+        with self._new_reader() as reader:
             while True:
                 try:
                     queued = self._queue.get(timeout=_MAX_IDLE_S)
@@ -194,6 +207,7 @@ class Ingester:
             memory_bytes=self._settings.ingest_memory_mb * MIB,
             timeout_s=self._settings.ingest_timeout_s,
             sources=sources,
+            n_threads=self._settings.resolved_ingest_threads(),
         )
 
     def _publish(self, dataset_id: str, result: IngestResult, content: Path) -> None:

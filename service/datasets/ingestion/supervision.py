@@ -40,6 +40,10 @@ _OUT_OF_MEMORY: Final = (
     "malloc of size",
 )
 
+#: Share of the memory limit above which a segmentation fault is taken for a lack of memory; the
+#: resident memory of a child is well below what it has allocated.
+_LARGE_SHARE: Final = 0.5
+
 #: ``{"manifest": ...}`` of a dataset, or ``{"issues": [...]}`` of a rejected upload.
 IngestResult = dict[str, Any]
 #: Called with the share of the upload that has been parsed, 0 to 1.
@@ -55,6 +59,8 @@ class IngestTask:
     folder
         Contains the file ``upload``, or those of the sources; the child writes ``content`` (the
         tasks), ``result.json`` and ``output.log``.
+    n_threads
+        Number of threads that parse the file.
     """
 
     folder: Path
@@ -64,6 +70,7 @@ class IngestTask:
     memory_bytes: int
     timeout_s: float
     sources: Sequence[dict[str, Any]] = ()
+    n_threads: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """Return the task for the child."""
@@ -76,7 +83,8 @@ class IngestTask:
             ],
             "limits": self.limits.model_dump(),
             "memory_bytes": self.memory_bytes,
-            "cpu_s": int(self.timeout_s) + 1,
+            "cpu_s": self.n_threads * (int(self.timeout_s) + 1),
+            "n_threads": self.n_threads,
             "upload": str(self.folder / "upload"),
             "content": str(self.folder / "content"),
             "result": str(self.folder / "result.json"),
@@ -108,15 +116,16 @@ class ReaderProcess:
         with suppress(BrokenPipeError):  # its exit code says why
             process.stdin.write(json.dumps(task.to_json()).encode() + b"\n")
             process.stdin.flush()
-        code = self._wait(process, task, on_progress)
-        if code is None:
+        ended = self._wait(process, task, on_progress)
+        if ended is None:
             return rejection(_timeout(task))
+        code, peak_bytes = ended
         if code == 0:
             result: IngestResult = json.loads((task.folder / "result.json").read_bytes())
             return result
         output = _last_output(task.folder / "output.log")
         log.error("ingest.crashed", code=code, output=output)
-        return rejection(_issue_of_exit(code, output, task))
+        return rejection(_issue_of_exit(code, peak_bytes, output, task))
 
     def close(self) -> None:
         """Kill the process, with a child that still reads."""
@@ -127,8 +136,11 @@ class ReaderProcess:
 
     def _wait(
         self, process: "subprocess.Popen[bytes]", task: IngestTask, on_progress: OnProgress | None
-    ) -> int | None:
-        """Return the exit code of the child, or of a process that died; None after the timeout."""
+    ) -> tuple[int, int] | None:
+        """Return the exit code and peak memory of the child; None after the timeout.
+
+        If this process dies itself, they are its exit code and 0.
+        """
         assert process.stdout is not None
         poll = select.poll()  # unlike select(), it takes any number of open files
         poll.register(process.stdout, select.POLLIN)
@@ -142,10 +154,11 @@ class ReaderProcess:
                 on_progress(share)
         line = process.stdout.readline()
         if line:
-            return int(line)
+            code, peak_bytes = map(int, line.split())
+            return code, peak_bytes
         code = process.wait()
         self.close()
-        return code
+        return code, 0
 
 
 def _start() -> "subprocess.Popen[bytes]":
@@ -179,12 +192,15 @@ def rejection(issue: ValidationIssue) -> IngestResult:
     return {"issues": [issue.to_json()]}
 
 
-def _issue_of_exit(code: int, output: str, task: IngestTask) -> ValidationIssue:
-    """Return the issue that matches the child's exit code and its last output."""
+def _issue_of_exit(code: int, peak_bytes: int, output: str, task: IngestTask) -> ValidationIssue:
+    """Return the issue that matches the child's exit code, peak memory and last output."""
     if code == -signal.SIGXCPU:
         return _timeout(task)
     # only the kernel's out-of-memory killer sends SIGKILL; native code aborts where Python raises
     if code == -signal.SIGKILL or any(words in output for words in _OUT_OF_MEMORY):
+        return out_of_memory(task.memory_bytes)
+    # some native code uses what it could not allocate, such as that of orjson
+    if code == -signal.SIGSEGV and peak_bytes > _LARGE_SHARE * task.memory_bytes:
         return out_of_memory(task.memory_bytes)
     ended = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
     return ValidationIssue(

@@ -21,6 +21,8 @@ _MAX_DECODED_BYTES: Final = 512 * 1024 * 1024
 _MAX_BATCH_CELLS: Final = 1 << 20
 _MAX_THRIFT_BYTES: Final = 16 * 1024 * 1024
 _MAX_NAME: Final = 1000
+#: First bytes of an IPC file, padded.
+_FILE_MAGIC: Final = b"ARROW1\0\0"
 #: Errors that pyarrow raises for corrupt files; UnicodeDecodeError is a ValueError.
 _CORRUPT_ERRORS: Final = (
     pa.ArrowException,
@@ -47,6 +49,13 @@ def read_arrow(body: Body, task: str | None) -> Call:
             return _read(reader.schema, reader, task)
     except _CORRUPT_ERRORS as error:
         _raise_malformed("Arrow IPC stream", error)
+
+
+def read_arrow_file(body: Body, task: str | None) -> Call:
+    """Parse an IPC file: a stream between a magic number of 8 bytes and a footer."""
+    if not body.startswith(_FILE_MAGIC):
+        _raise_malformed("Arrow IPC file", ValueError("it does not begin with ARROW1"))
+    return read_arrow(body[len(_FILE_MAGIC) :], task)
 
 
 def read_parquet(body: Body, task: str | None) -> Call:
@@ -183,7 +192,9 @@ def _task_names(column: Any) -> list[str]:
 def _is_text(kind: Any) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
 
 
 def _is_number(kind: Any) -> bool:

@@ -1,43 +1,46 @@
-"""CSV (RFC 4180) of numbers with an optional header."""
+"""CSV (RFC 4180) with an optional header, in the dialects of uploads."""
 
 import csv
 import io
 from typing import Final, NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
+from service.datasets.formats.csv_dialect import find_decimal, find_delimiter
+from service.datasets.formats.text_encoding import LEGACY, UTF8, detect_encoding
 from service.errors import Problem
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_data
 from service.inference.formats.table import TASK, TableRows, call_of, columns_of, is_feature
-from service.inference.raw_values import is_number
+from service.inference.raw_values import parse_number
 
 _MAX_LINES: Final = 1_000_000
+_HEAD_BYTES: Final = 64 * 1024
 
 
-def read_csv(body: Body, task: str | None, *, has_header: bool | None = None) -> Call:
-    """Parse a table.
+def read_csv(
+    body: Body, task: str | None, *, has_header: bool | None = None, charset: str | None = None
+) -> Call:
+    """Parse a table; its delimiter, decimal separator and encoding are found as in uploads.
 
     Parameters
     ----------
     has_header
         Whether the first line is a header; if None, it is one unless all its cells are numbers.
+    charset
+        The encoding; if None, it is found.
     """
     # each line becomes a list, which takes many times the memory of a short line
     n_lines = body.count(b"\n") + body.count(b"\r")
     if n_lines > _MAX_LINES:
         detail = f"the table has {n_lines} lines, the maximum is {_MAX_LINES}; send fewer rows"
         raise Problem("too-many-rows", detail)
+    text = _decode(body, charset)
+    delimiter = find_delimiter(_first_lines(text))
     try:
-        text = body.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        _raise_malformed(f"invalid UTF-8 at byte {error.start}")
-    try:
-        records = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        records = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except csv.Error as error:
         _raise_malformed(str(error))
     records = [record for record in records if record]
-    names = _header_of(records, has_header=has_header)
+    decimal = find_decimal(records, delimiter)
+    names = _header_of(records, decimal, has_header=has_header)
     body_records = records if names is None else records[1:]
     width = len(records[0]) if records else 0
     for i, record in enumerate(body_records):
@@ -48,15 +51,15 @@ def read_csv(body: Body, task: str | None, *, has_header: bool | None = None) ->
     tasks = None
     position = names.index(TASK) if names is not None and TASK in names else None
     if position is not None:
-        has_numbers = all(is_number(record[position]) for record in body_records)
+        has_numbers = all(_is_number(record[position], decimal) for record in body_records)
         position = None if is_feature(task, has_numbers=has_numbers) else position
     if names is not None and position is not None:
         tasks = [record.pop(position) for record in body_records]
         names.pop(position)
         width -= 1
-    columns = [_column([record[j] for record in body_records]) for j in range(width)]
+    columns = [[record[j] for record in body_records] for j in range(width)]
     given = None if names is None else tuple(names)
-    return call_of(TableRows(given, columns, len(body_records), is_text=True), tasks, task)
+    return call_of(TableRows(given, columns, len(body_records), decimal=decimal), tasks, task)
 
 
 def write_csv(result: InferenceResult) -> bytes:
@@ -69,21 +72,39 @@ def write_csv(result: InferenceResult) -> bytes:
     return text.getvalue().encode()
 
 
-def _header_of(records: list[list[str]], *, has_header: bool | None) -> list[str] | None:
+def _decode(body: Body, charset: str | None) -> str:
+    """Return the text of a body."""
+    encoding = charset or detect_encoding(body[:_HEAD_BYTES])
+    try:
+        return body.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        # bytes of which some are UTF-8 beyond ASCII and others are not are a mistake
+        if charset is None and encoding == UTF8 and body.decode(UTF8, "ignore").isascii():
+            return body.decode(LEGACY, "replace")
+        _raise_malformed(f"invalid {encoding.upper()} at byte {error.start}")
+
+
+def _first_lines(text: str) -> list[str]:
+    """Return the lines at the start of a text, the first one whole."""
+    end = text.find("\n", _HEAD_BYTES) + 1
+    return (text[:end] if end else text).splitlines(keepends=True)
+
+
+def _header_of(
+    records: list[list[str]], decimal: str, *, has_header: bool | None
+) -> list[str] | None:
     if not records:
         return None
     if has_header is None:
-        has_header = not all(is_number(cell) for cell in records[0])
+        has_header = not all(_is_number(cell, decimal) for cell in records[0])
     if not has_header:
         return None
     return [cell.strip() for cell in records[0]]
 
 
-def _column(cells: list[str]) -> NDArray[np.float64] | list[str]:
-    """Return the numbers of a column, with NaN for missing ones; the cells if one is not one."""
-    if not all(map(is_number, cells)):
-        return cells
-    return np.array([float(cell) if cell.strip() else np.nan for cell in cells])
+def _is_number(cell: str, decimal: str) -> bool:
+    """Return whether a cell is a number or a missing value."""
+    return parse_number(cell, decimal) is not None
 
 
 def _raise_malformed(why: str) -> NoReturn:

@@ -87,7 +87,7 @@ class ListRows:
                 raise_invalid_data(
                     f"{spec}; row {i} {actual}", task=spec.task, row=i, pointer=place
                 )
-        if spec.kinds is not None:
+        if spec.kinds is not None and self.rows:
             columns = zip(*self.rows, strict=True)
             return np.column_stack(
                 [

@@ -34,8 +34,8 @@ class TableRows:
         Column names; None if the table has no header.
     columns
         Arrays of numbers, each (n_rows,), or lists of other values.
-    is_text
-        Whether the lists contain cells of CSV.
+    decimal
+        The decimal separator of cells of CSV; None if the lists contain values of other formats.
     types
         Names of the types of the columns, for messages, if the format has types.
     """
@@ -43,7 +43,7 @@ class TableRows:
     names: tuple[str, ...] | None
     columns: Sequence[NDArray[Any] | list[Any]]
     n_rows: int
-    is_text: bool = False
+    decimal: str | None = None
     types: Sequence[str] = ()
 
     def n_values(self) -> int:
@@ -71,7 +71,7 @@ class TableRows:
                     values.tolist() if isinstance(values, np.ndarray) else values,
                     column,
                     task=spec.task,
-                    is_text=self.is_text and not is_array,
+                    decimal=None if is_array else self.decimal,
                     label=labels[j],
                 )
         return matrix

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, Model
-from algorithms.preparation.model import PreparedModel
+from algorithms.preparation.model import preparation_of
 from service.inference.context import Services
 from service.inference.statistics import PHASES, MethodStatistics
 from service.inference.v2.columns import DATATYPES, ROWS, TASK, input_name
@@ -29,6 +29,8 @@ def tensors_of(
         return inputs, [_tensor(method, label_datatype if labels else "FP64", [_VARIABLE])]
     if method == "variance":
         return inputs, [_tensor(method, "FP64", [_VARIABLE])]
+    if method == "predict_interval":
+        return inputs, [_tensor(method, "FP64", [_VARIABLE, 2])]
     if method in CLASS_METHODS:
         # with two classes, or none, the output is one number per row
         is_scalar = method == "decision_function" and n_classes in (0, 1, 2)
@@ -41,7 +43,8 @@ def tensors_of(
 
 def _rows(model: Model, method: str) -> list[dict[str, Any]]:
     """Return the input of rows of numbers, or an input for each column of a raw table."""
-    parts = model.preparation.parts if isinstance(model, PreparedModel) else ()
+    preparation = preparation_of(model)
+    parts = () if preparation is None else preparation.parts
     columns = dict.fromkeys(column for part in parts for column in part.columns)
     if method in FEATURE_METHODS and any(column.kind != "number" for column in columns):
         kinds = {column.name: column.kind for column in columns}
@@ -99,8 +102,9 @@ def _common_dim(numbers: set[int]) -> int:
 
 def _output_width(model: Model, method: str) -> int:
     """Return the number of output columns, -1 if no method takes such outputs as its input."""
-    if isinstance(model, PreparedModel) and method in ("inverse_transform", "reconstruct"):
-        return _common_dim({len(model.preparation.of(task).names) for task in model.tasks})
+    preparation = preparation_of(model)
+    if preparation is not None and method in ("inverse_transform", "reconstruct"):
+        return _common_dim({len(preparation.of(task).names) for task in model.tasks})
     consumer = {"inverse_transform": "transform", "reconstruct": "transform"}.get(method)
     if method == "transform" and hasattr(model, "inverse_transform"):
         consumer = "inverse_transform"

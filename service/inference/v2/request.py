@@ -38,9 +38,11 @@ _FIELDS: Final = frozenset({"id", "parameters", "inputs", "outputs"})
 #: Fields that the KServe client repeats from the URL, with their index in UrlNames.
 _REPEATED: Final = {"model_name": 1, "model_version": 2}
 _OUTPUT_FIELDS: Final = frozenset({"name", "parameters"})
+#: Parameter with the level of intervals and sets.
+LEVEL: Final = "level"
 #: Parameters that some clients always send; they have no effect.
 _IGNORED: Final = frozenset({"priority", "timeout", "content_type", "headers"})
-_REQUEST_PARAMETERS: Final = _IGNORED | {TASK, "binary_data_output"}
+_REQUEST_PARAMETERS: Final = _IGNORED | {TASK, LEVEL, "binary_data_output"}
 _INPUT_PARAMETERS: Final = _IGNORED | {"binary_data_size"}
 _OUTPUT_PARAMETERS: Final = _IGNORED | {"binary_data"}
 #: Advice for parameters that other servers support.
@@ -81,6 +83,7 @@ class InferRequest(NamedTuple):
     outputs: list[RequestedOutput]
     is_binary: bool
     tensors: list[Tensor]
+    level: float | None = None
 
 
 #: Task in the query, and name and version in the path.
@@ -192,7 +195,16 @@ def _parse_document(header: bytes, url_names: UrlNames) -> InferRequest:
         raise_invalid_request("/id", "expected a string as id")
     is_binary = _flag(parameters, "binary_data_output", "/parameters")
     outputs = _outputs(document.get("outputs", []), is_binary=is_binary)
-    return InferRequest(identity, task, outputs, is_binary, tensors)
+    return InferRequest(identity, task, outputs, is_binary, tensors, _level(parameters))
+
+
+def _level(parameters: dict[str, Any]) -> float | None:
+    value = parameters.get(LEVEL)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise_invalid_request(f"/parameters/{LEVEL}", "expected a number between 0 and 1 as level")
+    return float(value)
 
 
 _parse_header_cached = lru_cache(_MAX_CACHED_HEADERS)(_parse_document)
@@ -226,13 +238,13 @@ def _call(request: InferRequest, tail: memoryview, numbers: NDArray[Any] | None)
         if request.task is None:
             detail = f"expected a parameter '{TASK}', or an input '{TASK}' of datatype BYTES"
             raise_invalid_request("/parameters/task", detail)
-        return Call(request.task, rows)
+        return Call(request.task, rows, request.level)
     if request.task is not None:
         raise_invalid_request(
             "/parameters/task", f"got both a parameter and an input '{TASK}'; send one of them"
         )
     tasks = strings_of(*values[TASK])
-    return Call(tasks[0] if len(tasks) == 1 else tasks, rows)
+    return Call(tasks[0] if len(tasks) == 1 else tasks, rows, request.level)
 
 
 def _tensors(inputs: object) -> list[Tensor]:

@@ -66,6 +66,15 @@ Name = Annotated[
 TaskName = Annotated[
     str | None, Query(description="Task of the rows, if the body does not name it.")
 ]
+Level = Annotated[
+    float | None,
+    Query(
+        gt=0,
+        lt=1,
+        allow_inf_nan=False,
+        description="Level of `predict_interval` and `predict_set`, if the body does not have it.",
+    ),
+]
 _METADATA: Final[dict[str, Any]] = {"responses": v2_problems("not-found", "invalid-request")}
 _INFER: Final[dict[str, Any]] = {
     "response_model": InferResponse,
@@ -148,11 +157,17 @@ HANDLERS: Final = {calls.prefix + path: ProtocolHandler for path in (_INFER_LATE
 
 @calls.post(_INFER_LATEST, name="v2_infer_latest", summary="Inference, latest version", **_INFER)
 async def infer_latest(
-    name: Name, request: StrictRequest, services: Context, owner: Owner, *, task: TaskName = None
+    name: Name,
+    request: StrictRequest,
+    *,
+    services: Context,
+    owner: Owner,
+    task: TaskName = None,
+    level: Level = None,
 ) -> Response:
     """Apply the latest version of a model to rows."""
     path = calls.prefix + _INFER_LATEST
-    parsed = ParsedCall(path, owner, name, None, task, request.plain_headers)
+    parsed = ParsedCall(path, owner, name, None, task, request.plain_headers, level)
     return await respond(ProtocolHandler, services, parsed, request)
 
 
@@ -165,10 +180,11 @@ async def infer_version(
     services: Context,
     owner: Owner,
     task: TaskName = None,
+    level: Level = None,
 ) -> Response:
     """Apply a version of a model to rows."""
     path = calls.prefix + _INFER_VERSION
-    parsed = ParsedCall(path, owner, name, version, task, request.plain_headers)
+    parsed = ParsedCall(path, owner, name, version, task, request.plain_headers, level)
     return await respond(ProtocolHandler, services, parsed, request)
 
 

@@ -61,9 +61,12 @@ def child_jobs_of(session: Session, job_id: str) -> Sequence[JobRow]:
 
 
 def child_results(session: Session, job_id: str) -> list[dict[str, Any]]:
-    """Return the results of the child jobs of a job, in order."""
+    """Return the results of the child jobs of a job, in order.
+
+    The result of one that failed, and may, is its plan with the reason.
+    """
     query = sa.select(JobRow).where(JobRow.parent_id == job_id)
-    return [row.result or {} for row in sorted(session.scalars(query), key=_position)]
+    return [_result_of(row) for row in sorted(session.scalars(query), key=_position)]
 
 
 def count_child_jobs(session: Session, job_ids: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -92,15 +95,35 @@ def child_progress(session: Session) -> dict[str, Any]:
 
 
 def all_succeeded(children: Sequence[JobRow]) -> bool:
-    """Return whether every child job has succeeded."""
-    return all(child.state == JobState.SUCCEEDED for child in children)
+    """Return whether every child job has succeeded, or has failed and may fail."""
+    return all(
+        child.state == JobState.SUCCEEDED or _has_failed_harmlessly(child) for child in children
+    )
+
+
+def _has_failed_harmlessly(child: JobRow) -> bool:
+    return child.state in FAILED_STATES and bool((child.plan or {}).get("may_fail"))
+
+
+def _result_of(child: JobRow) -> dict[str, Any]:
+    if not _has_failed_harmlessly(child):
+        return child.result or {}
+    detail = (child.error or {}).get("detail", child.state.replace("_", " "))
+    return {"plan": child.plan, "splits": None, "failed": detail}
 
 
 def update_parent(session: Session, job: JobRow, children: Sequence[JobRow]) -> None:
     """Queue a waiting job, fail it, cancel it, or update its progress, by its child jobs."""
     here = (session, job.id, job.attempt, JobState.WAITING)
     have_ended = all(child.state in FINAL for child in children)
-    failed = next((child for child in children if child.state in FAILED_STATES), None)
+    failed = next(
+        (
+            child
+            for child in children
+            if child.state in FAILED_STATES and not _has_failed_harmlessly(child)
+        ),
+        None,
+    )
     if job.is_cancel_requested:
         if have_ended:
             store.move(*here, JobState.CANCELLED)
@@ -134,7 +157,9 @@ def _position(child: JobRow) -> int:
 
 def _update_progress(session: Session, job: JobRow, children: Sequence[JobRow]) -> None:
     """Store the common progress of the child jobs, with an event whenever one more has ended."""
-    n_done = sum(child.state == JobState.SUCCEEDED for child in children)
+    n_done = sum(
+        child.state == JobState.SUCCEEDED or _has_failed_harmlessly(child) for child in children
+    )
     started = sum(
         (child.progress or {}).get("fraction", 0.0) for child in children if child.state in ACTIVE
     )

@@ -1,6 +1,7 @@
 """SQL queries over jobs: pages, events, attempts and counts."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -8,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from service.database import Database, now
+from service.database import Database, contains, now
 from service.job_states import ACTIVE, FINAL, UNFINISHED, JobState
 from service.jobs.queue.lease import LEASE_NAME
 from service.observability.metrics import RECENT_S, QueueState
@@ -20,28 +21,39 @@ _MAX_IDS_PER_QUERY: Final = 10_000
 _POSTPONED: Final = (JobRow.state == JobState.QUEUED, JobRow.retry_at.is_not(None))
 
 
-def list_page(
-    session: Session,
-    owner: str,
-    *,
-    after: str | None,
-    limit: int,
-    state: str | None,
-    parent: str | None,
-) -> Sequence[JobRow]:
-    """Return jobs older than the job ``after``, newest first.
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Conditions that all returned jobs meet; None accepts any value.
 
     Parameters
     ----------
     parent
-        Return the child jobs of this job; without it, jobs that are not child jobs.
+        The child jobs of this job; without it, jobs that are not child jobs.
+    text
+        Part of the id or of the model name.
     """
-    query = sa.select(JobRow).where(JobRow.owner == owner, JobRow.parent_id == parent)
+
+    state: str | None = None
+    parent: str | None = None
+    algorithm: str | None = None
+    dataset_id: str | None = None
+    text: str | None = None
+
+
+def list_page(
+    session: Session, owner: str, where: JobFilter, *, after: str | None, limit: int
+) -> Sequence[JobRow]:
+    """Return jobs older than the job ``after``, newest first."""
+    query = sa.select(JobRow).where(JobRow.owner == owner, JobRow.parent_id == where.parent)
     query = query.order_by(JobRow.id.desc())
+    for name in ("state", "algorithm", "dataset_id"):
+        value = getattr(where, name)
+        if value is not None:
+            query = query.where(getattr(JobRow, name) == value)
+    if where.text is not None:
+        query = query.where(contains(where.text, JobRow.id, JobRow.model_name))
     if after is not None:
         query = query.where(JobRow.id < after)
-    if state is not None:
-        query = query.where(JobRow.state == state)
     return session.scalars(query.limit(limit)).all()
 
 
@@ -49,6 +61,16 @@ def events_after(session: Session, job_id: str, event_id: int, limit: int) -> Se
     """Return the events of a job after the event ``event_id``, in order."""
     query = sa.select(EventRow).where(EventRow.job_id == job_id, EventRow.id > event_id)
     return session.scalars(query.order_by(EventRow.id).limit(limit)).all()
+
+
+def events_of_owner(session: Session, owner: str, floor: int | None) -> tuple[int, int]:
+    """Return the id of the last event of all, and the number of the owner's above ``floor``."""
+    last = session.scalar(sa.select(sa.func.max(EventRow.id))) or 0
+    if floor is None or last == floor:
+        return last, 0
+    query = sa.select(sa.func.count()).select_from(EventRow)
+    query = query.join(JobRow, JobRow.id == EventRow.job_id)
+    return last, session.scalar(query.where(EventRow.id > floor, JobRow.owner == owner)) or 0
 
 
 def states_and_last_events(session: Session, job_ids: Sequence[str]) -> dict[str, tuple[str, int]]:

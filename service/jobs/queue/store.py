@@ -40,6 +40,8 @@ class NewJob:
     plan: dict[str, Any] | None = None
     #: Options of the preparation of raw rows; None: the default of the dataset.
     preparation: dict[str, Any] | None = None
+    #: Options of the calibration of the model; None: without.
+    calibration: dict[str, Any] | None = None
     #: The specification as it was sent, of a training job.
     spec: dict[str, Any] | None = None
     warnings: list[str] = field(default_factory=list)

@@ -1,9 +1,10 @@
-"""Child jobs: each evaluates one or several candidates of one method on some splits."""
+"""Child jobs: each evaluates one or several candidates of one method on some splits.
+
+Workers import this module, but no algorithms, which would take longer than the rest of their start.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Final
-
-from algorithms.interface.algorithm import Algorithm
 
 #: Kind of a plan that applies a model to a dataset.
 INFER: Final = "infer"
@@ -11,7 +12,6 @@ INFER: Final = "infer"
 ADAPT: Final = "adapt"
 
 Plan = dict[str, Any]
-Algo = Algorithm[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

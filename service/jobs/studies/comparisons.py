@@ -13,7 +13,9 @@ from algorithms.evaluation.comparison import (
     compare,
     compared_methods,
 )
+from algorithms.evaluation.contenders import Algo
 from algorithms.evaluation.metrics import METRICS, Metric, deciding_metric, metrics_for
+from algorithms.evaluation.predictions import MAX_PREDICTIONS, Predictions, join_predictions
 from algorithms.evaluation.requirements import check_splits, min_train_rows
 from algorithms.evaluation.search import SearchOptions
 from algorithms.evaluation.splits import Splits
@@ -21,6 +23,7 @@ from algorithms.evaluation.tied_rows import describe_rows
 from algorithms.evaluation.validation import (
     check_has_scores,
     concatenate_scores,
+    mean_intervals,
     mean_known,
     mean_scores,
 )
@@ -28,7 +31,7 @@ from algorithms.evaluation.verdict import summarize_comparison
 from algorithms.interface.errors import AlgorithmError, InvalidParams
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.registry import ALGORITHMS
-from service.jobs.studies.child_jobs import Algo, ChildJob, Plan
+from service.jobs.studies.child_jobs import ChildJob, Plan
 
 #: Mark the child jobs of a comparison and of an evaluation.
 COMPARISON: Final = "comparison"
@@ -90,17 +93,23 @@ def plan_evaluation(
     }
 
 
-def child_jobs_of_methods(plan: Plan, search: SearchOptions | None, *, of: str) -> list[ChildJob]:
+def child_jobs_of_methods(
+    plan: Plan, search: SearchOptions | None, *, of: str, has_predictions: bool = True
+) -> list[ChildJob]:
     """Return the child jobs that score each method on all splits.
 
     Parameters
     ----------
     search
         Run inside the training rows of every split, for the algorithm itself only.
+    has_predictions
+        Whether a sample of the predictions of the algorithm itself is kept.
     """
     methods = [ComparedMethod(**method) for method in plan["methods"]]
     splits = Splits.model_validate(plan["options"]["splits"], strict=False)
     size = math.ceil(splits.count() * len(methods) / _MAX_CHILD_JOBS)
+    n_splits = splits.n_folds if splits.scheme == "kfold" else splits.count()
+    n_predictions = max(1, MAX_PREDICTIONS // n_splits) if has_predictions else 0
     children = []
     for which, method in enumerate(methods):
         inner = search if which == 0 else None
@@ -117,6 +126,7 @@ def child_jobs_of_methods(plan: Plan, search: SearchOptions | None, *, of: str) 
                 "indices": indices,
                 "search": None if inner is None else inner.model_dump(mode="json"),
                 "min_rows": plan.get("min_rows", 1),
+                "n_predictions": n_predictions if which == 0 else 0,
             }
             children.append(ChildJob(method.algorithm, method.values, inner_plan))
     return children
@@ -152,6 +162,7 @@ def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
         "rows": describe_rows(tasks, options.splits),
         "params": scored.method.values,
         **mean_scores(scored.scores),
+        "interval": mean_intervals(scored.scores, ratio=options.splits.ratio(tasks)),
         "by_task": {
             metric: {task: mean_known(values) for task, values in by_task.items()}
             for metric, by_task in scored.scores["by_task"].items()
@@ -162,6 +173,14 @@ def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
             if (missing := [task for task, values in by_task.items() if mean_known(values) is None])
         },
     }
+
+
+def report_predictions(results: Sequence[Result]) -> Predictions | None:
+    """Return the sample of held-out predictions that a study has kept; None if it has none."""
+    scores = [entry for result in results for entry in result.get("scores") or ()]
+    found = [entry["predictions"] for entry in scores if "predictions" in entry]
+    joined = join_predictions(found)
+    return joined if joined["tasks"] else None
 
 
 def _scores(

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from algorithms.evaluation.automatic import AutomaticOptions
 from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
+from algorithms.evaluation.contenders import Algo
 from algorithms.evaluation.metrics import metrics_for
 from algorithms.evaluation.paths import fit_candidates, fit_single
 from algorithms.evaluation.search import SearchOptions
@@ -21,7 +23,9 @@ from algorithms.interface.errors import AlgorithmError, Diverged, InvalidData, I
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
-from service.jobs.studies.child_jobs import ADAPT, Algo, ChildJob, Plan
+from service.jobs.studies import automatic
+from service.jobs.studies.automatic import AUTOMATIC, plan_automatic, report_automatic
+from service.jobs.studies.child_jobs import ADAPT, ChildJob, Plan
 from service.jobs.studies.comparisons import (
     COMPARISON,
     EVALUATION,
@@ -30,6 +34,7 @@ from service.jobs.studies.comparisons import (
     plan_evaluation,
     report_comparison,
     report_evaluation,
+    report_predictions,
 )
 from service.jobs.studies.searches import (
     SEARCH,
@@ -94,12 +99,37 @@ def plan_job(
     if options.compare is not None:
         with _errors_in("compare"):
             plan[COMPARISON] = plan_comparison(algorithm, values, tasks, options.compare)
-        children += child_jobs_of_methods(plan[COMPARISON], options.search, of=COMPARISON)
+        children += child_jobs_of_methods(
+            plan[COMPARISON],
+            options.search,
+            of=COMPARISON,
+            has_predictions=options.evaluate is None,
+        )
     if options.evaluate is not None:
         with _errors_in("evaluate"):
             plan[EVALUATION] = plan_evaluation(algorithm, values, tasks, options.evaluate)
         children += child_jobs_of_methods(plan[EVALUATION], options.search, of=EVALUATION)
     plan["n_child_jobs"] = n_later + len(children)
+    return Study(plan, _numbered(children, first=0))
+
+
+def plan_choice(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> Study:
+    """Return the plan and the first child jobs of an automatic choice of the algorithm.
+
+    Raises
+    ------
+    AlgorithmError
+        The options are invalid for the tasks, or no algorithm suits them.
+    """
+    with _errors_in("params"):
+        choice = plan_automatic(tasks, options)
+    children = automatic.child_jobs_of_round(choice, [])
+    plan = {
+        "kind": STUDY,
+        "algorithm": AUTOMATIC,
+        AUTOMATIC: choice,
+        "n_child_jobs": automatic.count_child_jobs(choice),
+    }
     return Study(plan, _numbered(children, first=0))
 
 
@@ -124,6 +154,10 @@ def plan_adaptation(
 
 def next_child_jobs(plan: Plan, results: Sequence[Result]) -> tuple[ChildJob, ...]:
     """Return the child jobs that follow from the results so far; none if the study is complete."""
+    if AUTOMATIC in plan:
+        return _numbered(
+            automatic.child_jobs_of_round(plan[AUTOMATIC], results), first=len(results)
+        )
     if SEARCH not in plan:
         return ()
     algorithm = ALGORITHMS[plan["algorithm"]]
@@ -135,6 +169,8 @@ def run_child_job(
     plan: Plan, algorithm: Algo, tasks: TaskSet, *, seed: int, trace: Trace
 ) -> dict[str, Any]:
     """Fit and score the candidates of a child job; return its result."""
+    if plan["of"] == AUTOMATIC:
+        return automatic.run_contender(plan, algorithm, tasks, seed=seed, trace=trace)
     candidates = plan["param_sets"]
     if plan["of"] == SEARCH:
         fit = fit_candidates(algorithm, candidates)
@@ -167,6 +203,7 @@ def _score(
         seed=seed,
         trace=trace,
         min_rows=plan.get("min_rows", 1),
+        n_predictions=plan.get("n_predictions", 0),
     )
     return {"scores": scores, "plan": plan}
 
@@ -174,14 +211,17 @@ def _score(
 def combine_results(
     plan: Plan, results: Sequence[Result], tasks: TaskSet
 ) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """Return the best parameters, if the plan has a search, and the report of the model.
+    """Return the best parameters, if the plan selects any, and the report of the model.
 
     Parameters
     ----------
     results
         Results of the child jobs, in order.
     """
-    values, report = None, {}
+    values: dict[str, Any] | None = None
+    report: dict[str, Any] = {}
+    if AUTOMATIC in plan:
+        values, report["choice"] = report_automatic(plan[AUTOMATIC], results, tasks)
     if SEARCH in plan:
         values, report["search"] = report_search(
             ALGORITHMS[plan["algorithm"]], plan[SEARCH], _results_of(results, SEARCH), tasks
@@ -192,7 +232,21 @@ def combine_results(
     if EVALUATION in plan:
         found = _results_of(results, EVALUATION)
         report["evaluation"] = report_evaluation(plan[EVALUATION], found, tasks)
+    predictions = report_predictions(results)
+    if predictions is not None:
+        report["predictions"] = predictions
     return values, report
+
+
+def chosen_algorithm(plan: Plan, report: Mapping[str, Any]) -> str:
+    """Return the name of the algorithm to train with, given the report of the results."""
+    return str(report["choice"]["chosen"]["algorithm"] if AUTOMATIC in plan else plan["algorithm"])
+
+
+def learned_alone(report: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return algorithm, parameters and tasks of those that another method learns alone."""
+    found: dict[str, Any] | None = report.get("choice", {}).get("alone")
+    return found
 
 
 @contextmanager

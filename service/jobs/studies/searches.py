@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from algorithms.evaluation.choices import with_fixed_values
+from algorithms.evaluation.contenders import Algo
 from algorithms.evaluation.failures import all_failed, failure_warnings
 from algorithms.evaluation.metrics import METRICS, deciding_metric, metrics_for
 from algorithms.evaluation.paths import fit_candidates, group_by_path
@@ -32,7 +33,7 @@ from algorithms.interface.grid_ends import search_end_warnings
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from service.jobs.studies.child_jobs import Algo, ChildJob, Plan
+from service.jobs.studies.child_jobs import ChildJob, Plan
 
 #: Marks the child jobs of a search.
 SEARCH: Final = "search"

@@ -190,6 +190,7 @@ class _Attempt:
             "algorithm": job.algorithm,
             "params": job.params,
             "preparation": job.preparation,
+            "calibration": job.calibration,
             "seed": job.seed,
             "plan": job.plan,
             "child_results": self._child_results,

@@ -18,8 +18,10 @@ def main() -> None:
     kill_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the supervisor
     # imported late: it takes more than a second, in which the process could outlive its supervisor
+    from algorithms.registry import preload
     from service.jobs.worker.training import run_request
 
+    preload()
     wire = Wire(socket.socket(fileno=wire_fd))
     wire.send({"type": "ready"})
     while not wire.is_closed:

@@ -28,6 +28,8 @@ _TTL_FACTOR: Final = 1.5
 #: A worker that starts on a busy machine may be silent for many seconds; restarts would not end.
 _MIN_TTL_S: Final = 30.0
 _CONNECT_TIMEOUT_S: Final = 120
+#: Time for a scheduler to accept one connection.
+_ASK_TIMEOUT_S: Final = 10
 _RETRY_INTERVAL_S: Final = 1.0
 
 
@@ -149,7 +151,7 @@ async def _ask_version(url: str, security: Any) -> str:
     from distributed.core import rpc
 
     arguments = {} if security is None else security.get_connection_args("client")
-    async with rpc(url, connection_args=arguments) as scheduler:
+    async with rpc(url, timeout=_ASK_TIMEOUT_S, connection_args=arguments) as scheduler:
         found: str = await scheduler.sibling_version()
     return found
 

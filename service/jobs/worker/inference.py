@@ -19,7 +19,7 @@ from algorithms.interface.trace import Step
 from algorithms.numerics.sparse_rows import is_sparse, take_columns
 from algorithms.preparation.algorithm import check_numbers
 from algorithms.preparation.columns import Column, recode
-from algorithms.preparation.model import PreparedModel
+from algorithms.preparation.model import preparation_of
 from algorithms.registry import load_model
 from service.columns import unpack_orders
 from service.datasets.blocks import DatasetReader, DatasetWriter, Layout
@@ -77,7 +77,7 @@ def infer(
     model = load_model(Path(request["base"]))
     reader = DatasetReader(Path(request["dataset"]), request["manifest"])
     columns = columns_of_manifest(request["manifest"])
-    if not isinstance(model, PreparedModel):
+    if preparation_of(model) is None:
         check_numbers(columns)
     source = _Source(reader, unpack_orders(plan["columns"]), model, plan["method"], columns)
     # with as many threads as a request over HTTP: with others, sums round differently
@@ -96,7 +96,7 @@ def infer(
             arrays = [array for task in work for array in _arrays(task, source.reader)]
             dataset = stack.enter_context(DatasetWriter(Path(request["content"]), arrays))
         total, done = sum(task.n_rows for task in work), 0
-        for outputs in _outputs(model, plan["method"], source, work, to=(table, dataset)):
+        for outputs in _outputs(model, plan.get("level"), source, work, to=(table, dataset)):
             done += len(outputs)
             on_step(_step(plan["method"], done, total, time.monotonic() - started))
             if is_cancelled():
@@ -117,7 +117,8 @@ def _prepare(request: Mapping[str, Any], model: Model, source: "_Source") -> lis
     method = request["plan"]["method"]
     work = []
     for name, model_task in request["plan"]["tasks"].items():
-        sample = apply(model, method, source.first(name, model_task), task=model_task)
+        first, level = source.first(name, model_task), request["plan"].get("level")
+        sample = apply(model, method, first, task=model_task, level=level)
         work.append(_TaskWork(name, model_task, entries[name], sample))
     n_bytes = sum(task.n_rows * task.sample.nbytes for task in work)
     if n_bytes > request["max_bytes"]:
@@ -129,7 +130,7 @@ def _prepare(request: Mapping[str, Any], model: Model, source: "_Source") -> lis
 
 def _outputs(
     model: Model,
-    method: str,
+    level: float | None,
     source: "_Source",
     work: list[_TaskWork],
     *,
@@ -140,7 +141,7 @@ def _outputs(
     for task in work:
         first = 0
         for rows in source.blocks(task.name, task.model_task, task.block_rows()):
-            outputs = apply(model, method, rows, task=task.model_task)
+            outputs = apply(model, source.method, rows, task=task.model_task, level=level)
             table.add(task.name, first, outputs)
             if dataset is not None:
                 dataset.write(outputs.reshape(len(outputs), -1))
@@ -176,11 +177,10 @@ class _Source:
     def _recode(
         self, rows: NDArray[np.float64], order: list[int] | None, task: str, model_task: str
     ) -> NDArray[np.float64]:
-        is_plain = not isinstance(self.model, PreparedModel) or self.method not in FEATURE_METHODS
-        if is_plain or is_sparse(rows):  # a prepared model refuses sparse rows
+        preparation = preparation_of(self.model) if self.method in FEATURE_METHODS else None
+        if preparation is None or is_sparse(rows):  # a prepared model refuses sparse rows
             return rows
-        assert isinstance(self.model, PreparedModel)
-        wanted = self.model.preparation.of(model_task).columns
+        wanted = preparation.of(model_task).columns
         given = self.columns or tuple(Column(column.name) for column in wanted)
         ordered = given if order is None else [given[position] for position in order]
         return recode(rows, ordered, wanted, task=task)

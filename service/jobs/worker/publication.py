@@ -32,11 +32,20 @@ def publish_model(
     session: Session, blobs: BlobStore, job: JobRow, dataset: DatasetRow, outcome: Outcome
 ) -> bool:
     """Publish the model of an attempt; return False if another attempt has replaced it."""
-    if not _succeed(session, job):
+    if not _succeed(session, job, result=_summary(outcome.result["report"] or {})):
         return False
     assert outcome.artifact is not None
     add_version(session, blobs, job, dataset, result=outcome.result, artifact=outcome.artifact)
     return True
+
+
+def _summary(report: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what a job tells of its report: the choice, or the verdict of a comparison."""
+    choice: dict[str, Any] | None = report.get("choice")
+    comparison = report.get("comparison")
+    if choice is not None or comparison is None:
+        return choice
+    return {"verdict": comparison["verdict"], "sentence": comparison["sentences"][0]}
 
 
 def publish_outputs(session: Session, blobs: BlobStore, outputs: Outputs) -> bool:
@@ -56,10 +65,10 @@ def publish_outputs(session: Session, blobs: BlobStore, outputs: Outputs) -> boo
     return True
 
 
-def _succeed(session: Session, job: JobRow) -> bool:
-    return store.move(
-        session, job.id, job.attempt, JobState.RUNNING, JobState.SUCCEEDED, error=None
-    )
+def _succeed(session: Session, job: JobRow, *, result: dict[str, Any] | None = None) -> bool:
+    values: dict[str, Any] = {} if result is None else {"result": result}
+    here = (session, job.id, job.attempt, JobState.RUNNING)
+    return store.move(*here, JobState.SUCCEEDED, error=None, **values)
 
 
 def _add_dataset(session: Session, outputs: Outputs, manifest: dict[str, Any], blob: Blob) -> str:

@@ -10,26 +10,38 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import scipy.linalg  # noqa: F401 - imported before the first request, so that no job waits for it
 
+# imported before the first request, so that no job waits for them
+import scipy.cluster.hierarchy
+import scipy.linalg  # noqa: F401
+
+from algorithms.calibration.algorithm import calibrated
+from algorithms.calibration.model import CalibratedModel
+from algorithms.evaluation.contenders import Algo
+from algorithms.evaluation.importance import importance_of
 from algorithms.interface.errors import AlgorithmError, Cancelled
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.numerics.threads import blas_threads
+from algorithms.per_task.algorithm import per_task
 from algorithms.preparation.algorithm import for_model, prepared
-from algorithms.preparation.model import PreparedModel
+from algorithms.preparation.model import preparation_of
 from algorithms.preparation.recipe import Recipe
 from algorithms.registry import ALGORITHMS, EXTENSIONS, load_model, save_model
 from service.columns import unpack_orders
 from service.datasets.canonical import columns_of_manifest, read_all_rows, read_tasks
 from service.jobs.queue.outcome import find_shortage
 from service.jobs.studies import plans
-from service.jobs.studies.child_jobs import ADAPT, INFER, Algo, Plan
+from service.jobs.studies.child_jobs import ADAPT, INFER, Plan
+from service.jobs.studies.comparisons import EVALUATION
 from service.jobs.worker.wire import Wire
 from service.observability.tracing import span, start_tracing
 
 #: Minimum time between two progress messages.
 PROGRESS_INTERVAL_S: Final = 0.1
+#: Bounds of the time that the importance of columns may take.
+MIN_IMPORTANCE_S: Final = 1.0
+MAX_IMPORTANCE_S: Final = 10.0
 _DISTRIBUTIONS: Final = ("sibling", "numpy", "scipy", "numba")
 
 
@@ -85,7 +97,8 @@ def _run(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
     checkpoint = Checkpoint(Path(request["checkpoint"]), every_s=request["checkpoint_interval_s"])
     trace = Trace(on_step=on_step, is_cancelled=is_cancelled, checkpoint=checkpoint)
     if kind == plans.SCORE:
-        algorithm = _algorithm(request)
+        is_evaluated = plan["of"] == EVALUATION  # only there, as it takes several fits
+        algorithm = _algorithm(request, is_calibrated=is_evaluated)
         with _fit_span(request):
             result = plans.run_child_job(plan, algorithm, tasks, seed=request["seed"], trace=trace)
         return {"type": "scored", "result": result}
@@ -96,11 +109,13 @@ def _train(
     request: dict[str, Any], kind: str | None, tasks: TaskSet, trace: Trace
 ) -> dict[str, Any]:
     """Fit or adapt a model and save it; return its description."""
-    algorithm = _algorithm(request)
     plan, values, report = request["plan"], request["params"], None
     if kind == plans.STUDY:
         best, report = plans.combine_results(plan, request["child_results"], tasks)
-        values = best or values
+        values = values if best is None else best  # {}: all parameters at their defaults
+        chosen = {"algorithm": plans.chosen_algorithm(plan, report)}
+        request = {**request, **chosen, "alone": plans.learned_alone(report)}
+    algorithm = _algorithm(request, is_calibrated=True)
     params = algorithm.parse(values)
     started = time.monotonic()
     if kind != ADAPT and algorithm.needs.ignores_targets({task.target for task in tasks}):
@@ -117,7 +132,11 @@ def _train(
             model = algorithm.fit(tasks, params, trace=trace, rng=rng)
     fit_s = time.monotonic() - started
     save_model(model, Path(request["artifact"]))
+    if isinstance(model, CalibratedModel):
+        report = {**(report or {}), "calibration": model.report()}
+    preparation = preparation_of(model)
     return {
+        "algorithm": algorithm.name,
         "params": params.model_dump(mode="json"),
         "tasks": list(model.tasks),
         "classes": {task: list(labels) for task in model.tasks if (labels := model.classes(task))},
@@ -126,9 +145,25 @@ def _train(
         "warnings": [*_search_warnings(report), *model.warnings],
         "history": _history(trace, fit_s),
         "report": report,
-        "preparation": model.preparation.describe() if isinstance(model, PreparedModel) else None,
+        "importance": None if kind == ADAPT else _importance(model, tasks, request["seed"], fit_s),
+        "preparation": None if preparation is None else preparation.describe(),
         "software": _software(model.algorithm),
     }
+
+
+def _importance(model: Any, tasks: TaskSet, seed: int, fit_s: float) -> dict[str, Any] | None:
+    """Return the importance of the columns as JSON; None if the model has none.
+
+    Permutations take at most about as long as the fit, within bounds.
+    """
+    budget_s = min(max(fit_s, MIN_IMPORTANCE_S), MAX_IMPORTANCE_S)
+    try:
+        found = importance_of(
+            model, tasks.tasks, rng=np.random.default_rng(seed), budget_s=budget_s
+        )
+    except AlgorithmError:  # values that overflow in permuted rows must not cost the model
+        return None
+    return None if found is None else found.to_json()
 
 
 def _software(algorithm: str) -> dict[str, str]:
@@ -140,12 +175,22 @@ def _software(algorithm: str) -> dict[str, str]:
     return software | {name: version(name) for name in _DISTRIBUTIONS}
 
 
-def _algorithm(request: dict[str, Any]) -> Algo:
-    """Return the algorithm of a request, which prepares the rows of the dataset if necessary."""
+def _algorithm(request: dict[str, Any], *, is_calibrated: bool) -> Algo:
+    """Return the algorithm of a request, which prepares the rows of the dataset if necessary.
+
+    Parameters
+    ----------
+    is_calibrated
+        Whether models are calibrated, if the request says how.
+    """
     columns = columns_of_manifest(request["manifest"])
     options = request["preparation"]
     recipe = None if options is None else Recipe.model_validate(options, strict=False)
-    return prepared(ALGORITHMS[request["algorithm"]], columns, recipe)
+    algorithm = per_task(
+        ALGORITHMS[request["algorithm"]], request.get("alone"), find=ALGORITHMS.__getitem__
+    )
+    algorithm = prepared(algorithm, columns, recipe)
+    return calibrated(algorithm, request["calibration"] if is_calibrated else None)
 
 
 def _fit_span(request: dict[str, Any]) -> AbstractContextManager[Any]:

@@ -2,6 +2,7 @@ import socket
 import subprocess
 import sys
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 from algorithms.interface.model import METHODS
 from service.access import store
 from service.access.keys import SCOPES, Key, allows, new_key, parse_key
+from service.database import now
 from service.rows import Row
 from sibling import Client, ServiceError
 
@@ -91,6 +93,8 @@ def everything(guarded, ada):
     ids = {"name": "mine", "version": "1", "dataset_id": dataset, "job_id": ada.job_id}
     ids["alias"] = "production"
     ids["upload_id"] = begin_upload(guarded)
+    ids["plot"] = "spectrum"
+    ids["key_id"] = parse_key(make_key(guarded, "ada", "infer")).id
     return list(requests_of(guarded, ids))
 
 
@@ -173,7 +177,9 @@ def _cached_key(service, scopes):
 def test_resources_of_another_owner_are_not_found(guarded, ada, everything):
     headers = {"Authorization": f"Bearer {make_key(guarded, 'bob', 'admin')}"}
     for method, path in everything:
-        if path in (*OPEN, *ACROSS_OWNERS) or path.startswith("/v1/algorithms"):
+        if path in (*OPEN, *ACROSS_OWNERS, "/v1/keys", "/v1/jobs:changes") or path.startswith(
+            "/v1/algorithms"
+        ):
             continue
         body = {"version": 1} if method == "PUT" else None
         if path.endswith(":repeat"):
@@ -195,6 +201,58 @@ def test_resources_of_another_owner_are_not_found(guarded, ada, everything):
             continue
         assert (method, path, response.status_code) == (method, path, 404)
     assert ada.model("mine").transform(ROWS["a"], task="a").shape == (5, 1)
+
+
+def test_a_key_manages_keys_of_its_owner_with_scopes_of_its_own(guarded):
+    maker = make_key(guarded, "eve", "keys:write,keys:read,infer")
+    make_key(guarded, "mallory", "admin")
+    with httpx.Client(base_url=guarded.url, headers={"Authorization": f"Bearer {maker}"}) as http:
+        refused = http.post("/v1/keys", json={"scopes": ["infer", "admin"]})
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+        assert "'admin'" in refused.json()["detail"]
+        created = http.post("/v1/keys", json={"name": "nightly", "scopes": ["infer"], "days": 2})
+        made = created.json()
+        assert (created.status_code, made["name"], made["scopes"]) == (201, "nightly", ["infer"])
+        read = http.get(created.headers["location"]).json()
+        assert read == {name: value for name, value in made.items() if name != "key"}
+        pages = [http.get("/v1/keys?page_size=1").json()]
+        while pages[-1]["next_page_token"]:
+            token = pages[-1]["next_page_token"]
+            pages.append(http.get(f"/v1/keys?page_size=1&page_token={token}").json())
+        found = [page["items"][0]["id"] for page in pages]
+        assert found == [made["id"], parse_key(maker).id]
+        mine = {"Authorization": f"Bearer {made['key']}"}
+        assert httpx.get(f"{guarded.url}/v1/algorithms", headers=mine).status_code == 200
+        assert httpx.get(f"{guarded.url}/v1/keys", headers=mine).status_code == 403
+        assert http.delete(f"/v1/keys/{made['id']}").status_code == 204
+        assert http.get(f"/v1/keys/{made['id']}").json()["is_active"] is False
+
+
+def test_the_client_manages_keys(guarded, ada):
+    created = ada.create_key(["models:read"], name="dashboard", days=1)
+    with Client(guarded.url, api_key=created["key"]) as dashboard:
+        assert "mine" in dashboard.models
+        with pytest.raises(ServiceError, match="forbidden"):
+            dashboard.create_key(["models:read"])
+    assert ada.keys[created["id"]]["name"] == "dashboard"
+    ada.revoke_key(created["id"])
+    assert not ada.keys[created["id"]]["is_active"]
+    assert created["id"] in [key["id"] for key in ada.keys]
+
+
+def test_a_key_does_not_outlive_the_key_that_creates_it(guarded):
+    key = new_key()
+    expires_at = now() + timedelta(days=3)
+    with guarded.open_database() as database, database.write() as session:
+        store.create(session, key, owner="eve", scopes=["admin"], expires_at=expires_at)
+    for days, expected in ((1, 1), (9, 3), (None, 3)):
+        created = httpx.post(
+            f"{guarded.url}/v1/keys",
+            json={"scopes": ["admin"], "days": days},
+            headers={"Authorization": f"Bearer {key.text()}"},
+        ).json()
+        left = datetime.fromisoformat(created["expires_at"]) - now()
+        assert timedelta(days=expected, minutes=-9) < left <= timedelta(days=expected)
 
 
 def test_another_owner_cannot_train_on_a_dataset_that_is_not_theirs(guarded, ada):

@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +24,7 @@ from service.datasets.context import Services
 from service.datasets.formats.options import Limits
 from service.datasets.ingestion.child import run
 from service.datasets.ingestion.ingester import Ingester
-from service.datasets.ingestion.supervision import IngestTask
+from service.datasets.ingestion.supervision import IngestTask, ReaderProcess
 from service.datasets.resumable_upload_routes import router as upload_routes
 from service.datasets.routes import router
 from service.errors import install_handlers
@@ -161,8 +162,38 @@ def reader(make_reader: Callable[..., Reader]) -> Reader:
     return make_reader()
 
 
+class SharedReader(ReaderProcess):
+    """A process that reads the uploads of many tests: it takes longer to start than most of them.
+
+    It lives as long as the thread that started it, which is therefore its own.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = ThreadPoolExecutor(max_workers=1)
+
+    def read(self, *args: Any) -> Any:
+        return self._thread.submit(super().read, *args).result()
+
+    def __exit__(self, *_: object) -> None:
+        """Stay for the next test."""
+
+    def end(self) -> None:
+        self._thread.submit(self.close).result()
+        self._thread.shutdown()
+
+
+@pytest.fixture(scope="session")
+def shared_reader() -> Iterator[SharedReader]:
+    reader = SharedReader()
+    yield reader
+    reader.end()
+
+
 @pytest.fixture
-def make_app(tmp_path: Path, database: Database) -> Iterator[Callable[..., App]]:
+def make_app(
+    tmp_path: Path, database: Database, shared_reader: SharedReader
+) -> Iterator[Callable[..., App]]:
     """Return a function that creates an app with given settings on one data directory."""
     ingesters = []
 
@@ -172,7 +203,7 @@ def make_app(tmp_path: Path, database: Database) -> Iterator[Callable[..., App]]
         )
         values.data_dir.mkdir(exist_ok=True)
         blobs = BlobStore(database, values.data_dir / "cache", cache_bytes=values.blob_cache_bytes)
-        ingester = Ingester(database, blobs, values)
+        ingester = Ingester(database, blobs, values, new_reader=lambda: shared_reader)
         ingesters.append(ingester)
         services = Services(values, database, blobs, ingester)
         api = FastAPI()

@@ -101,6 +101,10 @@ def test_rows_without_a_target_are_kept_in_a_growing_dataset(app):
     some = {"dataset_id": halves, "rows": {"start": 0, "stop": 3}}
     picked = content(app, combine(app, some, name="some").json()["id"])[1]
     assert [task.get("n_unlabelled") for task in picked["tasks"]] == [None] * 3
+    (kept,) = (note for note in found["warnings"] if "no value in" in note)
+    (left_out,) = (note for note in picked["warnings"] if "no value in" in note)
+    assert kept.endswith("they are used only by methods that need no targets")
+    assert left_out.endswith("they are left out of the selected rows")
 
 
 def test_the_lineage_is_kept_and_survives_the_sources(app):

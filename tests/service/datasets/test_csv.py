@@ -4,6 +4,7 @@ import gzip
 import io
 import time
 import unicodedata
+from datetime import UTC, date, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from service.datasets.canonical import read_all_rows
-from service.datasets.formats.csv_table import parse
+from service.datasets.formats.csv_table import _BLOCK_BYTES, parse
 from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.written_dates import form_of, order_of, to_iso
 from service.datasets.issues import MAX_ISSUES, Rejected
 
 LIMITS = Limits(
@@ -36,6 +38,49 @@ def test_a_valid_table_is_read(reader):
     assert tasks["a"].feature_names == ("x1", "x2")
 
 
+@pytest.fixture
+def n_threads():
+    """Return a function that sets the number of threads of the parser."""
+    before = pa.cpu_count()
+    yield pa.set_cpu_count
+    pa.set_cpu_count(before)
+
+
+@pytest.mark.parametrize("fault", ["", "t,1\n", "t,1,2,c,d,4,5\n", "t,1,x,c,d,4\n"])
+def test_several_threads_read_and_reject_what_one_does(reader, n_threads, fault):
+    rng = np.random.default_rng(0)
+    levels = [f"level {i}" for i in range(9)]
+    lines = [
+        f'{task},{a},{b},{rng.choice(levels)},"quoted,\n{i % 7}",{i}\n'
+        for i, (task, a, b) in enumerate(
+            zip(np.repeat(["a", "b"], 25_000), *rng.normal(size=(2, 50_000)), strict=True)
+        )
+    ]
+    lines[40_000] += fault
+    body = "".join(["task,x1,x2,c,d,y\n", *lines]).encode()
+    assert len(body) > 3 * _BLOCK_BYTES
+    found = []
+    for n in (1, 3):
+        n_threads(n)
+        found.append(reader.read(body, target_column="y", ignore_column="d"))
+        content = reader.folder / "content"
+        found[-1]["bytes"] = content.read_bytes() if content.exists() else None
+    assert found[0] == found[1]
+    assert ("issues" in found[0]) == bool(fault)
+
+
+@pytest.mark.parametrize("n_columns", [2, 150])
+def test_a_record_longer_than_the_first_blocks_is_read(reader, n_columns):
+    note = "long " * (_BLOCK_BYTES // 4)
+    names = [f"x{j}" for j in range(n_columns)]
+    row = ",".join("1" for _ in names)
+    rows = f"a,{row},short\n" * (_BLOCK_BYTES // len(row)) + f"a,{row},{note}\n"
+    result = reader.read(f"task,{','.join(names)},note\n{rows}".encode(), ignore_column="note")
+    X = reader.tasks(result)["a"].X
+    assert X.shape == (rows.count("\n"), n_columns)
+    assert (X == 1).all()
+
+
 def test_a_short_row_is_located_by_its_line(reader):
     result = reader.read(b"task,x,y\na,1,2\na,1\na,2,3\n", target_column="y")
     reader.assert_rejected(result, "wrong-width", "line 3 has 2 cells, the header has 3", row=1)
@@ -51,6 +96,14 @@ def test_text_in_a_numeric_column_is_located_by_line_column_and_task(reader):
 def test_a_non_finite_cell_is_rejected(reader, cell):
     result = reader.read(f"task,x\na,1\na,{cell}\n".encode())
     reader.assert_rejected(result, "not-finite", "line 3", "inf", task="a", row=1, column="x")
+
+
+@pytest.mark.parametrize("number", ["9007199254740993", "-9223372036854775807"])
+def test_an_integer_that_is_inexact_as_float64_is_rejected(reader, number):
+    body = f"id,x,y\n1,2.5,3\n{number},1e20,4\n".encode()
+    result = reader.read(body, target_column="y")
+    reader.assert_rejected(result, "inexact-integer", "'id'", "column_kind=id:", column="id")
+    assert reader.read(body, target_column="y", ignore_column="id")["manifest"]
 
 
 @pytest.mark.parametrize("cell", ["", "  ", "NA", "nan", "NaN", "null", "?", '"NA"'])
@@ -257,6 +310,112 @@ def test_any_sign_can_be_a_delimiter(reader, delimiter):
     assert [task.X.tolist() for task in tasks] == [[[15]], [[16]]]
 
 
+@pytest.mark.parametrize("point", ["1.234", "1.5", ".5"])
+def test_a_decimal_point_among_decimal_commas_is_rejected(reader, point):
+    body = f"task;x\na;2,5\nb;{point}\nb;1,5\n".encode()
+    result = reader.read(body)
+    reader.assert_rejected(result, "not-a-number", "line 3", "decimal ','", row=1, column="x")
+    body = f"task;x;y\na;2,5;{point}\nb;1,5;2,5\n".encode()
+    result = reader.read(body, target_column="y")
+    reader.assert_rejected(result, "mixed-labels", "line 2", repr(point), row=0, column="y")
+    labels = reader.tasks(reader.read(body, target_column="y", target_kind="classes"))
+    assert labels["a"].y.tolist() == [point]
+
+
+DATES = {
+    "a day that does not exist": (["2024-01-01", "2024-02-30", "2024-03-01"], "2024-02-30"),
+    "a word": (["2024-01-01T10:00", "2024-03-01 11:00", "soon"], "soon"),
+    "half of them": (["2024-01-01", "never", "2024-03-01", "soon"], "2 values, such as 'never'"),
+    "mostly texts": (["2024-01-01", "never", "soon"], None),
+    "dates only": (["2024-01-01", "2024-02-29", ""], None),
+}
+
+
+@pytest.mark.parametrize("kind", DATES)
+def test_texts_among_dates_have_a_note(reader, kind):
+    texts, shown = DATES[kind]
+    result = reader.read(b"task,d,x\n" + b"".join(f"a,{t},1\n".encode() for t in texts))
+    notes = [note for note in result["manifest"].get("warnings", ()) if "looks like dates" in note]
+    assert len(notes) == (shown is not None)
+    assert all(shown in note and "column_kind=d:date" in note for note in notes)
+    if shown is not None:
+        declared = reader.read(b"task,d\na,2024-01-01\na,2024-02-30\n", column_kind=["d:date"])
+        reader.assert_rejected(declared, "not-of-kind", "line 3", "2024-02-30", row=1, column="d")
+
+
+def written(form, values):
+    """Return a table with dates in a form of strftime."""
+    return b"task,d\n" + b"".join(f"a,{v:{form}}\n".encode() for v in values)
+
+
+def seconds(values):
+    return [[v.timestamp()] for v in values]
+
+
+MOMENTS = [
+    datetime(2024, 1, 31, 14, 30, tzinfo=UTC),
+    datetime(1999, 2, 1, 9, 5, tzinfo=UTC),
+    datetime(2000, 2, 29, tzinfo=UTC),
+]
+ORDERS = {
+    "%d.%m.%Y": "day.month.year",
+    "%d/%m/%Y": "day/month/year",
+    "%m/%d/%Y": "month/day/year",
+    "%d-%m-%Y": "day-month-year",
+    "%Y/%m/%d": "year/month/day",
+}
+
+
+@pytest.mark.parametrize("time", ["", " %H:%M", " %H:%M:%S"])
+@pytest.mark.parametrize("form", ORDERS)
+def test_dates_of_spreadsheets_are_read(reader, form, time):
+    form += time
+    moments = [datetime.strptime(v.strftime(form), form).replace(tzinfo=UTC) for v in MOMENTS]
+    result = reader.read(written(form, moments))
+    assert reader.tasks(result)["a"].X.tolist() == seconds(moments)
+    shown = f"dates in 'd' read as {ORDERS[form.removesuffix(time)]}"
+    assert shown in str(result["manifest"])
+
+
+@given(days=st.lists(st.dates(date(1700, 1, 1)), min_size=1), is_day_first=st.booleans())
+def test_an_order_that_is_found_is_the_one_of_strptime(days, is_day_first):
+    form = "%d/%m/%Y" if is_day_first else "%m/%d/%Y"
+    texts = pa.array([day.strftime(form) for day in days])
+    slashes = form_of(texts)
+    order = order_of(texts, slashes)
+    if order == "ambiguous":
+        assert all(day.day <= 12 for day in days)
+        order = "dmy" if is_day_first else "mdy"
+    assert to_iso(texts, slashes, order).to_pylist() == [day.isoformat() for day in days]
+
+
+def test_the_order_of_ambiguous_dates_is_declared(reader):
+    body = b"task,d\na,01/02/2024\na,03/04/2024\n"
+    notes = str(reader.read(body)["manifest"])
+    assert "day and month can be either" in notes
+    assert "column_kind=d:date-dmy" in notes
+    for order, form in [("dmy", "%d/%m/%Y"), ("mdy", "%m/%d/%Y")]:
+        tasks = reader.tasks(reader.read(body, column_kind=[f"d:date-{order}"]))
+        moments = [
+            datetime.strptime(v, form).replace(tzinfo=UTC) for v in ("01/02/2024", "03/04/2024")
+        ]
+        assert tasks["a"].X.tolist() == seconds(moments)
+    declared = reader.read(body, column_kind=["d:date"])
+    reader.assert_rejected(declared, "not-of-kind", "d:date-mdy", column="d")
+
+
+def test_dates_that_contradict_each_other_are_text(reader):
+    body = b"task,d\na,13/01/2024\na,01/14/2024\n"
+    assert "no order fits all values" in str(reader.read(body)["manifest"])
+    declared = reader.read(body, column_kind=["d:date-dmy"])
+    reader.assert_rejected(declared, "not-of-kind", "line 3", "01/14/2024", row=1, column="d")
+
+
+def test_a_date_order_does_not_apply_to_other_formats(reader):
+    result = reader.read(b"[]", "application/json", column_kind=["d:date-dmy"])
+    reader.assert_rejected(result, "unused-option", "CSV only", parameter="query:column_kind")
+
+
 @pytest.mark.parametrize("option", ["delimiter", "decimal", "encoding"])
 def test_options_of_csv_do_not_apply_to_other_formats(reader, option):
     value = {"delimiter": ";", "decimal": ",", "encoding": "utf-8"}[option]
@@ -342,6 +501,21 @@ def test_a_table_of_targets_only_is_rejected(reader):
 def test_a_task_with_a_control_character_is_rejected(reader):
     result = reader.read(b'task,x\n"a\nb",1\n')
     reader.assert_rejected(result, "invalid-name", "control character", row=0, column="task")
+
+
+@pytest.mark.parametrize("column", ["c", "g", "y"])
+def test_a_label_with_a_line_break_is_rejected_with_its_place(reader, column):
+    cells = dict.fromkeys("cgy", "v") | {column: '"u\nv"'}
+    rows = ["task,x,c,g,y", "a,1,v,v,v", "a,2,v,v,", "a,3," + ",".join(cells[k] for k in "cgy")]
+    result = reader.read("\n".join(rows).encode(), group_column="g", target_column="y")
+    words = ["line 5", f"column '{column}'", "control character"]
+    words += ["ignore_column=c"] if column == "c" else []
+    reader.assert_rejected(result, "invalid-label", *words, row=2, column=column)
+
+
+def test_rows_of_wrong_width_are_the_only_issue(reader):
+    result = reader.read(b"task,x\na,1,2\n")
+    assert [issue["code"] for issue in result["issues"]] == ["wrong-width"]
 
 
 def test_all_issues_are_reported_at_once(reader):
@@ -500,3 +674,12 @@ def test_any_bytes_are_read_or_rejected(tmp_path, body):
     for options in (ReadOptions(), ReadOptions(task_column="a", target_column=("x",))):
         with contextlib.suppress(Rejected):
             assert parse(path, options, LIMITS)
+
+
+def test_a_header_may_be_longer_than_the_sample(reader):
+    names = [f"{'c' * 50}{i}" for i in range(6000)]  # more than 256 KiB
+    rows = [",".join(["n", *map(str, range(i, i + 6000))]) for i in range(2)]
+    result = reader.read("\n".join([",".join(["task", *names]), *rows]).encode())
+    (task,) = reader.tasks(result)
+    assert task.feature_names == tuple(names)
+    np.testing.assert_array_equal(task.X, np.add.outer([0.0, 1.0], np.arange(6000.0)))

@@ -4,7 +4,7 @@ import io
 import json
 import pickle
 import zipfile
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 
 import h5py
 import numpy as np
@@ -166,6 +166,49 @@ def test_declared_kinds_replace_those_that_were_found(reader):
     np.testing.assert_array_equal(reader.tasks(result)["a"].X[2], [1, day, 0])
 
 
+def views(frame):
+    """Return a frame as an Arrow table with texts in views."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    types = [pa.string_view() if pa.types.is_string(f.type) else f.type for f in table.schema]
+    return table.cast(pa.schema(list(zip(table.column_names, types, strict=True))))
+
+
+def categories(frame):
+    return pl.from_pandas(frame).with_columns(pl.col(pl.String).cast(pl.Categorical))
+
+
+VIEWS = {
+    "polars ipc": (FILE, lambda f: to_bytes(pl.from_pandas(f).write_ipc)),
+    "polars ipc of categories": (FILE, lambda f: to_bytes(categories(f).write_ipc)),
+    "parquet": (PARQUET, lambda f: to_bytes(lambda file: pq.write_table(views(f), file))),
+    "feather": (
+        FILE,
+        lambda f: to_bytes(lambda file: pyarrow.feather.write_feather(views(f), file)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_texts_in_views_are_texts(reader, name):
+    frame = pd.DataFrame(
+        {
+            "task": ["a", "a", "b", "b"],
+            "sex": ["F", None, "M", "F"],
+            "person": ["p", "p", "q", "r"],
+            "y": ["no", "yes", "yes", "no"],
+        }
+    )
+    media_type, write = VIEWS[name]
+    options = {"target_column": "y", "group_column": "person"}
+    plain = reader.tasks(reader.read(frame.to_parquet(index=False), PARQUET, **options))
+    tasks = reader.tasks(reader.read(write(frame), media_type, **options))
+    assert tasks.names == plain.names
+    for task, other in zip(tasks, plain, strict=True):
+        np.testing.assert_array_equal(task.X, other.X)
+        assert task.y.tolist() == other.y.tolist()
+        assert task.groups.tolist() == other.groups.tolist()
+
+
 @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=SAME_READER)
 @given(
     X=arrays(np.float64, (5, 2), elements=st.floats(allow_infinity=False)),
@@ -224,6 +267,72 @@ def matlab_73(**variables):
                 out[name].attrs["MATLAB_class"] = np.bytes_("double")
     head = b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(512)
     return head + file.getvalue()[512:]
+
+
+def with_external_storage(file, other):
+    file.create_dataset("X", shape=(2, 3), dtype="f8", external=[(other, 2048, 48)])
+
+
+def with_external_link(file, other):
+    file["X"] = h5py.ExternalLink(other, "/secret")
+
+
+def with_soft_link(file, other):
+    file["link"] = h5py.ExternalLink(other, "/secret")
+    file["X"] = h5py.SoftLink("/link")
+
+
+def with_virtual_dataset(file, other):
+    layout = h5py.VirtualLayout(shape=(2, 3), dtype="f8")
+    layout[:] = h5py.VirtualSource(other, "secret", shape=(2, 3))
+    file.create_virtual_dataset("X", layout)
+
+
+def with_cell(file, other):
+    with_virtual_dataset(file.create_group("#refs#"), other)
+    file.create_dataset("X", data=np.array([[file["#refs#/X"].ref]], dtype=h5py.ref_dtype))
+
+
+def with_sparse_values(file, other):
+    group = file.create_group("X")
+    group.attrs["MATLAB_sparse"] = np.uint64(2)
+    group["jc"] = np.array([0, 2, 4, 6], dtype=np.uint64)
+    group["ir"] = np.array([0, 1] * 3, dtype=np.uint64)
+    group.create_dataset("data", shape=(6,), dtype="f8", external=[(other, 2048, 48)])
+
+
+@pytest.mark.parametrize(
+    "refer",
+    [
+        with_external_storage,
+        with_external_link,
+        with_soft_link,
+        with_virtual_dataset,
+        with_cell,
+        with_sparse_values,
+    ],
+)
+def test_a_matlab_file_cannot_read_other_files(reader, tmp_path, refer):
+    other = tmp_path / "other.h5"
+    with h5py.File(other, "w") as file:
+        file["secret"] = np.arange(6.0).reshape(2, 3)
+    path = tmp_path / "upload.mat"
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file["task"] = np.ones((1, 2))
+        refer(file, str(other))
+    (issue,) = reader.read(path.read_bytes(), MATLAB)["issues"]
+    assert issue["code"] == "unexpected-array"
+    assert "are not in the file itself" in issue["detail"]
+
+
+def test_cells_in_cells_of_matlab_are_rejected(reader, tmp_path):
+    path = tmp_path / "upload.mat"
+    with h5py.File(path, "w", userblock_size=512) as file:
+        inner = file.create_dataset("#refs#/a", shape=(1, 1), dtype=h5py.ref_dtype)
+        inner[0, 0] = inner.ref
+        file.create_dataset("X", data=np.array([[inner.ref]], dtype=h5py.ref_dtype))
+    (issue,) = reader.read(path.read_bytes(), MATLAB)["issues"]
+    assert "a cell of the variable 'X' has cells" in issue["detail"]
 
 
 @pytest.mark.parametrize("write", [matlab_5, matlab_73])
@@ -291,6 +400,35 @@ def workbook(rows, title="Sheet"):
     return to_bytes(book.save)
 
 
+def test_dates_of_a_workbook_are_dates(reader):
+    days = pd.to_datetime(["2024-01-02", "2024-01-05T06:00", None], format="ISO8601")
+    frame = pd.DataFrame({"task": ["n"] * 3, "day": days, "x": [1, 2, 3]})
+    body = to_bytes(lambda file: frame.to_excel(file, index=False))
+    result = reader.read(body, XLSX)
+    assert [c["kind"] for c in result["manifest"]["columns"]] == ["date", "number"]
+    X = reader.tasks(result)["n"].X
+    parquet = reader.read(frame.to_parquet(index=False), PARQUET)
+    assert X.tobytes() == reader.tasks(parquet)["n"].X.tobytes()
+
+
+def test_whole_numbers_of_a_workbook_are_integers(reader):
+    rows = [["task", 2020, "x"], [1, 0.5, 1], [2, 1, 1e300]]
+    tasks = reader.tasks(reader.read(workbook(rows), XLSX))
+    assert tasks.names == ("1", "2")
+    assert tasks["2"].feature_names == ("2020", "x")
+    assert tasks["2"].X.tolist() == [[1.0, 1e300]]
+
+
+def test_empty_sheets_and_rows_of_a_workbook_are_skipped(reader):
+    book = openpyxl.Workbook()
+    data = book.create_sheet("data")
+    book.create_sheet("notes")
+    for row in ([], ["task", "x"], ["a", 1], [], ["a", 3], [None, None]):
+        data.append(row)
+    tasks = reader.tasks(reader.read(to_bytes(book.save), XLSX))
+    assert tasks["a"].X.tolist() == [[1], [3]]
+
+
 def bomb(size=200 * 2**20):
     def write(file):
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -345,9 +483,27 @@ BROKEN = {
     "workbook without sheet": (XLSX, workbook([]), "empty-file", "no sheet"),
     "workbook of mixed cells": (
         XLSX,
-        workbook([["task", "x"], ["a", 1], ["a", "one"]]),
+        workbook([["task", "x"], ["a", 1], [], ["a", "one"]], title="May"),
         "mixed-types",
-        "a number in row 0 and text in row 1",
+        "sheet 'May', row 4, column 'x': this is text, but sheet 'May', row 2 has a number",
+    ),
+    "workbook with a row without task": (
+        XLSX,
+        workbook([["task", "x"], ["a", 1], [None, 2]]),
+        "empty-cell",
+        "sheet 'Sheet', row 3, column 'task'",
+    ),
+    "workbook of durations": (
+        XLSX,
+        workbook([["task", "x"], ["a", timedelta(hours=30)]]),
+        "unsupported-dtype",
+        "row 2, column 'x': this is a duration",
+    ),
+    "workbook of times of day": (
+        XLSX,
+        workbook([["task", "x"], ["a", time(12, 30)]]),
+        "unsupported-dtype",
+        "row 2, column 'x': this is a time of day",
     ),
     "workbook with two equal columns": (
         XLSX,
@@ -355,7 +511,7 @@ BROKEN = {
         "duplicate-column",
         "2 columns are named 'x'",
     ),
-    "workbook that is a bomb": (XLSX, bomb(), "decompression-limit", "times as large"),
+    "workbook that is a bomb": (XLSX, bomb(), "decompression-limit", "upload the table as CSV"),
     "json cut": (JSON, b'[{"task": "a", "x": 1}', "corrupt-file", "not valid JSON"),
     "json of a number": (JSON, b"3", "corrupt-file", "expected a list of records"),
     "json with nesting": (

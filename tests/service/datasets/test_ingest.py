@@ -10,6 +10,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 from service.datasets import store
@@ -22,6 +23,8 @@ from service.rows import DatasetRow
 
 TABLE = b"task,x\na,1\n"
 CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"
+PARQUET, LINES = "application/vnd.apache.parquet", "application/x-ndjson"
+NPZ = "application/zip"
 
 
 def dead_process() -> str:
@@ -43,10 +46,18 @@ def test_an_upload_that_needs_too_much_memory_is_rejected_with_the_limit(make_ap
     app.assert_rejected(response, "ingest-out-of-memory", "256 MiB", "fewer rows")
 
 
+@pytest.mark.parametrize("n_records", [500_000, 700_000, 3_000_000])
+def test_a_json_document_that_needs_too_much_memory_is_rejected_with_the_limit(make_app, n_records):
+    app = make_app(ingest_memory_mb=256)
+    document = b"[" + b",".join([b'{"task":"a","x":1.5}'] * n_records) + b"]"
+    response = app.upload(document, "application/json")
+    app.assert_rejected(response, "ingest-out-of-memory", "256 MiB", "fewer rows")
+
+
 def test_an_upload_that_takes_too_long_is_rejected_with_the_limit(make_app):
-    app = make_app(ingest_timeout_s=0.05)
+    app = make_app(ingest_timeout_s=0.001)
     response = app.upload(TABLE)
-    app.assert_rejected(response, "ingest-timeout", "0.05 s")
+    app.assert_rejected(response, "ingest-timeout", "0.001 s")
 
 
 LIMITS = Limits(
@@ -153,7 +164,7 @@ def test_the_parser_does_not_inherit_settings(stuck_reader):
 def test_the_parser_does_not_outlive_the_service(stuck_reader):
     parent, reader = stuck_reader
     parent.kill()
-    _, alive = psutil.wait_procs([reader], timeout=5)
+    _, alive = psutil.wait_procs([reader], timeout=60)
     assert not alive
 
 
@@ -194,14 +205,23 @@ def long_table():
     table = pa.table(
         {"task": ["a", "b"] * 150_000, "x": range(300_000), "y": ["long text" * 3] * 300_000}
     )
-    csv, stream = pa.BufferOutputStream(), pa.BufferOutputStream()
+    csv, stream, parquet = (pa.BufferOutputStream() for _ in range(3))
     pyarrow.csv.write_csv(table, csv)
+    pq.write_table(table, parquet, row_group_size=100_000)
+    archive = io.BytesIO()
+    np.savez(archive, **{f"t{i}/X": np.ones((100_000, 1)) for i in range(3)})
     with pa.ipc.new_stream(stream, table.schema) as writer:
         writer.write_table(table, max_chunksize=100_000)
-    return {CSV: csv.getvalue().to_pybytes(), ARROW: stream.getvalue().to_pybytes()}
+    return {
+        CSV: csv.getvalue().to_pybytes(),
+        ARROW: stream.getvalue().to_pybytes(),
+        PARQUET: parquet.getvalue().to_pybytes(),
+        LINES: b'{"task": "a", "x": 1.5}\n' * 300_000,
+        NPZ: archive.getvalue(),
+    }
 
 
-@pytest.mark.parametrize("media_type", [CSV, ARROW])
+@pytest.mark.parametrize("media_type", [CSV, ARROW, PARQUET, LINES, NPZ])
 def test_parsers_of_large_files_report_how_far_they_are(reader, long_table, media_type):
     shares = []
     (reader.folder / "upload").write_bytes(long_table[media_type])

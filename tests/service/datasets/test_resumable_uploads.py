@@ -143,6 +143,15 @@ def test_a_part_that_cannot_be_used_is_told(app, data, headers, status, code, wo
     assert finished(app, location)["state"] == "ready"
 
 
+def test_a_method_without_a_route_names_the_version_of_the_protocol(app):
+    location = begin(app).headers["location"]
+    for method, path in (("PUT", "/v1/uploads"), ("POST", location)):
+        response = app.send(method, path)
+        assert response.status_code == 405
+        assert response.headers["tus-resumable"] == "1.0.0"
+        assert "GET" in response.headers["allow"]
+
+
 @pytest.mark.parametrize(
     ("headers", "status", "word"),
     [

@@ -1,3 +1,4 @@
+import gzip
 import hashlib
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -217,6 +218,24 @@ def test_other_formats_are_rejected_with_the_supported_ones(app, media_type, bod
     assert (response.status_code, response.json()["code"]) == (415, "unsupported-media-type")
     assert "UTF-8" in response.json()["detail"] or "text/csv" in response.json()["detail"]
     assert app.left_behind() == {}
+
+
+def test_another_charset_of_csv_is_an_option(app):
+    refused = app.upload(TABLE.decode().encode("utf-16"), "text/csv; charset=utf-16")
+    assert refused.status_code == 415
+    assert "?encoding=utf-16" in refused.json()["detail"]
+    assert "?encoding" not in app.upload(b"[]", "application/json; charset=utf-16").text
+    assert app.upload(TABLE.decode().encode("utf-16"), encoding="utf-16").status_code == 201
+
+
+def test_an_unsupported_content_encoding_is_refused(app):
+    response = app.upload(TABLE, headers={"content-encoding": "br"})
+    assert (response.status_code, response.json()["code"]) == (415, "unsupported-media-type")
+    assert "'br'" in response.json()["detail"]
+    assert "gzip or zstd" in response.json()["detail"]
+    assert app.left_behind() == {}
+    packed = gzip.compress(TABLE)
+    assert app.upload(packed, headers={"content-encoding": "gzip"}).status_code == 201
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.io
 from safetensors.numpy import save
-from scipy.sparse import coo_array, csc_array, csr_array, random_array
+from scipy.sparse import coo_array, csc_array, csr_array, random_array, save_npz
 
 from service.datasets.blocks import DatasetReader
 from service.datasets.canonical import read_all_rows
@@ -78,6 +78,26 @@ def test_columns_of_sparse_tasks_are_matched_by_name(reader):
     tasks = reader.tasks(reader.read_npz(arrays))
     assert tasks["b"].feature_names == tuple(names)
     assert_same(tasks["b"], A)
+
+
+def test_all_arrays_of_save_npz_are_read(reader):
+    A, file = matrix(5), io.BytesIO()
+    save_npz(file, A)
+    arrays = {f"a/X.{name}": array for name, array in np.load(io.BytesIO(file.getvalue())).items()}
+    assert "a/X.format" in arrays
+    assert_same(reader.tasks(reader.read_npz(arrays))["a"], A)
+    others = arrays | {"a/X.format": np.array(b"csc")}
+    words = "'a/X.format' is not 'csr'"
+    reader.assert_rejected(reader.read_npz(others), "unexpected-array", words, task="a")
+    others = {"a/X": A.toarray(), "a/X.format": np.array(b"csr")}
+    reader.assert_rejected(reader.read_npz(others), "unexpected-array", "a/X.format")
+    reader.assert_rejected(reader.read_npz({"a/X": np.array([[b"u"]])}), "unsupported-dtype")
+
+
+def test_columns_of_zeros_have_positive_zeros_in_the_manifest(reader):
+    entry = reader.read_npz(parts(csr_array(np.zeros((2, 3)))))["manifest"]["tasks"][0]
+    for name in ("min", "max", "mean", "std"):
+        assert str(entry["features"][name]) == "[0.0, 0.0, 0.0]"
 
 
 def test_safetensors_have_the_same_arrays(reader):

@@ -24,7 +24,7 @@ def test_an_upload_survives_a_kill_of_the_server(start_service, uploads_to, wait
     uploads = uploads_to(killed)
     dataset_id = uploads.post(big_csv()).json()["id"]
     killed.process.send_signal(signal.SIGKILL)
-    killed.process.wait(20)
+    killed.process.wait(120)
     [(_, state)] = uploads.traces()["datasets"]
     assert state in ("uploaded", "ingesting")
     uploads = uploads_to(start_service(data_dir=killed.data_dir, **slow))

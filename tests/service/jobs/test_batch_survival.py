@@ -95,7 +95,7 @@ def test_after_a_kill_of_everything_the_outputs_are_stored_once(
     family = psutil.Process(slow.service.process.pid).children(recursive=True)
     slow.service.process.kill()
     slow.service.process.wait()
-    assert not psutil.wait_procs(family, timeout=3)[1]
+    assert not psutil.wait_procs(family, timeout=60)[1]
     assert slow.kept(slow.service) == before == (0, 0, before[2])
     second = start_service(data_dir=slow.service.data_dir, SIBLING_WORKER_SLOTS=1)
     with Client(second.url) as client:
@@ -151,7 +151,7 @@ def test_a_stopped_service_requeues_it_uncounted(slow, start_service):
     with Client(slow.service.url) as client:
         job = slow.begin(client, max_attempts=1)
     slow.service.process.terminate()
-    slow.service.process.wait(25)
+    slow.service.process.wait(120)
     second = start_service(data_dir=slow.service.data_dir, SIBLING_WORKER_SLOTS=1)
     with Client(second.url) as client:
         handle = client.inference(job.id)

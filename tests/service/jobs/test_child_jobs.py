@@ -190,7 +190,9 @@ def test_child_jobs_are_as_old_as_their_parent_and_count_once_in_the_queue(paren
     with database.read() as session:
         assert queries.count_waiting(session, "ada") == 2
         assert {job.id for job in admission.next_queued(session, 3)} == set(children)
-        listed = queries.list_page(session, "ada", after=None, limit=9, state=None, parent=job_id)
+        listed = queries.list_page(
+            session, "ada", queries.JobFilter(parent=job_id), after=None, limit=9
+        )
         assert {job.id for job in listed} == set(children)
 
 

@@ -64,7 +64,7 @@ def test_a_stopped_worker_requeues_its_job_with_a_checkpoint(cluster, start_serv
         )
         wait_for(lambda: (job.refresh().info["progress"] or {}).get("fraction", 0) > 0.1)
         first.terminate()
-        first.wait(20)
+        first.wait(120)
         cluster.worker("second")  # which shares no files with the first
         job.wait()
         assert [a["outcome"] for a in job.info["attempts"]] == ["released", "succeeded"]
@@ -120,7 +120,7 @@ def test_a_worker_of_another_version_exits_with_that_cause(cluster, tmp_path):
     )
     cluster.processes.append(scheduler)
     worker = cluster.worker("worker")
-    assert worker.wait(50) == 1
+    assert worker.wait(120) == 1
     log = (tmp_path / "worker.log").read_text()
     assert "runs version 9.9.9" in log
     assert "Traceback" not in log

@@ -66,7 +66,7 @@ def test_an_event_takes_its_id_after_the_row_is_locked(database, new_job):
 
     first, second = threading.Thread(target=slow), threading.Thread(target=fast)
     first.start()
-    assert has_id.wait(20)
+    assert has_id.wait(120)
     second.start()
     second.join(0.5)
     assert second.is_alive()  # it waits for the first

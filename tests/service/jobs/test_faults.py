@@ -29,10 +29,12 @@ from sibling import Client, JobFailed
 MISCHIEF = Path(__file__).parent / "mischief"
 SEGFAULT, FLOOD, SWALLOW, NATIVE, NUL, SLOW = 9001, 9002, 9003, 9004, 9005, 9006
 LONG = {"selection": "cv", "n_folds": 5, "starts": "many"}
-HEARTBEAT_TIMEOUT_S, DB_RETRY_TIMEOUT_S, STOP_GRACE_S = 2, 5, 0.5
+#: On a busy machine a worker may pause for some seconds.
+HEARTBEAT_TIMEOUT_S, DB_RETRY_TIMEOUT_S, STOP_GRACE_S = 4, 10, 0.5
 #: A heartbeat, a dispatcher tick, and a busy machine.
 SLACK_S = 2
-SMALL_DISK_MIB = 200
+#: The log of SQLite grows while a frozen process reads, for minutes on a busy machine.
+SMALL_DISK_MIB = 600
 
 HOLD_SQLITE = """
 import sqlite3, sys
@@ -146,12 +148,14 @@ class Faulty:
                 pytest.skip("mounting a small disk needs root")
             ballast = self.folder / "ballast"
             try:
-                wait_for(self._shrink_log)  # or its free pages would hold more
                 with ballast.open("wb", buffering=0) as file:
-                    for size in (2**20, 2**12):
-                        with contextlib.suppress(OSError):
-                            while file.write(bytes(size)) == size:
-                                pass
+                    for _ in range(2):  # the log grows while the disk is filled
+                        with contextlib.suppress(sa.exc.OperationalError):
+                            wait_for(self._shrink_log)  # or its free pages would hold more
+                        for size in (2**20, 2**12):
+                            with contextlib.suppress(OSError):
+                                while file.write(bytes(size)) == size:
+                                    pass
                 yield
             finally:
                 ballast.unlink(missing_ok=True)
@@ -317,7 +321,7 @@ def test_a_job_survives_an_unavailable_database(faulty):
     with faulty.without_database():
         time.sleep(3 * HEARTBEAT_TIMEOUT_S)
     job.wait()
-    assert [a["outcome"] for a in job.info["attempts"]] == ["succeeded"]
+    assert [(a["outcome"], a["error"]) for a in job.info["attempts"]] == [("succeeded", None)]
     assert faulty.n_models("survivor") == 1
     faulty.check_tidy()
 
@@ -330,7 +334,7 @@ def test_a_model_is_published_once_there_is_space_again(faulty):
         time.sleep(1.5 * HEARTBEAT_TIMEOUT_S)
         assert faulty.n_models("full") == 0
     job.wait()
-    assert [a["outcome"] for a in job.info["attempts"]] == ["succeeded"]
+    assert [(a["outcome"], a["error"]) for a in job.info["attempts"]] == [("succeeded", None)]
     assert faulty.n_models("full") == 1
     faulty.check_tidy()
 
@@ -416,7 +420,7 @@ def test_a_clock_set_forward_loses_no_job(faulty):
     (faulty.mischief / "clock").touch()
     wait_for((faulty.mischief / "clock is set").exists)
     job.wait()
-    assert [a["outcome"] for a in job.info["attempts"]] == ["succeeded"]
+    assert [(a["outcome"], a["error"]) for a in job.info["attempts"]] == [("succeeded", None)]
     after = faulty.train("an-hour-later")
     after.wait()
     assert after.info["attempt"] == 1

@@ -51,6 +51,7 @@ def request_for(tmp_path):
             "algorithm": algorithm,
             "params": params,
             "preparation": None,
+            "calibration": None,
             "seed": 0,
             "plan": None,
             "artifact": str(tmp_path / "model"),
@@ -309,4 +310,4 @@ def test_the_child_dies_with_its_supervisor():
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    child.wait(timeout=5)
+    child.wait(timeout=120)

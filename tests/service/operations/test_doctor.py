@@ -1,14 +1,18 @@
 """``sibling doctor`` on installations that work, and on broken ones."""
 
 import os
+import socket
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 
 from service.database import Database
-from service.operations import doctor
+from service.operations import doctor, surroundings
 from service.operations.doctor import examine
 from service.settings import Settings
 
@@ -16,12 +20,17 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def settings(database, tmp_path, monkeypatch):
-    """``settings(**fields)``: settings on a real database, and nothing from the environment."""
+def no_environment(monkeypatch):
     for name in doctor.environment_names():
         monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def settings(database, tmp_path, no_environment):
+    """``settings(**fields)``: settings on a real database, and nothing from the environment."""
+    del no_environment
     return lambda **fields: Settings(
-        **{"database_url": database.url, "data_dir": tmp_path / "data", **fields}
+        **{"database_url": database.url, "data_dir": tmp_path / "data", "port": 0, **fields}
     )
 
 
@@ -34,13 +43,15 @@ def test_nothing_is_wrong_with_a_new_installation(settings):
     (settings().data_dir).mkdir()
     found = findings(settings())
     assert {level for level, _ in found.values()} == {"ok"}, found
-    assert set(found) == {"settings", "database", "schema", "keys", "data directory", "scheduler"}
+    checked = {"versions", "settings", "database", "schema", "keys", "clock", "data directory"}
+    assert set(found) == checked | {"scheduler", "port"}
+    assert f"numpy {np.__version__}" in found["versions"][1]
 
 
 @pytest.mark.timeout(180)  # the kernels may have to be compiled first
 def test_the_command_finds_the_kernels_that_the_installation_compiled(tmp_path):
     kept = {k: v for k, v in os.environ.items() if not k.startswith("SIBLING_")}
-    environment = kept | {"SIBLING_DATA_DIR": str(tmp_path)}
+    environment = kept | {"SIBLING_DATA_DIR": str(tmp_path), "SIBLING_PORT": "0"}
     for module, *words in (("service.warm",), ("service", "doctor")):
         end = subprocess.run(
             [sys.executable, "-m", module, *words],
@@ -61,6 +72,12 @@ def test_an_unknown_variable_is_reported_with_a_suggestion(settings, monkeypatch
     assert level == "warning"
     assert "SIBLING_WORKER_SLOT " in detail
     assert "SIBLING_WORKER_SLOTS" in detail
+
+
+def test_variables_of_the_client_are_known(settings, monkeypatch):
+    monkeypatch.setenv("SIBLING_URL", "http://127.0.0.1:8000")
+    monkeypatch.setenv("SIBLING_API_KEY", "secret")
+    assert findings(settings())["settings"][0] == "ok"
 
 
 def test_contradictory_settings_are_an_error(settings):
@@ -126,7 +143,45 @@ def test_missing_keys_are_an_error_where_they_are_required(settings):
     assert "sibling keys create" in detail
 
 
-def test_a_scheduler_that_does_not_respond_is_an_error(settings):
-    level, detail = findings(settings(scheduler_url="tcp://127.0.0.1:1"))["scheduler"]
+@pytest.mark.usefixtures("no_environment")
+def test_a_scheduler_that_does_not_respond_is_an_error(tmp_path):
+    settings = Settings(data_dir=tmp_path, scheduler_url="tcp://127.0.0.1:1")
+    level, detail = findings(settings)["scheduler"]
     assert level == "error"
     assert "127.0.0.1:1" in detail
+
+
+@pytest.mark.usefixtures("no_environment")
+def test_the_port_is_free_or_used_by_this_service_or_by_another_program(
+    service, tmp_path, monkeypatch
+):
+    def port(number, host="127.0.0.1"):
+        found = surroundings.check_port(Settings(data_dir=tmp_path, host=host, port=number))
+        return found.level, found.detail
+
+    own = urlsplit(service.url).port
+    level, detail = port(own)
+    assert level == "ok"
+    assert "the service, in this version, runs" in detail
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        number = other.getsockname()[1]
+        monkeypatch.setattr(surroundings, "_TIMEOUT_S", 0.1)
+        level, detail = port(number)
+        assert level == "error"
+        assert f"{number} of 127.0.0.1 is used by another program; stop it" in detail
+    assert port(number) == ("ok", f"{number} of 127.0.0.1 is free")
+    assert port(number, "192.0.2.1")[0] == "error"  # an address for documentation
+
+
+@pytest.mark.usefixtures("no_environment")
+def test_the_service_of_the_client_is_checked_with_its_clock(service, monkeypatch):
+    assert surroundings.check_running_service() is None
+    monkeypatch.setenv("SIBLING_URL", "http://127.0.0.1:1")
+    found = surroundings.check_running_service()
+    assert (found.level, "does not respond" in found.detail) == ("warning", True)
+    monkeypatch.setenv("SIBLING_URL", service.url)
+    found = surroundings.check_running_service()
+    assert (found.level, "agrees with" in found.detail) == ("ok", True), found
+    monkeypatch.setattr(surroundings, "MAX_CLOCK_DIFFERENCE", timedelta(seconds=-1))
+    found = surroundings.check_running_service()
+    assert (found.level, "NTP" in found.detail) == ("warning", True), found

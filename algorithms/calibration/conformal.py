@@ -1,0 +1,216 @@
+"""Intervals and sets of predictions with a given probability, by cross-validation+ (CV+).
+
+Row i was held out of the model μ_k(i), and R_i = |y_i - μ_k(i)(x_i)|. The interval of a row x at
+level 1 - α has as its upper end the smallest u with Σ_i w_i 1[μ_k(i)(x) + R_i ≤ u] ≥ 1 - α, and its
+lower end is the mirror image. The set of a new row has the classes c with Σ_i w_i 1[E_i <
+E_k(i)(x, c)] < 1 - α. E is the adaptive score: the probability of all classes that are more
+probable than c, and a random part of that of c itself. The weights sum up to less than 1: the rest
+is the weight of the new row, which could be anywhere.
+
+A task with n ≥ 2/α held-out rows has weights 1/(n + 1) for its own rows. A new row of *that task*
+is then covered with probability 1 - 2α - √(2/n) at least (Barber et al., theorem 4), and usually
+about 1 - α.
+
+A smaller task borrows the rows of the T - 1 others, each task with weight 1/T, if T ≥ 1/α. If tasks
+are exchangeable, a new row of a *random task* is then covered about as often (Dunn et al., Lee et
+al.); a single task may be covered more or less often. Residuals are divided by the scale of their
+task without the row itself, and multiplied by that of the new row's task; scales of small tasks are
+shrunk towards the others (:mod:`algorithms.numerics.moderated_scales`).
+
+References: Barber, Candès, Ramdas, Tibshirani, *Predictive inference with the jackknife+*, Ann.
+Stat. 2021, doi:10.1214/20-AOS1965; Romano, Sesia, Candès, *Classification with valid and adaptive
+coverage*, NeurIPS 2020; Dunn, Wasserman, Ramdas, *Distribution-free prediction sets for two-layer
+hierarchical models*, JASA 2022, doi:10.1080/01621459.2022.2060112; Lee, Barber, Willett,
+*Distribution-free inference with hierarchical data*, 2023
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.tasks import Array
+from algorithms.numerics.moderated_scales import estimate_prior
+
+#: Tasks with so many held-out rows, times 1/α, use only their own.
+OWN_ROWS: Final = 2.0
+#: Number of sums of predictions and residuals that are in memory at once.
+_MAX_SUMS: Final = 2**21
+#: Rounding of sums of weights.
+_SLACK: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighted:
+    """Held-out rows that say how far a new row of a task may be from its prediction.
+
+    Attributes
+    ----------
+    scores, folds, weights : (n,)
+    is_borrowed
+        Whether the rows are those of other tasks.
+    """
+
+    scores: Array
+    folds: NDArray[np.intp]
+    weights: Array
+    is_borrowed: bool
+
+    def is_enough(self, level: float) -> bool:
+        """Return whether the weights suffice for a bounded interval."""
+        return bool(self.weights.sum() >= level - _SLACK)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConformalScores:
+    """Scores of held-out rows: |residuals|, or adaptive scores of their classes.
+
+    Attributes
+    ----------
+    scores, folds, owner : (n_rows,)
+        Score of each row, the fold it was held out in, and the position of its task.
+    n_tasks
+        Number of tasks, also of those without a held-out row.
+    has_scale
+        Whether scores have the scale of their task.
+    """
+
+    scores: Array
+    folds: NDArray[np.intp]
+    owner: NDArray[np.intp]
+    n_tasks: int
+    has_scale: bool
+
+    def of_task(self, task: int, level: float) -> Weighted:
+        """Return the held-out rows for new rows of a task, given by its position.
+
+        The rows of the task itself if they are many, else those of the others, if there are tasks
+        enough, else those of which the weight is larger.
+        """
+        own = self._own(task)
+        if len(own.scores) * (1.0 - level) >= OWN_ROWS - _SLACK:
+            return own
+        others = self._others(task)
+        if others.is_enough(level) or others.weights.sum() > own.weights.sum():
+            return others
+        return own
+
+    def _own(self, task: int) -> Weighted:
+        rows = self.owner == task
+        n = int(rows.sum())
+        weights = np.full(n, 1.0 / (n + 1))
+        return Weighted(self.scores[rows], self.folds[rows], weights, is_borrowed=False)
+
+    def _others(self, task: int) -> Weighted:
+        counts = np.bincount(self.owner, minlength=self.n_tasks)
+        rows = self.owner != task
+        owner = self.owner[rows]
+        n_others = int((counts[np.arange(self.n_tasks) != task] > 0).sum())
+        weights = 1.0 / (counts[owner] * (n_others + 1.0))
+        scores = self.scores[rows]
+        if self.has_scale and len(scores):
+            scale, without = self._scales()
+            scores = scores / without[rows] * scale[task]
+        return Weighted(scores, self.folds[rows], weights, is_borrowed=True)
+
+    def _scales(self) -> tuple[Array, Array]:
+        """Return the scale of each task (n_tasks,), and for each row that without it (n_rows,)."""
+        counts = np.bincount(self.owner, minlength=self.n_tasks)
+        squares = np.bincount(self.owner, self.scores**2, minlength=self.n_tasks)
+        known = (counts > 0) & (squares > 0)
+        if not known.any():
+            return np.ones(self.n_tasks), np.ones(len(self.scores))
+        rms = np.sqrt(squares[known] / counts[known])
+        prior = estimate_prior(rms.tolist(), counts[known].tolist())
+        n_left = counts[self.owner] - 1.0
+        left = np.maximum(squares[self.owner] - self.scores**2, 0.0)
+        if np.isinf(prior.weight):
+            return np.full(self.n_tasks, prior.scale), np.full(len(self.scores), prior.scale)
+
+        def moderate(total: Any, n: Any) -> Any:
+            weight = prior.weight + n
+            mean = prior.weight * prior.scale**2 + total
+            safe = np.divide(mean, weight, out=np.zeros_like(mean), where=weight > 0)
+            return np.sqrt(np.where(safe > 0, safe, prior.scale**2))
+
+        return moderate(squares, counts.astype(float)), moderate(left, n_left)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the numbers by name."""
+        return {"scores": self.scores, "folds": self.folds, "owner": self.owner}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], *, n_tasks: int, has_scale: bool
+    ) -> Self:
+        """Return the scores from the result of :meth:`to_arrays`."""
+        return cls(arrays["scores"], arrays["folds"], arrays["owner"], n_tasks, has_scale)
+
+
+def intervals(predictions: Array, found: Weighted, level: float) -> Array:
+    """Return the lower and the upper end for each row, (n_samples, 2).
+
+    Parameters
+    ----------
+    predictions : (n_samples, n_folds)
+        Of the models without each fold.
+    found
+        With weights that are enough for the level.
+    """
+    ends = np.empty((len(predictions), 2))
+    step = max(1, _MAX_SUMS // max(len(found.scores), 1))
+    for start in range(0, len(predictions), step):
+        centres = predictions[start : start + step][:, found.folds]
+        ends[start : start + step, 0] = -_quantile(found.scores - centres, found.weights, level)
+        ends[start : start + step, 1] = _quantile(found.scores + centres, found.weights, level)
+    # the ends can cross if the models differ more than the residuals
+    return np.sort(ends, axis=1)
+
+
+def _quantile(values: Array, weights: Array, level: float) -> Array:
+    """Return for each row of values the smallest one up to which the weights reach the level."""
+    order = np.argsort(values, axis=1)
+    reached = np.cumsum(weights[order], axis=1) >= level - _SLACK
+    first = reached.argmax(axis=1)
+    which = np.take_along_axis(order, first[:, np.newaxis], axis=1)
+    found: Array = np.take_along_axis(values, which, axis=1)[:, 0]
+    return found
+
+
+def adaptive_scores(p: Array, u: Array) -> Array:
+    """Return E(x, c) of every class, (n_samples, n_classes).
+
+    It is the probability of all classes that are more probable than c, plus u times that of c.
+
+    Parameters
+    ----------
+    p : (n_samples, n_classes)
+    u : (n_samples,)
+        Uniform random numbers.
+    """
+    order = np.argsort(-p, axis=1, kind="stable")
+    ordered = np.take_along_axis(p, order, axis=1)
+    before = np.cumsum(ordered, axis=1) - ordered
+    scores = np.empty_like(p)
+    np.put_along_axis(scores, order, before + u[:, np.newaxis] * ordered, axis=1)
+    return scores
+
+
+def prediction_sets(scores: Sequence[Array], found: Weighted, level: float) -> NDArray[np.bool_]:
+    """Return whether each class is in the set of each row, (n_samples, n_classes).
+
+    Parameters
+    ----------
+    scores
+        Adaptive scores of the rows, (n_samples, n_classes), by the model without each fold.
+    """
+    below = np.zeros_like(scores[0])
+    for fold, own in enumerate(scores):
+        rows = found.folds == fold
+        order = np.argsort(found.scores[rows])
+        sorted_scores = found.scores[rows][order]
+        total = np.concatenate([[0.0], np.cumsum(found.weights[rows][order])])
+        below += total[np.searchsorted(sorted_scores, own, side="left")]
+    return below < level - _SLACK

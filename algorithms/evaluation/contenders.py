@@ -1,0 +1,143 @@
+"""Methods that an automatic choice compares, each with the parameter values that it may select.
+
+They follow from the algorithms: their role or their parameter ``form``, the grids of their
+parameters, and how they select parameters themselves.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from algorithms.evaluation.choices import with_fixed_values
+from algorithms.evaluation.metrics import Metric
+from algorithms.evaluation.requirements import check_splits, min_train_rows
+from algorithms.evaluation.splits import Splits
+from algorithms.interface.algorithm import Algorithm, Role
+from algorithms.interface.errors import AlgorithmError
+from algorithms.interface.tasks import TaskSummary
+
+Algo = Algorithm[Any, Any]
+
+#: Role of an algorithm for each value of its parameter ``form``.
+_ROLE_OF_FORM: Final[dict[str, Role]] = {"task": "single_task", "pooled": "pooled"}
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A method with the parameter values among which it selects inside its training rows.
+
+    Parameters
+    ----------
+    variant
+        A label that distinguishes contenders of the same algorithm and role.
+    candidates
+        Parameter values; with one candidate nothing is selected.
+    """
+
+    algorithm: str
+    role: Role
+    variant: str
+    candidates: tuple[dict[str, Any], ...]
+
+
+def contenders_of(algorithm: Algo) -> list[Contender]:
+    """Return the contenders of an algorithm.
+
+    An algorithm that can train each task alone, and all tasks pooled, has one for each. One that
+    can select parameters of every task alone also has one that does.
+
+    Raises
+    ------
+    InvalidParams
+        A parameter has no default.
+    """
+    defaults = algorithm.parse({})
+    form = algorithm.Params.model_fields.get("form")
+    allowed = getattr(form.annotation, "__args__", ()) if form is not None else ()
+    forms: dict[Role, dict[str, Any]] = {algorithm.role: {}}
+    if set(_ROLE_OF_FORM) <= set(allowed):
+        forms = {role: {"form": name} for name, role in _ROLE_OF_FORM.items()}
+    contenders = [
+        Contender(algorithm.name, role, "", _candidates(algorithm, defaults, values))
+        for role, values in forms.items()
+    ]
+    values = forms.get("single_task")
+    if values is not None and "selection_scope" in algorithm.Params.model_fields:
+        own = {
+            **values,
+            "selection": algorithm.Params.INNER_SELECTION,
+            "selection_scope": "task",
+        }
+        variant = "parameters per task"
+        contenders.append(Contender(algorithm.name, "single_task", variant, (own,)))
+    return contenders
+
+
+def find_contenders(
+    algorithms: Mapping[str, Algo], tasks: Sequence[TaskSummary], metric: Metric, splits: Splits
+) -> tuple[list[Contender], list[dict[str, str]]]:
+    """Return the contenders that suit tasks and metric, and the others with the reason for each.
+
+    Candidates that do not suit the tasks, such as more neighbours than rows, are dropped.
+    """
+    found, left_out = [], []
+    for name, algorithm in algorithms.items():
+        try:
+            metric.check(algorithm, tasks)
+            algorithm.needs.check(tasks, algorithm=name)
+            contenders = contenders_of(algorithm)
+        except AlgorithmError as error:
+            left_out.append({"algorithm": name, "role": algorithm.role, "reason": error.message})
+            continue
+        for one in contenders:
+            fitting, reason = _fitting(algorithm, one.candidates, tasks, splits)
+            if fitting:
+                found.append(Contender(name, one.role, one.variant, fitting))
+            else:
+                left_out.append({"algorithm": name, "role": one.role, "reason": reason})
+    return found, left_out
+
+
+def _candidates(
+    algorithm: Algo, defaults: Any, values: Mapping[str, Any]
+) -> tuple[dict[str, Any], ...]:
+    """Return every combination of the grids; one if the algorithm has a faster own selection."""
+    params = algorithm.Params
+    grids = {name: tuple(getattr(defaults, grid)) for name, grid in params.GRIDS.items()}
+    base = dict(values)
+    if "selection" in params.model_fields and params.INNER_SELECTION != "cv":
+        base["selection"], grids = params.INNER_SELECTION, {}
+    space = {**params.ALTERNATIVES, **grids}
+    combinations = (
+        dict(zip(space, chosen, strict=True)) for chosen in itertools.product(*space.values())
+    )
+    return tuple(
+        with_fixed_values(algorithm, {**base, **combination}, combination)
+        for combination in combinations
+    )
+
+
+def _fitting(
+    algorithm: Algo,
+    candidates: Sequence[dict[str, Any]],
+    tasks: Sequence[TaskSummary],
+    splits: Splits,
+) -> tuple[tuple[dict[str, Any], ...], str]:
+    """Return the candidates that suit the tasks, and why the last of the others does not."""
+    fitting, reason = [], ""
+    for values in candidates:
+        try:
+            params = algorithm.parse(values)
+            algorithm.check(tasks, params)
+            algorithm.check_held_out(params)
+            algorithm.check_selection(tasks, params)
+            min_rows = min_train_rows(algorithm, [params], tasks)
+            check_splits(algorithm, params, tasks, splits, min_rows=min_rows)
+        except (AlgorithmError, ValidationError) as error:
+            reason = str(error)
+        else:
+            fitting.append(values)
+    return tuple(fitting), reason

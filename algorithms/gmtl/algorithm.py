@@ -1,0 +1,186 @@
+"""Grouped multi-task feature learning (GMTL): groups of tasks that share features within each.
+
+    min over W and groups g of tasks: Σ_t ‖y_t − X_tw_t − b_t‖² + γ Σ_g ‖W_g‖_*²
+
+with the trace norm ‖·‖_* of the functions of a group, so that each group has a subspace of its own
+(eq. 4). With one group it is convex multi-task feature learning. The paper relaxes the groups to
+weights and takes gradient steps; here they stay discrete: with the groups fixed, W is the solution
+of a convex problem, to a relative duality gap, and with W fixed, single functions move to the group
+that lowers the penalty most. Neither step raises the objective, and the best of several starts is
+kept; the optimum over groups is not certain. A step for W costs one product per task and the
+singular values of each group, O(Td min(T, d)).
+
+Reference: Kang, Grauman, Sha, *Learning with whom to share in multi-task feature learning*, ICML
+2011, https://icml.cc/2011/papers/344_icmlpaper.pdf
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.evaluation import grid_candidates, held_out_loss, select_params
+from algorithms.evaluation.failures import failure_warnings
+from algorithms.gmtl.grouping import improved, numbered, starts
+from algorithms.gmtl.params import GMTLParams
+from algorithms.gmtl.penalty import GroupedTraceNorm, Groups
+from algorithms.interface.algorithm import Baseline
+from algorithms.interface.grid_ends import end_warnings
+from algorithms.interface.stopping import StoppingRule
+from algorithms.interface.target_scales import scales_by_task
+from algorithms.interface.tasks import TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.linear.design import Design, Form, prepare
+from algorithms.linear.functions import functions_of
+from algorithms.linear.model import LinearModel
+from algorithms.linear.penalised import SquaredLoss
+from algorithms.linear.targets import names_of_columns
+from algorithms.linear_baselines.baseline import LinearBaseline
+from algorithms.linear_baselines.choice import column_variance
+from algorithms.solvers.proximal_gradient import ProximalState
+
+Array = NDArray[np.float64]
+
+_COPIED = ("standardise", "fit_intercept", "scale_targets")
+#: Relative duality gap of W while groups are searched.
+_SEARCH_TOLERANCE = 1e-3
+#: Limit on the fits of W from one start; a search takes few.
+_MAX_ROUNDS = 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """Groups (T,) with the solution for them."""
+
+    groups: Groups
+    end: ProximalState
+
+
+class GMTL(LinearBaseline[GMTLParams]):
+    """Grouped multi-task feature learning."""
+
+    name = "gmtl"
+    title = "Grouped multi-task feature learning"
+    summary = (
+        "Linear functions of tasks in groups that are not known before: the functions of a group "
+        "share a few directions, and other groups have other directions. The groups are the best "
+        "of several starts."
+    )
+    reference = "Kang, Grauman, Sha (2011), https://icml.cc/2011/papers/344_icmlpaper.pdf"
+    baselines = (
+        Baseline("ridge", "single_task", _COPIED, {"form": "task"}),
+        Baseline("ridge", "pooled", _COPIED, {"form": "pooled"}),
+        Baseline("cmtl", "multi_task", _COPIED),
+    )
+    Params = GMTLParams
+
+    def fit(
+        self, tasks: TaskSet, params: GMTLParams, *, trace: Trace, rng: np.random.Generator
+    ) -> LinearModel:
+        """Return the functions, for the given or selected γ and number of groups."""
+        self.check(tasks.summaries(), params)
+        fit_info: dict[str, Any] = {"params": params.model_dump(mode="json")}
+        warnings: tuple[str, ...] = ()
+        if params.selection == "cv":
+            params, chosen, warnings = self._select(tasks, params, trace=trace, rng=rng)
+            fit_info |= chosen
+        design = prepare(
+            tasks,
+            Form(params.standardise),
+            scale_targets=params.scale_targets,
+            has_intercept=params.fit_intercept,
+        )
+        names = _names(design)
+        found = _solve(design, names, params, trace=trace, rng=rng)
+        end = found.end
+        b = design.intercepts(end.W) if params.fit_intercept else np.zeros(len(end.W))
+        by_name = np.argsort(names)
+        groups = np.empty(len(names), dtype=np.intp)
+        groups[by_name] = numbered(found.groups[by_name])
+        fit_info |= {
+            "gamma": params.gamma,
+            "n_groups": params.n_groups,
+            "objective": end.objective * design.target_unit**2,
+            "relative_gap": end.residual,
+            "groups": dict(zip(names, groups.tolist(), strict=True)),
+        }
+        if end.residual > params.tolerance:
+            message = f"stopped with a relative duality gap of {end.residual:.1e}"
+            warnings = (f"{message}; increase max_iter", *warnings)
+        return LinearModel(
+            functions_of(
+                tasks, design, end.W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
+            )
+        )
+
+    def _select(
+        self, tasks: TaskSet, params: GMTLParams, *, trace: Trace, rng: np.random.Generator
+    ) -> tuple[GMTLParams, dict[str, Any], tuple[str, ...]]:
+        """Return the selected parameters, the results of the selection as JSON, and warnings.
+
+        Of equally good parameters, those with the strongest regularisation and the fewest groups
+        are selected.
+        """
+        scales = scales_by_task(tasks, params.scale_targets, is_centered=params.fit_intercept)
+        selection = select_params(
+            self,
+            tasks.by_name(),
+            grid_candidates(params, prefer_large=("gamma",)),
+            n_folds=params.n_folds,
+            trace=trace,
+            rng=rng,
+            loss=held_out_loss(scales),
+        )
+        best = selection.params
+        chosen = {name: getattr(best, name) for name in params.GRIDS}
+        ends = end_warnings(params, chosen, limits={"n_groups": len(tasks)})
+        fit_info = {"cv_errors": list(selection.losses), **selection.fit_info}
+        return best, fit_info, (*failure_warnings(selection.failed), *ends)
+
+
+def _solve(
+    design: Design,
+    names: list[str],
+    params: GMTLParams,
+    *,
+    trace: Trace,
+    rng: np.random.Generator,
+) -> _Found:
+    """Return the best groups of all starts, with the solution for them."""
+    loss = SquaredLoss.of(design, centre=params.fit_intercept)
+    gamma = params.gamma * column_variance(design)
+    n_groups = min(params.n_groups, loss.shape[0])
+    coarse = StoppingRule(max(_SEARCH_TOLERANCE, params.tolerance), params.max_iter)
+
+    def solve(groups: Groups, W: Array, stopping: StoppingRule, loop: str) -> ProximalState:
+        penalty = GroupedTraceNorm(gamma, groups)
+        return loss.minimise(penalty, W, stopping=stopping, trace=trace, loop=loop)
+
+    one = np.zeros(loss.shape[0], dtype=np.intp)
+    best = _Found(one, solve(one, np.zeros(loss.shape), coarse, "one group"))
+    if n_groups > 1:
+        order = np.argsort(names)
+        tried = starts(best.end.W, order, n_groups=n_groups, n_starts=params.n_starts, rng=rng)
+        W = best.end.W
+        for which, first in enumerate(tried):
+            groups = first
+            for fit in range(_MAX_ROUNDS):
+                end = solve(groups, W, coarse, f"start {which + 1}, fit {fit + 1}")
+                if end.objective < best.end.objective:
+                    best = _Found(groups, end)
+                moved = improved(end.W, groups, n_groups=n_groups)
+                if np.array_equal(moved, groups):
+                    break
+                groups = moved
+    stopping = StoppingRule(params.tolerance, params.max_iter)
+    return _Found(best.groups, solve(best.groups, best.end.W, stopping, "descent"))
+
+
+def _names(design: Design) -> list[str]:
+    """Return the name of each function: that of its task, with its class if there are several."""
+    return [
+        name
+        for task, one in zip(design.names, design.targets, strict=True)
+        for name in names_of_columns(task, one.classes)
+    ]

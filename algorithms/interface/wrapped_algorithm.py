@@ -1,0 +1,46 @@
+"""An algorithm that extends the fit of another one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from algorithms.interface.algorithm import Algorithm, Baseline
+from algorithms.interface.params import Params
+from algorithms.interface.tasks import TaskSummary
+
+
+class WrappedAlgorithm(Algorithm[Any, Any]):
+    """Base class of algorithms that are described as another one, with the same parameters."""
+
+    def __init__(self, inner: Algorithm[Any, Any]) -> None:
+        self._inner = inner
+        self.name = inner.name  # type: ignore[misc]
+        self.title = inner.title  # type: ignore[misc]
+        self.summary = inner.summary  # type: ignore[misc]
+        self.reference = inner.reference  # type: ignore[misc]
+        self.needs = inner.needs  # type: ignore[misc]
+        self.role = inner.role  # type: ignore[misc]
+        self.baselines = inner.baselines  # type: ignore[misc]
+        self.path_param = inner.path_param  # type: ignore[misc]
+        self.monotone = inner.monotone  # type: ignore[misc]
+        self.Params = inner.Params
+        self.Model = inner.Model
+
+    def baselines_for(self, params: Params) -> tuple[Baseline, ...]:
+        """Return the baselines of the algorithm."""
+        return self._inner.baselines_for(params)
+
+    def check(self, summaries: Sequence[TaskSummary], params: Params) -> None:
+        """Raise InvalidData or InvalidParams if the algorithm cannot be fitted."""
+        self._inner.check(summaries, params)
+
+    def check_selection(self, summaries: Sequence[TaskSummary], params: Params) -> None:
+        """Raise InvalidData if parameters are to be selected, but no row can be held out."""
+        self._inner.check_selection(summaries, params)
+
+    def check_held_out(self, params: Params) -> None:
+        """Raise InvalidParams if the algorithm cannot be fitted to a part of the rows."""
+        self._inner.check_held_out(params)
+
+    def supports_adaptation(self) -> bool:
+        """Return whether the algorithm can add a task to a model."""
+        return self._inner.supports_adaptation()

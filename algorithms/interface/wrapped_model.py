@@ -1,0 +1,108 @@
+"""A model that extends another one."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.embedding import Embedding
+from algorithms.interface.model import Model
+from algorithms.interface.relations import Relations
+
+
+@dataclass(frozen=True, eq=False)
+class WrappedModel(Model):
+    """Base class of models that have what another model has; subclasses change parts of it."""
+
+    inner: Model
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether the methods accept sparse rows."""
+        return self.inner.takes_sparse
+
+    @property
+    def takes_missing(self) -> frozenset[str]:  # type: ignore[override]
+        """Methods that accept NaN for missing values."""
+        return self.inner.takes_missing
+
+    @property
+    def algorithm(self) -> str:
+        """Name of the algorithm in the registry."""
+        return self.inner.algorithm
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the tasks of the model."""
+        return self.inner.tasks
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Scores on the training rows: ``{metric: {task: value}}``."""
+        return self.inner.metrics
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about this fit, in sentences."""
+        return self.inner.warnings
+
+    def width(self, method: str, *, task: str) -> int:
+        """Return the number of input columns of a method for a task."""
+        return self.inner.width(method, task=task)
+
+    def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
+        """Return the labels of a task, sorted; empty if the model is not a classifier."""
+        return self.inner.classes(task)
+
+    def relations(self) -> Relations | None:
+        """Return the learned relations of the tasks; None if the model has none."""
+        return self.inner.relations()
+
+    def embedding(self, task: str) -> Embedding | None:
+        """Return the points that the model has stored for a task; None if it has none."""
+        return self.inner.embedding(task)
+
+    def coefficients(self, task: str) -> NDArray[np.float64] | None:
+        """Return the coefficients of the (prepared) columns of a task; None if not linear."""
+        return self.inner.coefficients(task)
+
+    def learned(self) -> dict[str, Any]:
+        """Return what was learned by the names that scikit-learn has for it."""
+        return self.inner.learned()
+
+    def available_methods(self) -> tuple[str, ...]:
+        """Return the names of the methods that this model supports, given its data."""
+        return self.inner.available_methods()
+
+    def transform(self, X: object, *, task: str) -> NDArray[Any]:
+        """Return coordinates of rows."""
+        return self._call("transform", X, task)
+
+    def inverse_transform(self, Z: object, *, task: str) -> NDArray[Any]:
+        """Return the rows of coordinates."""
+        return self._call("inverse_transform", Z, task)
+
+    def reconstruct(self, X: object, *, task: str) -> NDArray[Any]:
+        """Return the rows that the coordinates of rows stand for."""
+        return self._call("reconstruct", X, task)
+
+    def variance(self, X: object, *, task: str) -> NDArray[Any]:
+        """Return variances for rows."""
+        return self._call("variance", X, task)
+
+    def predict(self, X: object, *, task: str) -> NDArray[Any]:
+        """Return predicted numbers or labels of rows."""
+        return self._call("predict", X, task)
+
+    def distances(self, X: object, *, task: str) -> NDArray[Any]:
+        """Return distances of rows to the classes."""
+        return self._call("distances", X, task)
+
+    def decision_function(self, X: object, *, task: str) -> NDArray[Any]:
+        """Return scores of rows."""
+        return self._call("decision_function", X, task)
+
+    def _call(self, method: str, X: object, task: str) -> NDArray[Any]:
+        outputs: NDArray[Any] = getattr(self.inner, method)(X, task=task)
+        return outputs

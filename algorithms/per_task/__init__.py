@@ -1,0 +1,1 @@
+"""Models whose tasks come from two fits: some learned together, the others alone."""

@@ -1,0 +1,45 @@
+"""Response schemas of API keys."""
+
+from datetime import datetime
+from typing import Self
+
+from pydantic import BaseModel, Field
+
+from service.access.keys import Key
+from service.database import now
+from service.rows import KeyRow
+
+
+class ApiKey(BaseModel):
+    """An API key without its secret."""
+
+    id: str = Field(description="Id of the key, as in `sib_<id>_<secret>`.")
+    name: str | None = Field(description="What the key is for.")
+    scopes: list[str] = Field(description="Scopes of the key.")
+    is_active: bool = Field(description="Whether it is neither revoked nor expired.")
+    created_at: datetime = Field(description="Time of creation.")
+    expires_at: datetime | None = Field(description="When it expires; null for never.")
+    revoked_at: datetime | None = Field(description="When it was revoked; null if it was not.")
+
+    @classmethod
+    def from_row(cls, row: KeyRow) -> Self:
+        """Return the schema of a row."""
+        return cls(**_fields(row))
+
+
+class NewApiKey(ApiKey):
+    """An API key that has just been created."""
+
+    key: str = Field(description="The key with its secret, which cannot be read again.")
+
+    @classmethod
+    def from_key(cls, row: KeyRow, key: Key) -> Self:
+        """Return the schema of a new row and its key."""
+        return cls(**_fields(row), key=key.text())
+
+
+def _fields(row: KeyRow) -> dict[str, object]:
+    names = ("id", "name", "scopes", "created_at", "expires_at", "revoked_at")
+    has_expired = row.expires_at is not None and row.expires_at <= now()
+    is_active = row.revoked_at is None and not has_expired
+    return {"is_active": is_active, **{name: getattr(row, name) for name in names}}

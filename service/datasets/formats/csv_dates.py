@@ -1,0 +1,102 @@
+"""Columns of text in a CSV file whose dates are written as in spreadsheets."""
+
+import pyarrow as pa
+
+from service.datasets.formats.csv_numbers import Texts
+from service.datasets.formats.written_dates import (
+    UNCLEAR,
+    DateOrder,
+    FoundOrder,
+    as_written,
+    form_of,
+    order_of,
+    to_iso,
+)
+from service.datasets.issues import reject
+
+_INSTANT = pa.timestamp("us")
+
+
+def found_dates(texts: Texts) -> tuple[pa.ChunkedArray, str | None]:
+    """Return a column as dates if all values are, else as text; and a note on how it was read."""
+    form = form_of(texts.levels)
+    if form is None:
+        return texts.all(), None
+    order = order_of(texts.levels, form)
+    if order in UNCLEAR:
+        return texts.all(), f"{_unclear(texts, order)}: it is read as text; {_advice(texts)}"
+    try:
+        dates = to_iso(texts.levels, form, order).cast(_INSTANT)
+    except pa.ArrowInvalid:
+        advice = f"declare column_kind={texts.name}:date to find such values by their lines"
+        note = f"column '{texts.name}' looks like dates, but some do not exist: it is read as text"
+        return texts.all(), f"{note}; {advice}"
+    return texts.as_type(dates), _read_as(texts, form, order)
+
+
+def declared_dates(texts: Texts, order: DateOrder | None) -> tuple[pa.ChunkedArray, str | None]:
+    """Return a column that was declared to have dates, and a note on how it was read.
+
+    Values that are no dates stay text, which is complained about with their lines.
+
+    Parameters
+    ----------
+    order
+        The declared order of day and month; None: it is found.
+
+    Raises
+    ------
+    Rejected
+        The order was not declared and cannot be found.
+    """
+    form = form_of(texts.levels)
+    if form is None:
+        return _each(texts, order), None
+    found = order_of(texts.levels, form)
+    if order is None and found in UNCLEAR:
+        detail = f"{_unclear(texts, found)}; {_advice(texts)}"
+        reject("not-of-kind", detail, column=texts.name)
+    used = found if found == "ymd" or order is None else order
+    try:
+        dates = to_iso(texts.levels, form, used).cast(_INSTANT)
+    except pa.ArrowInvalid:
+        return _each(texts, order), None
+    return texts.as_type(dates), _read_as(texts, form, used)
+
+
+def _each(texts: Texts, order: DateOrder | None) -> pa.ChunkedArray:
+    """Return the column as text, with ISO dates for the values that are dates."""
+    return texts.as_type(
+        pa.array([_iso(level, order) for level in texts.levels.to_pylist()], pa.string())
+    )
+
+
+def _iso(text: str | None, order: DateOrder | None) -> str | None:
+    one = pa.array([text], pa.string())
+    form = form_of(one)
+    if form is None:
+        return text
+    found = order_of(one, form)
+    used = found if order is None or found == "ymd" else order
+    if used in UNCLEAR:
+        return text
+    iso = to_iso(one, form, used)
+    try:
+        iso.cast(_INSTANT)
+    except pa.ArrowInvalid:
+        return text
+    return str(iso[0].as_py())
+
+
+def _read_as(texts: Texts, form: str, order: FoundOrder) -> str:
+    return f"dates in '{texts.name}' read as {as_written(form, order)}"
+
+
+def _unclear(texts: Texts, order: str) -> str:
+    why = "day and month can be either" if order == "ambiguous" else "no order fits all values"
+    return f"column '{texts.name}' looks like dates, but {why}"
+
+
+def _advice(texts: Texts) -> str:
+    name = texts.name
+    return f"declare column_kind={name}:date-dmy (day first) or {name}:date-mdy (month first)"

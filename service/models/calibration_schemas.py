@@ -1,0 +1,60 @@
+"""API schemas of the calibration of a model."""
+
+from pydantic import BaseModel, Field
+
+
+class ReliabilityPoint(BaseModel):
+    """Rows with similar probabilities of a class."""
+
+    n: int = Field(description="Number of probabilities in the bin.")
+    probability: float = Field(description="Their mean.")
+    share: float = Field(description="Share of them whose row is of the class.")
+    low: float = Field(description="Lower end of the 95 % interval of the share.")
+    high: float = Field(description="Upper end of the 95 % interval of the share.")
+
+
+class TaskProbabilities(BaseModel):
+    """Quality of the probabilities of a task."""
+
+    brier: float = Field(description="Brier score.")
+    log_loss: float = Field(description="Log loss.")
+
+
+class ProbabilityQuality(BaseModel):
+    """Quality of probabilities."""
+
+    brier: float = Field(description="Brier score, the mean over tasks.")
+    log_loss: float = Field(description="Log loss, the mean over tasks.")
+    calibration_error: float = Field(
+        description="Mean distance between probability and share over the bins of the curve."
+    )
+    by_task: dict[str, TaskProbabilities] = Field(description="Quality by task.")
+    reliability: list[ReliabilityPoint] = Field(
+        description="Reliability curve over the rows of all tasks, by bins of equal width."
+    )
+
+
+class TaskLevels(BaseModel):
+    """Levels at which a task has intervals or sets."""
+
+    n_held_out: int = Field(description="Number of rows that were held out in turn.")
+    own_rows_to: float = Field(
+        description="Level up to which the task uses its own rows: the level then holds for new "
+        "rows of this task, above it for new rows of a random task."
+    )
+    largest: float = Field(
+        description="Largest level of bounded intervals, or of sets without some classes."
+    )
+
+
+class CalibrationReport(BaseModel):
+    """Quality of probabilities of training rows that were held out, and levels of intervals."""
+
+    before: ProbabilityQuality | None = Field(
+        None,
+        description="Of 1/(1 + exp(-score)), divided by the sum over classes; null for numbers.",
+    )
+    after: ProbabilityQuality | None = Field(
+        None, description="Of the calibrated probabilities; null for numbers."
+    )
+    levels: dict[str, TaskLevels] = Field(description="Levels of intervals and sets, by task.")

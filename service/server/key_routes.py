@@ -1,0 +1,146 @@
+"""HTTP routes of API keys: list, create and revoke those of the caller's owner.
+
+Keys of other owners are made with the command ``sibling keys``.
+"""
+
+from datetime import timedelta
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from service.access import store
+from service.access.authenticator import Authenticator
+from service.access.keys import Scope, allows, new_key
+from service.access.schemas import ApiKey, NewApiKey
+from service.database import Database, lock, now
+from service.errors import Problem
+from service.http.documentation import problems
+from service.http.paging import Page, Paging, page
+from service.http.requests import headers_of
+from service.http.responses import json_response
+from service.http.routing import Owner, app_state, authorization_of, secured
+from service.http.schemas import WireModel
+from service.patterns import TEXT_LINE
+from service.rows import KeyRow
+
+router = APIRouter(prefix="/v1/keys", tags=["keys"], route_class=secured("keys:{}"))
+
+#: Active keys of one owner that requests can create.
+MAX_ACTIVE_KEYS: Final = 100
+
+Keys = Annotated[Database, app_state("database")]
+KeyId = Annotated[str, Path(max_length=40, description="Id of the key.")]
+
+
+class KeySpec(WireModel):
+    """Specification of an API key."""
+
+    name: str | None = Field(
+        None, min_length=1, max_length=200, pattern=TEXT_LINE, description="What the key is for."
+    )
+    scopes: list[Scope] = Field(
+        min_length=1, max_length=20, description="Scopes, all of which the caller's key must have."
+    )
+    days: int | None = Field(
+        None,
+        ge=1,
+        le=3650,
+        description="Days until the key expires; default: never. It never expires later than the "
+        "key that creates it.",
+    )
+
+
+@router.get("", summary="List keys", responses=problems("invalid-page-token", "invalid-request"))
+def list_keys(database: Keys, owner: Owner, query: Paging) -> Page[ApiKey]:
+    """List the keys of the caller's owner, newest first, without their secrets."""
+    with database.read() as session:
+        rows = store.list_page(session, owner, after=query.after(), limit=query.page_size + 1)
+    return page([ApiKey.from_row(row) for row in rows], query, key=lambda key: key.id)
+
+
+@router.post(
+    "",
+    summary="Create a key",
+    status_code=201,
+    response_model=NewApiKey,
+    responses=problems(
+        "malformed-json",
+        "body-too-large",
+        "unsupported-media-type",
+        "invalid-request",
+        "wrong-state",
+        "quota-exceeded",
+    ),
+)
+def create_key(spec: KeySpec, request: Request, database: Keys, owner: Owner) -> Response:
+    """Create a key for the caller's owner. Only its hash is stored."""
+    authenticator: Authenticator = request.app.state.authenticator
+    authorization = authorization_of(headers_of(request.scope["headers"]), request.scope)
+    caller_id = authenticator.describe(authorization).key_id
+    key = new_key()
+    with database.write() as session:
+        caller = None if caller_id is None else store.get(session, caller_id)
+        if caller is None:
+            detail = "this service needs no keys; set SIBLING_REQUIRE_KEYS to require them"
+            raise Problem("wrong-state", detail)
+        _check(session, spec, caller)
+        limits = [] if spec.days is None else [now() + timedelta(days=spec.days)]
+        limits += [] if caller.expires_at is None else [caller.expires_at]
+        row = store.create(
+            session,
+            key,
+            owner=owner,
+            name=spec.name,
+            scopes=list(dict.fromkeys(spec.scopes)),
+            expires_at=min(limits, default=None),
+        )
+        created = NewApiKey.from_key(row, key)
+    return json_response(created, status=201, Location=f"/v1/keys/{key.id}")
+
+
+@router.get(
+    "/{key_id}",
+    summary="Read a key",
+    responses=problems("not-found", "invalid-request"),
+)
+def get_key(key_id: KeyId, database: Keys, owner: Owner) -> ApiKey:
+    """Return a key without its secret."""
+    with database.read() as session:
+        return ApiKey.from_row(_find(session, key_id, owner))
+
+
+@router.delete(
+    "/{key_id}",
+    summary="Revoke a key",
+    status_code=204,
+    responses=problems("not-found", "invalid-request"),
+)
+def revoke_key(key_id: KeyId, database: Keys, owner: Owner) -> Response:
+    """Revoke a key and end its sessions; running services reject it within seconds."""
+    with database.write() as session:
+        _find(session, key_id, owner)
+        store.revoke(session, key_id)
+    return Response(status_code=204)
+
+
+def _check(session: Session, spec: KeySpec, caller: KeyRow) -> None:
+    """Raise a problem if a key may not be created by the caller's key."""
+    missing = [scope for scope in spec.scopes if not allows(caller.scopes, scope)]
+    if missing:
+        has = ", ".join(caller.scopes)
+        detail = f"a key cannot give the scope '{missing[0]}', which it does not have; it has {has}"
+        raise Problem("forbidden", detail)
+    lock(session, "keys", caller.owner)
+    n_active = store.count_active(session, caller.owner)
+    if n_active >= MAX_ACTIVE_KEYS:
+        detail = f"you have {n_active} active keys, the maximum; revoke those you no longer need"
+        raise Problem("quota-exceeded", detail)
+
+
+def _find(session: Session, key_id: str, owner: str) -> KeyRow:
+    row = store.get(session, key_id)
+    if row is None or row.owner != owner:
+        raise Problem("not-found", f"there is no key '{key_id}'")
+    return row

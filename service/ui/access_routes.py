@@ -1,0 +1,31 @@
+"""Pages about access: API keys, and the audit log."""
+
+from typing import Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service.ui.rendering import Frame, render, scopes_of
+from service.ui.routing import Access, PageRoute
+from service.ui.views.audit import audit_view
+from service.ui.views.keys import keys_view
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+_KEYS: Final = Frame("API keys", "/keys", "/v1/keys", scripts=("actions.js", "keys.js"))
+_AUDIT: Final = Frame("Audit log", "/audit", "/v1/audit")
+
+
+@router.get("/keys")
+async def keys_page(request: Request, api: Access) -> Response:
+    """Return the page of API keys."""
+    await api.get("/v1/keys", page_size=1)  # refuses before the scopes are looked up
+    view = await keys_view(api, request.query_params, scopes_of(request))
+    return render(request, "keys.html", _KEYS, view)
+
+
+@router.get("/audit")
+async def audit_page(request: Request, api: Access) -> Response:
+    """Return the audit log."""
+    view = await audit_view(api, request.query_params)
+    return render(request, "list.html", _AUDIT, view)

@@ -1,0 +1,102 @@
+"""Requests of pages to the API, in the same process: pages show what everyone can read."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import orjson
+from starlette.requests import Request
+from starlette.types import Message, Scope
+
+#: Headers of the request for a page that its requests to the API have too.
+_FORWARDED = frozenset({b"host", b"authorization", b"cookie", b"x-request-id"})
+
+
+class Refused(Exception):
+    """An error response of the API.
+
+    Parameters
+    ----------
+    problem
+        Its body.
+    """
+
+    def __init__(self, problem: dict[str, Any]) -> None:
+        super().__init__(problem["detail"])
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The API with the access of the request for a page."""
+
+    request: Request
+
+    async def get(self, path: str, **query: Any) -> dict[str, Any]:
+        """Return the JSON of a resource.
+
+        Parameters
+        ----------
+        query
+            Query parameters; those that are None or empty are left out.
+
+        Raises
+        ------
+        Refused
+            The status is not 2xx.
+        """
+        given = [(name, value) for name, value in query.items() if value not in {None, ""}]
+        status, body = await self._send(path, urlencode(given))
+        parsed: dict[str, Any] = orjson.loads(body)
+        if not 200 <= status < 300:
+            raise Refused(parsed)
+        return parsed
+
+    async def find(self, path: str, **query: Any) -> dict[str, Any] | None:
+        """Return the JSON of a resource, or None if it does not exist."""
+        try:
+            return await self.get(path, **query)
+        except Refused as error:
+            if error.problem["status"] == 404:
+                return None
+            raise
+
+    async def text(self, path: str) -> str:
+        """Return the text of a resource; empty if the caller may not read it."""
+        status, body = await self._send(path, "")
+        return body.decode() if status == 200 else ""
+
+    async def _send(self, path: str, query: str) -> tuple[int, bytes]:
+        status = 0
+        parts: list[bytes] = []
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                parts.append(message.get("body", b""))
+
+        await self.request.app(self._scope(path, query), receive, send)
+        return status, b"".join(parts)
+
+    def _scope(self, path: str, query: str) -> Scope:
+        given = self.request.scope
+        kept = ("type", "asgi", "http_version", "scheme", "server", "client", "state")
+        return {
+            **{name: given[name] for name in kept if name in given},
+            "method": "GET",
+            "path": path,
+            "raw_path": quote(path).encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": [pair for pair in given["headers"] if pair[0] in _FORWARDED],
+        }
+
+
+def segment(text: str) -> str:
+    """Return text as a segment of a path in a link."""
+    return quote(text, safe="@")

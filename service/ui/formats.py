@@ -1,0 +1,93 @@
+"""Numbers, times and sizes as people read them."""
+
+import math
+from datetime import UTC, datetime
+from typing import Any, Final
+
+NONE: Final = "\u2013"
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_AGES: Final = ((86_400 * 2, 86_400, "days"), (7200, 3600, "hours"), (120, 60, "minutes"))
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Return a number with so many significant digits; integers have all of theirs."""
+    if value is None or not math.isfinite(value):
+        return NONE
+    if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
+        return f"{int(value):,}".replace(",", "\u202f")
+    return f"{value:.{digits}g}"
+
+
+def size(n_bytes: int) -> str:
+    """Return a number of bytes, such as ``3.4 MiB``."""
+    value, unit = float(n_bytes), _UNITS[0]
+    for larger in _UNITS[1:]:
+        if value < 1000:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.3g} {unit}"
+
+
+def share(value: float) -> str:
+    """Return a share as a percentage; a small one is not 0 %."""
+    return "0 %" if value == 0 else "< 1 %" if value < 0.01 else f"{100 * value:.0f} %"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in its largest units."""
+    if 0 < seconds < 0.05:
+        return "< 0.1 s"
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def moment(text: str) -> datetime:
+    """Return the time of a text of the API."""
+    return datetime.fromisoformat(text)
+
+
+def ago(text: str) -> str:
+    """Return how long ago a time was, or how far it lies ahead."""
+    seconds = (datetime.now(UTC) - moment(text)).total_seconds()
+    for least, unit, name in _AGES:
+        if abs(seconds) >= least:
+            n_units = int(abs(seconds) // unit)
+            return f"{n_units} {name} ago" if seconds > 0 else f"in {n_units} {name}"
+    if seconds < -1:  # clocks of two machines differ a little
+        return "in a minute"
+    return "1 minute ago" if seconds >= 60 else "just now"
+
+
+def exact(text: str) -> str:
+    """Return a time to the second."""
+    return moment(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def elapsed(start: str, end: str | None) -> str:
+    """Return the duration between two times of the API, or until now."""
+    last = datetime.now(UTC) if end is None else moment(end)
+    return duration(max(0.0, (last - moment(start)).total_seconds()))
+
+
+def count(n: int, singular: str, plural: str | None = None) -> str:
+    """Return a number with its noun, such as ``1 job`` or ``2 jobs``."""
+    return f"{number(n)} {singular if n == 1 else plural or singular + 's'}"
+
+
+def plain(value: Any) -> str:
+    """Return a value of JSON as text."""
+    if value is None or isinstance(value, float):
+        return number(value)
+    if value == "":
+        return NONE
+    if isinstance(value, list):
+        return ", ".join(plain(part) for part in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {plain(part)}" for name, part in value.items())
+    return (
+        {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+    )

@@ -1,0 +1,94 @@
+"""HTML responses from templates."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from service.access.authenticator import Authenticator
+from service.access.keys import allows
+from service.http.routing import session_of
+from service.ui import assets, formats
+
+#: Everything comes from this service, and nothing stands in the page itself.
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+#: Browsers send ``Origin: null`` with forms of a page without referrer.
+_HEADERS: Final = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
+
+#: Pages about access, with the scope that they need.
+_ACCESS: Final = (("/keys", "Keys", "keys:read"), ("/audit", "Audit", "audit:read"))
+
+_environment: Final = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=StrictUndefined,
+)
+_environment.globals["asset"] = assets.address
+for _filter in (formats.ago, formats.exact, formats.number, formats.plain, formats.size):
+    _environment.filters[_filter.__name__] = _filter
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What surrounds the contents of a page.
+
+    Parameters
+    ----------
+    section
+        Entry of the navigation that is marked; empty for none.
+    api_path
+        Path of the API with the contents of the page.
+    live_path
+        Path of the event stream that announces changes; empty for none.
+    live_events
+        Names of the events after which the page is read again.
+    reloads
+        Whether the whole page is loaded again once nothing changes any more.
+    scripts
+        Names of assets.
+    """
+
+    title: str
+    section: str = ""
+    api_path: str = ""
+    live_path: str = ""
+    live_events: str = ""
+    reloads: bool = False
+    scripts: tuple[str, ...] = field(default=())
+
+
+def scopes_of(request: Request) -> Sequence[str]:
+    """Return the scopes of the caller, once the API has answered a request of theirs."""
+    authenticator: Authenticator = request.app.state.authenticator
+    session = session_of(request.headers.get("cookie", ""), request.scope)
+    return authenticator.describe(request.headers.get("authorization", session)).scopes
+
+
+def render(
+    request: Request, template: str, frame: Frame, view: Any = None, *, status: int = 200
+) -> HTMLResponse:
+    """Return a page."""
+    is_open = request.app.state.authenticator.is_open
+    scopes = list(scopes_of(request))
+    text = _environment.get_template(template).render(
+        frame=frame,
+        view=view,
+        is_open=is_open,
+        is_live=frame.live_path != "" and allows(scopes, "jobs:read"),
+        access=[
+            (path, title)
+            for path, title, scope in _ACCESS
+            if allows(scopes, scope) and not (is_open and path == "/keys")
+        ],
+        origin=str(request.base_url).rstrip("/"),
+    )
+    return HTMLResponse(text, status_code=status, headers=_HEADERS)

@@ -1,0 +1,73 @@
+"""Pages to sign in with an API key, and to sign out."""
+
+from typing import Annotated, Final
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import RedirectResponse
+from starlette.responses import Response
+
+from service.access.authenticator import Authenticator
+from service.errors import Problem
+from service.http.bodies import read_body
+from service.http.routing import (
+    SECURE_SESSION_COOKIE,
+    SESSION_COOKIE,
+    session_cookie,
+    session_of,
+)
+from service.ui.rendering import Frame, render
+
+router = APIRouter(include_in_schema=False)
+
+_MAX_FORM_BYTES: Final = 8192
+_FRAME: Final = Frame(title="Sign in")
+
+
+@router.get("/login")
+def login_page(request: Request, target: Annotated[str, Query(alias="next")] = "/") -> Response:
+    """Return the page to sign in."""
+    return render(request, "login.html", _FRAME, {"next": target, "error": ""})
+
+
+@router.post("/login")
+async def login(request: Request) -> Response:
+    """Open a session, whose token is in a cookie, if the key is valid."""
+    length = request.headers.get("content-length", "")
+    body = await read_body(request.receive, length, _MAX_FORM_BYTES)
+    form = parse_qs(body.decode("utf-8", "replace"))
+    key, target = (form.get(name, [""])[0].strip() for name in ("key", "next"))
+    authenticator: Authenticator = request.app.state.authenticator
+    if authenticator.is_open:
+        return RedirectResponse(_local(target), status_code=303)
+    try:
+        token = await run_in_threadpool(authenticator.sign_in, key)
+    except Problem as problem:
+        view = {"next": target, "error": problem.detail}
+        return render(request, "login.html", _FRAME, view, status=problem.status_code)
+    response = RedirectResponse(_local(target), status_code=303)
+    name = session_cookie(request.scope)
+    is_secure = name == SECURE_SESSION_COOKIE
+    response.set_cookie(name, token, httponly=True, samesite="strict", secure=is_secure)
+    # for the audit log
+    request.scope["owner"] = authenticator.describe(f"Bearer {key}").owner
+    return response
+
+
+@router.post("/logout")
+def logout(request: Request) -> Response:
+    """End the session, and delete its cookie."""
+    authorization = session_of(request.headers.get("cookie", ""), request.scope)
+    if authorization is not None:
+        request.app.state.authenticator.sign_out(authorization)
+    response = RedirectResponse("/login", status_code=303)
+    response.delete_cookie(SESSION_COOKIE)
+    response.delete_cookie(SECURE_SESSION_COOKIE, secure=True)
+    return response
+
+
+def _local(target: str) -> str:
+    """Return a path of this service, whatever a link to the page has."""
+    is_local = target.startswith("/") and not target.startswith(("//", "/\\"))
+    return target if is_local else "/"

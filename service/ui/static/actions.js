@@ -1,0 +1,40 @@
+// Buttons that change something after a question, and the form that sets an alias.
+import { ask, send, show } from "./request.js";
+
+const error = document.getElementById("action-error");
+
+async function attempt(button, change) {
+  button.disabled = true;
+  error.hidden = true;
+  try { await change(); } catch (failure) { show(error, failure); } finally { button.disabled = false; }
+}
+
+// One listener, as live pages replace their buttons.
+document.addEventListener("click", async event => {
+  const button = event.target.closest("button[data-method]");
+  if (!button || !await ask(button.dataset.question)) return;
+  await attempt(button, async () => {
+    await send(button.dataset.method, button.dataset.path);
+    if (button.dataset.next) location.assign(button.dataset.next);
+    else if (!document.body.dataset.live) location.reload();
+  });
+});
+
+document.getElementById("alias")?.addEventListener("submit", event => {
+  event.preventDefault();
+  const form = event.target;
+  const alias = new FormData(form).get("alias");
+  const { model, version } = form.dataset;
+  const path = `/v1/models/${encodeURIComponent(model)}/aliases/${encodeURIComponent(alias)}`;
+  attempt(form.querySelector("button"), async () => {
+    const page = await (await fetch(`/v1/models/${encodeURIComponent(model)}/aliases?page_size=200`)).json();
+    const before = page.items.find(item => item.alias === alias);
+    const headers = {};
+    if (before) {
+      if (!await ask(`Move ${alias} from version ${before.version} to version ${version}?`)) return;
+      headers["If-Match"] = (await fetch(path)).headers.get("ETag");
+    }
+    await send("PUT", path, { json: { version: Number(version) }, headers });
+    location.reload();
+  });
+});

@@ -1,0 +1,58 @@
+// The form of a job becomes a specification; errors of the service stand at their fields.
+import { send, show } from "./request.js";
+
+const form = document.getElementById("job");
+const errors = document.getElementById("errors"), status = document.getElementById("status");
+
+function valueOf(field, text = field.value) {
+  if (field.dataset.kind === "text" || field.dataset.kind === "choice") return text;
+  try { return JSON.parse(text); } catch { throw Object.assign(new Error(`'${text}' is not a value as in JSON, such as 3, "text" or [1, 2]`), { field }); }
+}
+
+// Values at their JSON pointers; parts that are not chosen, and options with their defaults, are left out.
+function specification() {
+  const found = { dataset_id: form.dataset.dataset, algorithm: form.dataset.algorithm, params: {} };
+  for (const box of form.querySelectorAll("[data-group]:checked")) found[box.dataset.group] = {};
+  for (const field of form.querySelectorAll("[data-path]")) {
+    const isDefault = field.closest("[data-default]")?.dataset.default === field.value;
+    if (field.value.trim() === "" || isDefault || field.matches(":disabled")) continue;
+    const names = field.dataset.path.slice(1).split("/"), last = names.pop();
+    names.reduce((part, name) => (part[name] ??= {}), found)[last] = valueOf(field);
+  }
+  for (const field of form.querySelectorAll("[data-search]:enabled")) {
+    const text = field.value.trim();
+    if (!text) continue;
+    const values = text.startsWith("{") ? JSON.parse(text) : text.split(",").map(one => valueOf(field, one.trim()));
+    (found.search.space ??= {})[field.dataset.search] = values;
+    delete found.params[field.dataset.search];
+  }
+  return found;
+}
+
+form?.addEventListener("change", ({ target }) => {
+  if (target.dataset.group) document.getElementById(`group-${target.dataset.group}`).disabled = !target.checked;
+});
+
+function mark(failure) {
+  const places = failure.field ? [failure.field] : (failure.body?.errors ?? []).map(entry => form.querySelector(`[data-path="${CSS.escape(entry.pointer ?? "")}"]`));
+  const [first] = places.filter(Boolean);
+  for (const field of places.filter(Boolean)) field.setAttribute("aria-invalid", "true");
+  for (let fold = first?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  first?.focus();
+  show(errors, failure);
+}
+
+async function submit(query, then) {
+  errors.hidden = true;
+  status.replaceChildren();
+  for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  try { then((await send("POST", `/v1/jobs${query}`, { json: specification() })).body); } catch (failure) { mark(failure); }
+}
+
+form?.addEventListener("submit", event => {
+  event.preventDefault();
+  submit("", job => location.assign(`/jobs/${job.id}`));
+});
+document.getElementById("check")?.addEventListener("click", () => form.reportValidity() && submit("?validate_only=true", valid => {
+  status.textContent = ["The job can be submitted.", ...valid.warnings].join(" ");
+}));

@@ -1,0 +1,28 @@
+// A new API key is created and shown once.
+import { send, show } from "./request.js";
+
+const form = document.getElementById("key"), error = document.getElementById("key-error");
+const shown = document.getElementById("new-key"), text = document.getElementById("new-key-text");
+
+form?.addEventListener("submit", async event => {
+  event.preventDefault();
+  const data = new FormData(form);
+  const json = { name: data.get("name"), scopes: data.getAll("scopes"), days: data.get("days") ? Number(data.get("days")) : null };
+  error.hidden = true;
+  try {
+    const { body } = await send("POST", "/v1/keys", { json });
+    text.textContent = body.key;
+    shown.hidden = false;
+    shown.focus();
+    form.reset();
+  } catch (failure) { show(error, failure); }
+});
+
+document.getElementById("copy-key")?.addEventListener("click", async event => {
+  const range = document.createRange();
+  range.selectNodeContents(text);
+  getSelection().removeAllRanges();
+  getSelection().addRange(range);
+  await navigator.clipboard?.writeText(text.textContent);
+  event.target.textContent = navigator.clipboard ? "Copied" : "Selected";
+});

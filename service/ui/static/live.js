@@ -1,0 +1,101 @@
+// One event stream for a page. When something changes, the page is read again, and what differs is
+// replaced in place: focus, selection and scroll position stay. Lists announce their new rows.
+
+const LEAST_MS = 500;
+const { dataset } = document.body;
+let timer = null, stream = null, took = 0;
+
+// Not replaced: what has the focus, or text that is selected.
+function isInUse(element) {
+  const selection = getSelection();
+  return element.contains(document.activeElement) || (!selection.isCollapsed && selection.containsNode(element, true));
+}
+
+function copy(from, to) {
+  if (to.className !== from.className) to.className = from.className;
+  if (to.innerHTML !== from.innerHTML && !isInUse(to)) to.innerHTML = from.innerHTML;
+}
+
+function copyRow(from, to) {
+  if (to.cells.length !== from.cells.length) to.innerHTML = from.innerHTML;
+  else [...to.cells].forEach((cell, i) => copy(from.cells[i], cell));
+}
+
+const rowsOf = element => new Map([...element.querySelectorAll("tr[data-key]")].map(row => [row.dataset.key, row]));
+
+// Rows that are gone leave, new ones come, and all others stay the same elements.
+function replaceRows(element, found) {
+  const before = rowsOf(element), after = rowsOf(found);
+  if (!before.size || !after.size) {
+    if (element.innerHTML !== found.innerHTML && !isInUse(element)) element.innerHTML = found.innerHTML;
+    return;
+  }
+  let next = before.values().next().value;
+  const body = next.parentElement;
+  for (const [key, row] of before) if (!after.has(key) && !isInUse(row)) { if (row === next) next = row.nextElementSibling; row.remove(); }
+  for (const [key, row] of after) {
+    if (before.has(key)) { copyRow(row, before.get(key)); next = before.get(key).nextElementSibling; }
+    else body.insertBefore(document.importNode(row, true), next);
+  }
+}
+
+// New rows are only counted, and those that no longer belong to the list are dimmed.
+function announce(element, found) {
+  const before = rowsOf(element), after = rowsOf(found);
+  const fresh = [...after.keys()].filter(key => !before.has(key)).length;
+  const last = [...before.keys()].findLastIndex(key => after.has(key));
+  [...before].forEach(([key, row], i) => {
+    if (after.has(key)) copyRow(after.get(key), row);
+    row.classList.toggle("is-gone", !after.has(key) && i < last);
+  });
+  const notice = document.getElementById("fresh");
+  notice.hidden = !fresh;
+  notice.querySelector("span").textContent = `${fresh} new`;
+  notice.querySelector("button").onclick = () => {
+    notice.hidden = true;
+    element.tabIndex = -1;
+    element.focus();
+    element.innerHTML = found.innerHTML;
+  };
+}
+
+async function refresh() {
+  timer = null;
+  const start = performance.now();
+  const response = await fetch(location.href).catch(() => null);
+  if (!response?.ok) return;
+  const read = new DOMParser().parseFromString(await response.text(), "text/html");
+  if (!read.body.dataset.live) {
+    stream?.close();
+    delete dataset.live;
+    if (dataset.reload) { location.reload(); return; }
+  }
+  for (const element of document.querySelectorAll("[data-rows]")) {
+    const found = read.querySelector(`[data-rows="${element.dataset.rows}"]`);
+    if (found) (element.hasAttribute("data-announce") ? announce : replaceRows)(element, found);
+  }
+  const fresh = new Map([...read.querySelectorAll("[data-key]")].map(e => [e.dataset.key, e]));
+  for (const element of document.querySelectorAll("[data-key]:not(tr)")) {
+    const found = fresh.get(element.dataset.key);
+    if (found && !element.querySelector("[data-key]")) copy(found, element);
+  }
+  took = performance.now() - start;
+}
+
+function plan() { timer ??= setTimeout(refresh, Math.max(LEAST_MS, 3 * took)); }
+
+// A hidden page has no stream: browsers have few connections for each host.
+function open() {
+  if (!dataset.live || document.hidden) return;
+  stream = new EventSource(dataset.live);
+  for (const kind of ["start", ...dataset.events.split(" ")]) stream.addEventListener(kind, plan);
+  stream.addEventListener("error", plan);
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) stream?.close();
+  else if (dataset.live) { open(); plan(); }
+});
+open();
+// what happened to a job between the reading of the page and the opening of the stream
+if (dataset.live && document.querySelector(".state.queued, .state.submitted, .state.running, .state.waiting, .state.uploaded, .state.ingesting")) plan();

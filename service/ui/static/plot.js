@@ -1,0 +1,48 @@
+// A plot becomes interactive on request: Vega's bundle is large, so it is loaded only then. Expressions
+// are interpreted (ast), as the policy of the page forbids programs made of text.
+
+const system = matchMedia("(prefers-color-scheme: dark)");
+const theme = () => {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen === "light" || chosen === "dark" ? chosen : system.matches ? "dark" : "light";
+};
+
+async function mount(figure, button) {
+  const { href, vega } = figure.dataset;
+  button.disabled = true;
+  button.textContent = "Loading";
+  try {
+    const [response] = await Promise.all([fetch(`${href}?theme=${theme()}`, { headers: { Accept: "application/json" } }), import(vega)]);
+    if (!response.ok) throw new Error((await response.json()).detail);
+    const place = document.createElement("div");
+    place.className = "vega scroll";
+    place.tabIndex = 0;
+    place.setAttribute("role", "region");
+    place.setAttribute("aria-label", figure.querySelector("h3").textContent);
+    const inner = document.createElement("div");
+    place.append(inner);
+    await window.vegaEmbed(inner, await response.json(), { ast: true, actions: false, defaultStyle: false, tooltip: { disableDefaultStyle: true } });
+    figure.querySelector("picture").replaceWith(place);
+    place.focus();
+    button.remove();
+  } catch (error) {
+    button.textContent = `It could not be loaded (${error.message}). Try again`;
+    button.disabled = false;
+  }
+}
+
+// The colours that were chosen on the page, where they are not those of the system.
+for (const figure of document.querySelectorAll("figure[data-href]")) {
+  if (theme() === (system.matches ? "dark" : "light")) break;
+  figure.querySelector("source").remove();
+  figure.querySelector("img").src = `${figure.dataset.href}?theme=${theme()}`;
+}
+
+for (const figure of document.querySelectorAll("figure[data-vega]")) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = "Interactive";
+  button.setAttribute("aria-label", `Interactive: ${figure.querySelector("h3").textContent}`);
+  button.addEventListener("click", () => mount(figure, button));
+  figure.append(button);
+}

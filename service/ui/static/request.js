@@ -1,0 +1,36 @@
+// Requests to the API, questions, and errors where they belong.
+
+export class Problem extends Error {
+  constructor(body) { super(body.detail); this.body = body; }
+}
+
+export async function send(method, path, { json, ...options } = {}) {
+  const headers = { ...options.headers };
+  if (json !== undefined) { headers["Content-Type"] = "application/json"; options.body = JSON.stringify(json); }
+  const response = await fetch(path, { ...options, method, headers });
+  const body = response.status === 204 ? null : await response.json();
+  if (!response.ok) throw new Problem(body);
+  return { body, response };
+}
+
+export function show(element, error) {
+  const { detail, remedy = "", errors = [] } = error.body ?? { detail: error.message };
+  element.replaceChildren();
+  for (const text of new Set([detail, ...errors.map(entry => entry.detail), remedy])) {
+    if (!text) continue;
+    const line = document.createElement("p");
+    line.textContent = text;
+    element.append(line);
+  }
+  element.hidden = false;
+  element.scrollIntoView({ block: "nearest" });
+}
+
+// Resolves to whether the answer is yes; the focus returns to where it was.
+export function ask(text) {
+  const dialog = document.getElementById("question");
+  document.getElementById("question-text").textContent = text;
+  dialog.returnValue = "no";
+  dialog.showModal();
+  return new Promise(resolve => dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true }));
+}

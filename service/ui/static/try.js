@@ -1,0 +1,75 @@
+// Rows that were written, taken from the dataset or chosen as a file are sent to the model.
+import { send, show } from "./request.js";
+
+const form = document.getElementById("try"), answer = document.getElementById("try-answer"), error = document.getElementById("try-error");
+const [method, task, rows, file, take, more] = ["method", "task", "rows", "file", "take", "more"].map(name => document.getElementById(`try-${name}`));
+const CSV = "text/csv", PARQUET = "application/vnd.apache.parquet";
+const MAX_SHOWN = 100, N_TAKEN = 5;
+
+function request(accept) {
+  const [data] = file.files;
+  const type = data?.name.toLowerCase().endsWith(".parquet") ? PARQUET : CSV;
+  const path = `${form.dataset.path}/${method.value.replaceAll("_", "-")}?task=${encodeURIComponent(task.value)}`;
+  const headers = { "Content-Type": type, ...(accept && { Accept: accept }) };
+  return [path, { body: data ?? `${rows.value}\n`, headers }];
+}
+
+function cell(value) {
+  const text = `${value ?? ""}`;
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+// One of rows and file counts: a chosen file empties the rows, and writing rows forgets the file.
+function settle() { rows.required = !file.files.length; if (file.files.length) rows.value = ""; }
+file.addEventListener("change", settle);
+rows.addEventListener("input", () => { file.value = ""; settle(); });
+
+async function attempt(button, act) {
+  error.hidden = true;
+  button.disabled = true;
+  try { await act(); } catch (failure) { show(error, failure); } finally { button.disabled = false; }
+}
+
+take?.addEventListener("click", () => attempt(take, async () => {
+  const { body } = await send("GET", `/v1/datasets/${take.dataset.dataset}/preview?rows=${N_TAKEN}&task=${encodeURIComponent(task.value)}`);
+  const [found] = body.tasks;
+  const names = found.columns.map(column => column.name);
+  if (found.n_features > names.length) throw new Error("The rows are too wide to be shown here; choose a file.");
+  const lines = found.rows.map(row => names.map(name => cell(row[name])).join(","));
+  if (names.some((name, i) => name !== `${i}`)) lines.unshift(names.map(cell).join(","));
+  file.value = "";
+  rows.value = lines.join("\n");
+  settle();
+}));
+
+async function save() {
+  const response = await fetch(request()[0], { method: "POST", ...request(CSV)[1] });
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = `${method.value}.csv`;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+function tell(count) {
+  more.replaceChildren();
+  more.hidden = count <= MAX_SHOWN;
+  if (more.hidden) return;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = `Save all ${count.toLocaleString("en")} rows as CSV`;
+  button.addEventListener("click", () => attempt(button, save));
+  more.append(`The first ${MAX_SHOWN} are shown. `, button);
+}
+
+form.addEventListener("submit", async event => {
+  event.preventDefault();
+  answer.hidden = more.hidden = true;
+  await attempt(form.querySelector("button.primary"), async () => {
+    const [path, options] = request();
+    const { outputs } = (await send("POST", path, options)).body;
+    answer.textContent = outputs.slice(0, MAX_SHOWN).map(output => JSON.stringify(output)).join("\n");
+    answer.hidden = false;
+    tell(outputs.length);
+  });
+});

@@ -1,0 +1,106 @@
+"""Tables of pages: view models that one template draws."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from service.ui import formats
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell.
+
+    Parameters
+    ----------
+    kind
+        How it is drawn: text, number, code, state, time, bars, meter or action.
+    value
+        What is drawn: the time, the heights of bars, or a fraction; or the request of an action.
+    note
+        Small text below.
+    """
+
+    text: str
+    kind: str = "text"
+    href: str | None = None
+    value: Any = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row; its key stays the same while its contents change."""
+
+    key: str
+    cells: Sequence[Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
+
+    Parameters
+    ----------
+    columns
+        Titles; of cells that are numbers, the title is aligned with them.
+    empty
+        Sentence in place of a table without rows.
+    """
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Row]
+    empty: str = "None yet."
+
+    def numbers(self) -> list[bool]:
+        """Return whether each column has numbers."""
+        first = self.rows[0].cells if self.rows else ()
+        return [cell.kind == "number" for cell in first] or [False] * len(self.columns)
+
+
+def text(value: Any, href: str | None = None, *, note: str = "") -> Cell:
+    """Return a cell with text, which may be a link."""
+    return Cell(formats.plain(value), href=href, note=note)
+
+
+def code(value: str, href: str | None = None) -> Cell:
+    """Return a cell with an id."""
+    return Cell(value, "code", href)
+
+
+def number(value: float | None, note: str = "") -> Cell:
+    """Return a cell with a number."""
+    return Cell(formats.number(value), "number", note=note)
+
+
+def quantity(value: str) -> Cell:
+    """Return a cell with a number and its unit."""
+    return Cell(value, "number")
+
+
+def state(value: str, note: str = "") -> Cell:
+    """Return a cell with a state."""
+    return Cell(value.replace("_", " "), "state", value=value, note=note)
+
+
+def time(value: str | None) -> Cell:
+    """Return a cell with a time."""
+    return Cell(formats.NONE) if value is None else Cell(formats.ago(value), "time", value=value)
+
+
+def bars(counts: Sequence[int], label: str) -> Cell:
+    """Return a cell with a histogram; the label describes it in words."""
+    highest = max(counts, default=0) or 1
+    return Cell(label, "bars", value=[round(16 * n / highest, 1) for n in counts])
+
+
+def action(text: str, method: str, path: str, question: str, *, label: str) -> Cell:
+    """Return a cell with a button that sends a request after a question."""
+    value = {"method": method, "path": path, "question": question, "label": label}
+    return Cell(text, "action", value=value)
+
+
+def meter(fraction: float, label: str) -> Cell:
+    """Return a cell with a bar of a share of a whole."""
+    return Cell(label, "meter", value=round(fraction, 4))

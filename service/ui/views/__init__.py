@@ -1,0 +1,1 @@
+"""View models: what templates show, from what the API returns."""

@@ -1,0 +1,100 @@
+"""Algorithms: the list, and one with its parameters."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from service.ui import formats, tables
+from service.ui.api import Api, segment
+from service.ui.tables import Row, Table
+
+_TARGETS: Final = {
+    "none": "no targets",
+    "numbers": "numbers as targets",
+    "classes": "classes as targets",
+    "any": "numbers or classes as targets",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AlgorithmView:
+    """An algorithm."""
+
+    algorithm: Mapping[str, Any]
+    needs: Sequence[str]
+    params: Table
+
+
+async def algorithms_table(api: Api) -> Table:
+    """Return all algorithms."""
+    found = await api.get("/v1/algorithms", page_size=200)
+    rows = [
+        Row(
+            a["name"],
+            [
+                tables.text(a["title"], f"/algorithms/{segment(a['name'])}", note=a["name"]),
+                tables.text(_TARGETS[a["needs"]["target"]]),
+                tables.text(a["summary"]),
+                tables.text(", ".join(a["methods"])),
+            ],
+        )
+        for a in found["items"]
+    ]
+    columns = ("Algorithm", "Needs", "What it learns, and when to use it", "Methods")
+    return Table("Algorithms", columns, rows)
+
+
+async def algorithm_view(api: Api, name: str) -> AlgorithmView:
+    """Return the view of an algorithm."""
+    found = await api.get(f"/v1/algorithms/{segment(name)}")
+    fields = found["params"]["properties"]
+    rows = [
+        Row(
+            f"param-{key}",
+            [
+                tables.text(field["title"], note=key),
+                tables.text(field.get("default", "required")),
+                tables.text(allowed(field)),
+                tables.text(field["description"]),
+            ],
+        )
+        for key, field in fields.items()
+    ]
+    columns = ("Parameter", "Default", "Allowed", "Meaning")
+    return AlgorithmView(found, _needs(found["needs"]), Table("Parameters", columns, rows))
+
+
+def _needs(needs: Mapping[str, Any]) -> list[str]:
+    found = [
+        _TARGETS[needs["target"]],
+        f"at least {formats.count(needs['min_tasks'], 'task')}",
+        f"at least {formats.count(needs['min_samples'], 'row')} in each task",
+    ]
+    if needs["same_features"]:
+        found.append("the same columns in every task")
+    if needs["covariances"]:
+        found.append("rows, or covariance matrices")
+    if needs["sparse"]:
+        found.append("rows may be sparse")
+    return found
+
+
+def allowed(field: Mapping[str, Any]) -> str:
+    """Return the values that a field of a JSON Schema allows, in words."""
+    for part in field.get("anyOf", ()):
+        if part.get("type") != "null":
+            return allowed(part)
+    if "enum" in field:
+        return ", ".join(formats.plain(value) for value in field["enum"])
+    if field.get("type") == "array":
+        return f"list of {allowed(field.get('items', {}))}"
+    low, high = field.get("minimum"), field.get("maximum")
+    low = field.get("exclusiveMinimum") if low is None else low
+    kind = {"number": "number", "integer": "integer", "boolean": "yes or no"}.get(
+        str(field.get("type")), str(field.get("type", "any value"))
+    )
+    if low is not None and high is not None:
+        return f"{kind} from {formats.number(low)} to {formats.number(high)}"
+    if low is not None:
+        return f"{kind} from {formats.number(low)}"
+    return kind

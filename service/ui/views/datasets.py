@@ -1,0 +1,239 @@
+"""One dataset: its columns, targets and rows, and what can be trained."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from service.ui import formats, tables
+from service.ui.api import Api, segment
+from service.ui.tables import Cell, Row, Table
+from service.ui.views.jobs import COLUMNS, job_rows
+
+_TASKS: Final = 6
+_ROWS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSection:
+    """A task of a dataset."""
+
+    name: str
+    sentence: str
+    columns: Table
+    target: Table | None
+    rows: Table
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetView:
+    """A dataset.
+
+    Parameters
+    ----------
+    tasks
+        The first tasks in detail.
+    suitable
+        Algorithms that can be trained on it.
+    has_targets
+        Whether the first tasks have targets, so that an algorithm can be chosen by its scores.
+    unsuitable
+        The others, with what is in their way.
+    """
+
+    dataset: Mapping[str, Any]
+    sentence: str
+    facts: Sequence[tuple[str, Cell]]
+    issues: Sequence[str]
+    sizes: Table | None
+    tasks: Sequence[TaskSection]
+    suitable: Sequence[tuple[str, str]]
+    has_targets: bool
+    unsuitable: Table | None
+    jobs: Table
+
+
+async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
+    """Return the view of a dataset."""
+    path = f"/v1/datasets/{segment(dataset_id)}"
+    dataset = await api.get(path)
+    jobs = (await api.get("/v1/jobs", dataset_id=dataset_id, page_size=20))["items"]
+    preview: dict[str, Any] = {"tasks": [], "algorithms": []}
+    manifest: dict[str, Any] = {"tasks": []}
+    if dataset["state"] == "ready":
+        preview = await api.get(f"{path}/preview", tasks=_TASKS, rows=_ROWS)
+        manifest = await api.get(f"{path}/manifest")
+    titles = {a["name"]: a["title"] for a in (await api.get("/v1/algorithms"))["items"]}
+    fits = [a for a in preview["algorithms"] if a["can_train"]]
+    others = [a for a in preview["algorithms"] if not a["can_train"]]
+    return DatasetView(
+        dataset=dataset,
+        sentence=_sentence(dataset),
+        facts=_facts(dataset),
+        issues=[issue["detail"] for issue in dataset["issues"]],
+        sizes=_sizes(manifest["tasks"]),
+        tasks=[_task(task) for task in preview["tasks"]],
+        suitable=[(a["algorithm"], titles.get(a["algorithm"], a["algorithm"])) for a in fits],
+        has_targets=any(task["target"] is not None for task in preview["tasks"]),
+        unsuitable=_unsuitable(others),
+        jobs=Table("Jobs on this dataset", COLUMNS, job_rows(jobs), "No job has used it yet."),
+    )
+
+
+def _sentence(dataset: Mapping[str, Any]) -> str:
+    if dataset["state"] == "rejected":
+        return "It was rejected: nothing can be trained on it."
+    if dataset["state"] != "ready":
+        return "It is being read."
+    widths = dataset["n_features"]
+    columns = (
+        formats.count(widths[0], "column")
+        if len(widths) == 1
+        else f"{widths[0]} to {widths[-1]} columns"
+    )
+    rows = formats.count(dataset["n_samples"], "row")
+    return f"{formats.count(dataset['n_tasks'], 'task')} with {rows} and {columns}."
+
+
+def _facts(dataset: Mapping[str, Any]) -> list[tuple[str, Cell]]:
+    facts = [
+        ("Uploaded", tables.time(dataset["created_at"])),
+        ("Format", tables.text(dataset["media_type"])),
+        ("Size", tables.text(formats.size(dataset["size_bytes"]))),
+        ("SHA-256", tables.code(dataset["upload_sha256"])),
+    ]
+    given = {name: value for name, value in dataset["options"].items() if value not in (None, [])}
+    facts += [(name.replace("_", " "), tables.text(value)) for name, value in given.items()]
+    if dataset["origin"] is not None:
+        job_id = dataset["origin"]["job_id"]
+        facts.append(("Computed by", tables.code(job_id, f"/jobs/{job_id}")))
+    for source in dataset["derived_from"] or ():
+        ident = source["dataset_id"]
+        facts.append(("Made of", tables.code(ident, f"/datasets/{ident}")))
+    return facts
+
+
+def _sizes(tasks: Sequence[Mapping[str, Any]]) -> Table | None:
+    """Return the rows of each task, and their classes."""
+    if not tasks:
+        return None
+    largest = max(task["n_samples"] for task in tasks)
+    rows = [
+        Row(
+            f"size-{task['name']}",
+            [
+                tables.text(task["name"]),
+                tables.meter(task["n_samples"] / largest, formats.count(task["n_samples"], "row")),
+                tables.number(task["n_features"]),
+                tables.text(_balance(task)),
+            ],
+        )
+        for task in tasks[:100]
+    ]
+    title = "Rows per task" if len(tasks) <= 100 else "Rows per task, the first 100 tasks"
+    return Table(title, ("Task", "Rows", "Columns", "Target"), rows)
+
+
+def _balance(task: Mapping[str, Any]) -> str:
+    """Return the target of a task in words: the shares of its classes, or its range."""
+    summary = task["target_summary"]
+    if summary is None:
+        return "none" if task["target"] == "none" else task["target"]
+    if summary["kind"] == "numbers":
+        low, high = formats.number(summary["min"]), formats.number(summary["max"])
+        return f"numbers from {low} to {high}"
+    total = sum(summary["counts"].values())
+    shown = list(summary["counts"].items())[:6]
+    more = ", ..." if len(summary["counts"]) > len(shown) else ""
+    return ", ".join(f"{name} {formats.share(n / total)}" for name, n in shown) + more
+
+
+def _task(task: Mapping[str, Any]) -> TaskSection:
+    names = [column["name"] for column in task["columns"]]
+    first = names[:12]
+    unlabelled = task["n_unlabelled"]
+    sentence = f"{formats.count(task['n_samples'], 'row')}"
+    if unlabelled:
+        sentence += f", and {formats.count(unlabelled, 'row')} without a target"
+    counts = (task["target"] or {}).get("counts")
+    return TaskSection(
+        name=task["name"],
+        sentence=f"{sentence}; {formats.count(task['n_features'], 'column')}.",
+        columns=Table(
+            f"Columns of {task['name']}",
+            ("Column", "Kind", "Missing", "Distinct", "Distribution", "Smallest", "Largest"),
+            [Row(f"{task['name']}-{c['name']}", _column_cells(c)) for c in task["columns"]],
+            "Covariance matrices have no columns to show.",
+        ),
+        target=None if counts is None else _classes(task["name"], counts),
+        rows=Table(
+            f"First rows of {task['name']}",
+            first,
+            [
+                Row(f"{task['name']}-row-{i}", [_value_cell(row[name]) for name in first])
+                for i, row in enumerate(task["rows"])
+            ],
+            "No rows to show.",
+        ),
+    )
+
+
+def _classes(task: str, counts: Mapping[str, int]) -> Table:
+    total = sum(counts.values())
+    rows = [
+        Row(
+            f"{task}-class-{name}",
+            [
+                tables.text(name),
+                tables.meter(n / total, formats.share(n / total)),
+                tables.number(n),
+            ],
+        )
+        for name, n in counts.items()
+    ]
+    return Table(f"Classes of {task}", ("Class", "Share", "Rows"), rows)
+
+
+def _column_cells(column: Mapping[str, Any]) -> list[Cell]:
+    return [
+        tables.text(column["name"]),
+        tables.text(column["kind"]),
+        tables.quantity(formats.share(column["missing"])),
+        tables.number(column["n_distinct"]),
+        tables.bars(column["counts"][:30], _distribution(column)),
+        _value_cell(column["min"]),
+        _value_cell(column["max"]),
+    ]
+
+
+def _distribution(column: Mapping[str, Any]) -> str:
+    """Return the distribution of a column in words."""
+    counts, values = column["counts"], column["values"]
+    total = sum(counts)
+    if not total:
+        return "no values"
+    if values:
+        most = max(range(len(counts)), key=counts.__getitem__)
+        return f"most often {values[most]} ({formats.share(counts[most] / total)})"
+    return "rows in equal intervals: " + ", ".join(str(n) for n in counts)
+
+
+def _value_cell(value: Any) -> Cell:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return tables.number(value)
+    return tables.text(value)
+
+
+def _unsuitable(others: Sequence[Mapping[str, Any]]) -> Table | None:
+    if not others:
+        return None
+    rows = [
+        Row(
+            f"obstacle-{a['algorithm']}",
+            [
+                tables.text(a["algorithm"], f"/algorithms/{segment(a['algorithm'])}"),
+                tables.text(a["reason"]),
+            ],
+        )
+        for a in others
+    ]
+    return Table("Algorithms that do not fit, and why", ("Algorithm", "Reason"), rows)

@@ -1,0 +1,73 @@
+"""API keys: those of the owner, and the form of a new one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from service.access.keys import SCOPES, allows
+from service.ui import tables
+from service.ui.api import Api
+from service.ui.tables import Cell, Row, Table
+from service.ui.views.lists import PAGE_SIZE
+
+#: Days until a key expires that the form offers.
+DAYS: Final = (30, 90, 365)
+
+
+@dataclass(frozen=True, slots=True)
+class KeysView:
+    """API keys.
+
+    Parameters
+    ----------
+    scopes
+        Scopes that a new key can have; none if the caller cannot create keys.
+    """
+
+    table: Table
+    scopes: Sequence[str]
+    days: Sequence[int]
+    next_href: str | None
+    is_first: bool
+
+
+async def keys_view(api: Api, query: Mapping[str, str], scopes: Sequence[str]) -> KeysView:
+    """Return a page of keys.
+
+    Parameters
+    ----------
+    scopes
+        Scopes of the caller.
+    """
+    token = query.get("page_token")
+    found = await api.get("/v1/keys", page_size=PAGE_SIZE, page_token=token)
+    granted = list(scopes)
+    may_write = allows(granted, "keys:write")
+    rows = [Row(key["id"], _cells(key, may_write=may_write)) for key in found["items"]]
+    columns = ("Name", "Key", "State", "Scopes", "Created", "Expires", *([""] if may_write else []))
+    following = found["next_page_token"]
+    return KeysView(
+        table=Table("API keys, newest first", columns, rows, "There is no key."),
+        scopes=[scope for scope in SCOPES if may_write and allows(granted, scope)],
+        days=DAYS,
+        next_href=None if following is None else f"/keys?page_token={following}",
+        is_first=not token,
+    )
+
+
+def _cells(key: Mapping[str, Any], *, may_write: bool) -> list[Cell]:
+    state = "active" if key["is_active"] else "revoked" if key["revoked_at"] else "expired"
+    cells = [
+        tables.text(key["name"]),
+        tables.code(f"sib_{key['id']}_..."),
+        tables.state(state),
+        tables.text(key["scopes"]),
+        tables.time(key["created_at"]),
+        tables.time(key["expires_at"]),
+    ]
+    if not may_write:
+        return cells
+    question = f"Revoke the key {key['name'] or key['id']}? Programs with it are refused."
+    path = f"/v1/keys/{key['id']}"
+    revoke = tables.action("Revoke", "DELETE", path, question, label=f"Revoke {key['id']}")
+    return [*cells, revoke if key["is_active"] else tables.text("")]

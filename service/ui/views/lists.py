@@ -1,0 +1,176 @@
+"""Lists with filters and pages."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from service.ui import formats, tables
+from service.ui.api import Api, segment
+from service.ui.tables import Cell, Row, Table
+
+PAGE_SIZE: Final = 50
+UNFINISHED_DATASETS: Final = ("uploaded", "ingesting")
+DATASET_STATES: Final = (*UNFINISHED_DATASETS, "ready", "rejected")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A filter with a list of values, or with any value if there is none."""
+
+    name: str
+    label: str
+    values: Sequence[str]
+    chosen: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListView:
+    """A page of a list.
+
+    Parameters
+    ----------
+    text
+        What is searched for, if ``has_text``.
+    next_href
+        Address of the next page; None on the last.
+    """
+
+    title: str
+    intro: str
+    table: Table
+    choices: Sequence[Choice]
+    text: str
+    is_filtered: bool
+    is_first: bool
+    next_href: str | None
+    has_text: bool
+
+
+def list_view(
+    path: str,
+    title: str,
+    intro: str,
+    table: Table,
+    *,
+    query: Mapping[str, str],
+    token: str | None,
+    choices: Sequence[Choice],
+    has_text: bool = True,
+) -> ListView:
+    """Return the view of a page of a list, whose query has filters and a page token."""
+    filters = {k: v for k, v in query.items() if k != "page_token" and v}
+    following = urlencode({**filters, "page_token": token})
+    return ListView(
+        title=title,
+        intro=intro,
+        table=table,
+        choices=choices,
+        text=query.get("text", ""),
+        is_filtered=bool(filters),
+        is_first=not query.get("page_token"),
+        next_href=None if token is None else f"{path}?{following}",
+        has_text=has_text,
+    )
+
+
+def dataset_rows(items: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Return the rows of a table of datasets."""
+    return [Row(d["id"], _dataset_cells(d)) for d in items]
+
+
+DATASET_COLUMNS: Final = ("Dataset", "State", "Tasks", "Rows", "Size", "Uploaded")
+MODEL_COLUMNS: Final = ("Model", "Version", "Algorithm", "Tasks", "Training score", "Trained")
+
+
+def _dataset_cells(dataset: Mapping[str, Any]) -> list[Cell]:
+    note = ""
+    if dataset["parsed_bytes"] is not None and dataset["size_bytes"]:
+        note = f"{formats.share(dataset['parsed_bytes'] / dataset['size_bytes'])} read"
+    return [
+        tables.text(dataset["name"], f"/datasets/{dataset['id']}", note=dataset["id"]),
+        tables.state(dataset["state"], note),
+        tables.number(dataset["n_tasks"]),
+        tables.number(dataset["n_samples"]),
+        tables.quantity(formats.size(dataset["size_bytes"])),
+        tables.time(dataset["created_at"]),
+    ]
+
+
+def model_rows(items: Sequence[Mapping[str, Any]], *, by_name: bool = False) -> list[Row]:
+    """Return the rows of a table of model versions, or of the latest version of each model."""
+    return [Row(m["name" if by_name else "id"], _model_cells(m)) for m in items]
+
+
+def _model_cells(model: Mapping[str, Any]) -> list[Cell]:
+    return [
+        tables.text(model["name"], model_href(model["name"]), note=" ".join(model["aliases"])),
+        Cell(
+            formats.number(model["version"]),
+            "number",
+            model_href(model["name"], model["version"]),
+        ),
+        tables.text(model["algorithm"], f"/algorithms/{segment(model['algorithm'])}"),
+        tables.number(len(model["tasks"])),
+        tables.text(score(model["metrics"])),
+        tables.time(model["created_at"]),
+    ]
+
+
+def model_href(name: str, version: int | None = None) -> str:
+    """Return the address of the page of a model or of one version."""
+    return f"/models/{segment(name)}" + ("" if version is None else f"/{version}")
+
+
+def score(metrics: Mapping[str, Mapping[str, float | None]]) -> str:
+    """Return the first metric as its mean over tasks."""
+    for name, by_task in metrics.items():
+        known = [value for value in by_task.values() if value is not None]
+        if known:
+            return f"{name.replace('_', ' ')} {formats.number(sum(known) / len(known))}"
+    return formats.NONE
+
+
+async def algorithm_names(api: Api) -> list[str]:
+    """Return the names of all algorithms."""
+    found = await api.get("/v1/algorithms", page_size=200)
+    return [algorithm["name"] for algorithm in found["items"]]
+
+
+def only(query: Mapping[str, str], *names: str) -> dict[str, str]:
+    """Return the parameters of a page that are also those of the API; others are ignored."""
+    return {name: query[name] for name in (*names, "text", "page_token") if query.get(name)}
+
+
+async def datasets_view(api: Api, query: Mapping[str, str]) -> ListView:
+    """Return a page of datasets."""
+    where = only(query, "state")
+    found = await api.get("/v1/datasets", page_size=PAGE_SIZE, **where)
+    rows = dataset_rows(found["items"])
+    empty = "No dataset matches." if where else "Nothing has been uploaded yet."
+    return list_view(
+        "/datasets",
+        "Datasets",
+        "Data of related tasks, to train models on.",
+        Table("Datasets, newest first", DATASET_COLUMNS, rows, empty),
+        query=where,
+        token=found["next_page_token"],
+        choices=[Choice("state", "State", DATASET_STATES, where.get("state", ""))],
+    )
+
+
+async def models_view(api: Api, query: Mapping[str, str]) -> ListView:
+    """Return a page of models."""
+    where = only(query, "algorithm")
+    found = await api.get("/v1/models", page_size=PAGE_SIZE, **where)
+    names = await algorithm_names(api)
+    empty = "No model matches." if where else "No model has been trained yet."
+    return list_view(
+        "/models",
+        "Models",
+        "The latest version of each model, in the order of their names.",
+        Table("Models", MODEL_COLUMNS, model_rows(found["items"], by_name=True), empty),
+        query=where,
+        token=found["next_page_token"],
+        choices=[Choice("algorithm", "Algorithm", names, where.get("algorithm", ""))],
+    )

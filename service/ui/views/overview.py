@@ -1,0 +1,127 @@
+"""The overview: what is going on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from service.job_states import UNFINISHED
+from service.ui import formats, tables
+from service.ui.api import Api, segment
+from service.ui.tables import Cell, Row, Table
+from service.ui.views import jobs, lists
+
+_RECENT: Final = timedelta(days=1)
+_N_ROWS: Final = 8
+_MODEL_COLUMNS: Final = ("Model", "Learning together", "Algorithm", "Training took", "Finished")
+_VERDICTS: Final = {"equal": "makes no difference", "unclear": "unclear whether it helps"}
+_WORKERS: Final = ("responding", "silent")
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What is going on.
+
+    Parameters
+    ----------
+    problems
+        Why the service is not ready, and what limits it.
+    models
+        Jobs that succeeded, with the verdict of those that compare methods.
+    machine
+        Workers and disk; empty for callers that may not read metrics.
+    is_empty
+        Whether there is nothing at all, so that first steps are shown.
+    """
+
+    sentence: str
+    problems: Sequence[str]
+    unfinished: Table
+    failed: Table
+    models: Table
+    datasets: Table
+    machine: Sequence[tuple[str, Cell]]
+    is_empty: bool
+
+
+async def overview(api: Api) -> Overview:
+    """Return the overview."""
+    health = await _health(api)
+    by_state = {str(state): await _jobs(api, state) for state in UNFINISHED}
+    failed = [
+        job
+        for state in ("failed", "timed_out")
+        for job in await _jobs(api, state)
+        if datetime.now(UTC) - formats.moment(job["finished_at"]) < _RECENT
+    ]
+    succeeded = await _jobs(api, "succeeded")
+    datasets = (await api.get("/v1/datasets", page_size=_N_ROWS))["items"]
+    unfinished = [job for found in by_state.values() for job in found]
+    return Overview(
+        sentence=_sentence({**by_state, "failed": failed}),
+        problems=[*health["reasons"], *health["warnings"]],
+        unfinished=Table("Jobs that run or wait", jobs.COLUMNS, jobs.job_rows(unfinished)),
+        failed=Table("Failed since yesterday", jobs.COLUMNS, jobs.job_rows(failed)),
+        models=Table("Newest models", _MODEL_COLUMNS, [_model_row(job) for job in succeeded]),
+        datasets=Table("Newest datasets", lists.DATASET_COLUMNS, lists.dataset_rows(datasets)),
+        machine=machine_facts(await api.text("/metrics")),
+        is_empty=not (unfinished or failed or succeeded or datasets),
+    )
+
+
+def _model_row(job: Mapping[str, Any]) -> Row:
+    """Return the row of a job that succeeded: its result, and whether learning together helps."""
+    verdict = (job["result"] or {}).get("verdict", "")
+    return Row(
+        job["id"],
+        [
+            jobs.model_cell(job),
+            tables.text(_VERDICTS.get(verdict, verdict)),
+            tables.text(job["algorithm"], f"/algorithms/{segment(job['algorithm'])}"),
+            tables.text(jobs.progress_cell(job).text, f"/jobs/{job['id']}"),
+            tables.time(job["finished_at"]),
+        ],
+    )
+
+
+def machine_facts(metrics: str) -> list[tuple[str, Cell]]:
+    """Return workers and disk from metrics in the Prometheus text format."""
+    found = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line[:8] == "sibling_")
+    facts = []
+    workers = {state: found.get(f'sibling_workers{{state="{state}"}}') for state in _WORKERS}
+    if any(workers.values()):
+        parts = [f"{int(float(n))} {state}" for state, n in workers.items() if n and float(n)]
+        facts.append(("Workers", tables.text(", ".join(parts) or "none")))
+    free, size = (found.get(f"sibling_disk_{name}_bytes") for name in ("free", "size"))
+    if free is not None and size is not None:
+        amounts = [formats.size(int(float(value))) for value in (free, size)]
+        facts.append(("Free disk", tables.text(" of ".join(amounts))))
+    return facts
+
+
+async def _health(api: Api) -> dict[str, Any]:
+    return await api.get("/v2/health/live")
+
+
+async def _jobs(api: Api, state: str) -> list[dict[str, Any]]:
+    found = await api.get("/v1/jobs", state=state, page_size=_N_ROWS)
+    items: list[dict[str, Any]] = found["items"]
+    return items
+
+
+def _sentence(found: dict[str, list[dict[str, Any]]]) -> str:
+    verbs = {
+        "running": ("is running", "are running"),
+        "submitted": ("starts", "start"),
+        "waiting": ("waits for its parts", "wait for their parts"),
+        "queued": ("is queued", "are queued"),
+        "failed": ("failed since yesterday", "failed since yesterday"),
+    }
+    parts = []
+    for state, verb in verbs.items():
+        n_jobs = len(found[state])
+        if n_jobs:
+            more = " or more" if n_jobs == _N_ROWS else ""
+            noun = "job" if n_jobs == 1 else "jobs"
+            parts.append(f"{n_jobs}{more} {noun} {verb[n_jobs > 1]}")
+    return f"{', '.join(parts)}." if parts else "Nothing is running."

@@ -1,0 +1,32 @@
+"""Plots of models as Vega-Lite specifications: the same in estimators, service and client.
+
+A plot knows no algorithm. It is there if the model, its history or its report has what it shows.
+"""
+
+from sibling.plots.catalogue import (
+    PLOTS,
+    NoPlot,
+    UnknownPlot,
+    available,
+    find_plot,
+    specification,
+)
+from sibling.plots.held_out import held_out_rows
+from sibling.plots.source import Content, HeldOut, Plot, Source
+from sibling.plots.style import THEMES, Theme
+
+__all__ = [
+    "PLOTS",
+    "THEMES",
+    "Content",
+    "HeldOut",
+    "NoPlot",
+    "Plot",
+    "Source",
+    "Theme",
+    "UnknownPlot",
+    "available",
+    "find_plot",
+    "held_out_rows",
+    "specification",
+]

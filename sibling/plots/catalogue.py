@@ -1,0 +1,116 @@
+"""All plots, and their Vega-Lite specifications."""
+
+from textwrap import wrap
+from typing import Any, Final
+
+from algorithms.interface.errors import explain_unknown
+from sibling.charts import load_altair
+from sibling.plots import (
+    angles,
+    gains,
+    importance,
+    objective,
+    predictions,
+    relations,
+    reliability,
+    scatter,
+    scores,
+    search,
+    spectrum,
+)
+from sibling.plots.source import Content, Plot, Source
+from sibling.plots.style import Theme, config
+
+#: Maximum length of a line below the title.
+_MAX_LETTERS: Final = 66
+
+PLOTS: Final[dict[str, Plot]] = {
+    plot.name: plot
+    for plot in (
+        gains.PLOT,
+        scores.PLOT,
+        relations.PLOT,
+        importance.PLOT,
+        predictions.PREDICTIONS,
+        predictions.RESIDUALS,
+        predictions.CONFUSION,
+        predictions.ROC,
+        reliability.PLOT,
+        scatter.PLOT,
+        spectrum.PLOT,
+        angles.PLOT,
+        objective.PLOT,
+        search.PLOT,
+    )
+}
+
+
+class UnknownPlot(LookupError):
+    """Raised for a name that no plot has."""
+
+
+class NoPlot(LookupError):
+    """Raised where the source of a plot does not have what the plot shows."""
+
+
+def find_plot(name: str) -> Plot:
+    """Return a plot by name.
+
+    Raises
+    ------
+    UnknownPlot
+        There is none.
+    """
+    if name not in PLOTS:
+        raise UnknownPlot(explain_unknown(name, PLOTS, what="plot"))
+    return PLOTS[name]
+
+
+def available(source: Source) -> dict[str, Content]:
+    """Return what the plots of a source show, by their names."""
+    described = {name: plot.describe(source) for name, plot in PLOTS.items()}
+    return {name: content for name, content in described.items() if content is not None}
+
+
+def specification(name: str, source: Source, *, theme: Theme = "light") -> dict[str, Any]:
+    """Return a plot as a Vega-Lite specification.
+
+    Raises
+    ------
+    UnknownPlot
+        There is no plot of this name.
+    NoPlot
+        The source does not have what the plot shows.
+    MissingPackage
+        altair is not installed.
+    """
+    plot = find_plot(name)
+    content = plot.describe(source)
+    if content is None:
+        raise NoPlot(_reason(plot, source))
+    alt = load_altair()
+    lines = [
+        line for text in (content.sentence, *content.notes) for line in wrap(text, _MAX_LETTERS)
+    ]
+    chart = plot.draw(content).properties(title=alt.TitleParams(plot.title, subtitle=lines))
+    drawn: dict[str, Any] = chart.to_dict()
+    drawn["config"] = config(theme)
+    drawn["description"] = " ".join([content.sentence, *content.notes])
+    # the data come last, as altair would check every row against the schema, for seconds
+    drawn["datasets"] = {table: list(rows) for table, rows in content.tables.items()}
+    return drawn
+
+
+def _reason(plot: Plot, source: Source) -> str:
+    """Return why a source does not have a plot."""
+    there = ", ".join(available(source)) or "none"
+    if plot.target is None:
+        return f"there is no plot '{plot.name}' of this model; its plots: {there}"
+    if source.rows is None:
+        return (
+            f"the plot '{plot.name}' needs rows and their targets, which estimators take: "
+            f"estimator.plot('{plot.name}', X, y), with tasks= if there are several; a model of "
+            "the service has it if its job has 'evaluate' or 'compare', for held-out rows; "
+            f"here: {there}"
+        )
+    return f"the plot '{plot.name}' needs {plot.needs}; the plots of these rows and model: {there}"

@@ -1,0 +1,69 @@
+"""Importance of the columns of a model, for each task and for all of them."""
+
+from typing import Any, Final
+
+from sibling.plots.source import Content, Plot, Row, Source, counted, finite, kept, spread
+from sibling.plots.style import COLOURS, NEUTRAL
+
+#: Maximum numbers of columns, and of tasks with marks.
+_MAX_COLUMNS: Final = 25
+_MAX_TASKS: Final = 60
+
+_METRICS: Final = {"r2": "R²", "auc": "area under the ROC curve", "accuracy": "accuracy"}
+
+
+def describe(source: Source) -> Content | None:
+    """Return the mean importance of the columns, and that of each task."""
+    found = source.importance
+    if found is None:
+        return None
+    columns = found["columns"][:_MAX_COLUMNS]
+    names = list(found["tasks"])
+    tasks = [names[i] for i in spread(len(names), _MAX_TASKS)]
+    shared: list[Row] = [
+        {"column": column, "importance": finite(value)}
+        for column, value in zip(columns, found["shared"], strict=False)
+    ]
+    by_task: list[Row] = [
+        {"column": column, "task": task, "importance": finite(value)}
+        for task in tasks
+        for column, value in zip(columns, found["tasks"][task], strict=False)
+    ]
+    rows = sum(found["n_rows"].values())
+    if found["kind"] == "coefficients":
+        title = "Standard deviation of what a column adds to the prediction"
+        how = f"Coefficients of the standardised columns, by {counted(rows, 'training row')}."
+    else:
+        title = f"Fall of {_METRICS[found['metric']]} if the column is permuted"
+        repeats = counted(found["n_repeats"], "permutation")
+        how = f"Mean of {repeats} of each column in {counted(rows, 'training row')}."
+    notes = (
+        f"{how} Bars are means over the tasks, marks single tasks.",
+        *kept(len(columns), found["n_columns"], "columns", "the most important ones"),
+        *kept(len(tasks), len(names), "tasks"),
+    )
+    tables = {"shared": shared, "tasks": by_task if len(names) > 1 else []}
+    return Content(tables, found["sentence"], notes, {"title": title, "columns": columns})
+
+
+def draw(content: Content) -> Any:
+    """Return a bar for each column, with a mark for each task."""
+    import altair as alt
+
+    y = alt.Y("column:N", sort=content.options["columns"], title=None)
+    x = alt.X("importance:Q", title=content.options["title"])
+    number = alt.Tooltip("importance:Q", format=".4g")
+    bars = (
+        alt.Chart(alt.NamedData("shared"))
+        .mark_bar(color=COLOURS[0], opacity=0.6)
+        .encode(x=x, y=y, tooltip=["column:N", number])
+    )
+    marks = (
+        alt.Chart(alt.NamedData("tasks"))
+        .mark_tick(color=NEUTRAL, thickness=2)
+        .encode(x=x, y=y, tooltip=["column:N", "task:N", number])
+    )
+    return alt.layer(bars, marks).properties(width=480)
+
+
+PLOT: Final = Plot("importance", "Importance of the columns", describe, draw)

@@ -1,0 +1,70 @@
+"""Colours and themes, readable with colour blindness and on light and dark pages."""
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal, get_args
+
+from algorithms.interface.errors import explain_unknown
+
+Theme = Literal["light", "dark"]
+THEMES: Final[tuple[Theme, ...]] = get_args(Theme)
+
+#: Okabe and Ito's colours without black and yellow, which vanish on dark or on light pages.
+COLOURS: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7")
+SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+#: Number of classes that can be told apart by colour and shape.
+MAX_CLASSES: Final = len(COLOURS) * len(SHAPES)
+#: Colours of -1, 0 and 1.
+DIVERGING: Final = ("#2166ac", "#f7f7f7", "#b2182b")
+#: A neutral line that is visible on both themes.
+NEUTRAL: Final = "#808080"
+
+_INK: Final[dict[Theme, dict[str, str]]] = {
+    "light": {"page": "#ffffff", "text": "#1f2328", "line": "#d0d7de"},
+    "dark": {"page": "#16181d", "text": "#e6e8eb", "line": "#3d434d"},
+}
+
+
+def config(theme: Theme) -> dict[str, Any]:
+    """Return the configuration of a chart.
+
+    Raises
+    ------
+    ValueError
+        There is no such theme.
+    """
+    if theme not in THEMES:
+        raise ValueError(explain_unknown(theme, THEMES, what="theme"))
+    ink = _INK[theme]
+    labels = {"labelColor": ink["text"], "titleColor": ink["text"]}
+    axis = {"domainColor": ink["line"], "tickColor": ink["line"], "gridColor": ink["line"]}
+    return {
+        "background": ink["page"],
+        # room at the right: texts are wider in the fonts of some browsers than where they are drawn
+        "padding": {"left": 12, "top": 12, "right": 56, "bottom": 12},
+        "font": "system-ui, sans-serif",
+        "axis": {**labels, **axis, "labelLimit": 160, "gridOpacity": 0.6},
+        "legend": {**labels, "labelLimit": 160},
+        "header": labels,
+        "title": {
+            "color": ink["text"],
+            "subtitleColor": ink["text"],
+            "anchor": "start",
+            "offset": 12,
+            "fontSize": 15,
+        },
+        "view": {"stroke": ink["line"]},
+        "line": {"strokeWidth": 2},
+        "range": {"category": list(COLOURS)},
+    }
+
+
+def class_scales(classes: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the scales of colour and shape, which differ in one of both for any two classes."""
+    colours = [COLOURS[i % len(COLOURS)] for i in range(len(classes))]
+    n = len(SHAPES)
+    # the shape changes with the colour, and moves on where the colours begin again
+    shapes = [SHAPES[(i + i // len(COLOURS)) % n] for i in range(len(classes))]
+    return (
+        {"domain": list(classes), "range": colours},
+        {"domain": list(classes), "range": shapes},
+    )

@@ -1,0 +1,382 @@
+"""The automatic choice: chosen by inner scores only, and honest about it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from algorithms.evaluation.automatic import AutomaticOptions, report_choice
+from algorithms.evaluation.contenders import contenders_of, find_contenders
+from algorithms.evaluation.metrics import METRICS
+from algorithms.evaluation.per_task import tasks_together
+from algorithms.evaluation.pipelines import Entry, choose
+from algorithms.evaluation.splits import Splits
+from algorithms.interface.errors import Diverged, InvalidData, InvalidParams
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.linear_baselines.ridge import Ridge
+from algorithms.registry import ALGORITHMS
+from service.jobs.studies import plans
+
+RMSE = METRICS["rmse"]
+#: Methods that fit in milliseconds, of every role.
+FAST = ["constant", "ridge", "mean-regularised"]
+FEW = Splits(n_folds=5, repeats=1)
+
+
+def linear_tasks(rng, *, n_tasks=6, n=20, d=8, shared=0.0, noise=1.0, signal=1.0) -> TaskSet:
+    """Return linear tasks; ``shared`` is the share of coefficients' variance that is common."""
+    common = rng.normal(size=d)
+    tasks = []
+    for t in range(n_tasks):
+        w = np.sqrt(shared) * common + np.sqrt(1 - shared) * rng.normal(size=d)
+        X = rng.normal(size=(n, d))
+        y = signal * X @ w + noise * rng.normal(size=n) + 10 * rng.normal()
+        tasks.append(Task.from_rows(f"t{t}", X, y=y))
+    return TaskSet(tuple(tasks))
+
+
+def auto(tasks, *, seed=0, **options):
+    """Return the parameters and the report of an automatic choice, as a job does it."""
+    options = AutomaticOptions(**options)
+    study = plans.plan_choice(tasks.summaries(), options)
+    results, parts = [], study.child_jobs
+    while parts:
+        results += [
+            plans.run_child_job(
+                part.plan, ALGORITHMS[part.algorithm], tasks, seed=seed, trace=Trace()
+            )
+            for part in parts
+        ]
+        parts = plans.next_child_jobs(study.plan, results)
+    values, report = plans.combine_results(study.plan, results, tasks)
+    return values, report["choice"]
+
+
+def entry(name, role, inner, outer, *, final=None):
+    """Return a contender with the given inner and outer errors of one task in each split."""
+
+    def result(index, s, o):
+        scores = {"by_task": {"rmse": {"t": [o]}}, "over_rows": {"rmse": [o]}}
+        return {
+            "index": index,
+            "params": {},
+            "inner": s,
+            "inner_by_task": {"t": [s]},
+            "outer": None if index is None else scores,
+            "seconds": 1.0,
+            "fit_s": 0.1,
+            "predict_s": 0.1,
+        }
+
+    results = [result(f, s, o) for f, (s, o) in enumerate(zip(inner, outer, strict=True))]
+    return Entry(name, role, "", results, result(None, inner[0] if final is None else final, None))
+
+
+def test_the_choice_of_a_split_uses_inner_scores_only() -> None:
+    a = entry("a", "single_task", [1.0, 2.0, 3.0], [9.0, 9.0, 9.0], final=5.0)
+    b = entry("b", "pooled", [2.0, 1.0, None], [1.0, 1.0, 1.0], final=4.0)
+    found = choose([a, b], ("single_task", "pooled"), RMSE)
+    assert found.chosen == (0, 1, 0)
+    assert found.scores["over_rows"]["rmse"] == [9.0, 1.0, 9.0]
+    assert found.final == 1
+    larger = choose([a, b], ("single_task", "pooled"), replace(RMSE, larger_is_better=True))
+    assert larger.chosen == (1, 0, 0)
+    assert choose([a], ("pooled",), RMSE) is None
+
+
+def test_the_estimate_is_that_of_the_choice_and_the_best_row_is_named_optimistic() -> None:
+    a = entry("a", "single_task", [1.0, 2.0], [4.0, 2.0])
+    b = entry("b", "multi_task", [2.0, 1.0], [2.0, 3.5])
+    chosen, report = report_choice([a, b], RMSE, AutomaticOptions(splits=FEW), ratio=0.25)
+    assert chosen is a
+    assert report["estimate"]["value"] == pytest.approx(3.75)
+    assert [row["value"] for row in report["leaderboard"]] == [2.75, 3.0]
+    spread = 12.706204736432095 * np.sqrt(0.125 * (0.5 + 0.25))  # t quantile, one degree
+    assert report["estimate"]["high"] == pytest.approx(3.75 + spread)
+    assert report["estimate"]["low"] == 0  # an RMSE is not negative
+    assert [row["n_task_wins"] for row in report["leaderboard"]] == [1, 0]
+
+
+def test_roles_agree_with_those_of_the_baselines() -> None:
+    roles = {
+        name: {one.role for one in contenders_of(algorithm)}
+        for name, algorithm in ALGORITHMS.items()
+        if not any(field.is_required() for field in algorithm.Params.model_fields.values())
+    }
+    for algorithm in ALGORITHMS.values():
+        for baseline in algorithm.baselines:
+            if baseline.algorithm in roles and "rows" not in baseline.values:
+                assert baseline.role in roles[baseline.algorithm], baseline
+
+
+def test_candidates_are_the_grids_unless_an_algorithm_selects_faster_itself() -> None:
+    fmtl = contenders_of(ALGORITHMS["fmtl"])
+    grid = ALGORITHMS["fmtl"].Params().grid
+    (one,) = fmtl
+    assert len(one.candidates) == 2 * len(grid)  # two kernels
+    ridge = contenders_of(ALGORITHMS["ridge"])
+    assert [(c.role, c.variant) for c in ridge] == [
+        ("single_task", ""),
+        ("pooled", ""),
+        ("single_task", "parameters per task"),
+    ]
+    assert all(c.candidates[0]["selection"] == "loo" for c in ridge)
+
+
+def test_contenders_that_do_not_suit_are_left_out_with_the_reason() -> None:
+    tasks = linear_tasks(np.random.default_rng(0))
+    found, left_out = find_contenders(ALGORITHMS, tasks.summaries(), RMSE, FEW)
+    assert {"ridge", "mtfl", "fmtl", "constant"} <= {one.algorithm for one in found}
+    reasons = {one["algorithm"]: one["reason"] for one in left_out}
+    assert "rmse" in reasons["pca"]
+    assert not {one.algorithm for one in found} & {"pca", "mtda"}
+    assert {one.algorithm for one in found} | set(reasons) == set(ALGORITHMS)
+
+
+def _first_round(seconds):
+    """Return the results of a first round in which contenders took these times."""
+    return [
+        {
+            "plan": {"of": "auto", "round": 0, "contender": which, "indices": [0]},
+            "splits": None if taken is None else [{"index": 0, "seconds": taken}],
+            "failed": "it failed" if taken is None else None,
+        }
+        for which, taken in enumerate(seconds)
+    ]
+
+
+def test_the_slowest_contenders_are_left_out_for_the_budget_but_never_all() -> None:
+    tasks = linear_tasks(np.random.default_rng(0))
+    names = ["constant", "ridge"]  # five contenders; each has five more parts
+    for budget_s, tried in ((1e6, [2, 0, 1, 4]), (20.0, [2, 0]), (1e-9, [2])):
+        options = AutomaticOptions(splits=FEW, algorithms=names, budget_s=budget_s)
+        study = plans.plan_choice(tasks.summaries(), options)
+        assert [part.plan["contender"] for part in study.child_jobs] == [0, 1, 2, 3, 4]
+        later = plans.next_child_jobs(study.plan, _first_round([1.0, 2.0, 0.1, None, 3.0]))
+        assert list(dict.fromkeys(part.plan["contender"] for part in later)) == tried
+        assert {part.plan["indices"][0] for part in later} == {1, 2, 3, 4, None}
+
+
+def _timed(seconds, *, budget_s) -> list[dict]:
+    """Return results of the first round; None where the share of the budget was too short."""
+    return [
+        {
+            "plan": {"of": "auto", "round": 0, "contender": which, "indices": [0]},
+            "splits": None if s is None else [{"seconds": s}],
+            "failed": "one split took longer" if s is None else None,
+            "spent_s": budget_s / len(seconds) if s is None else None,
+        }
+        for which, s in enumerate(seconds)
+    ]
+
+
+def test_contenders_that_took_too_long_are_tried_again_with_what_the_others_leave() -> None:
+    tasks = linear_tasks(np.random.default_rng(0))
+    # five contenders of 100 s each; a contender needs six times its first split
+    options = AutomaticOptions(splits=FEW, algorithms=["constant", "ridge"], budget_s=500.0)
+    study = plans.plan_choice(tasks.summaries(), options)
+    one_slow = _timed([0.01, 0.01, 0.01, 0.01, None], budget_s=500.0)
+    assert not [p for p in plans.next_child_jobs(study.plan, one_slow) if p.plan["is_retry"]]
+    # more contenders, so that the share of each is small
+    many = {**study.plan, "auto": {**study.plan["auto"]}}
+    many["auto"]["contenders"] = study.plan["auto"]["contenders"] * 8
+    slow = [None if which in (3, 30) else 0.1 for which in range(40)]
+    results = _timed(slow, budget_s=500.0)
+    again = plans.next_child_jobs(many, results)
+    assert [part.plan["contender"] for part in again] == [3, 30]
+    (limit_s,) = {part.plan["limit_s"] for part in again}
+    # 500 s without 25 s that were lost and 38 * 6 * 0.1 s, for twelve splits
+    assert limit_s == pytest.approx((500 - 25 - 22.8) / 12)
+    assert limit_s > 1.5 * 500 / 40
+    second = [
+        {"plan": dict(part.plan), "splits": [{"seconds": 30.0}], "failed": None} for part in again
+    ]
+    later = plans.next_child_jobs(many, [*results, *second])
+    assert {3, 30} <= {part.plan["contender"] for part in later}
+    assert not any(part.plan["is_retry"] for part in later)
+    assert not plans.next_child_jobs(
+        many, [*results, *second, {"plan": dict(later[0].plan), "splits": None, "failed": "x"}]
+    )
+
+
+def test_a_contender_that_succeeds_the_second_time_is_compared() -> None:
+    tasks = linear_tasks(np.random.default_rng(0), n_tasks=2)
+    names = ["constant", "ridge", "mean-regularised", "nearest-neighbours"]
+    options = AutomaticOptions(splits=Splits(n_folds=2, repeats=1), algorithms=names, budget_s=1e6)
+    study = plans.plan_choice(tasks.summaries(), options)
+
+    def run(parts):
+        return [
+            plans.run_child_job(part.plan, ALGORITHMS[part.algorithm], tasks, seed=0, trace=Trace())
+            for part in parts
+        ]
+
+    results = run(study.child_jobs)
+    share_s = 1e6 / len(results)
+    results[1] |= {"splits": None, "failed": "too long", "spent_s": share_s}
+    again = plans.next_child_jobs(study.plan, results)
+    assert [part.plan["contender"] for part in again] == [1]
+    results += run(again)
+    results += run(plans.next_child_jobs(study.plan, results))
+    report = plans.combine_results(study.plan, results, tasks)[1]["choice"]
+    assert len(report["leaderboard"]) == len(study.child_jobs)
+    assert "too long" not in str(report["left_out"])
+
+
+def test_a_split_that_takes_longer_than_its_share_ends() -> None:
+    tasks = linear_tasks(np.random.default_rng(0))
+    with pytest.raises(InvalidData, match="constant: one split took longer than its share"):
+        auto(tasks, splits=FEW, algorithms=["constant", "ridge"], budget_s=1e-9)
+
+
+def test_a_contender_that_fails_is_left_out_with_the_reason(monkeypatch) -> None:
+    def fail(*_, **__):
+        raise Diverged("the objective became infinite")
+
+    monkeypatch.setattr(Ridge, "fit", fail)
+    tasks = linear_tasks(np.random.default_rng(0))
+    _, report = auto(tasks, splits=FEW, algorithms=["ridge", "constant"])
+    assert {row["algorithm"] for row in report["leaderboard"]} == {"constant"}
+    assert "infinite" in report["left_out"][0]["reason"]
+    with pytest.raises(InvalidData, match=r"every method failed.*infinite"):
+        auto(tasks, splits=FEW, algorithms=["ridge"])
+
+
+def test_options_and_tasks_that_do_not_fit_are_errors() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(InvalidParams, match="did you mean 'ridge'") as caught:
+        auto(linear_tasks(rng), algorithms=["constant", "rigde"])
+    assert caught.value.field == "algorithms/1"
+    bare = TaskSet((Task.from_rows("a", rng.normal(size=(5, 2))),))
+    with pytest.raises(InvalidData, match="no targets"):
+        auto(bare)
+    with pytest.raises(InvalidParams, match="error_rate"):
+        auto(linear_tasks(rng), metric="error_rate")
+
+
+def test_all_contenders_have_the_same_outer_rows() -> None:
+    tasks = linear_tasks(np.random.default_rng(1))
+    study = plans.plan_choice(tasks.summaries(), AutomaticOptions(splits=FEW, algorithms=FAST))
+    assert (
+        len({(part.plan["min_rows"], str(part.plan["splits"])) for part in study.child_jobs}) == 1
+    )
+
+
+def test_related_tasks_are_said_to_gain() -> None:
+    verdicts = []
+    for seed in range(3):
+        tasks = linear_tasks(np.random.default_rng(seed), n_tasks=10, n=10, d=20, shared=0.9)
+        _, report = auto(tasks, seed=seed, algorithms=["ridge", "mean-regularised"], splits=FEW)
+        verdicts.append(report["together_or_apart"]["verdict"])
+    assert verdicts.count("helps") >= 2
+
+
+@pytest.mark.parametrize("signal", [1.0, 0.0])
+def test_unrelated_tasks_and_noise_are_seldom_said_to_gain(signal) -> None:
+    verdicts = []
+    for seed in range(6):
+        tasks = linear_tasks(np.random.default_rng(100 + seed), n_tasks=3, d=3, signal=signal)
+        _, report = auto(tasks, seed=seed, algorithms=["ridge", "mean-regularised"], splits=FEW)
+        verdicts.append(report["together_or_apart"]["verdict"])
+    assert verdicts.count("helps") <= 2  # 3 of 6 at 5 % each: 0.2 %
+
+
+def test_the_estimate_agrees_with_fresh_rows() -> None:
+    """The mean of the estimates over data sets is that of the chosen models on new rows.
+
+    The root of a mean over few rows is smaller than over many, so that fresh rows are scored in
+    parts of as many rows of each task as a split holds out.
+    """
+    differences = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        whole = linear_tasks(rng, n_tasks=4, n=20 + 1000, d=4, shared=0.5)
+        tasks = TaskSet(tuple(task.take(np.arange(20)) for task in whole))
+        options = {"algorithms": ["ridge"], "splits": Splits(n_folds=10, repeats=1)}
+        values, report = auto(tasks, seed=seed, **options)
+        algorithm = ALGORITHMS[report["chosen"]["algorithm"]]
+        model = algorithm.fit(tasks, algorithm.parse(values), trace=Trace(), rng=rng)
+        fresh = []
+        for task in whole:
+            errors = task.y[20:] - model.predict(task.X[20:], task=task.name)
+            fresh.append(np.sqrt((errors.reshape(-1, 2) ** 2).mean(axis=1)).mean())
+        differences.append(report["estimate"]["value"] - float(np.mean(fresh)))
+    error = np.std(differences, ddof=1) / np.sqrt(len(differences))
+    assert abs(np.mean(differences)) < 3 * error
+
+
+def test_tasks_are_divided_only_if_they_differ_by_more_than_chance() -> None:
+    # two tasks clearly gain, two clearly lose: each gets its own
+    together = {"a": [1.0, 1.1], "b": [1.0, 0.9], "c": [3.0, 3.1], "d": [3.0, 2.9]}
+    apart = {name: [2.0, 2.0] for name in together}
+    found = tasks_together(together, apart, RMSE)
+    assert found == {"a": True, "b": True, "c": False, "d": False}
+    larger = tasks_together(together, apart, replace(RMSE, larger_is_better=True))
+    assert larger == {name: not shared for name, shared in found.items()}
+    # the spread of the means, 0.02, is below the noise of the folds, 1.4: all get the common choice
+    noisy = {"a": [0.0, 2.4], "b": [0.0, 2.4], "c": [0.3, 2.9], "d": [0.0, 2.0]}
+    assert set(tasks_together(noisy, apart, RMSE).values()) == {True}
+    assert tasks_together({"a": [None]}, {"a": [1.0]}, RMSE) == {"a": True}
+
+
+def test_a_choice_per_task_is_scored_like_the_common_one() -> None:
+    rng = np.random.default_rng(0)
+    related = linear_tasks(rng, n_tasks=6, n=10, d=12, shared=1.0, noise=0.5)
+    own = linear_tasks(rng, n_tasks=2, n=80, d=12, shared=0.0, noise=0.5)
+    other = [Task.from_rows(f"own{i}", task.X, y=-30 * task.y) for i, task in enumerate(own.tasks)]
+    tasks = TaskSet((*related.tasks, *other))
+    _, report = auto(tasks, algorithms=["ridge"], splits=FEW)
+    found = report["per_task"]
+    assert {"own0", "own1"} <= set(found["apart"])
+    assert found["value"] <= report["together_or_apart"]["first_value"]
+    gain = report["estimate"]["value"] - found["value"]
+    assert found["gain"] == pytest.approx(gain, rel=1e-9, abs=1e-12)
+    _, report = auto(tasks, algorithms=["ridge"], splits=FEW, average="rows")
+    assert report["per_task"] is None
+
+
+def _linear_and_not(rng) -> TaskSet:
+    """Return related linear tasks of few rows, and unrelated tasks of many that are not linear."""
+    w = rng.normal(size=2)
+    w *= 3 / np.linalg.norm(w)
+    tasks = []
+    for t in range(4):
+        X = rng.normal(size=(8, 2))
+        tasks.append(Task.from_rows(f"related{t}", X, y=X @ w + 0.5 * rng.normal(size=8)))
+    for t in range(4):
+        X = rng.normal(size=(100, 2))
+        y = 3 * rng.choice([-1, 1]) * np.sign(X[:, 0] * X[:, 1]) + 0.5 * rng.normal(size=100)
+        tasks.append(Task.from_rows(f"own{t}", X, y=y))
+    return TaskSet(tuple(tasks))
+
+
+def test_related_tasks_share_and_the_others_are_alone_in_most_data_sets() -> None:
+    found = []
+    for seed in range(3):
+        tasks = _linear_and_not(np.random.default_rng(seed))
+        values, report = auto(
+            tasks,
+            seed=seed,
+            algorithms=["mean-regularised", "nearest-neighbours"],
+            splits=FEW,
+            per_task=True,
+        )
+        assert report["alone"] is not None
+        assert report["chosen"]["algorithm"] == "mean-regularised"
+        assert ALGORITHMS["mean-regularised"].parse(values)
+        found.append(report["alone"]["tasks"] == ["own0", "own1", "own2", "own3"])
+        (row,) = [row for row in report["leaderboard"] if row["role"] == "per_task"]
+        assert row["value"] == pytest.approx(report["per_task"]["value"])
+        assert "The trained model has two fits" in str(report["sentences"])
+    assert found.count(True) >= 2
+
+
+def test_noise_is_not_divided() -> None:
+    for seed in range(3):
+        tasks = linear_tasks(np.random.default_rng(500 + seed), signal=0.0)
+        _, report = auto(
+            tasks, seed=seed, algorithms=["ridge", "constant"], splits=FEW, per_task=True
+        )
+        assert report["alone"] is None
+        assert report["per_task"]["verdict"] != "helps"

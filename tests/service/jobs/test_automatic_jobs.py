@@ -1,0 +1,174 @@
+"""Jobs that choose their algorithm."""
+
+import httpx
+import numpy as np
+import pytest
+
+from algorithms.registry import load_model
+from service.job_states import JobState
+from service.jobs.queue import child_store, store
+from service.jobs.studies.child_jobs import ChildJob
+from sibling import ServiceError
+
+#: Few splits and fast methods.
+FAST = {
+    "algorithms": ["constant", "ridge", "mean-regularised"],
+    "splits": {"n_folds": 3, "repeats": 1},
+}
+
+
+@pytest.fixture
+def dataset(client):
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=5)
+    rows = {name: rng.normal(size=(15, 5)) for name in ("a", "b", "c", "d")}
+    targets = {name: X @ w + 0.3 * rng.normal(size=15) for name, X in rows.items()}
+    return client.upload(rows, targets, name="related")
+
+
+def test_the_best_method_is_chosen_and_trained_on_all_rows(client, dataset) -> None:
+    job = client.train(dataset, "auto", model="chosen", seed=3, **FAST)
+    model = job.wait()
+    choice = model.report()["choice"]
+    assert job.info["algorithm"] == "auto"
+    assert job.info["result"]["leaderboard"] == choice["leaderboard"]
+    assert model.info["algorithm"] == choice["chosen"]["algorithm"] != "constant"
+    (row,) = [
+        row
+        for row in choice["leaderboard"]
+        if all(row[name] == choice["chosen"][name] for name in choice["chosen"])
+    ]
+    assert row["params"].items() <= model.info["lineage"]["params"].items()
+    assert model.info["lineage"]["dataset_id"] == dataset.id
+    assert len(choice["estimate"]["chosen"]) == 3
+    assert set(choice["tasks"]) == {"a", "b", "c", "d"}
+    assert np.asarray(model.predict(np.zeros((2, 5)), task="a")).shape == (2,)
+    # one child job per method and round, or more
+    assert job.info["child_jobs"]["succeeded"] >= 2 * len(choice["leaderboard"])
+    again = client.train(dataset, "auto", model="again", seed=3, **FAST).wait()
+    assert again.report()["choice"]["estimate"] == choice["estimate"]
+
+
+def test_a_method_without_parameters_to_select_is_trained(client) -> None:
+    rng = np.random.default_rng(0)
+    rows = {name: rng.normal(size=(12, 2)) for name in ("a", "b")}
+    targets = {name: 5 * i + rng.normal(size=12) for i, name in enumerate(rows)}
+    options = FAST | {"algorithms": ["mixed-model"]}
+    model = client.train(client.upload(rows, targets), "auto", model="plain", **options).wait()
+    assert model.info["algorithm"] == "mixed-model"
+
+
+@pytest.mark.parametrize(
+    ("values", "pointer", "detail"),
+    [
+        ({"params": {"budget_s": -1}}, "/params/budget_s", "greater than 0"),
+        ({"params": {"budget": 1}}, "/params/budget", "did you mean 'budget_s'"),
+        ({"params": {"algorithms": ["rigde"]}}, "/params/algorithms/0", "did you mean 'ridge'"),
+        ({"params": {"per_task": True, "average": "rows"}}, "/params/per_task", "average 'tasks'"),
+        ({"params": {"metric": "auc"}}, "/params/metric", "does not apply"),
+        ({"compare": True}, "/compare", "cannot be combined with the algorithm 'auto'"),
+        ({"algorithm": "atuo"}, "/algorithm", "did you mean 'auto'"),
+    ],
+)
+def test_an_invalid_specification_is_refused_with_the_field(
+    client, dataset, values, pointer, detail
+) -> None:
+    spec = {"algorithm": "auto", "params": {}, "model": "none", **values}
+    with pytest.raises(ServiceError) as caught:
+        client.submit(dataset, spec.pop("algorithm"), spec.pop("params"), **spec)
+    assert caught.value.errors[0]["pointer"] == pointer
+    assert detail in str(caught.value)
+
+
+def test_data_without_targets_needs_a_named_algorithm(client) -> None:
+    rows = {"a": np.random.default_rng(0).normal(size=(6, 2))}
+    with pytest.raises(ServiceError, match="no targets"):
+        client.train(client.upload(rows), "auto")
+
+
+def test_a_model_of_two_fits_is_served_like_others(client, service, tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    rows = {name: rng.normal(size=(8, 2)) for name in ("a", "b", "c", "d")}
+    targets = {name: X @ [3.0, 2.0] + 0.5 * rng.normal(size=8) for name, X in rows.items()}
+    for name in ("e", "f", "g"):
+        rows[name] = X = rng.normal(size=(60, 2))
+        targets[name] = 3 * np.sign(X[:, 0] * X[:, 1]) + 0.5 * rng.normal(size=60)
+    options = {**FAST, "algorithms": ["mean-regularised", "nearest-neighbours"], "per_task": True}
+    dataset = client.upload(rows, targets, name="two kinds")
+    model = client.train(dataset, "auto", model="two", **options).wait()
+    choice = model.report()["choice"]
+    assert choice["chosen"]["role"] == "per_task"
+    alone = choice["alone"]["tasks"]
+    assert {"e", "f", "g"} <= set(alone) <= set(model.tasks) - {"a"}
+    assert f"tasks {', '.join(alone)} alone, by nearest-neighbours" in str(choice["sentences"])
+    assert "per_task" in {row["role"] for row in choice["leaderboard"]}
+    parts = {
+        "a": client.train(
+            dataset, "mean-regularised", model="a", **model.info["lineage"]["params"]
+        ),
+        "e": client.train(dataset, "nearest-neighbours", model="e", **choice["alone"]["params"]),
+    }
+    tensor = {"name": "rows", "shape": [3, 2], "datatype": "FP64", "data": rows["a"][:3].tolist()}
+    own = load_model(model.download(tmp_path / "model"))
+    for task, job in parts.items():
+        expected = job.wait().predict(rows["a"][:3], task=task)
+        np.testing.assert_array_equal(model.predict(rows["a"][:3], task=task), expected)
+        np.testing.assert_array_equal(own.predict(rows["a"][:3], task=task), expected)
+        body = {"inputs": [tensor], "parameters": {"task": task}}
+        answer = httpx.post(f"{service.url}/v2/models/two.predict/infer", json=body).json()
+        np.testing.assert_array_equal(answer["outputs"][0]["data"], expected)
+    body = {"task": ["a", "e"], "inputs": rows["a"][:2].tolist()}
+    answer = httpx.post(f"{service.url}/v1/models/two/predict", json=body).json()
+    assert answer["outputs"][1] == model.predict(rows["a"][1:2], task="e")[0]
+    new = client.upload({"h": rows["a"]}, {"h": targets["a"]})
+    adapted = client.adapt(model, new).wait()
+    assert adapted.tasks == (*model.tasks, "h")
+    np.testing.assert_array_equal(
+        adapted.predict(rows["a"][:3], task="e"), model.predict(rows["a"][:3], task="e")
+    )
+
+
+def test_a_choice_can_be_cancelled(client, dataset) -> None:
+    job = client.train(dataset, "auto", model="stopped", splits={"n_folds": 10, "repeats": 10})
+    job.cancel()
+    assert client.job(job.id).info["state"] in {"cancelling", "cancelled"}
+
+
+def test_a_child_job_that_may_fail_does_not_fail_its_parent(database, new_job, read_job) -> None:
+    new_job("ada")
+    plan = {"kind": "score", "of": "auto", "round": 0, "may_fail": True, "contender": 0}
+    with database.write() as session:
+        job = store.NewJob(
+            owner="ada",
+            dataset_id="ds_1",
+            algorithm="auto",
+            params={},
+            seed=0,
+            model_name="m",
+            priority=0,
+            timeout_s=60,
+            memory_mb=1024,
+            max_attempts=1,
+            threads=None,
+            traceparent=None,
+            plan={"kind": "study"},
+        )
+        row = child_store.create_with_child_jobs(
+            session, job, [ChildJob("pca", {}, {**plan, "position": 0})]
+        )
+        (child,) = child_store.child_jobs_of(session, row.id)
+        child_id, job_id = child.id, row.id
+    with database.write() as session:
+        assert store.submit(session, [store.get(session, child_id)])
+        assert store.claim(session, child_id, 1, "w")
+        error = {"code": "out-of-memory", "detail": "too large", "attempt": 1}
+        here = (session, child_id, 1, JobState.RUNNING)
+        assert store.move(*here, JobState.FAILED, error=error)
+    with database.write() as session:
+        waiting = child_store.lock_waiting(session, job_id)
+        children = child_store.child_jobs_of(session, job_id)
+        assert child_store.all_succeeded(children)
+        (result,) = child_store.child_results(session, job_id)
+        child_store.update_parent(session, waiting, children)
+    assert (result["failed"], result["plan"]["contender"]) == ("too large", 0)
+    assert read_job(job_id).state == JobState.QUEUED

@@ -1,0 +1,60 @@
+"""The stream of changes of all jobs and datasets of an owner, which pages follow."""
+
+import numpy as np
+
+from service.jobs.queue import queries
+from service.rows import DatasetRow, EventRow, JobRow
+
+PATH = "/v1/jobs:changes"
+
+
+def test_a_stream_tells_of_jobs_and_of_datasets(client, http, dataset):
+    with http.stream("GET", PATH, headers={"Accept": "text/event-stream"}) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        lines = response.iter_lines()
+        wait_for(lines, "event: start")
+        client.train(dataset, "pca", model="changes", k=1)
+        wait_for(lines, "event: jobs")
+        rows = np.random.default_rng(8).standard_normal((9, 2))
+        uploaded = client.upload({"a": rows, "b": rows + 1}, name="changes")
+        wait_for(lines, "event: datasets")
+    http.delete(f"/v1/datasets/{uploaded.id}")
+
+
+def wait_for(lines, line):
+    """Read a stream up to a line; the test's time limit ends it where the line does not come."""
+    assert line in lines
+
+
+def test_changes_are_only_a_stream(http):
+    refused = http.get(PATH)
+    assert (refused.status_code, refused.json()["code"]) == (406, "not-acceptable")
+
+
+def test_only_events_of_the_owner_above_the_floor_count(database):
+    with database.write() as session:
+        session.add(
+            DatasetRow(
+                id="ds_1", owner="ada", name="d", state="ready", media_type="text/csv", options={},
+                fingerprint="0", upload_sha256="0", size_bytes=1,
+            )
+        )  # fmt: skip
+        session.flush()
+        for owner in ("ada", "bob"):
+            session.add(
+                JobRow(
+                    id=f"job_{owner}", owner=owner, dataset_id="ds_1", algorithm="pca", params={},
+                    seed=0, model_name="m", timeout_s=1, memory_mb=1, max_attempts=1,
+                    root_id=f"job_{owner}", state="queued",
+                )
+            )  # fmt: skip
+        session.flush()
+        for owner in ("ada", "bob", "ada"):
+            session.add(EventRow(job_id=f"job_{owner}", attempt=0, kind="state", data={}))
+            session.flush()
+    with database.read() as session:
+        last, n_events = queries.events_of_owner(session, "ada", None)
+        assert n_events == 0
+        assert queries.events_of_owner(session, "ada", last - 3) == (last, 2)
+        assert queries.events_of_owner(session, "bob", last - 3) == (last, 1)
+        assert queries.events_of_owner(session, "bob", last - 1) == (last, 0)

@@ -1,0 +1,251 @@
+"""Pages show what the API has, to whoever may read it."""
+
+import html
+import re
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from algorithms.registry import ALGORITHMS
+from service.access.keys import new_key
+from service.database import now
+from service.ui import formats
+from service.ui.views.jobs import curves_of
+from service.ui.views.overview import machine_facts
+
+
+def text_of(page):
+    """Return what a page says, without its tags."""
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.text)))
+
+
+def links_of(page):
+    return {html.unescape(link) for link in re.findall(r'(?:href|src)="([^"]*)"', page.text)}
+
+
+@pytest.fixture(scope="module")
+def paths(http, dataset, model):
+    """A path of each kind of page."""
+    job = http.get(f"/v1/models/{model.name}").json()["lineage"]["job_id"]
+    return {
+        "overview": "/",
+        "datasets": "/datasets",
+        "dataset": f"/datasets/{dataset.id}",
+        "jobs": "/jobs",
+        "job": f"/jobs/{job}",
+        "models": "/models",
+        "model": f"/models/{model.name}",
+        "version": f"/models/{model.name}/1",
+        "algorithms": "/algorithms",
+        "algorithm": "/algorithms/mtfl",
+    }
+
+
+def test_every_link_of_every_page_leads_somewhere(http, paths):
+    found = {link for path in paths.values() for link in links_of(http.get(path))}
+    found = {link for link in found if not link.startswith(("?", "#", "/v1/"))}
+    assert all(link.startswith("/") and not link.startswith("//") for link in found), found
+    assert set(paths.values()) <= found | {"/"}
+    assert {link for link in found if http.get(link).status_code != 200} == set()
+
+
+def test_pages_have_landmarks_one_heading_and_nothing_inline(http, paths):
+    for path in paths.values():
+        page = http.get(path)
+        assert page.status_code == 200
+        assert [page.text.count(tag) for tag in ("<main ", "<h1", "<header>")] == [1, 1, 1]
+        assert not re.search(r"\sstyle=|\son[a-z]+=|<style|<script(?! (type|src))", page.text)
+        policy = page.headers["content-security-policy"]
+        assert "unsafe" not in policy
+        assert "script-src 'self'" in policy
+
+
+def test_assets_are_cached_for_ever_at_addresses_of_their_contents(http, paths):
+    assets = {link for link in links_of(http.get(paths["overview"])) if "/assets/" in link}
+    assert len(assets) >= 3
+    for link in assets:
+        asset = http.get(link)
+        assert "immutable" in asset.headers["cache-control"]
+        assert asset.headers["content-type"].startswith(("text/", "image/svg"))
+
+
+def test_a_dataset_shows_columns_kinds_classes_and_what_can_be_trained(http, dataset, paths):
+    said = text_of(http.get(paths["dataset"]))
+    assert "3 tasks with 36 rows and 5 columns" in said
+    assert "Task süd" in said
+    assert "blue 33 %" in said
+    preview = http.get(f"/v1/datasets/{dataset.id}/preview").json()
+    assert {a["algorithm"] for a in preview["algorithms"]} == set(ALGORITHMS)
+    assert all(a["algorithm"] in said for a in preview["algorithms"])
+
+
+def test_an_algorithm_shows_every_parameter(http, paths):
+    said = text_of(http.get(paths["algorithm"]))
+    for name, field in ALGORITHMS["mtfl"].Params.model_fields.items():
+        assert name in said
+        assert field.title in said
+
+
+def test_lists_are_filtered_and_paged_as_the_api_does(http, model, paths):
+    assert model.name in text_of(http.get("/models?text=SHAR"))
+    assert "No model matches." in text_of(http.get("/models?algorithm=mtfl&text=shared"))
+    said = text_of(http.get("/datasets?text=nothing-has-this-name"))
+    assert "No dataset matches." in said
+    found = http.get("/v1/jobs?algorithm=pca&text=shared&page_size=1").json()["items"]
+    assert [(job["algorithm"], job["model"]) for job in found] == [("pca", "shared")]
+    assert http.get("/v1/datasets?state=rejected&text=shared by").json()["items"] == []
+    assert http.get("/v1/datasets?text=%25").json()["items"] == []  # no wildcard
+    assert http.get(paths["jobs"], params={"state": "lost"}).status_code == 422
+
+
+def test_the_curves_of_a_job_show_the_last_loop():
+    values = [
+        ("first", 9.0, 1.0),
+        ("first", 1.0, 0.0),
+        ("second", 80.0, 1.0),
+        ("second", 60.0, 1e-2),
+        ("second", 70.0, 1e-4),
+        ("second", None, 0.0),  # a log scale cannot show it
+    ]
+    events = [
+        {"kind": "progress", "data": {"loop": loop, "objective": objective, "residual": residual}}
+        for loop, objective, residual in values
+    ]
+    events.insert(2, {"kind": "state", "data": {"state": "running"}})
+    objective, residual = curves_of(events)
+    assert objective.points == "0.0,5.0 300.0,115.0 600.0,60.0"
+    expected = "The objective of the loop 'second' went from 80 to 70 in 3 reports of progress."
+    assert objective.label == expected
+    assert residual.points == "0.0,5.0 300.0,60.0 600.0,115.0"
+    assert "went from 1 to 0.0001 in 3 reports" in residual.label
+    for few in (events[:1], []):
+        assert [(curve.points, curve.label) for curve in curves_of(few)] == [("", "")] * 2
+
+
+def test_the_overview_has_workers_and_disk(http):
+    said = text_of(http.get("/"))
+    assert "1 responding" in said
+    assert re.search(r"Free disk [\d.]+ \wiB of [\d.]+ \wiB", said)
+    assert machine_facts("") == []  # of a key that may not read metrics
+    silent = 'sibling_workers{state="responding"} 0.0\nsibling_workers{state="silent"} 2.0\n'
+    assert [cell.text for _, cell in machine_facts(silent)] == ["2 silent"]
+
+
+def test_times_are_relative_in_both_directions():
+    found = [
+        formats.ago((now() + timedelta(**distance)).isoformat())
+        for distance in ({"days": 90, "hours": 1}, {"hours": 3, "minutes": 1}, {"seconds": 0})
+    ]
+    assert found == ["in 90 days", "in 3 hours", "just now"]
+    assert formats.ago((now() - timedelta(minutes=5)).isoformat()) == "5 minutes ago"
+
+
+def test_an_unknown_resource_is_a_page_that_says_so(http):
+    page = http.get("/jobs/job_unknown")
+    assert page.status_code == 404
+    assert "there is no job 'job_unknown'" in text_of(page)
+    assert page.headers["content-type"].startswith("text/html")
+
+
+def test_names_of_users_are_shown_as_text(http, client):
+    uploaded = client.upload({"<b>": [[1.0, 2.0], [3.0, 5.0]]}, name="<script>alert(1)</script>")
+    page = http.get(f"/datasets/{uploaded.id}")
+    assert "<script>alert" not in page.text
+    assert "<script>alert(1)</script>" in html.unescape(page.text)
+    http.delete(f"/v1/datasets/{uploaded.id}")
+
+
+@pytest.fixture(scope="module")
+def guarded(launch_service):
+    key = new_key().text()
+    settings = {"SIBLING_REQUIRE_KEYS": "true", "SIBLING_BOOTSTRAP_KEY": key}
+    with launch_service(**settings) as running, httpx.Client(base_url=running.url) as http:
+        yield http, key
+
+
+def test_a_key_opens_a_session_that_only_pages_of_the_service_can_use(guarded):
+    http, key = guarded
+    origin = {"Origin": str(http.base_url).rstrip("/")}
+    sent = http.get("/jobs?state=running")
+    assert (sent.status_code, sent.headers["location"]) == (
+        303,
+        "/login?next=%2Fjobs%3Fstate%3Drunning",
+    )
+    wrong = http.post("/login", data={"key": "sib_x", "next": "/"}, headers=origin)
+    assert (wrong.status_code, 'role="alert"' in wrong.text) == (401, True)
+    assert not http.cookies
+
+    done = http.post("/login", data={"key": key, "next": "//evil.example"}, headers=origin)
+    assert (done.status_code, done.headers["location"]) == (303, "/")
+    cookie = done.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "samesite=strict" in cookie.lower()
+    assert key.rpartition("_")[2] not in cookie  # a session, not the key
+    token = http.cookies["sibling_session"]
+    assert http.get("/jobs").status_code == 200
+    assert http.get("/v1/jobs").status_code == 200
+
+    cancel = "/v1/jobs/job_1:cancel"
+    assert http.post(cancel).json()["code"] == "foreign-origin"  # a browser always sends Origin
+    foreign = http.post(cancel, headers={"Origin": "http://evil.example"})
+    assert foreign.json()["code"] == "foreign-origin"
+    assert http.post(cancel, headers=origin).json()["code"] == "not-found"
+
+    http.post("/logout", headers=origin)
+    assert not http.cookies
+    assert http.get("/v1/jobs").status_code == 401
+    kept = http.get("/v1/jobs", headers={"Cookie": f"sibling_session={token}"})
+    assert kept.status_code == 401  # the session itself has ended
+
+
+def test_pages_of_keys_and_of_the_audit_log_are_for_those_who_may(guarded):
+    http, key = guarded
+    made = http.post(
+        "/v1/keys",
+        json={"name": "reader of jobs", "scopes": ["jobs:read"]},
+        headers={"Authorization": f"Bearer {key}"},
+    ).json()
+    admin, reader = ({"Authorization": f"Bearer {k}"} for k in (key, made["key"]))
+    page = http.get("/keys", headers=admin)
+    assert "reader of jobs" in text_of(page)
+    assert f'data-path="/v1/keys/{made["id"]}"' in page.text
+    assert made["key"] not in page.text
+    assert {"/keys", "/audit"} <= links_of(page)
+    events = http.get("/audit", params={"operation": "create_key"}, headers=admin)
+    assert f"/v1/keys/{made['id']}" in text_of(events)
+    assert "No event matches." in text_of(http.get("/audit?owner=nobody", headers=admin))
+    jobs = http.get("/jobs", headers=reader)
+    assert not {"/keys", "/audit"} & links_of(jobs)
+    for path in ("/keys", "/audit"):
+        assert http.get(path, headers=reader).status_code == 403
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_the_form_of_a_job_has_every_parameter_of_every_algorithm(http, dataset, name):
+    page = http.get("/jobs/new", params={"dataset": dataset.id, "algorithm": name})
+    assert page.status_code == 200
+    fields = ALGORITHMS[name].Params.model_fields
+    assert re.findall(r'data-path="/params/(\w+)"', page.text) == list(fields)
+
+
+def test_the_programs_of_a_model_run_as_they_stand(http, model, capsys):
+    page = http.get(f"/models/{model.name}/1")
+    programs = dict(
+        re.findall(r"<summary>(\w+)</summary><pre[^>]*><code>(.*?)</code>", page.text, re.DOTALL)
+    )
+    assert set(programs) == {"curl", "Python", "JavaScript", "tritonclient"}
+    for name in ("Python", "tritonclient"):
+        exec(html.unescape(programs[name]), {})
+        assert re.search(r"\[\s*\[.*\d.*\]\s*\]", capsys.readouterr().out, re.DOTALL)
+
+
+def test_models_are_compared_by_scores_and_by_parameters_that_differ(client, http, dataset, model):
+    client.train(dataset, "pca", model="compared", k=1).wait()
+    page = http.get("/compare", params={"models": f"{model.name}/1, compared"})
+    rows = re.findall(r"<tr data-key=\"([^\"]+)\">(.*?)</tr>", page.text, re.DOTALL)
+    found = {key: re.sub(r"<[^>]*>|\s+", " ", text).split() for key, text in rows}
+    assert found["param-k"] == ["k", "2", "1"]
+    assert not any(key in found for key in ("param-algorithm", "param-standardise"))
+    assert any(key.startswith("score-") for key in found)
+    assert http.get("/compare?models=nothing").status_code == 404

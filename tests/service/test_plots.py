@@ -1,0 +1,193 @@
+"""Plots of models over HTTP: as specifications and as images, of stored results."""
+
+import threading
+import xml.etree.ElementTree as ET
+
+import altair as alt
+import numpy as np
+import pytest
+
+from service.errors import Problem
+from service.models.images import ImageProcess
+from sibling import ServiceError
+
+SVG = "{http://www.w3.org/2000/svg}"
+NAMES = ("<b>&", "south", "b\x01\ufffe")
+
+
+@pytest.fixture(scope="module")
+def plotted(client):
+    """A model of three tasks with unusual names, with a search, a comparison and an evaluation."""
+    rng = np.random.default_rng(5)
+    X = {name: rng.standard_normal((24, 4)) for name in NAMES[:2]} | {
+        "west": rng.standard_normal((24, 4))
+    }
+    w = rng.standard_normal(4)
+    y = {name: X[name] @ w + 0.1 * rng.standard_normal(24) for name in X}
+    dataset = client.upload(X, y, name="plotted")
+    return client.train(
+        dataset,
+        "mtfl",
+        model="plotted",
+        selection="given",
+        search={"method": "grid", "space": {"gamma": [0.01, 1.0]}, "n_folds": 2},
+        compare=True,
+        evaluate=True,
+    ).wait()
+
+
+def test_every_listed_plot_is_a_valid_specification(plotted):
+    listed = plotted.plots()
+    names = {"gains", "scores", "relations", "spectrum", "objective", "search"}
+    names |= {"importance", "predictions", "residuals"}  # of the rows that the evaluation held out
+    assert {one["name"] for one in listed} == names
+    for one in listed:
+        chart = plotted.plot(one["name"], theme="dark")
+        spec = chart.to_dict()  # checks it against the schema
+        assert isinstance(chart, alt.TopLevelMixin)
+        assert spec["description"].startswith(one["sentence"])
+        assert spec["title"]["text"] == one["title"]
+
+
+def test_the_numbers_are_those_that_the_service_has_stored(plotted, http):
+    relations = plotted.relations()
+    drawn = plotted.plot("relations").to_dict()["datasets"]["cells"]
+    cells = {(cell["row"], cell["column"]): cell["strength"] for cell in drawn}
+    for i, a in enumerate(relations["names"]):
+        for j, b in enumerate(relations["names"]):
+            assert cells[a, b] == pytest.approx(relations["strength"][i][j])
+    report = plotted.report()
+    gains = plotted.plot("gains").to_dict()["datasets"]["gains"]
+    single = [one for one in report["comparison"]["overall"] if one["role"] == "single_task"]
+    worst = min(single, key=lambda one: one["gain"])
+    for row in gains:
+        own = report["comparison"]["by_task"][row["task"]]
+        same = ("baseline", "role", "variant")
+        stored = next(one for one in own if all(one[key] == worst[key] for key in same))
+        assert (row["gain"], row["low"], row["high"]) == tuple(
+            stored[name] for name in ("gain", "low", "high")
+        )
+    assert len(gains) == 3
+    job = http.get(f"/v1/jobs/{plotted.info['lineage']['job_id']}").json()
+    assert job["result"]["verdict"] == report["comparison"]["verdict"]
+    scores = plotted.plot("scores").to_dict()["datasets"]["scores"]
+    by_task = report["evaluation"]["by_task"]
+    assert all(row["score"] == by_task[row["metric"]][row["task"]] for row in scores)
+    points = plotted.plot("predictions").to_dict()["datasets"]["points"]
+    tasks = report["predictions"]["tasks"]
+    assert len(points) == report["predictions"]["n_rows"] == 72
+    for task, own in tasks.items():
+        assert sorted(own["rows"]) == list(range(24))
+        drawn = [(p["true"], p["predicted"]) for p in points if p["task"] == task]
+        assert drawn == list(zip(own["true"], own["predicted"], strict=True))
+    tried = plotted.plot("search").to_dict()["datasets"]["parameter 0"]
+    assert sorted(row["value"] for row in tried) == [0.01, 1.0]
+    steps = plotted.plot("objective").to_dict()["datasets"]["steps"]
+    assert steps[-1]["objective"] == plotted.history()["steps"]["objective"][-1]
+
+
+@pytest.mark.parametrize("name", ["relations", "gains"])
+@pytest.mark.usefixtures("plotted")
+def test_an_image_has_every_name_and_nothing_active(http, name):
+    url = f"/v1/models/plotted/plots/{name}"
+    response = http.get(url, headers={"Accept": "image/svg+xml"})
+    assert response.headers["content-type"] == "image/svg+xml"
+    assert response.headers["content-security-policy"] == "default-src 'none'"
+    assert response.headers["vary"] == "Accept"
+    root = ET.fromstring(response.content)
+    assert root.tag == f"{SVG}svg"
+    texts = {"".join(text.itertext()) for text in root.iter(f"{SVG}text")}
+    assert {"<b>&", "south", "west"} <= texts
+    assert not list(root.iter(f"{SVG}script"))
+    png = http.get(url, headers={"Accept": "image/png"})
+    assert png.content.startswith(b"\x89PNG\r\n\x1a\n")
+    assert len({response.headers["etag"], png.headers["etag"], http.get(url).headers["etag"]}) == 3
+    for accept in ("image/svg+xml", "image/png"):
+        tag = http.get(url, headers={"Accept": accept}).headers["etag"]
+        again = http.get(url, headers={"Accept": accept, "If-None-Match": tag})
+        assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.usefixtures("plotted")
+def test_a_plot_that_there_is_not_names_those_that_there_are(client, http):
+    model = client.model("plotted")
+    with pytest.raises(ServiceError, match=r"no-plot: there is no plot 'angles'.*relations"):
+        model.plot("angles")
+    with pytest.raises(ServiceError, match="no-plot: unknown plot 'relation'; did you mean"):
+        model.plot("relation")
+    refused = http.get("/v1/models/plotted/plots/relations", headers={"Accept": "text/html"})
+    assert (refused.status_code, refused.json()["code"]) == (406, "not-acceptable")
+    assert http.get("/v1/models/plotted/plots/relations?theme=pink").status_code == 422
+    for path in ("plots", "versions/1/plots"):
+        unknown = http.get(f"/v1/models/plotted/{path}/relations?them=dark")
+        assert unknown.status_code == 422
+        assert "unknown query parameter 'them'" in unknown.json()["detail"]
+
+
+def test_a_file_gets_the_format_of_its_name(plotted, tmp_path):
+    assert plotted.save_plot("spectrum", tmp_path / "a.svg").read_bytes().startswith(b"<svg")
+    assert plotted.save_plot("spectrum", tmp_path / "a.PNG").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match=r"ends in one of \.svg, \.png, \.json"):
+        plotted.save_plot("spectrum", tmp_path / "a.gif")
+    assert not (tmp_path / "a.gif").exists()
+
+
+SPEC = {
+    "data": {"values": [{"a": 1}]},
+    "mark": "point",
+    "encoding": {"x": {"field": "a", "type": "quantitative"}},
+}
+
+
+@pytest.fixture
+def images():
+    process = ImageProcess()
+    yield process
+    process.close()
+
+
+def test_the_process_starts_again_after_it_ended(images):
+    first = images.convert(SPEC, "image/svg+xml")
+    images._process.kill()
+    images._process.wait()
+    assert images.convert(SPEC, "image/svg+xml") == first
+
+
+def test_names_with_characters_invalid_in_xml_are_drawn(images):
+    spec = SPEC | {
+        "data": {"values": [{"a": name} for name in NAMES]},
+        "encoding": {"x": {"field": "a", "type": "nominal"}},
+    }
+    root = ET.fromstring(images.convert(spec, "image/svg+xml"))
+    texts = {"".join(text.itertext()) for text in root.iter(f"{SVG}text")}
+    assert {"<b>&", "b\ufffd\ufffd"} <= texts
+
+
+def test_nothing_is_fetched_over_the_network(images, http):
+    url = f"{http.base_url}/v1/algorithms"
+    with pytest.raises(RuntimeError, match="cannot be drawn"):
+        images.convert(SPEC | {"data": {"url": url}}, "image/svg+xml")
+    assert images.convert(SPEC, "image/png").startswith(b"\x89PNG")  # the process goes on
+
+
+def test_an_image_that_takes_too_long_is_503():
+    process = ImageProcess(timeout_s=0.01)
+    with pytest.raises(Problem, match="could not be drawn within"):
+        process.convert(SPEC, "image/svg+xml")
+    assert process._process is None
+
+
+def test_more_requests_than_may_wait_are_503():
+    full = ImageProcess(max_waiting=1)
+    full._lock.acquire()
+    first = threading.Thread(target=full.convert, args=(SPEC, "image/svg+xml"))
+    first.start()
+    try:
+        while full._places._value:
+            pass
+        with pytest.raises(Problem, match="too many plots"):
+            full.convert(SPEC, "image/svg+xml")
+    finally:
+        full._lock.release()
+        first.join()
+        full.close()
