@@ -28,6 +28,7 @@ IDLE_TIMEOUT_S = 30
 #: How long a thread waits for a connection while all of them are in use.
 POOL_TIMEOUT_S = 10
 _RETRY_S = 0.5
+_WAL_RETRY_S = 0.01
 #: How long a change token may miss a commit of another process. SQLite reports commits, but asking
 #: takes a third of the time of an inference request; PostgreSQL does not report them.
 _CHANGE_TOKEN_TTL_S = {"sqlite": 0.005, "postgresql": 0.25}
@@ -263,8 +264,13 @@ def begin_exclusive(connection: sa.Connection, name: str, *, timeout_s: float) -
 def _is_lock_timeout(error: OperationalError) -> bool:
     """Return whether the database gave up waiting for a lock."""
     if isinstance(error.orig, sqlite3.OperationalError):
-        return error.orig.sqlite_errorcode == sqlite3.SQLITE_BUSY
+        return _is_busy(error.orig)
     return isinstance(error.orig, LockNotAvailable)
+
+
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    """Return whether another connection has the lock; the low byte of a code is its kind."""
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _lock_key(*name: str) -> int:
@@ -307,8 +313,27 @@ def _open(url: str, statement_timeout_s: float, connect_timeout_s: float, **pool
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None  # transactions begin in _begin_sqlite
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+    _use_write_ahead_log(connection)
+    for pragma in ("synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Switch the file to the write-ahead log, if it does not have one yet.
+
+    Where another connection switches a new file at the same time, SQLite fails at once instead of
+    waiting for the lock.
+    """
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(_WAL_RETRY_S)
+        else:
+            return
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:

@@ -1,6 +1,9 @@
 import os
+import sqlite3
 import subprocess
 import sys
+import threading
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
@@ -11,7 +14,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 
-from service.database import begin_exclusive
+from service.database import Database, begin_exclusive
 from service.rows import AttemptRow, DatasetRow, EventRow, JobRow, Row
 from service.schema import (
     MigrationTimeout,
@@ -244,6 +247,8 @@ def test_issues_of_rejected_datasets_survive_the_renaming_of_their_codes(databas
 #: Imports the command, waits for a line, and then runs it.
 STARTER = """
 import sys
+import threading
+from contextlib import closing
 import alembic.command
 from service.cli import main
 from service import database, schema, settings
@@ -283,6 +288,26 @@ def test_processes_that_migrate_at_once_take_turns(database):
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Row.metadata) == []
     check_schema(database)
+
+
+def test_a_new_file_that_another_connection_uses_is_waited_for(tmp_path):
+    path = tmp_path / "new.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    is_released = threading.Event()
+
+    def release() -> None:
+        is_released.set()
+        other.execute("CREATE TABLE other (x)")
+        other.execute("COMMIT")
+
+    timer = threading.Timer(0.5, release)
+    with closing(Database(f"sqlite:///{path}")) as database, closing(other):
+        timer.start()
+        with database.read() as session:
+            assert session.scalar(sa.text("PRAGMA journal_mode")) == "wal"
+        assert is_released.is_set()
+        timer.join()
 
 
 def test_a_migration_that_waits_too_long_for_another_says_so(database):
