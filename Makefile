@@ -5,20 +5,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-all lint format docs lock clean
+.PHONY: demo test test-all lint format docs site lock clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/sibling demo
 
 # With COVERAGE=1 it measures coverage, and fails below the minimum in pyproject.toml.
-test: $(VENV)/.dev
+test: $(VENV)/.dev site
 	$(BIN)/python -m pytest -n auto --dist worksteal $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 
 # Also runs every test of a running server on PostgreSQL.
-test-all: $(VENV)/.dev
+test-all: $(VENV)/.dev site
 	SIBLING_TEST_ALL=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-lint: $(VENV)/.dev
+# A broken link is a warning of `make site`, and its warnings are errors.
+lint: $(VENV)/.dev site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -32,11 +33,21 @@ format: $(VENV)/.dev
 docs: $(VENV)/.runtime
 	$(BIN)/python -m service.generate
 
+# The documentation as a site, which the service has at /help. Warnings are errors.
+SITE := service/help/site
+site: $(SITE)/index.html
+
+$(SITE)/index.html: $(shell find docs -type f -not -path '*/__pycache__/*') | $(VENV)/.dev
+	@rm -rf $(SITE)
+	$(BIN)/python -m sphinx -E -W --keep-going -q -d $(VENV)/site docs $(SITE)
+	@rm -f $(SITE)/.buildinfo $(SITE)/objects.inv
+
 # Lock files with versions and hashes, without registry addresses.
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
 lock: $(VENV)/.dev
 	$(LOCK) pyproject.toml --extra server --extra build -o requirements.lock
-	$(LOCK) pyproject.toml --extra server --extra build --extra dev --extra tracing -o requirements-dev.lock
+	$(LOCK) pyproject.toml --extra server --extra build --extra dev --extra tracing --group docs -o requirements-dev.lock
+	$(LOCK) --group docs -o requirements-docs.lock
 
 clean:
 	rm -rf $(VENV)

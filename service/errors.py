@@ -88,7 +88,7 @@ JOB_CODES: Final[dict[str, tuple[str, str]]] = {
     ),
 }
 
-#: Every code that a response can have; ``docs/errors.md`` is generated from this table.
+#: Every code that a response can have; ``docs/reference/errors.md`` is generated from this table.
 ERRORS: Final[dict[str, ErrorSpec]] = {
     "malformed-json": ErrorSpec(
         400,

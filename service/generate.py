@@ -33,11 +33,11 @@ _BOUNDS: Final = {
 def pages() -> dict[str, str]:
     """Return every generated page by its name in docs/."""
     return {
-        "openapi.json": _openapi(),
-        "algorithms.md": _text(_algorithms()),
-        "errors.md": _text(_errors()),
-        "settings.md": _text(_settings()),
-        "cli.md": _text(_commands()),
+        "reference/openapi.json": _openapi(),
+        "reference/algorithms.md": _text(_algorithms()),
+        "reference/errors.md": _text(_errors()),
+        "reference/settings.md": _text(_settings()),
+        "reference/cli.md": _text(_commands()),
     }
 
 
@@ -62,8 +62,9 @@ def _openapi() -> str:
 
 def _algorithms() -> Iterator[str]:
     yield from ("# Algorithms", "")
-    yield "See also [how methods are evaluated](evaluation.md), [benchmarks](benchmarks.md) and"
-    yield from ("[notes on the papers](papers.md).", "")
+    yield "See also [how methods are evaluated](../explanation/evaluation.md),"
+    yield "[benchmarks](../benchmarks.md) and [notes on the papers](../explanation/papers.md)."
+    yield ""
     for name, algorithm in sorted(ALGORITHMS.items()):
         described = Algorithm.describe(algorithm)
         needs = described.needs
@@ -117,13 +118,14 @@ def _errors() -> Iterator[str]:
     yield "Every error response is `application/problem+json` (RFC 9457) with a stable `code`."
     yield "Under `/v2`, errors follow the Open Inference Protocol: `application/json` with the same"
     yield "members and a string `error`, and status 400 instead of 422."
+    yield from ("", "## Errors of responses")
     for code, spec in sorted(ERRORS.items(), key=lambda item: (item[1].status, item[0])):
-        yield from ("", f"## `{code}`", "", f"**{spec.status}** {spec.title}.", "")
+        yield from ("", f"### `{code}`", "", f"**{spec.status}** {spec.title}.", "")
         yield from (f"- Cause: {spec.cause}", f"- Remedy: {spec.remedy}")
-    yield from ("", "# Errors of jobs", "")
+    yield from ("", "## Errors of jobs", "")
     yield "The `error` of a job has one of the codes above or one of the following."
     for code, (cause, remedy) in JOB_CODES.items():
-        yield from ("", f"## `{code}`", "", f"- Cause: {cause}", f"- Remedy: {remedy}")
+        yield from ("", f"### `{code}`", "", f"- Cause: {cause}", f"- Remedy: {remedy}")
 
 
 def _settings() -> Iterator[str]:

@@ -229,7 +229,7 @@ class Settings(BaseSettings):
         0.25,
         gt=0,
         description="Time between two heartbeats of a running job, in seconds. It grows if more "
-        "jobs run at the same time than docs/scaling.md allows for.",
+        "jobs run at the same time than docs/how-to/scaling.md allows for.",
     )
     heartbeat_timeout_s: float = Field(
         60,

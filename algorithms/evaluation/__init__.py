@@ -5,8 +5,8 @@ Everything here works for any algorithm. :mod:`~algorithms.evaluation.splits` di
 chooses parameters inside the training rows, :mod:`~algorithms.evaluation.search` does so from
 outside, and :mod:`~algorithms.evaluation.comparison` compares methods on the same splits.
 
-A row that is used to choose parameters is never used to score the result. ``docs/evaluation.md``
-describes the methods for users.
+A row that is used to choose parameters is never used to score the result.
+``docs/explanation/evaluation.md`` describes the methods for users.
 """
 
 from algorithms.evaluation.metrics import error_rates, held_out_loss, mean_error_rate

@@ -17,7 +17,7 @@ Solvers stop on the duality gap. A task of c > 2 classes is c outputs on shared 
 classes, the one that sorts last is positive: use the same labels in every task, or the signs of
 relations mean nothing. Cost of a coordinate step: O(n + T), O(dT) with a linear kernel.
 
-Deviations and misprints: ``docs/papers.md``. Results: ``docs/benchmarks.md``.
+Deviations and misprints: ``docs/explanation/papers.md``. Results: ``docs/benchmarks.md``.
 
 Reference: Jawanpuria, Lapin, Hein, Schiele, *Efficient Output Kernel Learning for Multiple Tasks*,
 NIPS 2015, https://arxiv.org/abs/1511.05706

@@ -17,7 +17,7 @@ On faces the common ratio does not help: LDA per task with d and γ chosen for a
 
 Cost: a thin singular value decomposition O(n²d) per task, then O(r³) per task and step.
 
-Proofs and deviations: ``docs/papers.md``. Results: ``docs/benchmarks.md``.
+Proofs and deviations: ``docs/explanation/papers.md``. Results: ``docs/benchmarks.md``.
 
 Reference: Zhang, Yeung, *Multi-Task Learning in Heterogeneous Feature Spaces*, AAAI 2011,
 doi:10.1609/aaai.v25i1.7909

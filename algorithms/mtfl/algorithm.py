@@ -17,7 +17,8 @@ kernel form uses coordinates of the Gram matrix of all rows (representer theorem
 Solvers stop on the relative duality gap: variable projection or proximal gradient for the square
 loss, descent on factors for other losses (:mod:`algorithms.mtfl.solver`). Cost of a step:
 O(T n d r), where r <= min(d, T) decreases to the rank of D, after a QR decomposition of each task
-with more rows than columns. Deviations: ``docs/papers.md``. Results: ``docs/benchmarks.md``.
+with more rows than columns. Deviations: ``docs/explanation/papers.md``.
+Results: ``docs/benchmarks.md``.
 
 Reference: Argyriou, Evgeniou, Pontil, *Multi-task feature learning*, NIPS 2006; *Convex multi-task
 feature learning*, Machine Learning 2008, doi:10.1007/s10994-007-5040-8

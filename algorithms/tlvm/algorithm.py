@@ -20,7 +20,7 @@ objective as printed in the paper (eq. 19) does not depend on the target's rows.
 rows ``transfer-pca`` is usually as good and far cheaper; with 20 to 40 or more, so are ``gp-lvm``
 and ``pca`` of the target alone.
 
-Deviations and misprints: ``docs/papers.md``. Results: ``docs/benchmarks.md``.
+Deviations and misprints: ``docs/explanation/papers.md``. Results: ``docs/benchmarks.md``.
 
 References: Gao, Wang, Li, Tao, *Transfer latent variable model based on divergence analysis*,
 Pattern Recognition 44, 2011; GP-LVM: https://jmlr.org/papers/v6/lawrence05a.html; active rows:

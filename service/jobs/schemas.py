@@ -160,7 +160,7 @@ class Progress(BaseModel):
 class JobError(BaseModel):
     """Error of a job or of an attempt."""
 
-    code: str = Field(description="Stable code; see docs/errors.md.")
+    code: str = Field(description="Stable code; see docs/reference/errors.md.")
     detail: str = Field(description="What happened, where, and what to do.")
     attempt: int = Field(description="Number of the attempt that failed.")
     task: str | None = Field(None, description="Task of the error, if known.")
@@ -170,7 +170,7 @@ class JobError(BaseModel):
     )
     field: str | None = Field(None, description="Parameter of the error, if known.")
 
-    @computed_field(description="What to do, as listed in docs/errors.md.")  # type: ignore[prop-decorator]
+    @computed_field(description="What to do, as listed in docs/reference/errors.md.")  # type: ignore[prop-decorator]
     @property
     def remedy(self) -> str | None:
         """What to do; None for a code of an earlier version."""

@@ -80,7 +80,7 @@ def _check_settings(settings: Settings) -> Finding:
     unknown = [name for name in environment_names() if name.upper() not in known]
     for name in unknown:
         similar = difflib.get_close_matches(name.upper(), known, n=1)
-        hint = f"; did you mean {similar[0]}?" if similar else "; see docs/settings.md"
+        hint = f"; did you mean {similar[0]}?" if similar else "; see docs/reference/settings.md"
         return Finding("settings", "warning", f"{name} is not a setting{hint}")
     return Finding("settings", "ok", f"{len(environment_names())} from the environment")
 

@@ -57,7 +57,7 @@ from service.ui import (
 DESCRIPTION = """Train related tasks together, and serve the models over HTTP.
 
 Upload a dataset of tasks, submit a training job, follow its progress, and call the model.
-Errors are RFC 9457 problem details; docs/errors.md lists every `code`."""
+Errors are RFC 9457 problem details; docs/reference/errors.md lists every `code`."""
 #: Inference handlers by the path of their route.
 HANDLERS: Final[dict[str, MakeHandler]] = {**V2_HANDLERS, **V1_HANDLERS}
 _ROUTERS: Final = (

@@ -11,7 +11,7 @@ class ServiceError(Exception):
     Attributes
     ----------
     status, code
-        HTTP status, and the code of the problem as listed in docs/errors.md.
+        HTTP status, and the code of the problem as listed in docs/reference/errors.md.
     errors
         Locations of the error: pointer or parameter; task, row and column if known.
     remedy
@@ -93,7 +93,7 @@ class JobFailed(Exception):
     job
         The job as returned by the service.
     code, detail, remedy
-        The code of the error as listed in docs/errors.md, what happened, and what to do.
+        The code of the error as listed in docs/reference/errors.md, what happened, and what to do.
     error
         All that is known: also task, row, column and parameter.
     """

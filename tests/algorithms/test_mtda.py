@@ -719,7 +719,7 @@ def test_faces_of_few_images_are_in_the_degenerate_regime(data_file) -> None:
 
 
 def test_every_property_in_the_notes_on_the_paper_has_tests() -> None:
-    text = (Path(__file__).parents[2] / "docs/papers.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs/explanation/papers.md").read_text(encoding="utf-8")
     section = re.split(r"^## ", text, flags=re.MULTILINE)[1]
     points = re.split(r"^\d\. \*\*", section, flags=re.MULTILINE)[1:]
     assert len(points) == 6

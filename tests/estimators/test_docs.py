@@ -1,4 +1,4 @@
-"""The examples of docs/python.md, run in order."""
+"""The examples of docs/how-to/python.md, run in order."""
 
 import io
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sklearn
 
-PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "python.md"
 
 
 @pytest.mark.filterwarnings("error")

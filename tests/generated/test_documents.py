@@ -46,7 +46,7 @@ def test_generation_is_deterministic():
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_every_algorithm_has_its_section_with_every_parameter(name):
-    section = GENERATED["algorithms.md"].split(f"(`{name}`)")[1].split("\n## ")[0]
+    section = GENERATED["reference/algorithms.md"].split(f"(`{name}`)")[1].split("\n## ")[0]
     for parameter in ALGORITHMS[name].Params.model_fields:
         assert f"| `{parameter}` |" in section
     for method in ALGORITHMS[name].Model.methods():
@@ -54,7 +54,7 @@ def test_every_algorithm_has_its_section_with_every_parameter(name):
 
 
 def test_every_error_code_has_its_section_with_cause_and_remedy():
-    found = re.findall(r"(?ms)^## `([^`]+)`\n(.*?)(?=^## |\Z)", GENERATED["errors.md"])
+    found = re.findall(r"(?ms)^### `([^`]+)`\n(.*?)(?=^##|\Z)", GENERATED["reference/errors.md"])
     sections = dict(found)
     known = {code: (spec.cause, spec.remedy) for code, spec in ERRORS.items()} | JOB_CODES
     assert sections.keys() == known.keys()
@@ -89,7 +89,7 @@ def test_every_route_documents_its_errors_as_problems():
 
 
 def test_every_reference_in_the_openapi_document_resolves():
-    document = GENERATED["openapi.json"]
+    document = GENERATED["reference/openapi.json"]
     schemas = openapi_document()["components"]["schemas"]
     assert set(re.findall(r'"#/components/schemas/([^"]+)"', document)) <= schemas.keys()
     assert "#/$defs" not in document
@@ -155,7 +155,7 @@ def test_no_part_of_the_service_names_an_algorithm():
         for text in _texts(path)
         if text in ALGORITHMS
     ]
-    pages = (path.read_text(encoding="utf-8") for path in SERVICE.rglob("*.html"))
+    pages = (path.read_text(encoding="utf-8") for path in (SERVICE / "ui").rglob("*.html"))
     named += [name for page in pages for name in ALGORITHMS if f'"{name}"' in page]
     assert named == []
 
