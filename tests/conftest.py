@@ -6,6 +6,7 @@ Every test that uses ``databases``, directly or not, runs twice: ``[sqlite]`` an
 ``[postgresql]``. What has neither in its id needs no database, or one of a certain kind.
 """
 
+import gc
 import itertools
 import os
 import shutil
@@ -34,6 +35,13 @@ def pytest_configure() -> None:
     Their threads would wait for each other on the same cores.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.disable()  # until all tests are collected: there is nothing to find in what stays
+
+
+def pytest_collection_finish() -> None:
+    """Exempt modules and tests from garbage collection, which would traverse them each time."""
+    gc.freeze()
+    gc.enable()
 
 
 class Databases(Protocol):
@@ -231,9 +239,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave servers on PostgreSQL to ``make test-all``: they double the time of the suite."""
     if os.environ.get("SIBLING_TEST_ALL"):
         return
-    left = [item for item in items if "postgresql" in item.name and _starts_server(item)]
+    left = {item for item in items if "postgresql" in item.name and _starts_server(item)}
     config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in set(left)]
+    items[:] = [item for item in items if item not in left]
 
 
 def _starts_server(item: pytest.Item) -> bool:

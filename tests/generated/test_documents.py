@@ -1,6 +1,7 @@
 """Generated pages are up to date, and no other file lists the algorithms."""
 
 import ast
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -12,22 +13,30 @@ from algorithms.registry import ALGORITHMS
 from service.errors import ERRORS, JOB_CODES
 from service.generate import DOCS, pages
 from service.patterns import EXPECTED
-from service.server.app import openapi_document
 
 SERVICE = Path(service.__file__).parent
 #: Scripts that use algorithms by name, like a program of a user.
 SHOWS_ALGORITHMS = {"demo.py"}
 
 
-GENERATED = pages()
+@pytest.fixture(scope="session")
+def generated():
+    """Every generated page by its name."""
+    return pages()
 
 
-@pytest.mark.parametrize("name", sorted(GENERATED))
-def test_committed_pages_equal_the_generated_ones(name):
-    path = DOCS / name
-    assert path.exists(), f"docs/{name} is missing; run `make docs`"
-    is_same = path.read_text(encoding="utf-8") == GENERATED[name]
-    assert is_same, f"docs/{name} is out of date; run `make docs`"
+@pytest.fixture(scope="session")
+def document(generated):
+    """The OpenAPI document."""
+    return json.loads(generated["reference/openapi.json"])
+
+
+def test_committed_pages_equal_the_generated_ones(generated):
+    for name, text in generated.items():
+        path = DOCS / name
+        assert path.exists(), f"docs/{name} is missing; run `make docs`"
+        is_same = path.read_text(encoding="utf-8") == text
+        assert is_same, f"docs/{name} is out of date; run `make docs`"
 
 
 def test_every_error_code_of_jobs_is_documented():
@@ -40,21 +49,21 @@ def test_every_error_code_of_jobs_is_documented():
     assert found - {"invalid", "unknown-task", "invalid-data"} <= set(JOB_CODES) | set(ERRORS)
 
 
-def test_generation_is_deterministic():
-    assert pages() == GENERATED
+def test_generation_is_deterministic(generated):
+    assert pages() == generated
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
-def test_every_algorithm_has_its_section_with_every_parameter(name):
-    section = GENERATED["reference/algorithms.md"].split(f"(`{name}`)")[1].split("\n## ")[0]
+def test_every_algorithm_has_its_section_with_every_parameter(generated, name):
+    section = generated["reference/algorithms.md"].split(f"(`{name}`)")[1].split("\n## ")[0]
     for parameter in ALGORITHMS[name].Params.model_fields:
         assert f"| `{parameter}` |" in section
     for method in ALGORITHMS[name].Model.methods():
         assert f"`{method}`" in section
 
 
-def test_every_error_code_has_its_section_with_cause_and_remedy():
-    found = re.findall(r"(?ms)^### `([^`]+)`\n(.*?)(?=^##|\Z)", GENERATED["reference/errors.md"])
+def test_every_error_code_has_its_section_with_cause_and_remedy(generated):
+    found = re.findall(r"(?ms)^### `([^`]+)`\n(.*?)(?=^##|\Z)", generated["reference/errors.md"])
     sections = dict(found)
     known = {code: (spec.cause, spec.remedy) for code, spec in ERRORS.items()} | JOB_CODES
     assert sections.keys() == known.keys()
@@ -74,8 +83,8 @@ def test_every_error_code_is_raised_somewhere():
     assert unused == []
 
 
-def test_every_route_documents_its_errors_as_problems():
-    for path, operations in openapi_document()["paths"].items():
+def test_every_route_documents_its_errors_as_problems(document):
+    for path, operations in document["paths"].items():
         for method, operation in operations.items():
             for status, response in operation["responses"].items():
                 if status >= "400" and not path.startswith("/v2/health"):
@@ -88,24 +97,24 @@ def test_every_route_documents_its_errors_as_problems():
                     assert named == ("V2Error" if is_v2 else "Problem")
 
 
-def test_every_reference_in_the_openapi_document_resolves():
-    document = GENERATED["reference/openapi.json"]
-    schemas = openapi_document()["components"]["schemas"]
-    assert set(re.findall(r'"#/components/schemas/([^"]+)"', document)) <= schemas.keys()
-    assert "#/$defs" not in document
+def test_every_reference_in_the_openapi_document_resolves(generated, document):
+    text = generated["reference/openapi.json"]
+    schemas = document["components"]["schemas"]
+    assert set(re.findall(r'"#/components/schemas/([^"]+)"', text)) <= schemas.keys()
+    assert "#/$defs" not in text
 
 
-def test_operation_ids_are_unique():
+def test_operation_ids_are_unique(document):
     ids = [
         operation["operationId"]
-        for operations in openapi_document()["paths"].values()
+        for operations in document["paths"].values()
         for operation in operations.values()
     ]
     assert len(ids) == len(set(ids))
 
 
-def test_every_operation_has_a_summary_and_a_description():
-    for path, operations in openapi_document()["paths"].items():
+def test_every_operation_has_a_summary_and_a_description(document):
+    for path, operations in document["paths"].items():
         for method, operation in operations.items():
             summary = operation["summary"]
             generated = {
@@ -119,8 +128,7 @@ def test_every_operation_has_a_summary_and_a_description():
             assert len(operation["description"]) > 15, (method, path)
 
 
-def test_every_parameter_and_field_in_the_openapi_document_has_a_description():
-    document = openapi_document()
+def test_every_parameter_and_field_in_the_openapi_document_has_a_description(document):
     missing = [
         f"{method} {path}: {parameter['name']}"
         for path, operations in document["paths"].items()
@@ -137,14 +145,14 @@ def test_every_parameter_and_field_in_the_openapi_document_has_a_description():
     assert missing == []
 
 
-def test_every_pattern_in_the_openapi_document_has_a_message():
+def test_every_pattern_in_the_openapi_document_has_a_message(document):
     def patterns(part):
         values = part.values() if isinstance(part, dict) else part
         found = {part["pattern"]} if isinstance(part, dict) and "pattern" in part else set()
         nested = (patterns(value) for value in values if isinstance(value, dict | list))
         return found.union(*nested)
 
-    assert patterns(openapi_document()) == EXPECTED.keys()
+    assert patterns(document) == EXPECTED.keys()
 
 
 def test_no_part_of_the_service_names_an_algorithm():

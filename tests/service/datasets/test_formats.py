@@ -511,7 +511,7 @@ BROKEN = {
         "duplicate-column",
         "2 columns are named 'x'",
     ),
-    "workbook that is a bomb": (XLSX, bomb(), "decompression-limit", "upload the table as CSV"),
+    "workbook that is a bomb": (XLSX, bomb, "decompression-limit", "upload the table as CSV"),
     "json cut": (JSON, b'[{"task": "a", "x": 1}', "corrupt-file", "not valid JSON"),
     "json of a number": (JSON, b"3", "corrupt-file", "expected a list of records"),
     "json with nesting": (
@@ -585,6 +585,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_file_gets_a_complaint(reader, name):
     media_type, body, code, words = BROKEN[name]
+    body = body() if callable(body) else body  # one takes a second to make
     reader.assert_rejected(reader.read(body, media_type), code, words)
 
 
