@@ -28,7 +28,7 @@ from algorithms.interface.errors import (
 )
 from algorithms.interface.model import CLASS_METHODS
 from algorithms.interface.tasks import Task, TaskSet
-from algorithms.interface.trace import Checkpoint, Trace
+from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.problems import covariance_tasks, identical_gaussians, tilted_gaussians
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from sibling.plots import Source, available, specification
@@ -112,8 +112,15 @@ CASES = [
     if (kind == "shared") == algorithm.needs.shared_rows
 ]
 over_cases = pytest.mark.parametrize(("algorithm", "tasks"), CASES)
+over_adapting_cases = pytest.mark.parametrize(
+    ("algorithm", "tasks"), [case for case in CASES if case.values[0].supports_adaptation()]
+)
 over_algorithms = pytest.mark.parametrize(
     "algorithm", [pytest.param(algorithm, id=name) for name, algorithm in ALGORITHMS.items()]
+)
+over_adapting_algorithms = pytest.mark.parametrize(
+    "algorithm",
+    [pytest.param(one, id=name) for name, one in ALGORITHMS.items() if one.supports_adaptation()],
 )
 
 
@@ -123,10 +130,11 @@ def fit(algorithm, tasks, *, trace=None, seed=0, **values):
 
 
 class Fitted(NamedTuple):
-    """A model by the defaults, and the trace of its fit."""
+    """A model by the defaults, the trace of its fit, and the number of steps that it reported."""
 
     model: Any
     trace: Trace
+    n_steps: int
 
 
 _FITTED: dict[tuple[str, int], Fitted] = {}
@@ -136,8 +144,9 @@ def fitted(algorithm, tasks: TaskSet) -> Fitted:
     """Fit tasks of this module by the defaults, once for all tests, which change nothing of it."""
     key = algorithm.name, id(tasks)
     if key not in _FITTED:
-        trace = Trace()
-        _FITTED[key] = Fitted(fit(algorithm, tasks, trace=trace), trace)
+        steps: list[Step] = []
+        trace = Trace(on_step=steps.append)
+        _FITTED[key] = Fitted(fit(algorithm, tasks, trace=trace), trace, len(steps))
     return _FITTED[key]
 
 
@@ -235,7 +244,7 @@ def test_name_and_descriptions_are_present(algorithm) -> None:
 
 @over_cases
 def test_defaults_fit_every_generated_problem(algorithm, tasks) -> None:
-    model, trace = fitted(algorithm, tasks)
+    model, trace, _ = fitted(algorithm, tasks)
     assert model.algorithm == algorithm.name
     assert model.tasks == tasks.names
     assert trace.stop_reason is not None
@@ -316,7 +325,7 @@ def test_a_saved_model_returns_the_same_bits(algorithm, tasks, tmp_path) -> None
 @over_algorithms
 def test_its_plots_are_valid_specifications(algorithm) -> None:
     tasks = next(case.values[1] for case in CASES if case.values[0] is algorithm)
-    model, trace = fitted(algorithm, tasks)
+    model, trace, _ = fitted(algorithm, tasks)
     fields = ("loop", "iteration", "objective", "residual")
     steps = {name: [getattr(step, name) for step in trace.history] for name in fields}
     source = Source(model, steps)
@@ -414,20 +423,20 @@ def test_a_loop_that_starts_at_a_non_finite_value_ends_the_fit(algorithm, tasks,
 
 @over_cases
 def test_a_resumed_fit_gives_the_same_bits(algorithm, tasks, tmp_path) -> None:
-    n_steps = []
-    whole = fit(algorithm, tasks, trace=Trace(on_step=n_steps.append))
-    last = min(len(n_steps), 6) - 1
+    whole, _, n_steps = fitted(algorithm, tasks)
+    last = min(n_steps, 6) - 1
     for n_done in sorted({n for n in (1, 2, last) if 0 < n <= last}):
-        checkpoint = Checkpoint(tmp_path / f"broken-{n_done}", every_s=0.0)
-        steps = []
+        path, steps = tmp_path / f"broken-{n_done}", []
         trace = Trace(
             on_step=steps.append,
             is_cancelled=lambda n=n_done, s=steps: len(s) >= n,
-            checkpoint=checkpoint,
+            checkpoint=Checkpoint(path, every_s=0.0),
         )
         with pytest.raises(Cancelled):
             fit(algorithm, tasks, trace=trace)
-        assert same_bits(whole, fit(algorithm, tasks, trace=Trace(checkpoint=checkpoint)))
+        # writing one after every further step would take most of the time
+        resumed = Trace(checkpoint=Checkpoint(path))
+        assert same_bits(whole, fit(algorithm, tasks, trace=resumed))
 
 
 def spread_tasks(kind: str, *, is_shared: bool) -> TaskSet:
@@ -617,11 +626,9 @@ MISFITS: dict[str, Callable[[Task], Task]] = {
 RELATED = {kind: PROBLEMS["related"](kind) for kind in ("none", "numbers", "classes")}
 
 
-@over_algorithms
+@over_adapting_algorithms
 @pytest.mark.parametrize("misfit", MISFITS)
 def test_adapt_rejects_what_fit_rejects(algorithm, misfit) -> None:
-    if not algorithm.supports_adaptation():
-        pytest.skip("the algorithm does not support adaptation")
     tasks = RELATED[kinds_of_targets(algorithm)[0]]
     new = MISFITS[misfit](tasks.tasks[0])
     try:
@@ -653,10 +660,8 @@ def test_a_new_task_is_added_or_rejected_with_a_reason(algorithm, tasks) -> None
         algorithm.adapt(adapted, new)
 
 
-@over_cases
+@over_adapting_cases
 def test_adapt_uses_the_trace_of_the_caller(algorithm, tasks, monkeypatch) -> None:
-    if not algorithm.supports_adaptation():
-        pytest.skip("the algorithm does not support adaptation")
     model, old = fitted(algorithm, tasks).model, tasks.tasks[0]
     new = [Task(name, old.X, old.input, old.y) for name in ("new", "newer")]
     trace, running, loops = Trace(), [], []
