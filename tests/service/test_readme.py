@@ -1,6 +1,6 @@
 """The README's examples, run in order as a reader would."""
 
-import os
+import json
 import re
 import subprocess
 import sys
@@ -10,35 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 
 README = Path(__file__).parents[2] / "README.md"
-DOCUMENTED_URL = "http://127.0.0.1:8000"
-COMMANDS = {"python": [sys.executable], "bash": ["bash", "-eu", "-o", "pipefail"]}
+SESSION = Path(__file__).with_name("page_session.py")
 
 
-@pytest.mark.timeout(600)  # ten blocks, each in a process of its own
+@pytest.mark.timeout(600)
 def test_the_examples_run_in_order_and_print_what_is_shown(service, tmp_path):
-    blocks = re.findall(
-        r"^```(python|bash)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL
-    )
-    assert {language for language, _ in blocks} == {"python", "bash"}
-    env = {
-        **os.environ,
-        "SIBLING_URL": service.url,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-    }
-    outputs = []
-    for language, code in blocks:
-        done = subprocess.run(
-            COMMANDS[language],
-            input=code.replace(DOCUMENTED_URL, service.url),
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env=env,
-            check=False,
-            timeout=240,
-        )
-        assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
-        outputs.append(done.stdout)
+    results = tmp_path / "results.json"
+    command = [sys.executable, SESSION, README, service.url, results, "--fresh"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=600)
+    blocks = json.loads(results.read_text())
+    assert {block["language"] for block in blocks} == {"python", "bash"}
+    outputs = [block["output"] for block in blocks]
     python, adapted, compared, chosen, classifier, local, curl, *rest = outputs
     batch, protocol, command, offline = rest
     assert "(6, 2) (6, 12)" in python
