@@ -69,6 +69,10 @@ class CompiledCoupledTraces:
         )
         return Evaluation(*found)
 
+    def ascend(self, point: Array, *, n_steps: int) -> Array:
+        """Return the point after parallel ascent steps."""
+        return kernels.ascend(self.lanes, self.packed, self.lam, point, n_steps)
+
     def trial_step(self, point: Array, F: Array, *, radius: float, forcing: float) -> TrialStep:
         """Return the step to an approximate maximiser of the quadratic model."""
         Q, J, residual, F_next, predicted, length, is_clipped = kernels.trial_step(

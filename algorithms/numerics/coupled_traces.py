@@ -74,6 +74,10 @@ class CoupledTraces(Protocol):
     """The objective as the Newton iteration sees it; points are in the layout of ``pack``."""
 
     @property
+    def lam(self) -> float:
+        """Weight λ of the coupling."""
+
+    @property
     def noise(self) -> float:
         """Rounding error of a change of J."""
 
@@ -88,6 +92,14 @@ class CoupledTraces(Protocol):
 
     def evaluate(self, point: Array) -> Evaluation:
         """Return value, residual and F."""
+
+    def ascend(self, point: Array, *, n_steps: int) -> Array:
+        """Return the point after parallel ascent steps, which never lower J; λ > 0.
+
+        A step replaces each basis by one of the rows of F_t = U_t (C_t + λG), where G includes the
+        projector of task t itself. So J is convex in the bases, and the new basis maximises its
+        linear lower bound at U_t.
+        """
 
     def trial_step(self, point: Array, F: Array, *, radius: float, forcing: float) -> TrialStep:
         """Return the step to an approximate maximiser of the quadratic model.
@@ -184,6 +196,14 @@ class BlasCoupledTraces:
         largest = float(np.abs(gaps).max())
         floor = CURVATURE_FLOOR * largest if largest > 0 else 1.0
         return np.asarray(np.maximum(gaps, floor)[..., np.newaxis])
+
+    def ascend(self, point: Array, *, n_steps: int) -> Array:
+        """Return the point after steps to orthonormal bases of the rows of F."""
+        U = point
+        for _ in range(n_steps):
+            F = self.C.times(U) + self.lam * _coupling(U, self.gram(U))
+            U = np.ascontiguousarray(transpose(np.linalg.qr(transpose(F))[0]))
+        return U
 
     def trial_step(self, point: Array, F: Array, *, radius: float, forcing: float) -> TrialStep:
         """Return the step of :meth:`solve`, and the point after its retraction."""

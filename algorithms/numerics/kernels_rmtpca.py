@@ -58,12 +58,40 @@ def hessian_at(lanes: bool, C: Array, lam: float, U: Array, F: Array, E: Array) 
 
 
 @kernel
-def precondition(r: Array, W: Array, out: Array) -> float:
-    """Write r / W into ``out`` and return Σ r out; all arrays are flat."""
+def ascend(lanes: bool, C: Array, lam: float, U: Array, n_steps: int) -> Array:
+    """Return the point after steps that replace each basis by one of U_t (C_t + λG)."""
+    zero = np.zeros_like(U)
+    for _ in range(n_steps):
+        F = np.empty_like(U)
+        if lanes:
+            tasks_last.times_covariances(C, U, F)
+            tasks_last.add_shared(tasks_last.sum_of_products(U, U), U, lam, F)
+            U = tasks_last.retract(F, zero)
+        else:
+            blas.times_covariances(C, U, F)
+            blas.add_shared(blas.sum_of_products(U, U), U, lam, F)
+            U = blas.retract(F, zero)
+    # F may be ill-conditioned, and Gram-Schmidt is exact to rounding only the second time
+    return tasks_last.retract(U, zero) if lanes else blas.retract(U, zero)
+
+
+@kernel
+def preconditioned_size(r: Array, weights: Array) -> float:
+    """Return Σ r² weights of flat arrays."""
     s = 0.0
     for m in range(r.size):
-        out[m] = r[m] / W[m]
-        s += r[m] * out[m]
+        s += r[m] * r[m] * weights[m]
+    return s
+
+
+@kernel
+def move_inplace(alpha: float, p: Array, Hp: Array, weights: Array, e: Array, r: Array) -> float:
+    """Add α p to e, subtract α Hp from r, and return Σ r² weights; all arrays are flat."""
+    s = 0.0
+    for m in range(r.size):
+        e[m] += alpha * p[m]
+        r[m] -= alpha * Hp[m]
+        s += r[m] * r[m] * weights[m]
     return s
 
 
@@ -109,13 +137,13 @@ def solve(
         curvatures = blas.curvatures(M, traces, lam, n_tasks, U.shape[2])
     g, E = gradient(lanes, U, F), np.zeros_like(U)
     p, Hp = np.empty_like(U), np.empty_like(U)
-    W, r, e, fp, fh = curvatures.ravel(), g.ravel().copy(), E.ravel(), p.ravel(), Hp.ravel()
-    z = np.empty_like(r)
+    r, e, fp, fh = g.ravel().copy(), E.ravel(), p.ravel(), Hp.ravel()
     # the squared radius in the norm of the preconditioner, without padding
-    weights = curvatures[0, :, :n_tasks] if lanes else curvatures[:, :, 0]
-    bound = radius**2 * weights.sum()
-    rz = precondition(r, W, z)
-    fp[:] = z
+    unpadded = curvatures[0, :, :n_tasks] if lanes else curvatures[:, :, 0]
+    bound = radius**2 * unpadded.sum()
+    weights = (1.0 / curvatures).ravel()
+    rz = preconditioned_size(r, weights)
+    fp[:] = r * weights
     target = rz * forcing**2
     EWE, EWp, pWp = 0.0, 0.0, rz
     clipped = False
@@ -128,18 +156,15 @@ def solve(
         if curvature <= 0 or EWE + alpha * (2 * EWp + alpha * pWp) >= bound:
             alpha = (bound - EWE) / (EWp + np.sqrt(EWp**2 + pWp * (bound - EWE)))
             clipped = True
-        for m in range(e.size):
-            e[m] += alpha * fp[m]
-            r[m] -= alpha * fh[m]
+        previous = rz
+        rz = move_inplace(alpha, fp, fh, weights, e, r)
         EWE += alpha * (2 * EWp + alpha * pWp)
         if clipped:
             break
-        previous = rz
-        rz = precondition(r, W, z)
         beta = rz / previous
         EWp, pWp = beta * (EWp + alpha * pWp), rz + beta**2 * pWp
         for m in range(e.size):
-            fp[m] = z[m] + beta * fp[m]
+            fp[m] = weights[m] * r[m] + beta * fp[m]
     predicted = 0.5 * (dot(g.ravel(), e) + dot(r, e))
     length = radius * np.sqrt(EWE / bound) if bound > 0 else 0.0
     return E, predicted, length, clipped

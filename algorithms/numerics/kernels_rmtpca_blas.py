@@ -17,7 +17,7 @@ from algorithms.numerics.coupled_traces import CURVATURE_FLOOR
 Array = NDArray[np.float64]
 
 #: Smallest size of a basis for which a BLAS call is faster than a loop.
-_MIN_BLAS_SIZE = 400
+_MIN_BLAS_SIZE = 150
 
 
 @kernel
@@ -71,8 +71,10 @@ def add_combined(M: Array, E: Array, factor: float, out: Array) -> None:
     """Add factor · M_t E_t for each t to out: M (T, k, k), E and out (T, k, d)."""
     T, k, d = E.shape
     if k * d >= _MIN_BLAS_SIZE:
+        product = np.empty((k, d))
         for t in range(T):
-            out[t] += factor * np.dot(M[t], E[t])
+            np.dot(M[t], E[t], product)
+            out[t] += factor * product
         return
     for t in range(T):
         for a in range(k):
@@ -103,15 +105,51 @@ def with_coupling(C: Array, G: Array, lam: float) -> Array:
 @kernel
 def hessian(A: Array, M: Array, lam: float, U: Array, E: Array, out: Array) -> None:
     """Write the Hessian of -J applied to a tangent E; A_t = C_t + λG, M_t = F_t U_tᵀ (T, k, k)."""
+    # out_t = E_t A_t + λ U_t D, then M_t E_t - out_t Π_t
     times_covariances(A, E, out)
     B = sum_of_products(E, U)
     add_shared(B + B.T, U, lam, out)
-    N = inner_products(out, U)
-    flat = out.reshape(out.size)
-    for m in range(flat.size):
-        flat[m] = -flat[m]
-    add_combined(N, U, 1.0, out)
-    add_combined(M, E, 1.0, out)  # this term is tangent already
+    if U.shape[1] * U.shape[2] >= _MIN_BLAS_SIZE:
+        finish_hessian(M, U, E, out)
+    else:
+        finish_hessian_by_loops(M, U, E, out)
+
+
+@kernel
+def finish_hessian(M: Array, U: Array, E: Array, out: Array) -> None:
+    """Replace each out_t by M_t E_t - out_t Π_t, which is tangent as E_t is."""
+    T, k, d = U.shape
+    N, inside, own = np.empty((k, k)), np.empty((k, d)), np.empty((k, d))
+    for t in range(T):
+        np.dot(out[t], U[t].T, N)
+        np.dot(N, U[t], inside)
+        np.dot(M[t], E[t], own)
+        o = out[t]
+        for a in range(k):
+            for i in range(d):
+                o[a, i] = inside[a, i] + own[a, i] - o[a, i]
+
+
+@kernel
+def finish_hessian_by_loops(M: Array, U: Array, E: Array, out: Array) -> None:
+    """Do the same as :func:`finish_hessian` for small bases, each row in one pass."""
+    T, k, d = U.shape
+    N = np.empty(k)
+    for t in range(T):
+        for a in range(k):
+            o = out[t, a]
+            for b in range(k):
+                y = U[t, b]
+                s = 0.0
+                for i in range(d):
+                    s += o[i] * y[i]
+                N[b] = s
+            for i in range(d):
+                o[i] = -o[i]
+            for b in range(k):
+                n, m, y, e = N[b], M[t, a, b], U[t, b], E[t, b]
+                for i in range(d):
+                    o[i] += n * y[i] + m * e[i]
 
 
 @kernel

@@ -20,6 +20,7 @@ def warm_rmtpca() -> None:
     objective = compile_for(C, lam=1.0, k=1)
     point = objective.pack(C.leading(1))
     value = objective.evaluate(point)
+    objective.ascend(point, n_steps=1)
     objective.trial_step(point, value.F, radius=0.5, forcing=0.1)
 
 

@@ -11,8 +11,8 @@ C_t. The objective is not concave: a single start misses the best known optimum 
 random problems.
 
 Method: Riemannian trust-region Newton steps, solved by truncated conjugate gradients, from the best
-of three informed starting points; about ten steps. A Hessian product costs O(T k d²), and the
-initial eigendecompositions O(T d³), or O(T n² d) with few rows.
+of three informed starting points; about ten steps. A Hessian product costs O(T k d²). Where PCA of
+each task can be the best start, its eigendecompositions cost O(T d³), or O(T n² d) with few rows.
 
 Deviations from the paper: it prints the projection distance as 2d - 2 tr(PP'), which must be
 2k - 2 tr(PP'); it calls PCA per task undetermined for n_t < k, which also holds for n_t = k.

@@ -17,6 +17,15 @@ Array = NDArray[np.float64]
 
 #: Projection distance (about 15 degrees) within which a start is taken to converge to an optimum.
 NEAR_DISTANCE = 0.4
+#: Parallel ascent steps from C-PCA that produce a starting point; each costs one product with C.
+N_ASCENT_STEPS = 6
+#: Steps that lead from C-PCA towards I-PCA, and the weight of the coupling in them, relative to λ,
+#: without which tasks with few rows have no steps.
+N_SEPARATION_STEPS = 8
+SEPARATION_WEIGHT = 1e-3
+#: I-PCA is not a start if these steps keep less than this share of the gain of the ascent steps.
+#: It was the best start in 550 of 1500 random problems, with a share of at least 0.83.
+MIN_SEPARATE_SHARE = 0.75
 #: Sweeps of block-wise ascent that produce a starting point.
 N_SWEEPS = 5
 N_RANDOM_STARTS = 5
@@ -51,19 +60,33 @@ def coupled_traces(C: Covariances, *, lam: float, k: int) -> CoupledTraces:
     return BlasCoupledTraces(C, lam, k)
 
 
-def informed_starts(C: Covariances, *, lam: float, k: int) -> list[Array]:
-    """Return I-PCA, C-PCA, and one parallel ascent step from C-PCA, each (T, k, d).
-
-    The step takes as U_t the top-k eigenvectors of C_t + λG, for all tasks at once. At C-PCA
-    G = T·P, which includes the projector of task t itself. With that term J is convex in the
-    projectors, so the step cannot lower it.
-    """
+def informed_starts(C: Covariances, objective: CoupledTraces, *, k: int) -> list[Array]:
+    """Return I-PCA, C-PCA, and parallel ascent steps from C-PCA, each (T, k, d)."""
     separate = C.leading(k)
-    if lam == 0 or C.n_tasks == 1:
+    if objective.lam == 0 or C.n_tasks == 1:
         return [separate]
-    common = C.leading_of_sum(k)
-    stepped = C.leading_with(np.sqrt(lam * C.n_tasks) * common, k)
-    return [separate, np.broadcast_to(common, separate.shape).copy(), stepped]
+    common = np.broadcast_to(C.leading_of_sum(k), separate.shape).copy()
+    risen = objective.ascend(objective.pack(common), n_steps=N_ASCENT_STEPS)
+    return [separate, common, objective.unpack(risen)]
+
+
+def best_start(C: Covariances, objective: CoupledTraces, *, k: int) -> NewtonState:
+    """Return the best of the informed starting points.
+
+    I-PCA needs as many eigendecompositions as there are tasks, longer than the rest of a fit. So
+    it is left out where it cannot be the best, because J falls on the way to it.
+    """
+    if objective.lam == 0 or C.n_tasks == 1:
+        return start_at(objective, C.leading(k))
+    common = np.broadcast_to(C.leading_of_sum(k), (C.n_tasks, k, C.n_features)).copy()
+    point = objective.pack(common)
+    risen = start_at(objective, objective.unpack(objective.ascend(point, n_steps=N_ASCENT_STEPS)))
+    uncoupled = objective.with_weight(C, SEPARATION_WEIGHT * objective.lam)
+    apart = objective.evaluate(uncoupled.ascend(point, n_steps=N_SEPARATION_STEPS)).J
+    base = objective.evaluate(point).J
+    if apart - base < MIN_SEPARATE_SHARE * (risen.objective - base):
+        return risen
+    return max(risen, start_at(objective, C.leading(k)), key=lambda state: state.objective)
 
 
 def maximise(
@@ -77,8 +100,7 @@ def maximise(
 ) -> Optimum:
     """Return the critical point reached from the best of the informed starting points."""
     objective = coupled_traces(C, lam=lam, k=k)
-    states = [start_at(objective, U) for U in informed_starts(C, lam=lam, k=k)]
-    start = max(states, key=lambda state: state.objective)
+    start = best_start(C, objective, k=k)
     return _maximise_from(objective, start, loop=loop, stopping=stopping, trace=trace)
 
 
@@ -93,7 +115,7 @@ def maximise_from_many(
 ) -> Optimum:
     """Return the best critical point reached from ten starting points."""
     objective = coupled_traces(C, lam=lam, k=k)
-    informed = informed_starts(C, lam=lam, k=k)
+    informed = informed_starts(C, objective, k=k)
     if len(informed) == 1:
         return maximise(C, lam=lam, k=k, stopping=stopping, trace=trace)
     swept = [sweep_blocks(C, U, lam=lam) for U in informed[:2]]

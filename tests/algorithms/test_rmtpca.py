@@ -29,12 +29,15 @@ from algorithms.numerics.grassmann import (
 from algorithms.problems import covariance_tasks, tilted_gaussians, unrelated_gaussians
 from algorithms.rmtpca import RMTPCA, RMTPCAParams
 from algorithms.rmtpca.coupled import (
+    best_start,
+    coupled_traces,
     follow_path,
     informed_starts,
     maximise,
     maximise_from_many,
     sweep_blocks,
 )
+from algorithms.rmtpca.newton import start_at
 from algorithms.rmtpca.selection import choose_within_standard_error, inner_splits
 from algorithms.subspaces.moments import estimate_moments, held_out_ratio
 
@@ -309,7 +312,7 @@ def test_another_solver_finds_no_higher_objective(seed) -> None:
     optimum = maximise(C, lam=lam, k=2, stopping=STOPPING, trace=Trace())
     objective = BlasCoupledTraces(C, lam, 2)
     # block-wise ascent from the same best start, exact in each block, and monotone
-    start = max(informed_starts(C, lam=lam, k=2), key=lambda U: objective.evaluate(U).J)
+    start = max(informed_starts(C, objective, k=2), key=lambda U: objective.evaluate(U).J)
     swept = sweep_blocks(C, start, lam=lam, n_sweeps=2000)
     end = objective.evaluate(swept)
     assert end.residual <= 1e-7
@@ -330,6 +333,34 @@ def test_parallel_step_with_the_own_term_never_lowers_the_objective() -> None:
         J = rising
 
 
+@pytest.mark.parametrize(("T", "d", "k"), SHAPES)
+def test_ascent_steps_never_lower_the_objective(T, d, k) -> None:
+    rng = np.random.default_rng(7)
+    C, lam = random_covariances(rng, T=T, d=d), 0.8
+    twin, compiled = BlasCoupledTraces(C, lam, k), compile_for(C, lam=lam, k=k)
+    U = random_points(rng, n_points=T, k=k, d=d)
+    J = twin.evaluate(U).J
+    for _ in range(20):
+        expected = twin.ascend(U, n_steps=1)
+        U = compiled.unpack(compiled.ascend(compiled.pack(U), n_steps=1))
+        assert np.all(projector_distance(U, expected) <= SUBSPACE_ATOL)
+        np.testing.assert_allclose(
+            U @ np.swapaxes(U, 1, 2), np.broadcast_to(np.eye(k), (T, k, k)), atol=ROUNDING
+        )
+        rising = twin.evaluate(U).J
+        assert rising >= J - 1e-12 * abs(J)
+        J = rising
+
+
+@pytest.mark.parametrize("lam", [0.0, 1e-6, 0.01, 0.3, 10.0])
+def test_fit_starts_at_the_best_informed_start_though_it_seldom_computes_all(lam) -> None:
+    for seed in range(10):
+        C = random_covariances(np.random.default_rng(seed), T=6, d=7)
+        objective = coupled_traces(C, lam=lam, k=2)
+        every = [start_at(objective, U).objective for U in informed_starts(C, objective, k=2)]
+        assert best_start(C, objective, k=2).objective == max(every)
+
+
 def test_starts_and_sweeps_are_the_maximisers_that_they_claim_to_be() -> None:
     C = estimate_moments(tilted_gaussians(np.random.default_rng(6), n_tasks=3).tasks.tasks, k=2).C
     lam = 0.7
@@ -337,13 +368,13 @@ def test_starts_and_sweeps_are_the_maximisers_that_they_claim_to_be() -> None:
     def top(A):
         return np.linalg.eigh(A)[1][:, -2:]
 
-    own, common, stepped = informed_starts(C, lam=lam, k=2)
+    objective = BlasCoupledTraces(C, lam, 2)
+    own, common, risen = informed_starts(C, objective, k=2)
     P = top(C.dense.sum(axis=0)) @ top(C.dense.sum(axis=0)).T
     for t in range(3):
         assert projector_distance(own[t], top(C.dense[t]).T) <= SUBSPACE_ATOL
         np.testing.assert_allclose(common[t].T @ common[t], P, atol=SUBSPACE_ATOL)
-        # G of the common subspace holds the task's own projector too: three times P
-        assert projector_distance(stepped[t], top(C.dense[t] + lam * 3 * P).T) <= SUBSPACE_ATOL
+    assert objective.evaluate(risen).J > objective.evaluate(common).J
     U = sweep_blocks(C, own, lam=lam, n_sweeps=1)
     others = sum(U[s].T @ U[s] for s in (0, 1))
     assert projector_distance(U[2], top(C.dense[2] + lam * others).T) <= SUBSPACE_ATOL
