@@ -27,21 +27,30 @@ class Column:
     ----------
     levels
         The values of a category as text; a raw value is a position in them.
+    day_first
+        How dates such as 01/02/2024 were written: day before month, or after it; None if the data
+        did not have such dates.
     """
 
     name: str
     kind: ColumnKind = "number"
     levels: tuple[str, ...] = ()
+    day_first: bool | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as JSON."""
-        own = {"name": self.name, "kind": self.kind}
-        return own | {"levels": list(self.levels)} if self.kind == "category" else own
+        own: dict[str, Any] = {"name": self.name, "kind": self.kind}
+        if self.kind == "category":
+            own["levels"] = list(self.levels)
+        if self.day_first is not None:
+            own["day_first"] = self.day_first
+        return own
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Return the column from the result of :meth:`to_json`."""
-        return cls(values["name"], values["kind"], tuple(values.get("levels", ())))
+        levels = tuple(values.get("levels", ()))
+        return cls(values["name"], values["kind"], levels, values.get("day_first"))
 
 
 def unnamed(n_columns: int) -> tuple[Column, ...]:

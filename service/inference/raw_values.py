@@ -4,7 +4,7 @@ import math
 import unicodedata
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -65,6 +65,7 @@ def encode_column(
     encode = _ENCODERS[column.kind]
     label = column.name if label is None else label
     levels = {level: float(i) for i, level in enumerate(column.levels)}
+    writing = _Writing(levels, decimal, column.day_first)
     missing = {"", *((_MARKERS - levels.keys()) if decimal is not None else ())}
     takes_text = decimal is not None or column.kind in _TEXT_KINDS
     encoded = np.empty(len(values))
@@ -72,13 +73,10 @@ def encode_column(
         is_missing = value is None or (
             takes_text and isinstance(value, str) and value.strip() in missing
         )
-        number = math.nan if is_missing else encode(value, levels, decimal)
+        number = math.nan if is_missing else encode(value, writing)
         if number is None:
-            written = (
-                f" with decimal '{decimal}'" if column.kind == "number" and decimal == "," else ""
-            )
             raise_invalid_data(
-                f"row {row}, column '{label}': expected {_EXPECTED[column.kind]}{written}, "
+                f"row {row}, column '{label}': expected {_expected(column, decimal)}, "
                 f"got {_shown(value)}",
                 task=task,
                 row=row,
@@ -96,47 +94,70 @@ def parse_number(cell: str, decimal: str = ".") -> float | None:
     return number
 
 
+class _Writing(NamedTuple):
+    """How the values of a column are written.
+
+    Attributes
+    ----------
+    levels
+        Positions of the levels of a category.
+    """
+
+    levels: dict[str, float]
+    decimal: str | None
+    day_first: bool | None
+
+
+#: Returns a value as a number; None if it is not of the kind.
+_Encode: TypeAlias = Callable[[Any, _Writing], float | None]
+
+
+def _expected(column: Column, decimal: str | None) -> str:
+    expected = _EXPECTED[column.kind]
+    if column.kind == "number" and decimal == ",":
+        return f"{expected} with decimal '{decimal}'"
+    if column.day_first is not None:
+        return f"{expected} or {'31/01/2026' if column.day_first else '01/31/2026'}"
+    return expected
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, str) and len(value) > _SHOWN:
         value = value[:_SHOWN] + "..."
     return repr(value)[: 2 * _SHOWN]
 
 
-def _number(value: Any, levels: dict[str, float], decimal: str | None) -> float | None:
-    del levels
+def _number(value: Any, writing: _Writing) -> float | None:
     if isinstance(value, str):
-        value = None if decimal is None else _parse_float(value, decimal)
+        value = None if writing.decimal is None else _parse_float(value, writing.decimal)
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     return float(value) if is_number else None
 
 
-def _boolean(value: Any, levels: dict[str, float], decimal: str | None) -> float | None:
-    del levels
+def _boolean(value: Any, writing: _Writing) -> float | None:
     if isinstance(value, str):
-        return None if decimal is None else _WORDS.get(value.strip().lower())
+        return None if writing.decimal is None else _WORDS.get(value.strip().lower())
     if isinstance(value, float) and math.isnan(value):
         return value
     return float(value) if value in (0, 1) else None
 
 
-def _category(value: Any, levels: dict[str, float], decimal: str | None) -> float | None:
-    del decimal
+def _category(value: Any, writing: _Writing) -> float | None:
     if isinstance(value, float):
         if math.isnan(value):
             return value
         value = int(value) if value.is_integer() else value
     if not isinstance(value, str | int | float | np.integer):
         return None
-    return levels.get(unicodedata.normalize("NFC", str(value).strip()), UNKNOWN_LEVEL)
+    return writing.levels.get(unicodedata.normalize("NFC", str(value).strip()), UNKNOWN_LEVEL)
 
 
-def _date(value: Any, levels: dict[str, float], decimal: str | None) -> float | None:
-    del levels, decimal
+def _date(value: Any, writing: _Writing) -> float | None:
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
         except ValueError:
-            value = parse_date(value.strip())
+            value = parse_date(value.strip(), day_first=writing.day_first)
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time())
     if isinstance(value, float) and math.isnan(value):
@@ -157,7 +178,7 @@ def _parse_float(text: str, decimal: str) -> float | None:
         return None
 
 
-_ENCODERS: Final[dict[str, Callable[[Any, dict[str, float], str | None], float | None]]] = {
+_ENCODERS: Final[dict[str, _Encode]] = {
     "number": _number,
     "boolean": _boolean,
     "category": _category,

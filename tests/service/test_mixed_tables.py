@@ -1,6 +1,7 @@
 """Tables with categories, dates and gaps: uploaded raw, trained by default, called by name."""
 
 import io
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -427,6 +428,28 @@ def test_a_column_kind_that_does_not_exist_is_answered_with_those_that_do(http):
     ) in answer.json()["detail"]
 
 
+@pytest.mark.parametrize(("form", "other"), [("%d/%m/%Y", "%m/%d/%Y"), ("%m/%d/%Y", "%d/%m/%Y")])
+def test_a_model_reads_dates_in_the_order_of_its_training_data(http, form, other):
+    table = patients(60, seed=9)[["task", "age", "seen", "y"]]
+    table["seen"] = table["seen"].dt.strftime(form)
+    dataset = upload(http, table.to_csv(index=False).encode(), "text/csv")
+    name = "day-first" if form.startswith("%d") else "month-first"
+    assert train(http, dataset, name)["state"] == "succeeded"
+    first, last = date(2024, 2, 1), date(2024, 2, 25)
+
+    def answer(text):
+        record = {"age": 61.5, "seen": text}
+        return call(http, {"task": "north", "inputs": [record]}, name=name)
+
+    for day in (first, last):
+        assert answer(day.strftime(form)).json() == answer(day.isoformat()).json()
+    refused = answer(last.strftime(other))
+    assert refused.status_code == 422
+    example = date(2026, 1, 31).strftime(form)
+    expected = f"expected a date such as 2026-01-31 or {example}, got '{last.strftime(other)}'"
+    assert expected in refused.json()["detail"]
+
+
 def test_german_dates_are_trained_on_and_called_with(http):
     table = patients(60, seed=9)[["task", "age", "seen", "y"]]
     table["seen"] = table["seen"].dt.strftime("%d.%m.%Y")
@@ -446,4 +469,5 @@ def test_german_dates_are_trained_on_and_called_with(http):
     assert outputs(b"age;seen\n61,5;01.03.2026\n", "text/csv", task="north") == iso
     wrong = {"task": "north", "inputs": [record | {"seen": "31.02.2026"}]}
     detail = call(http, wrong, name="german").json()["detail"]
-    assert "column 'seen': expected a date such as 2026-01-31, got '31.02.2026'" in detail
+    expected = "expected a date such as 2026-01-31 or 31/01/2026, got '31.02.2026'"
+    assert f"column 'seen': {expected}" in detail

@@ -1,5 +1,7 @@
 """Columns of text in a CSV file whose dates are written as in spreadsheets."""
 
+from typing import NamedTuple
+
 import pyarrow as pa
 
 from service.datasets.formats.csv_numbers import Texts
@@ -9,6 +11,7 @@ from service.datasets.formats.written_dates import (
     FoundOrder,
     as_written,
     form_of,
+    is_day_first,
     order_of,
     to_iso,
 )
@@ -17,25 +20,44 @@ from service.datasets.issues import reject
 _INSTANT = pa.timestamp("us")
 
 
-def found_dates(texts: Texts) -> tuple[pa.ChunkedArray, str | None]:
-    """Return a column as dates if all values are, else as text; and a note on how it was read."""
+class DateColumn(NamedTuple):
+    """A column whose values may be dates.
+
+    Attributes
+    ----------
+    note
+        How it was read.
+    day_first
+        Whether the day is before the month; None if the values do not show it.
+    """
+
+    values: pa.ChunkedArray
+    note: str | None = None
+    day_first: bool | None = None
+
+
+def found_dates(texts: Texts) -> DateColumn:
+    """Return a column as dates if all values are, else as text."""
     form = form_of(texts.levels)
     if form is None:
-        return texts.all(), None
+        return DateColumn(texts.all())
     order = order_of(texts.levels, form)
     if order in UNCLEAR:
-        return texts.all(), f"{_unclear(texts, order)}: it is read as text; {_advice(texts)}"
+        note = f"{_unclear(texts, order)}: it is read as text; {_advice(texts)}"
+        return DateColumn(texts.all(), note)
     try:
         dates = to_iso(texts.levels, form, order).cast(_INSTANT)
     except pa.ArrowInvalid:
         advice = f"declare column_kind={texts.name}:date to find such values by their lines"
         note = f"column '{texts.name}' looks like dates, but some do not exist: it is read as text"
-        return texts.all(), f"{note}; {advice}"
-    return texts.as_type(dates), _read_as(texts, form, order)
+        return DateColumn(texts.all(), f"{note}; {advice}")
+    return DateColumn(
+        texts.as_type(dates), _read_as(texts, form, order), is_day_first(texts.levels, form, order)
+    )
 
 
-def declared_dates(texts: Texts, order: DateOrder | None) -> tuple[pa.ChunkedArray, str | None]:
-    """Return a column that was declared to have dates, and a note on how it was read.
+def declared_dates(texts: Texts, order: DateOrder | None) -> DateColumn:
+    """Return a column that was declared to have dates.
 
     Values that are no dates stay text, which is complained about with their lines.
 
@@ -49,9 +71,10 @@ def declared_dates(texts: Texts, order: DateOrder | None) -> tuple[pa.ChunkedArr
     Rejected
         The order was not declared and cannot be found.
     """
+    declared = None if order is None else order == "dmy"
     form = form_of(texts.levels)
     if form is None:
-        return _each(texts, order), None
+        return DateColumn(_each(texts, order), day_first=declared)
     found = order_of(texts.levels, form)
     if order is None and found in UNCLEAR:
         detail = f"{_unclear(texts, found)}; {_advice(texts)}"
@@ -60,8 +83,9 @@ def declared_dates(texts: Texts, order: DateOrder | None) -> tuple[pa.ChunkedArr
     try:
         dates = to_iso(texts.levels, form, used).cast(_INSTANT)
     except pa.ArrowInvalid:
-        return _each(texts, order), None
-    return texts.as_type(dates), _read_as(texts, form, used)
+        return DateColumn(_each(texts, order))
+    day_first = is_day_first(texts.levels, form, used) if declared is None else declared
+    return DateColumn(texts.as_type(dates), _read_as(texts, form, used), day_first)
 
 
 def _each(texts: Texts, order: DateOrder | None) -> pa.ChunkedArray:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pv
 
 from service.datasets.formats.arrow_table import tasks_of
-from service.datasets.formats.csv_dates import declared_dates, found_dates
+from service.datasets.formats.csv_dates import DateColumn, declared_dates, found_dates
 from service.datasets.formats.csv_dialect import Dialect, find_dialect, markers_of
 from service.datasets.formats.csv_numbers import Texts, invalid_dates, typed, typed_target
 from service.datasets.formats.csv_places import Places
@@ -63,7 +63,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     with issues.collect():
         try:
             left = options.model_copy(update={"ignore_column": ()})  # they were not read
-            parsed = tasks_of(table.typed(rows), left, limits)
+            parsed = tasks_of(table.typed(rows), left, limits).with_date_orders(table.day_first)
         except Rejected as rejected:
             raise places.located(rejected) from None
     issues.check()
@@ -79,6 +79,8 @@ class _Table:
     ----------
     whole
         Names of the columns that have only integers at the start of the file.
+    day_first
+        Whether the day is before the month, for the columns of dates where it matters.
     """
 
     text: CsvText
@@ -89,6 +91,7 @@ class _Table:
     n_missing: int = 0
     whole: set[str] = field(default_factory=set)
     date_notes: list[str] = field(default_factory=list)
+    day_first: dict[str, bool] = field(default_factory=dict)
 
     def read(self, places: Places) -> pa.Table:
         """Return the rows, with columns of numbers as such where all cells are numbers."""
@@ -134,18 +137,25 @@ class _Table:
                     columns[name] = typed_target(texts, self.dialect.decimal, kind)
                 elif name not in labels and declared.get(name) == "date":
                     order = self.options.date_orders().get(name)
-                    columns[name], note = declared_dates(texts, order)
-                    self.date_notes += [] if note is None else [note]
+                    columns[name] = self._noted(name, declared_dates(texts, order))
                 elif name in labels or declared.get(name, "number") != "number":
                     columns[name] = texts.all()
                 else:
                     columns[name] = typed(texts, self.dialect.decimal)
                     if pa.types.is_string(columns[name].type):
-                        columns[name], note = found_dates(texts)
-                        note = note or invalid_dates(texts)
-                        self.date_notes += [] if note is None else [note]
+                        found = found_dates(texts)
+                        note = found.note or invalid_dates(texts)
+                        columns[name] = self._noted(name, found._replace(note=note))
         issues.check()
         return pa.table(columns)
+
+    def _noted(self, name: str, column: DateColumn) -> pa.ChunkedArray:
+        """Return the values of a column, and keep how its dates are written."""
+        if column.note is not None:
+            self.date_notes.append(column.note)
+        if column.day_first is not None:
+            self.day_first[name] = column.day_first
+        return column.values
 
     def _check_exact(self, name: str, column: pa.ChunkedArray) -> None:
         """Raise Rejected if a column of whole numbers has one that a float64 does not hold."""

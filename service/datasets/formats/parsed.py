@@ -1,7 +1,7 @@
 """The result of parsing an upload."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -50,3 +50,10 @@ class Parsed:
         )
         kinds = None if is_plain else tuple(columns)
         return cls(tasks, kinds, notes, ignored, tuple(unlabelled))
+
+    def with_date_orders(self, day_first: Mapping[str, bool]) -> Self:
+        """Return the tasks with the order of day and month of some columns, by name."""
+        if self.columns is None or not day_first:
+            return self
+        columns = tuple(replace(c, day_first=day_first.get(c.name)) for c in self.columns)
+        return replace(self, columns=columns)

@@ -69,6 +69,18 @@ def order_of(texts: pa.Array, form: str) -> FoundOrder:
     return "dmy" if has_day_first else "mdy"
 
 
+def is_day_first(texts: pa.Array, form: str, order: FoundOrder) -> bool | None:
+    """Return whether the day is before the month in texts of an order; None if they do not show it.
+
+    Dates such as 01/01/2024 are the same day in either order.
+    """
+    if order not in ("dmy", "mdy"):
+        return None
+    parts = pc.extract_regex(texts.drop_null(), form)
+    is_same = pc.equal(*(pc.struct_field(parts, name).cast(pa.int64()) for name in "ab"))
+    return None if form != _POINTS and pc.all(is_same).as_py() else order == "dmy"
+
+
 def to_iso(texts: pa.Array, form: str, order: FoundOrder) -> pa.Array:
     """Return texts of a form as ISO dates; whether the days exist is not checked."""
     parts = pc.extract_regex(texts, form)
@@ -86,23 +98,29 @@ def as_written(form: str, order: FoundOrder) -> str:
     return _SEPARATORS[form].join(_NAMES[part] for part in order)
 
 
-def parse_date(text: str) -> datetime | None:
-    """Return the moment that one text means; None if it is no date, or can be one of two."""
+def parse_date(text: str, *, day_first: bool | None = None) -> datetime | None:
+    """Return the moment that one text means; None if it is no date, or can be one of two.
+
+    Parameters
+    ----------
+    day_first
+        Whether the day is before the month in the dates of the column; None if that is unknown.
+    """
     for form in _FORMS:
         found = re.match(form, text, re.ASCII)
         if found is not None:
-            return _moment(found, form)
+            return _moment(found, form, day_first=day_first)
     return None
 
 
-def _moment(found: re.Match[str], form: str) -> datetime | None:
+def _moment(found: re.Match[str], form: str, *, day_first: bool | None) -> datetime | None:
     a, b, year = (int(found[name]) for name in "abc")
-    if form in (_YEAR_FIRST, _POINTS) or a == b or a > _MONTHS:
-        day, month = a, b
-    elif b > _MONTHS:
-        day, month = b, a
-    else:
-        return None
+    if day_first is None:
+        is_known = form == _POINTS or a == b or max(a, b) > _MONTHS
+        if form != _YEAR_FIRST and not is_known:
+            return None
+        day_first = form == _POINTS or b <= _MONTHS
+    day, month = (a, b) if day_first or form == _YEAR_FIRST else (b, a)
     iso = f"{year:04}-{month:02}-{day:02}"
     if found["hour"] is not None:
         iso += f" {found['hour']:0>2}:{found['rest']}"

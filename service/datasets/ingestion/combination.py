@@ -257,11 +257,20 @@ def _join_columns(sources: Sequence[SelectedDataset]) -> dict[str, Column]:
                     f"upload one of them again with column_kind={column.name}:KIND"
                 )
                 issues.add("different-columns", detail, column=column.name)
-            elif other.levels != column.levels:
-                levels = _join_levels(other.levels, column.levels)
-                found[column.name] = replace(other, levels=levels)
+            else:
+                found[column.name] = _join_column(other, column)
     issues.check()
     return found
+
+
+def _join_column(ours: Column, theirs: Column) -> Column:
+    """Return a column of two datasets, with the levels of both."""
+    levels = ours.levels
+    if levels != theirs.levels:
+        levels = _join_levels(levels, theirs.levels)
+    orders = {ours.day_first, theirs.day_first} - {None}
+    day_first = orders.pop() if len(orders) == 1 else None  # written in two ways: unknown
+    return replace(ours, levels=levels, day_first=day_first)
 
 
 def _join_levels(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
