@@ -139,6 +139,13 @@ def leaderboard(name: str, folder: Path, n_rows: int, budget_s: float) -> None:
         held_out = f"{row['value']:.4f} ({row['low']:.4f}, {row['high']:.4f})"
         label = f"{row['algorithm']} {row['role']} {row['variant']}"
         print(f"{mark:2} {row['n_chosen']}/5  {held_out}  {fresh:.4f}  {row['fit_s']:.4f}  {label}")
+    pair = report["choice_or_best"]
+    second = f"{pair['second']['algorithm']} {pair['second']['role']}"
+    print(
+        f"choice {pair['first_value']:.4f} against the best row ({second}) "
+        f"{pair['second_value']:.4f}: gain {pair['gain']:.4f} ({pair['low']:.4f}, "
+        f"{pair['high']:.4f}), p = {pair['p_value']:.3f}, {pair['verdict']}"
+    )
     print(*report["sentences"], sep="\n")
 
 

@@ -27,6 +27,7 @@ from algorithms.evaluation.gains import LEVEL, Gain, benjamini_hochberg, gain_of
 from algorithms.evaluation.metrics import Metric, MetricChoice
 from algorithms.evaluation.per_task import divided_entry, tasks_of, with_divided
 from algorithms.evaluation.pipelines import APART, TOGETHER, Entry, Pipeline, choose
+from algorithms.evaluation.predictions import Predictions
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import (
     Scores,
@@ -43,11 +44,12 @@ class AutomaticOptions(MetricChoice):
         default_factory=Splits,
         description="Outer splits, which hold out the rows for the reported scores.",
     )
-    n_inner_folds: int = Field(
-        3,
+    n_inner_folds: int | None = Field(
+        None,
         ge=2,
         le=20,
-        description="Folds of the training rows, by which methods and parameters are chosen.",
+        description="Folds of the training rows, by which methods and parameters are chosen. "
+        "Default: 3; 5 with fewer than 200 distinct rows, and 10 with fewer than 50.",
     )
     budget_s: float = Field(
         600.0,
@@ -108,13 +110,40 @@ def gain_test(gain: Gain | None, *, min_effect: float) -> GainTest | None:
     return GainTest(gain.mean, low, high, gain.p_value, min_effect * abs(gain.value))
 
 
-def report_choice(
-    entries: Sequence[Entry], metric: Metric, options: AutomaticOptions, *, ratio: float
-) -> tuple[Entry, dict[str, Any]]:
-    """Return the contender that is chosen with all rows, and the report as JSON.
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An automatic choice.
 
     Parameters
     ----------
+    chosen
+        The contender that is chosen with all rows.
+    report
+        The report, as JSON.
+    predictions
+        A sample of the predictions for held-out rows, each by the contender that was chosen without
+        them; None if none were kept.
+    """
+
+    chosen: Entry
+    report: dict[str, Any]
+    predictions: Predictions | None
+
+
+def report_choice(
+    entries: Sequence[Entry],
+    metric: Metric,
+    options: AutomaticOptions,
+    *,
+    n_inner_folds: int,
+    ratio: float,
+) -> Choice:
+    """Return the choice among some contenders.
+
+    Parameters
+    ----------
+    n_inner_folds
+        Number of inner folds that the options, or the rows, have led to.
     ratio
         Held-out rows per training row in the outer splits.
     """
@@ -140,7 +169,7 @@ def report_choice(
         "min_effect": options.min_effect,
         "splits": options.splits.to_json(),
         "n_splits": options.splits.count(),
-        "n_inner_folds": options.n_inner_folds,
+        "n_inner_folds": n_inner_folds,
         "chosen": chosen.label(),
         "alone": None,
         "estimate": {
@@ -148,6 +177,7 @@ def report_choice(
             "chosen": [entries[i].label() for i in everything.chosen],
         },
         "leaderboard": _leaderboard(entries, everything, metric, options, ratio=ratio),
+        "choice_or_best": _against_best(entries, everything, metric, options, ratio=ratio),
         "together_or_apart": _pair(entries, together, apart, metric, options, ratio=ratio),
         "multi_task_or_pooled": _pair(
             entries,
@@ -166,7 +196,7 @@ def report_choice(
         report["per_task"] = found
         if chosen is divided:
             report["alone"] = _alone(found, pair[1])
-    return chosen, report
+    return Choice(chosen, report, everything.scores.get("predictions"))
 
 
 def _estimate(
@@ -258,6 +288,26 @@ def _pair(
         "second_value": mean_known(theirs),
         **_test_json(test),
     }
+
+
+def _against_best(
+    entries: Sequence[Entry],
+    everything: Pipeline,
+    metric: Metric,
+    options: AutomaticOptions,
+    *,
+    ratio: float,
+) -> dict[str, Any] | None:
+    """Return the comparison of the choice with the contender of the best outer mean.
+
+    That one is the best of many, so the comparison is biased against the choice.
+    """
+    sign = -1.0 if metric.larger_is_better else 1.0
+    means = [mean_score(entry.scores, metric.name, options.average) for entry in entries]
+    losses = [math.inf if mean is None else sign * mean for mean in means]
+    best = losses.index(min(losses))
+    fixed = Pipeline((best,) * len(everything.chosen), best, entries[best].scores)
+    return _pair(entries, everything, fixed, metric, options, ratio=ratio)
 
 
 def _tasks(

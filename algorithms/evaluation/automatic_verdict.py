@@ -73,9 +73,18 @@ def _describe_estimate(report: Mapping[str, Any]) -> list[str]:
     )
     optimistic = (
         f"The first row of the leaderboard, {name_of(best)} with {_number(best['value'])}, is the "
-        f"best of {len(report['leaderboard'])}, so that value is optimistic."
+        f"best of {len(report['leaderboard'])}, so that value is optimistic"
+        f"{_describe_best(report['choice_or_best'])}."
     )
     return [chosen, expected, *([optimistic] if len(report["leaderboard"]) > 1 else [])]
+
+
+def _describe_best(pair: Mapping[str, Any]) -> str:
+    """Return whether the choice is worse than the first row of the leaderboard, as a clause."""
+    if pair["gain"] is None or pair["gain"] == 0:
+        return ""
+    verdict = "is significantly worse" if pair["verdict"] == "hurts" else "is not shown to be worse"
+    return f"; even so, the choice {verdict} (p = {_number(pair['p_value'])})"
 
 
 def _describe_pair(

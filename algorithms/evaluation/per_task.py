@@ -25,6 +25,7 @@ import numpy as np
 from algorithms.evaluation.metrics import Metric
 from algorithms.evaluation.nested import SplitResult
 from algorithms.evaluation.pipelines import Entry, Pipeline, scores_of
+from algorithms.evaluation.predictions import pick_predictions
 from algorithms.evaluation.validation import Scores, mean_known
 
 #: Inner scores of each task, in each inner fold; None if the fold holds out no row of the task.
@@ -189,4 +190,7 @@ def _pick(
         task: (ours if task in shared else theirs)["by_task"][metric.name][task]
         for task in ours["by_task"][metric.name]
     }
-    return {"by_task": {metric.name: by_task}, "over_rows": {metric.name: [None]}}
+    picked: Scores = {"by_task": {metric.name: by_task}, "over_rows": {metric.name: [None]}}
+    if "predictions" in ours and "predictions" in theirs:
+        picked["predictions"] = pick_predictions(ours["predictions"], theirs["predictions"], shared)
+    return picked

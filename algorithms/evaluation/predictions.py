@@ -1,6 +1,6 @@
 """A sample of the predictions for held-out rows, for plots: not more than a report can hold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 import numpy as np
@@ -48,6 +48,13 @@ class Predictions(TypedDict):
 
     n_rows: int
     tasks: dict[str, TaskPredictions]
+
+
+def predictions_per_split(splits: Splits) -> int:
+    """Return the number of held-out rows of a split whose predictions a report has room for."""
+    # repeats hold the same rows out again
+    n_splits = splits.n_folds if splits.scheme == "kfold" else splits.count()
+    return max(1, MAX_PREDICTIONS // n_splits)
 
 
 class PredictionSampler:
@@ -155,6 +162,15 @@ def join_predictions(parts: Sequence[Predictions]) -> Predictions:
             own["predicted"] += found["predicted"]
             own["scores"] += found["scores"]
     return whole
+
+
+def pick_predictions(
+    first: Predictions, second: Predictions, tasks: Collection[str]
+) -> Predictions:
+    """Return two samples of the same rows as one: some tasks of the first, others of the second."""
+    found = {name: own for name, own in first["tasks"].items() if name in tasks}
+    others = {name: own for name, own in second["tasks"].items() if name not in tasks}
+    return {"n_rows": first["n_rows"], "tasks": found | others}
 
 
 def _empty() -> TaskPredictions:

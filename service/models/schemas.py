@@ -538,6 +538,11 @@ class Choice(BaseModel):
     estimate: ChoiceEstimate = Field(description="Expected score of the chosen model.")
     sentences: list[str] = Field(description="The result in words.")
     leaderboard: list[LeaderboardRow] = Field(description="All methods, the best score first.")
+    choice_or_best: ChoicePair | None = Field(
+        None,
+        description="The whole choice against the first row of the leaderboard. That one is the "
+        "best of many, so the comparison is biased against the choice.",
+    )
     together_or_apart: ChoicePair | None = Field(
         description="Methods that learn tasks together or pooled, against those that learn each "
         "task alone; null if a side has no method."

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from algorithms.evaluation.automatic import AutomaticOptions, report_choice
+from algorithms.evaluation.automatic_verdict import summarize_choice
 from algorithms.evaluation.contenders import contenders_of, find_contenders
 from algorithms.evaluation.metrics import METRICS
+from algorithms.evaluation.nested import default_inner_folds
 from algorithms.evaluation.per_task import tasks_together
 from algorithms.evaluation.pipelines import Entry, choose
 from algorithms.evaluation.splits import Splits
@@ -50,7 +52,7 @@ def auto(tasks, *, seed=0, **options):
         ]
         parts = plans.next_child_jobs(study.plan, results)
     values, report = plans.combine_results(study.plan, results, tasks)
-    return values, report["choice"]
+    return values, {**report["choice"], "predictions": report["predictions"]}
 
 
 def entry(name, role, inner, outer, *, final=None):
@@ -88,14 +90,101 @@ def test_the_choice_of_a_split_uses_inner_scores_only() -> None:
 def test_the_estimate_is_that_of_the_choice_and_the_best_row_is_named_optimistic() -> None:
     a = entry("a", "single_task", [1.0, 2.0], [4.0, 2.0])
     b = entry("b", "multi_task", [2.0, 1.0], [2.0, 3.5])
-    chosen, report = report_choice([a, b], RMSE, AutomaticOptions(splits=FEW), ratio=0.25)
-    assert chosen is a
+    options = AutomaticOptions(splits=FEW)
+    choice = report_choice([a, b], RMSE, options, n_inner_folds=3, ratio=0.25)
+    report = choice.report
+    assert choice.chosen is a
     assert report["estimate"]["value"] == pytest.approx(3.75)
     assert [row["value"] for row in report["leaderboard"]] == [2.75, 3.0]
     spread = 12.706204736432095 * np.sqrt(0.125 * (0.5 + 0.25))  # t quantile, one degree
     assert report["estimate"]["high"] == pytest.approx(3.75 + spread)
     assert report["estimate"]["low"] == 0  # an RMSE is not negative
     assert [row["n_task_wins"] for row in report["leaderboard"]] == [1, 0]
+
+
+def test_the_choice_is_compared_with_the_best_row() -> None:
+    errors = np.array([2.0, 2.1, 1.9, 2.0])
+    a = entry("a", "single_task", [1.0] * 4, [3.0, 3.2, 2.8, 3.0])
+    b = entry("b", "multi_task", [2.0] * 4, errors.tolist())
+    report = report_choice([a, b], RMSE, AutomaticOptions(), n_inner_folds=3, ratio=0.25).report
+    pair = report["choice_or_best"]
+    assert (pair["first"]["algorithm"], pair["second"]["algorithm"]) == ("a", "b")
+    assert pair["gain"] == pytest.approx(-1.0)
+    assert pair["verdict"] == "hurts"
+    assert "the choice is significantly worse" in str(
+        summarize_choice(report, unsuitable=[], dropped=[])
+    )
+    report = report_choice([b, a], RMSE, AutomaticOptions(), n_inner_folds=3, ratio=0.25).report
+    assert report["choice_or_best"]["verdict"] == "hurts"  # by inner scores, in any order
+    better = entry("b", "multi_task", [0.5] * 4, errors.tolist())
+    report = report_choice([a, better], RMSE, AutomaticOptions(), n_inner_folds=3, ratio=0.25)
+    assert report.report["choice_or_best"]["gain"] == 0
+    sentences = summarize_choice(report.report, unsuitable=[], dropped=[])
+    assert "even so" not in str(sentences)
+
+
+def test_few_distinct_rows_get_more_inner_folds() -> None:
+    rng = np.random.default_rng(0)
+
+    def repeated(n_tasks, n):
+        """Return tasks that share the same n rows."""
+        X = rng.normal(size=(n, 2))
+        return TaskSet(
+            tuple(Task.from_rows(f"t{t}", X, y=rng.normal(size=n)) for t in range(n_tasks))
+        )
+
+    assert [default_inner_folds(repeated(10, n)) for n in (20, 50, 199, 200)] == [10, 5, 5, 3]
+    assert default_inner_folds(linear_tasks(rng, n_tasks=10, n=20)) == 3
+    for given, expected in ((None, 5), (4, 4)):
+        _, report = auto(linear_tasks(rng), algorithms=["constant"], n_inner_folds=given)
+        assert report["n_inner_folds"] == expected
+        assert f"by {expected}-fold cross-validation" in report["sentences"][0]
+
+
+def test_inner_folds_of_few_shared_rows_determine_as_many_coefficients_as_the_final_fit() -> None:
+    """Of 20 rows of 14 columns that all tasks share, three folds would leave 13.
+
+    The error without a fold would be far above that of the final fit, for models of common
+    coefficients in particular.
+    """
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.ones(20), rng.choice([-1.0, 1.0], size=(20, 13))])
+    w = rng.normal(size=14)
+    tasks = []
+    for t in range(30):
+        rows = np.sort(rng.permutation(20)[:10])
+        y = X[rows] @ (w + 0.3 * rng.normal(size=14)) + 0.3 * rng.normal(size=10)
+        tasks.append(Task.from_rows(f"t{t}", X[rows], y=y))
+    inner = {}
+    for n_folds in (3, None):
+        options = {"algorithms": ["mixed-model"], "splits": FEW, "n_inner_folds": n_folds}
+        _, report = auto(TaskSet(tuple(tasks)), **options)
+        inner[n_folds] = report["leaderboard"][0]["inner"]
+    assert inner[None] < 0.8 * inner[3]
+
+
+def test_held_out_predictions_are_those_of_the_choice_in_each_split() -> None:
+    tasks = linear_tasks(np.random.default_rng(2), n_tasks=4, d=3)
+    _, report = auto(tasks, algorithms=FAST, splits=Splits(n_folds=5, repeats=2), seed=7)
+    predictions = report["predictions"]
+    assert predictions["n_rows"] == sum(task.n_samples for task in tasks)
+    splits = Splits(n_folds=5, repeats=2)
+    for task in tasks:
+        own = predictions["tasks"][task.name]
+        assert sorted(own["rows"]) == list(range(task.n_samples))  # each once: repeats are not kept
+        np.testing.assert_array_equal(own["true"], task.y[own["rows"]])
+    # their errors give the score of the choice in each split of the first repeat
+    _, once = auto(tasks, algorithms=FAST, splits=Splits(n_folds=5, repeats=1), seed=7)
+    held_out = splits.held_out(tasks, range(5), seed=7, min_rows=2)
+    errors = []
+    for split in held_out:
+        for task in tasks:
+            own = once["predictions"]["tasks"][task.name]
+            predicted = np.empty(task.n_samples)
+            predicted[own["rows"]] = own["predicted"]
+            rows = split[task.name]
+            errors.append(np.sqrt(np.mean((predicted[rows] - task.y[rows]) ** 2)))
+    assert np.mean(errors) == pytest.approx(once["estimate"]["value"])
 
 
 def test_roles_agree_with_those_of_the_baselines() -> None:
@@ -369,6 +458,7 @@ def test_related_tasks_share_and_the_others_are_alone_in_most_data_sets() -> Non
         (row,) = [row for row in report["leaderboard"] if row["role"] == "per_task"]
         assert row["value"] == pytest.approx(report["per_task"]["value"])
         assert "The trained model has two fits" in str(report["sentences"])
+        assert report["predictions"]["n_rows"] == sum(task.n_samples for task in tasks)
     assert found.count(True) >= 2
 
 

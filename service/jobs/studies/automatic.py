@@ -15,8 +15,14 @@ from algorithms.evaluation.automatic import AutomaticOptions, report_choice
 from algorithms.evaluation.automatic_verdict import summarize_choice
 from algorithms.evaluation.contenders import Algo, Contender, find_contenders
 from algorithms.evaluation.metrics import METRICS, Metric, deciding_metric
-from algorithms.evaluation.nested import NestedOptions, TimeLimit, score_contender
+from algorithms.evaluation.nested import (
+    NestedOptions,
+    TimeLimit,
+    default_inner_folds,
+    score_contender,
+)
 from algorithms.evaluation.pipelines import Entry
+from algorithms.evaluation.predictions import Predictions, predictions_per_split
 from algorithms.evaluation.requirements import min_train_rows
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.tied_rows import describe_rows
@@ -121,10 +127,11 @@ def run_contender(
         splits=Splits.model_validate(plan["splits"], strict=False),
         metric=METRICS[plan["metric"]],
         average=plan["average"],
-        n_inner_folds=plan["n_inner_folds"],
+        n_inner_folds=plan["n_inner_folds"] or default_inner_folds(tasks),
         min_rows=plan["min_rows"],
         seed=seed,
         limit_s=plan["limit_s"],
+        n_predictions=plan["n_predictions"],
     )
     try:
         found = score_contender(
@@ -142,8 +149,8 @@ def run_contender(
 
 def report_automatic(
     plan: Plan, results: Sequence[Result], tasks: TaskSet
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters of the chosen algorithm, and the report.
+) -> tuple[dict[str, Any], dict[str, Any], Predictions | None]:
+    """Return the parameters of the chosen algorithm, the report, and held-out predictions.
 
     Raises
     ------
@@ -169,18 +176,21 @@ def report_automatic(
             "every method failed: "
             + "; ".join(f"{one['algorithm']}: {one['reason']}" for one in dropped)
         )
-    ratio = options.splits.ratio(tasks)
-    chosen, report = report_choice(entries, METRICS[plan["metric"]], options, ratio=ratio)
-    return (
-        chosen.final["params"],
-        {
-            **report,
-            "budget_s": options.budget_s,
-            "rows": describe_rows(tasks, options.splits),
-            "left_out": left_out,
-            "sentences": summarize_choice(report, unsuitable=plan["left_out"], dropped=dropped),
-        },
+    choice = report_choice(
+        entries,
+        METRICS[plan["metric"]],
+        options,
+        n_inner_folds=options.n_inner_folds or default_inner_folds(tasks),
+        ratio=options.splits.ratio(tasks),
     )
+    report = {
+        **choice.report,
+        "budget_s": options.budget_s,
+        "rows": describe_rows(tasks, options.splits),
+        "left_out": left_out,
+        "sentences": summarize_choice(choice.report, unsuitable=plan["left_out"], dropped=dropped),
+    }
+    return choice.chosen.final["params"], report, choice.predictions
 
 
 def _metric(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> Metric:
@@ -258,6 +268,7 @@ def _child_job(
         "n_inner_folds": options["n_inner_folds"],
         "min_rows": plan["min_rows"],
         "limit_s": limit_s,
+        "n_predictions": predictions_per_split(_options(plan).splits),
     }
     return ChildJob(contender["algorithm"], contender["candidates"][0], inner)
 

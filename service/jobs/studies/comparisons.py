@@ -15,7 +15,11 @@ from algorithms.evaluation.comparison import (
 )
 from algorithms.evaluation.contenders import Algo
 from algorithms.evaluation.metrics import METRICS, Metric, deciding_metric, metrics_for
-from algorithms.evaluation.predictions import MAX_PREDICTIONS, Predictions, join_predictions
+from algorithms.evaluation.predictions import (
+    Predictions,
+    join_predictions,
+    predictions_per_split,
+)
 from algorithms.evaluation.requirements import check_splits, min_train_rows
 from algorithms.evaluation.search import SearchOptions
 from algorithms.evaluation.splits import Splits
@@ -108,8 +112,7 @@ def child_jobs_of_methods(
     methods = [ComparedMethod(**method) for method in plan["methods"]]
     splits = Splits.model_validate(plan["options"]["splits"], strict=False)
     size = math.ceil(splits.count() * len(methods) / _MAX_CHILD_JOBS)
-    n_splits = splits.n_folds if splits.scheme == "kfold" else splits.count()
-    n_predictions = max(1, MAX_PREDICTIONS // n_splits) if has_predictions else 0
+    n_predictions = predictions_per_split(splits) if has_predictions else 0
     children = []
     for which, method in enumerate(methods):
         inner = search if which == 0 else None

@@ -220,8 +220,9 @@ def combine_results(
     """
     values: dict[str, Any] | None = None
     report: dict[str, Any] = {}
+    predictions = report_predictions(results)
     if AUTOMATIC in plan:
-        values, report["choice"] = report_automatic(plan[AUTOMATIC], results, tasks)
+        values, report["choice"], predictions = report_automatic(plan[AUTOMATIC], results, tasks)
     if SEARCH in plan:
         values, report["search"] = report_search(
             ALGORITHMS[plan["algorithm"]], plan[SEARCH], _results_of(results, SEARCH), tasks
@@ -232,7 +233,6 @@ def combine_results(
     if EVALUATION in plan:
         found = _results_of(results, EVALUATION)
         report["evaluation"] = report_evaluation(plan[EVALUATION], found, tasks)
-    predictions = report_predictions(results)
     if predictions is not None:
         report["predictions"] = predictions
     return values, report

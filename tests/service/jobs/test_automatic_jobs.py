@@ -43,6 +43,8 @@ def test_the_best_method_is_chosen_and_trained_on_all_rows(client, dataset) -> N
     assert len(choice["estimate"]["chosen"]) == 3
     assert set(choice["tasks"]) == {"a", "b", "c", "d"}
     assert np.asarray(model.predict(np.zeros((2, 5)), task="a")).shape == (2,)
+    assert {"predictions", "residuals"} <= set(model.plots())
+    assert model.report()["predictions"]["n_rows"] == 60
     # one child job per method and round, or more
     assert job.info["child_jobs"]["succeeded"] >= 2 * len(choice["leaderboard"])
     again = client.train(dataset, "auto", model="again", seed=3, **FAST).wait()
