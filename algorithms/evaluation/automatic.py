@@ -71,7 +71,12 @@ class AutomaticOptions(MetricChoice):
         description="Smallest relevant difference, relative to the value of the method that learns "
         "each task alone. The verdict on a smaller difference is 'equal'.",
     )
-
+    curve: bool = Field(
+        default=False,
+        description="Make the choice also with 1/4, 1/2 and 3/4 of the training rows of each task, "
+        "for an estimate of the number of rows per task from which learning together stops to pay. "
+        "Takes about one and a half times as long again, within `budget_s`.",
+    )
     per_task: bool = Field(
         default=False,
         description="Compare also a choice for each task: learned together with the others by the "

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from algorithms.evaluation.curve_verdict import describe_curve
 from algorithms.evaluation.gains import LEVEL
 
 _ROLES: Final = {
@@ -51,6 +52,7 @@ def summarize_choice(
             report["multi_task_or_pooled"],
             ("learning tasks by a multi-task method", "one model for the rows of all tasks"),
         ),
+        *describe_curve(report.get("curve"), n_tasks=len(report["tasks"])),
         *_describe_tasks(report["tasks"]),
         *_describe_per_task(report),
         *_describe_left_out(unsuitable, dropped),

@@ -93,7 +93,7 @@ def find_contenders(
             left_out.append({"algorithm": name, "role": algorithm.role, "reason": error.message})
             continue
         for one in contenders:
-            fitting, reason = _fitting(algorithm, one.candidates, tasks, splits)
+            fitting, reason = fitting_candidates(algorithm, one.candidates, tasks, splits)
             if fitting:
                 found.append(Contender(name, one.role, one.variant, fitting))
             else:
@@ -120,9 +120,9 @@ def _candidates(
     )
 
 
-def _fitting(
+def fitting_candidates(
     algorithm: Algo,
-    candidates: Sequence[dict[str, Any]],
+    candidates: Sequence[Mapping[str, Any]],
     tasks: Sequence[TaskSummary],
     splits: Splits,
 ) -> tuple[tuple[dict[str, Any], ...], str]:
@@ -139,5 +139,5 @@ def _fitting(
         except (AlgorithmError, ValidationError) as error:
             reason = str(error)
         else:
-            fitting.append(values)
+            fitting.append(dict(values))
     return tuple(fitting), reason

@@ -16,12 +16,14 @@ from typing import Any, Final, TypedDict
 
 import numpy as np
 
+from algorithms.evaluation.contenders import fitting_candidates
 from algorithms.evaluation.metrics import Average, Metric, metrics_for
 from algorithms.evaluation.paths import fit_candidates
 from algorithms.evaluation.predictions import PredictionSampler
 from algorithms.evaluation.requirements import min_train_rows
 from algorithms.evaluation.search import rank_candidates
 from algorithms.evaluation.splits import HeldOut, Splits, divide
+from algorithms.evaluation.subsamples import N_PARTS, subsample
 from algorithms.evaluation.validation import Scores, mean_score, score_model, score_splits
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import Cancelled, Diverged, InvalidData
@@ -31,7 +33,7 @@ from algorithms.interface.units import units_of
 
 Algo = Algorithm[Any, Any]
 
-#: Number of inner folds, and the number of distinct rows below which it is the default.
+#: Numbers of inner folds, and the number of distinct rows below which each is the default.
 _FOLDS_OF_FEW_ROWS: Final = ((10, 50), (5, 200))
 #: Default number of inner folds with more rows.
 _FOLDS: Final = 3
@@ -54,6 +56,8 @@ class SplitResult(TypedDict):
         The same by task, in each inner fold; None if the fold holds out no row of the task.
     outer
         Scores on the held-out rows, with a sample of the predictions; None if there are none.
+    n_rows
+        Training rows of a task, on the mean over tasks.
     seconds
         Processor time of selection, fit and scores together.
     fit_s, predict_s
@@ -65,6 +69,7 @@ class SplitResult(TypedDict):
     inner: float | None
     inner_by_task: dict[str, list[float | None]]
     outer: Scores | None
+    n_rows: float
     seconds: float
     fit_s: float
     predict_s: float
@@ -86,6 +91,8 @@ class NestedOptions:
         Limit on the processor time of one outer split; None: none.
     n_predictions
         Number of held-out rows of an outer split whose predictions are kept.
+    n_parts
+        Number of parts of the training rows (:mod:`algorithms.evaluation.subsamples`).
     """
 
     splits: Splits
@@ -96,6 +103,7 @@ class NestedOptions:
     seed: int
     limit_s: float | None = None
     n_predictions: int = 0
+    n_parts: int = N_PARTS
 
 
 def default_inner_folds(tasks: TaskSet) -> int:
@@ -147,7 +155,9 @@ def _score_split(
     seed, metric = options.seed, options.metric
     held_out = _held_out(tasks, index, options)
     split = None if held_out is None else divide(tasks, held_out)
-    train = tasks if split is None else split.train
+    train = subsample(tasks if split is None else split.train, options.n_parts, seed=seed)
+    if options.n_parts < N_PARTS:
+        candidates = _fitting(algorithm, candidates, train, options)
     try:
         chosen, inner = _select(algorithm, candidates, train, options, new_trace)
         before = time.process_time()
@@ -179,6 +189,7 @@ def _score_split(
         "inner": mean_score(inner, metric.name, options.average),
         "inner_by_task": inner["by_task"][metric.name],
         "outer": outer,
+        "n_rows": float(np.mean([task.n_samples for task in train])),
         "seconds": time.process_time() - started,
         "fit_s": fit_s,
         "predict_s": predict_s,
@@ -191,6 +202,20 @@ def _held_out(tasks: TaskSet, index: int | None, options: NestedOptions) -> Held
         return None
     (found,) = options.splits.held_out(tasks, [index], seed=options.seed, min_rows=options.min_rows)
     return found
+
+
+def _fitting(
+    algorithm: Algo,
+    candidates: Sequence[Mapping[str, Any]],
+    train: TaskSet,
+    options: NestedOptions,
+) -> tuple[dict[str, Any], ...]:
+    """Return the candidates that suit few training rows; raise InvalidData if none does."""
+    splits = Splits(n_folds=options.n_inner_folds, repeats=1)
+    fitting, reason = fitting_candidates(algorithm, candidates, train.summaries(), splits)
+    if not fitting:
+        raise InvalidData(reason)
+    return fitting
 
 
 def _select(

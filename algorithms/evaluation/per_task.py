@@ -157,6 +157,7 @@ def _divide(ours: SplitResult, theirs: SplitResult, metric: Metric) -> SplitResu
         "inner": mean_known([mean_known(values) for values in inner.values()]),
         "inner_by_task": inner,
         "outer": _pick(ours["outer"], theirs["outer"], shared, metric),
+        "n_rows": ours["n_rows"],
         "seconds": ours["seconds"] + theirs["seconds"],
         "fit_s": ours["fit_s"] + theirs["fit_s"],
         "predict_s": max(ours["predict_s"], theirs["predict_s"]),

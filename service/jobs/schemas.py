@@ -74,8 +74,8 @@ class JobSpec(JobLimits):
     params: dict[str, Any] = Field(
         default_factory=dict,
         description="Algorithm parameters; others keep their defaults. Those of `auto` are "
-        "`budget_s`, `splits`, `n_inner_folds`, `metric`, `average`, `min_effect`, `per_task` "
-        "and `algorithms`.",
+        "`budget_s`, `splits`, `n_inner_folds`, `metric`, `average`, `min_effect`, `per_task`, "
+        "`curve` and `algorithms`.",
     )
     preparation: Recipe | None = Field(
         None,

@@ -36,7 +36,7 @@ from service.errors import Problem, describe, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs.queue import child_store, queries, store
 from service.jobs.schemas import AdaptOptions, JobLimits, JobSpec, RepeatSpec
-from service.jobs.studies.automatic import AUTOMATIC
+from service.jobs.studies.automatic_rounds import AUTOMATIC
 from service.jobs.studies.child_jobs import Plan
 from service.jobs.studies.plans import (
     Study,

@@ -516,6 +516,53 @@ class NotCompared(BaseModel):
     reason: str = Field(description="Why it was left out.")
 
 
+class CurvePoint(BaseModel):
+    """Scores with a share of the training rows of each task."""
+
+    share: float = Field(description="Share of the training rows.")
+    rows: float = Field(description="Mean number of training rows per task.")
+    together: float = Field(description="Score of the choice among methods that learn together.")
+    apart: float = Field(description="Score of the choice among methods that learn alone.")
+    gain: float | None = Field(description="Gain of the first over the second.")
+    low: float | None = Field(description="Lower end of the 95 % interval of the gain.")
+    high: float | None = Field(description="Upper end of the 95 % interval of the gain.")
+
+
+class PowerCurve(BaseModel):
+    """The curve `limit + factor * rows ** -exponent`."""
+
+    limit: float = Field(description="Value with any number of rows.")
+    factor: float = Field(description="Distance from the limit with one row.")
+    exponent: float = Field(description="How fast the distance falls.")
+
+
+class ChoiceCurve(BaseModel):
+    """Learning curve: learning together against alone, by training rows per task."""
+
+    reason: str | None = Field(description="Why there is no curve; null if there is one.")
+    points: list[CurvePoint] = Field(description="Scores with 1/4, 1/2, 3/4 and all of the rows.")
+    together: PowerCurve | None = Field(None, description="Fitted scores of learning together.")
+    apart: PowerCurve | None = Field(None, description="Fitted scores of learning alone.")
+    max_rows: float | None = Field(
+        None, description="Largest number of rows per task that is extrapolated to."
+    )
+    stops_at: float | None = Field(
+        None,
+        description="Largest number of rows per task with a relevant gain, by the fitted gain. 0: "
+        "at none; null: at `max_rows`, too.",
+    )
+    low: float | None = Field(None, description="Lower end of its 95 % interval.")
+    high: float | None = Field(None, description="Upper end of its 95 % interval.")
+    rows_needed: float | None = Field(
+        None, description="Rows per task that would show a gain which is not shown yet."
+    )
+    tasks_factor: float | None = Field(
+        None, description="How many times as many tasks would show it."
+    )
+    methods: list[MethodLabel] = Field(description="Methods that the budget allowed.")
+    left_out: list[NotCompared] = Field(description="Methods that are not on the curve, and why.")
+
+
 class LearnedAlone(BaseModel):
     """How some tasks of a model are learned alone, while the others are learned together."""
 
@@ -557,6 +604,9 @@ class Choice(BaseModel):
         None,
         description="Estimate of a choice for each task between learning together and alone. The "
         "trained model has it if it was chosen (`alone`). Null if a side has no method.",
+    )
+    curve: ChoiceCurve | None = Field(
+        None, description="Learning curve; null without the option `curve`."
     )
     metric: str = Field(description="Metric of all scores.")
     title: str = Field(description="Title of the metric.")

@@ -9,6 +9,7 @@ from sibling.plots import (
     angles,
     gains,
     importance,
+    learning_curve,
     objective,
     predictions,
     relations,
@@ -29,6 +30,7 @@ PLOTS: Final[dict[str, Plot]] = {
     for plot in (
         gains.PLOT,
         scores.PLOT,
+        learning_curve.PLOT,
         relations.PLOT,
         importance.PLOT,
         predictions.PREDICTIONS,

@@ -69,6 +69,7 @@ def entry(name, role, inner, outer, *, final=None):
             "seconds": 1.0,
             "fit_s": 0.1,
             "predict_s": 0.1,
+            "n_rows": 10.0,
         }
 
     results = [result(f, s, o) for f, (s, o) in enumerate(zip(inner, outer, strict=True))]

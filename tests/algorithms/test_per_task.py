@@ -137,6 +137,7 @@ def _entry(name, role, by_task, outer) -> Entry:
         "seconds": 1.0,
         "fit_s": 1.0,
         "predict_s": 1.0,
+        "n_rows": 10.0,
     }
     return Entry(name, role, "", [one], {**one, "index": None, "outer": None})
 

@@ -445,3 +445,34 @@ def test_without_altair_there_is_a_sentence(monkeypatch, mtfl):
     monkeypatch.setitem(sys.modules, "altair", None)
     with pytest.raises(MissingPackage, match=r"pip install 'sibling\[plots\]'"):
         specification("relations", mtfl)
+
+
+def test_a_learning_curve_shows_the_points_and_fits_of_a_report():
+    points = [
+        {"share": n / 20, "rows": n, "together": 1 + 1 / n, "apart": 1 + 4 / n} for n in (5, 10, 20)
+    ]
+    curve = {
+        "reason": None,
+        "points": points,
+        "together": {"limit": 1.0, "factor": 1.0, "exponent": 1.0},
+        "apart": {"limit": 1.0, "factor": 4.0, "exponent": 1.0},
+        "max_rows": 200.0,
+        "stops_at": 30.0,
+        "low": 20.0,
+        "high": 50.0,
+        "rows_needed": None,
+        "tasks_factor": None,
+    }
+    choice = {"curve": curve, "tasks": {"a": {}}, "title": "RMSE", "larger_is_better": False}
+    spec = draw("learning-curve", Source(report={"choice": choice}))
+    shown = {(p["rows"], p["side"]): p["value"] for p in spec["datasets"]["points"]}
+    assert shown[10, "each task alone"] == pytest.approx(1.4)
+    for line in spec["datasets"]["lines"]:
+        factor = 4 if line["side"] == "each task alone" else 1
+        assert line["value"] == pytest.approx(1 + factor / line["rows"])
+    assert spec["datasets"]["stop"] == [{"rows": 30.0}]
+    assert "stops to pay from about 30 rows" in spec["description"]
+    far = {"curve": {**curve, "stops_at": None, "high": None}}
+    assert draw("learning-curve", Source(report={"choice": choice | far}))["datasets"]["stop"] == []
+    none = {"curve": {"reason": "too few rows", "points": []}}
+    assert "learning-curve" not in available(Source(report={"choice": choice | none}))

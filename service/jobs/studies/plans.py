@@ -23,8 +23,9 @@ from algorithms.interface.errors import AlgorithmError, Diverged, InvalidData, I
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
-from service.jobs.studies import automatic
-from service.jobs.studies.automatic import AUTOMATIC, plan_automatic, report_automatic
+from service.jobs.studies import automatic_rounds
+from service.jobs.studies.automatic import plan_automatic, report_automatic, run_contender
+from service.jobs.studies.automatic_rounds import AUTOMATIC
 from service.jobs.studies.child_jobs import ADAPT, ChildJob, Plan
 from service.jobs.studies.comparisons import (
     COMPARISON,
@@ -123,12 +124,12 @@ def plan_choice(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> Stud
     """
     with _errors_in("params"):
         choice = plan_automatic(tasks, options)
-    children = automatic.child_jobs_of_round(choice, [])
+    children = automatic_rounds.child_jobs_of_round(choice, [])
     plan = {
         "kind": STUDY,
         "algorithm": AUTOMATIC,
         AUTOMATIC: choice,
-        "n_child_jobs": automatic.count_child_jobs(choice),
+        "n_child_jobs": automatic_rounds.count_child_jobs(choice),
     }
     return Study(plan, _numbered(children, first=0))
 
@@ -156,7 +157,7 @@ def next_child_jobs(plan: Plan, results: Sequence[Result]) -> tuple[ChildJob, ..
     """Return the child jobs that follow from the results so far; none if the study is complete."""
     if AUTOMATIC in plan:
         return _numbered(
-            automatic.child_jobs_of_round(plan[AUTOMATIC], results), first=len(results)
+            automatic_rounds.child_jobs_of_round(plan[AUTOMATIC], results), first=len(results)
         )
     if SEARCH not in plan:
         return ()
@@ -170,7 +171,7 @@ def run_child_job(
 ) -> dict[str, Any]:
     """Fit and score the candidates of a child job; return its result."""
     if plan["of"] == AUTOMATIC:
-        return automatic.run_contender(plan, algorithm, tasks, seed=seed, trace=trace)
+        return run_contender(plan, algorithm, tasks, seed=seed, trace=trace)
     candidates = plan["param_sets"]
     if plan["of"] == SEARCH:
         fit = fit_candidates(algorithm, candidates)

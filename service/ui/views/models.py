@@ -7,6 +7,7 @@ from typing import Any, Final
 from service.ui import formats, tables
 from service.ui.api import Api, segment
 from service.ui.tables import Cell, Row, Table
+from service.ui.views.choices import leaderboard
 from service.ui.views.lists import MODEL_COLUMNS, model_href, model_rows
 from service.ui.views.snippets import example_of, snippets_of
 
@@ -118,6 +119,7 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
     report = await api.find(f"{path}/report") or {}
     history = await api.get(f"{path}/history")
     comparison, search = report.get("comparison"), report.get("search")
+    choice = report.get("choice")
     example = await example_of(api, model)
     return VersionView(
         model=model,
@@ -125,10 +127,10 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
         example=example.csv(),
         snippets=snippets_of(model, example, str(api.request.base_url).rstrip("/")),
         sentence=_sentence(model, history),
-        verdict="" if comparison is None else _VERDICTS.get(comparison["verdict"], ""),
-        sentences=() if comparison is None else comparison["sentences"],
+        verdict=_verdict(comparison, choice),
+        sentences=(choice or comparison or {"sentences": ()})["sentences"],
         scores=_scores(model, report.get("evaluation")),
-        methods=None if comparison is None else _methods(comparison),
+        methods=_compared(comparison, choice),
         gains=None if comparison is None else _gains(comparison),
         candidates=None if search is None else _candidates(search),
         plots=await _plots(api, path),
@@ -136,6 +138,21 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
         params=[(key, tables.text(value)) for key, value in model["lineage"]["params"].items()],
         lineage=_lineage(model, history),
     )
+
+
+def _verdict(comparison: Mapping[str, Any] | None, choice: Mapping[str, Any] | None) -> str:
+    found = comparison if choice is None else choice["together_or_apart"]
+    if found is None:
+        return "" if choice is None else "The algorithm was chosen automatically."
+    return _VERDICTS.get(found["verdict"], "")
+
+
+def _compared(
+    comparison: Mapping[str, Any] | None, choice: Mapping[str, Any] | None
+) -> Table | None:
+    if choice is not None:
+        return leaderboard(choice)
+    return None if comparison is None else _methods(comparison)
 
 
 def _sentence(model: Mapping[str, Any], history: Mapping[str, Any]) -> str:

@@ -43,12 +43,28 @@ def test_the_best_method_is_chosen_and_trained_on_all_rows(client, dataset) -> N
     assert len(choice["estimate"]["chosen"]) == 3
     assert set(choice["tasks"]) == {"a", "b", "c", "d"}
     assert np.asarray(model.predict(np.zeros((2, 5)), task="a")).shape == (2,)
-    assert {"predictions", "residuals"} <= set(model.plots())
+    assert {"predictions", "residuals"} <= {plot["name"] for plot in model.plots()}
     assert model.report()["predictions"]["n_rows"] == 60
     # one child job per method and round, or more
     assert job.info["child_jobs"]["succeeded"] >= 2 * len(choice["leaderboard"])
     again = client.train(dataset, "auto", model="again", seed=3, **FAST).wait()
     assert again.report()["choice"]["estimate"] == choice["estimate"]
+
+
+def test_a_learning_curve_is_in_the_report_the_plots_and_on_the_page(
+    client, service, dataset
+) -> None:
+    model = client.train(dataset, "auto", model="curve", curve=True, **FAST).wait()
+    choice = model.report()["choice"]
+    assert [point["share"] for point in choice["curve"]["points"]] == [0.25, 0.5, 0.75, 1.0]
+    assert "learning-curve" in {plot["name"] for plot in model.plots()}
+    starts = ("Learning together", "From how")
+    (sentence,) = [one for one in choice["sentences"][4:] if one.startswith(starts)]
+    page = httpx.get(f"{service.url}/models/curve/1").text
+    assert "Scores by training rows per task" in page
+    assert sentence.split("(")[0].strip() in page
+    assert "Methods on the same held-out rows" in page
+    assert "with all rows" in page
 
 
 def test_a_method_without_parameters_to_select_is_trained(client) -> None:
