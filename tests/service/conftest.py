@@ -291,6 +291,21 @@ def _runs(process: psutil.Process) -> bool:
         return False
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_authorities(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """An empty folder as that of the certificate authorities, but for tests that install packages.
+
+    Every HTTP client loads them, which takes ten times as long as a request; no test uses them.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("slow") is None:
+            patch.delenv("SSL_CERT_FILE", raising=False)
+            patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("authorities")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def server_template() -> Iterator[ServerTemplate]:
     """The process that starts the servers of this test process."""
@@ -352,6 +367,16 @@ def service(launch_service: Launch) -> Iterator[Service]:
     """
     with launch_service(SIBLING_INGEST_WAIT_S=40) as running:
         yield running
+
+
+@pytest.fixture
+def start_replica(launch_service: Launch, service: Service) -> Iterator[Callable[..., Service]]:
+    """``replica = start_replica(**env)``: a server with settings of its own on the shared data.
+
+    The workers of the shared server run its jobs, so that it starts in a third of the time.
+    """
+    with contextlib.ExitStack() as stack:
+        yield lambda **env: stack.enter_context(launch_service(service.data_dir, **env))
 
 
 @pytest.fixture(scope="session")
@@ -445,11 +470,44 @@ def uploads_to() -> Iterator[Callable[[Service], Uploads]]:
         yield uploads
 
 
+@pytest.fixture(scope="session")
+def stopwatch() -> Callable[[], Callable[[], float]]:
+    """``elapsed_s = stopwatch()``: a function that returns the seconds since then.
+
+    They are without those that threads of this process, of its servers and of their workers were
+    ready to run and had to wait for a core. So limits of time hold on a busy machine, too.
+    """
+
+    def start() -> Callable[[], float]:
+        began, before = time.monotonic(), _seconds_without_core()
+
+        def elapsed_s() -> float:
+            now = _seconds_without_core()
+            waited = sum(max(0.0, now[thread] - before.get(thread, 0.0)) for thread in now)
+            return time.monotonic() - began - waited
+
+        return elapsed_s
+
+    return start
+
+
+def _seconds_without_core() -> dict[str, float]:
+    """Return how long each thread of this process and of all below it has waited for a core."""
+    found = {}
+    this = psutil.Process()
+    for process in (this, *this.children(recursive=True)):
+        # Linux only: elsewhere no thread is found, and nothing is subtracted
+        for file in Path(f"/proc/{process.pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):  # it has ended
+                found[str(file)] = int(file.read_text().split()[1]) / 1e9
+    return found
+
+
 @pytest.fixture
 def wait_until() -> Callable[..., None]:
-    """``wait_until(lambda: ...)``: wait until something is so."""
+    """``wait_until(lambda: ...)``: wait until something is so; the deadline only ends a hang."""
 
-    def wait(is_so: Callable[[], bool], *, timeout_s: float = 20) -> None:
+    def wait(is_so: Callable[[], bool], *, timeout_s: float = 240) -> None:
         deadline = time.monotonic() + timeout_s
         while not is_so():
             assert time.monotonic() < deadline, f"not within {timeout_s} s"

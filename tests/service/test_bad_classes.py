@@ -40,6 +40,7 @@ def send_table(service, text, **query):
         params={"name": "t", "target_column": "label", **query},
         content=text.encode(),
         headers={"Content-Type": "text/csv"},
+        timeout=240,
     )
 
 
@@ -156,7 +157,7 @@ def test_rows_of_the_wrong_width_and_unknown_tasks_are_rejected(pair, method):
 @pytest.mark.parametrize("method", ["predict", "distances"])
 def test_a_call_without_a_task_is_rejected(service, pair, method):
     address = f"{service.url}/v1/models/{pair.name}/{method}"
-    response = httpx.post(address, json={"inputs": [[0.0] * 3]})
+    response = httpx.post(address, json={"inputs": [[0.0] * 3]}, timeout=240)
     assert (response.status_code, response.json()["code"]) == (422, "invalid-request")
     assert response.json()["errors"][0]["pointer"] == "/task"
 

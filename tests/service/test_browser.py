@@ -17,7 +17,7 @@ from service.access.keys import new_key
 CHROMIUM = os.environ.get("SIBLING_CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-TIMEOUT_MS = 60_000
+TIMEOUT_MS = 240_000  # only ends a hang
 
 
 @pytest.fixture(scope="module")

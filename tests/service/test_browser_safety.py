@@ -72,7 +72,7 @@ def test_https_is_served_with_a_certificate(start_service, tmp_path, monkeypatch
         SIBLING_TLS_CERT_FILE=tmp_path / "cert.pem", SIBLING_TLS_KEY_FILE=tmp_path / "key.pem"
     )
     assert service.url.startswith("https://")
-    with httpx.Client(base_url=service.url) as http:
+    with httpx.Client(base_url=service.url, timeout=240) as http:
         assert http.get("/v1/jobs").status_code == 200
 
 

@@ -52,16 +52,19 @@ def test_probabilities_are_the_same_offline_and_in_every_protocol(
     answer = httpx.post(
         f"{service.url}/v1/models/calibrated/predict-proba",
         json={"task": "north", "inputs": rows.tolist()},
+        timeout=240,
     ).json()
     assert answer["classes"] == ["ill", "well"]
     np.testing.assert_array_equal(answer["outputs"], expected)
     url = f"{service.url}/v2/models/calibrated.predict_proba"
     tensor = {"name": "rows", "datatype": "FP64", "shape": [5, 3], "data": rows.ravel().tolist()}
-    v2 = httpx.post(f"{url}/infer", json={"inputs": [tensor], "parameters": {"task": "north"}})
+    v2 = httpx.post(
+        f"{url}/infer", json={"inputs": [tensor], "parameters": {"task": "north"}}, timeout=240
+    )
     values, labels = v2.json()["outputs"]
     np.testing.assert_array_equal(np.reshape(values["data"], values["shape"]), expected)
     assert labels["data"] == ["ill", "well"]
-    declared = httpx.get(url).json()["outputs"]
+    declared = httpx.get(url, timeout=240).json()["outputs"]
     assert [(one["name"], one["shape"]) for one in declared] == [
         ("predict_proba", [-1, 2]),
         ("classes", [2]),
@@ -154,12 +157,12 @@ def test_intervals_are_the_same_offline_and_in_every_protocol(
         ours = model.predict_interval(rows, task="south", level=level)
         np.testing.assert_array_equal(ours, expected)
         answer = httpx.post(
-            f"{v1}?level={level}", json={"task": "south", "inputs": rows.tolist()}
+            f"{v1}?level={level}", json={"task": "south", "inputs": rows.tolist()}, timeout=240
         ).json()
         np.testing.assert_array_equal(answer["outputs"], expected)
         for url, own in ((f"{v2}/infer", {"level": level}), (f"{v2}/infer?level={level}", {})):
             body = {"inputs": [tensor], "parameters": {"task": "south", **own}}
-            (found,) = httpx.post(url, json=body).json()["outputs"]
+            (found,) = httpx.post(url, json=body, timeout=240).json()["outputs"]
             np.testing.assert_array_equal(np.reshape(found["data"], found["shape"]), expected)
         outputs = client.infer(model, "predict_interval", dataset, level=level).wait()
         table = pq.read_table(outputs.download(tmp_path / f"{level}.parquet")).to_pandas()
@@ -167,7 +170,7 @@ def test_intervals_are_the_same_offline_and_in_every_protocol(
         np.testing.assert_array_equal(ends, expected)
         widths.append(np.diff(expected))
     assert np.all(widths[0] < widths[1])
-    assert httpx.get(v2).json()["outputs"][0]["shape"] == [-1, 2]
+    assert httpx.get(v2, timeout=240).json()["outputs"][0]["shape"] == [-1, 2]
 
 
 def test_a_level_is_checked_in_every_protocol(client, service, patients, numbers):
@@ -175,14 +178,18 @@ def test_a_level_is_checked_in_every_protocol(client, service, patients, numbers
     dataset, model = numbers
     body = {"task": "south", "inputs": X["south"][:1].tolist()}
     url = f"{service.url}/v1/models/numbers"
-    assert httpx.post(f"{url}/predict-interval?level=1.5", json=body).status_code == 422
-    refused = httpx.post(f"{url}/predict?level=0.9", json=body)
+    assert (
+        httpx.post(f"{url}/predict-interval?level=1.5", json=body, timeout=240).status_code == 422
+    )
+    refused = httpx.post(f"{url}/predict?level=0.9", json=body, timeout=240)
     assert refused.status_code == 422
     assert "predict takes no level" in refused.text
     tensor = {"name": "rows", "datatype": "FP64", "shape": [1, 3], "data": [0.0, 0.0, 0.0]}
     for level in (0, 1, "0.9", True):
         v2 = {"inputs": [tensor], "parameters": {"task": "south", "level": level}}
-        answer = httpx.post(f"{service.url}/v2/models/numbers.predict_interval/infer", json=v2)
+        answer = httpx.post(
+            f"{service.url}/v2/models/numbers.predict_interval/infer", json=v2, timeout=240
+        )
         assert answer.status_code == 400
         assert "between 0 and 1 as level" in answer.text
     with pytest.raises(ServiceError, match="predict takes no level"):

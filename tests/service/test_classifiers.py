@@ -47,6 +47,7 @@ def test_predictions_over_http_equal_the_offline_ones(
         answer = httpx.post(
             f"{service.url}/v1/models/{model.name}/predict",
             json={"task": camera, "inputs": unseen.tolist()},
+            timeout=240,
         )
         assert answer.json()["outputs"] == labels.tolist()
 
@@ -71,6 +72,7 @@ def test_distances_over_http_equal_the_offline_ones_and_name_their_columns(
             answer = httpx.post(
                 f"{service.url}/v1/models/{path}/distances",
                 json={"task": camera, "inputs": unseen.tolist()},
+                timeout=240,
             ).json()
             assert answer["classes"] == list(model.classes(camera))
             assert np.array(answer["outputs"]).tobytes() == expected.tobytes()
@@ -87,7 +89,7 @@ def test_whole_numbers_are_labels_and_stay_numbers(client, service):
     assert model.classes("t") == (-3, 9, 10)
     assert model.predict(X, task="t").dtype.kind == "i"
     body = {"task": "t", "inputs": X[:1].tolist()}
-    answer = httpx.post(f"{service.url}/v1/models/codes/distances", json=body).json()
+    answer = httpx.post(f"{service.url}/v1/models/codes/distances", json=body, timeout=240).json()
     assert answer["classes"] == [-3, 9, 10]
 
 

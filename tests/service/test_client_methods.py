@@ -110,7 +110,7 @@ def use_everything(client, tmp_path):
 
 
 def test_the_client_reaches_every_operation(client, service, requested, tmp_path):
-    document = httpx.get(f"{service.url}/openapi.json").json()
+    document = httpx.get(f"{service.url}/openapi.json", timeout=240).json()
     operations = {
         (method.upper(), re.sub(r"\{\w+\}", "[^/:]+", path)): found["operationId"]
         for path, methods in document["paths"].items()

@@ -184,6 +184,7 @@ def test_arrays_and_csv_without_a_header_are_matched_by_position(service, traine
         f"{service.url}/v1/models/by-name/predict",
         content=body,
         headers={"Content-Type": "application/json", "Accept": NPY},
+        timeout=240,
     )
     np.testing.assert_array_equal(np.load(io.BytesIO(response.content)), expected)
     # default labels of pandas do not count as names
@@ -284,7 +285,7 @@ def test_inexact_integers_and_labels_that_are_not_strings_are_rejected(client, t
 
 
 def manifest_of(service, dataset):
-    return httpx.get(f"{service.url}/v1/datasets/{dataset.id}/manifest").json()
+    return httpx.get(f"{service.url}/v1/datasets/{dataset.id}/manifest", timeout=240).json()
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
@@ -350,7 +351,10 @@ def test_tasks_with_different_column_names_keep_their_own(client, service):
         cell + tail for cell, tail in zip(body, (b",task", b",door", b",hall"), strict=True)
     )
     response = httpx.post(
-        f"{service.url}/v1/models/own-names/predict", content=table, headers={"Content-Type": CSV}
+        f"{service.url}/v1/models/own-names/predict",
+        content=table,
+        headers={"Content-Type": CSV},
+        timeout=240,
     )
     assert response.status_code == 422
     assert (

@@ -91,7 +91,7 @@ def test_the_service_trains_it_and_the_pages_show_it(site, start_service):
         "/models/means/1": "Predicted against true",
     }
     for path, text in said.items():
-        page = httpx.get(f"{service.url}{path}")
+        page = httpx.get(f"{service.url}{path}", timeout=240)
         assert page.status_code == 200
         assert text in html.unescape(page.text), path
     shared = (y["a"].mean() + y["b"].mean()) / 2

@@ -87,6 +87,8 @@ def test_a_face_in_json_has_the_same_predictions(service, trained, parts):
     task = parts.test["yale"]
     body = {"task": "yale", "inputs": task.X[:5].tolist()}
     for method in ("predict", "distances"):
-        answer = httpx.post(f"{service.url}/v1/models/real-faces/{method}", json=body).json()
+        answer = httpx.post(
+            f"{service.url}/v1/models/real-faces/{method}", json=body, timeout=240
+        ).json()
         expected = getattr(trained, method)(task.X[:5], task="yale")
         np.testing.assert_array_equal(np.array(answer["outputs"]), expected)

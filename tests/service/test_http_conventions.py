@@ -667,7 +667,7 @@ def test_an_internal_error_is_a_problem_with_its_request_id_and_no_internals(spa
     )  # fmt: skip
     with spare.open_database() as database, database.write() as session:
         session.add(row)
-    with httpx.Client(base_url=spare.url) as http:
+    with httpx.Client(base_url=spare.url, timeout=240) as http:
         body = assert_problem(http.get("/v1/datasets/ds_1", headers={"X-Request-Id": "q1"}), 500)
         assert "no options" not in body["detail"]
     defects = [json.loads(line) for line in spare.log().splitlines() if '"request.failed"' in line]
@@ -676,7 +676,7 @@ def test_an_internal_error_is_a_problem_with_its_request_id_and_no_internals(spa
 
 
 def test_a_database_that_does_not_respond_is_503(spare, databases):
-    with httpx.Client(base_url=spare.url) as http:
+    with httpx.Client(base_url=spare.url, timeout=240) as http:
         with databases.away(spare.database_url):
             response = http.get("/v1/models")
             assert_problem(response, 503, "unavailable")

@@ -84,6 +84,6 @@ def test_it_needs_a_key_of_its_own_scope_where_keys_are_required(start_service):
     service = start_service(
         SIBLING_WORKER_SLOTS=1, SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=KEY
     )
-    with httpx.Client(base_url=service.url) as http:
+    with httpx.Client(base_url=service.url, timeout=240) as http:
         assert http.get("/metrics").status_code == 401
         assert read(http, Authorization=f"Bearer {KEY}")["sibling_ready",] == 1

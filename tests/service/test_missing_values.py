@@ -38,7 +38,9 @@ def test_missing_values_over_http_equal_the_offline_model(
     np.testing.assert_array_equal(served, expected)
     holes = [[None if np.isnan(x) else x for x in row] for row in rows.tolist()]
     response = httpx.post(
-        f"{service.url}/v1/models/latent/{method}", json={"task": "bob", "inputs": holes}
+        f"{service.url}/v1/models/latent/{method}",
+        json={"task": "bob", "inputs": holes},
+        timeout=240,
     )
     assert response.json()["outputs"] == served.tolist()
 
@@ -46,12 +48,16 @@ def test_missing_values_over_http_equal_the_offline_model(
 def test_values_that_are_neither_numbers_nor_missing_are_located(service, latent):
     rows = [[1.0, None, 2.0, "x", 1.0, 1.0]]
     url = f"{service.url}/v1/models/{latent.name}"
-    response = httpx.post(f"{url}/transform", json={"task": "bob", "inputs": rows})
+    response = httpx.post(f"{url}/transform", json={"task": "bob", "inputs": rows}, timeout=240)
     assert response.status_code == 422
     assert "row 0, column 3 is a string" in response.json()["detail"]
-    response = httpx.post(f"{url}/inverse-transform", json={"task": "bob", "inputs": [[None, 1.0]]})
+    response = httpx.post(
+        f"{url}/inverse-transform", json={"task": "bob", "inputs": [[None, 1.0]]}, timeout=240
+    )
     assert "row 0, column 0 is null" in response.json()["detail"]
-    response = httpx.post(f"{url}/transform", json={"task": "bob", "inputs": [[None] * 6]})
+    response = httpx.post(
+        f"{url}/transform", json={"task": "bob", "inputs": [[None] * 6]}, timeout=240
+    )
     assert response.status_code == 422
     assert "row 0 has only missing values" in response.json()["detail"]
 

@@ -160,7 +160,10 @@ def test_names_of_users_are_shown_as_text(http, client):
 def guarded(launch_service):
     key = new_key().text()
     settings = {"SIBLING_REQUIRE_KEYS": "true", "SIBLING_BOOTSTRAP_KEY": key}
-    with launch_service(**settings) as running, httpx.Client(base_url=running.url) as http:
+    with (
+        launch_service(**settings) as running,
+        httpx.Client(base_url=running.url, timeout=240) as http,
+    ):
         yield http, key
 
 

@@ -36,7 +36,7 @@ OPERATIONS = [
 def upload_id(service):
     """The id of a resumable upload."""
     headers = {"Upload-Length": "999", "Upload-Metadata": "filetype dGV4dC9jc3Y="}
-    response = httpx.post(f"{service.url}/v1/uploads?name=parts", headers=headers)
+    response = httpx.post(f"{service.url}/v1/uploads?name=parts", headers=headers, timeout=240)
     return response.json()["id"]
 
 

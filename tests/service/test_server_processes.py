@@ -31,7 +31,7 @@ def spawned_by(process):
 
 
 def counted(service, name):
-    text = httpx.get(f"{service.url}/metrics").text
+    text = httpx.get(f"{service.url}/metrics", timeout=240).text
     samples = (s for family in text_string_to_metric_families(text) for s in family.samples)
     return {tuple(sorted(s.labels.items())): s.value for s in samples if s.name == name}
 
@@ -42,7 +42,9 @@ def calls_of(service):
 
 
 def executed(service):
-    stats = httpx.get(f"{service.url}/v2/models/replicated.transform/stats").json()["model_stats"]
+    stats = httpx.get(f"{service.url}/v2/models/replicated.transform/stats", timeout=240).json()[
+        "model_stats"
+    ]
     return sum(of_version["execution_count"] for of_version in stats)
 
 
@@ -68,7 +70,7 @@ def trained(replicas):
 def call(service, name="replicated"):
     """Call once, on a connection of its own: any process may answer."""
     body = {"task": "a", "inputs": ROWS[:2].tolist()}
-    return httpx.post(f"{service.url}/v1/models/{name}/transform", json=body)
+    return httpx.post(f"{service.url}/v1/models/{name}/transform", json=body, timeout=240)
 
 
 def test_all_processes_return_the_same_response(replicas, trained):
@@ -101,9 +103,9 @@ def test_statistics_are_those_of_all_processes(replicas, trained):
     assert trained.name == "replicated"
 
     def counts():
-        (stats,) = httpx.get(f"{replicas.url}/v2/models/replicated.transform/stats").json()[
-            "model_stats"
-        ]
+        (stats,) = httpx.get(
+            f"{replicas.url}/v2/models/replicated.transform/stats", timeout=240
+        ).json()["model_stats"]
         calls = stats["inference_stats"]
         return stats["inference_count"], calls["success"]["count"], calls["fail"]["count"]
 
@@ -113,12 +115,14 @@ def test_statistics_are_those_of_all_processes(replicas, trained):
     bad = {"task": "none", "inputs": ROWS[:2].tolist()}
     for _ in range(20):
         assert (
-            httpx.post(f"{replicas.url}/v1/models/replicated/transform", json=bad).status_code
+            httpx.post(
+                f"{replicas.url}/v1/models/replicated/transform", json=bad, timeout=240
+            ).status_code
             == 422
         )
     # whichever process answers
     assert {counts() for _ in range(10)} == {(n_rows + 120, n_calls + 60, n_failed + 20)}
-    every = httpx.get(f"{replicas.url}/v2/models/stats").json()["model_stats"]
+    every = httpx.get(f"{replicas.url}/v2/models/stats", timeout=240).json()["model_stats"]
     (mine,) = (stats for stats in every if stats["name"] == "replicated.transform")
     assert mine["inference_stats"]["success"]["count"] == n_calls + 60
     assert mine["latency_ns"]["p50"] > 0
@@ -131,18 +135,18 @@ def test_a_moved_alias_is_current_in_all_processes(replicas, trained):
     assert trained.version == 1
     alias, tag = f"{replicas.url}/v1/models/replicated/aliases/live", {}
     for i in range(40):
-        moved = httpx.put(alias, json={"version": 1 + i % 2}, headers=tag)
+        moved = httpx.put(alias, json={"version": 1 + i % 2}, headers=tag, timeout=240)
         assert moved.status_code in (200, 201)
         tag = {"If-Match": moved.headers["ETag"]}
         assert call(replicas, "replicated@live").json()["version"] == 1 + i % 2
-    assert httpx.delete(alias, headers=tag).status_code == 204
+    assert httpx.delete(alias, headers=tag, timeout=240).status_code == 204
     assert call(replicas, "replicated@live").status_code == 404
 
 
 def test_connections_are_spread_over_them(replicas):
     with contextlib.ExitStack() as stack:
         for _ in range(40):
-            http = stack.enter_context(httpx.Client(base_url=replicas.url))
+            http = stack.enter_context(httpx.Client(base_url=replicas.url, timeout=240))
             assert http.get("/v2/health/live").status_code == 200
         held = [
             sum(c.status == psutil.CONN_ESTABLISHED for c in worker.net_connections("tcp4"))
@@ -167,7 +171,7 @@ def test_a_killed_process_is_replaced_and_totals_continue(replicas, trained):
     victim = workers(replicas)[0]
     victim.kill()
     until(lambda: len(workers(replicas)) == N_WORKERS and victim not in workers(replicas), 40)
-    until(lambda: httpx.get(f"{replicas.url}/v2/health/ready").status_code == 200, 40)
+    until(lambda: httpx.get(f"{replicas.url}/v2/health/ready", timeout=240).status_code == 200, 40)
     for _ in range(20):
         assert call(replicas).status_code == 200
     assert calls_of(replicas) == n_calls + 20

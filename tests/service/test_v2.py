@@ -543,7 +543,7 @@ def test_keys_are_required_if_configured(start_service):
     service = start_service(
         SIBLING_WORKER_SLOTS=1, SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=KEY
     )
-    with httpx.Client(base_url=service.url) as http:
+    with httpx.Client(base_url=service.url, timeout=240) as http:
         checked(http.get("/v2"), "server")
         assert http.get("/v2/health/ready").status_code == 200
         assert_rejected(http.get("/v2/models/none"), 401, "unauthenticated")

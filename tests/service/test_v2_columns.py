@@ -75,12 +75,12 @@ def inputs(**changes):
 
 def test_the_metadata_has_an_input_for_each_column(service, raw):
     del raw
-    found = httpx.get(f"{service.url}/v2/models/v2-raw").json()["inputs"]
+    found = httpx.get(f"{service.url}/v2/models/v2-raw", timeout=240).json()["inputs"]
     assert found == [
         *({"name": one["name"], "datatype": one["datatype"], "shape": [-1]} for one in inputs()),
         {"name": "task", "datatype": "BYTES", "shape": [-1]},
     ]
-    config = httpx.get(f"{service.url}/v2/models/v2-raw/config").json()["input"]
+    config = httpx.get(f"{service.url}/v2/models/v2-raw/config", timeout=240).json()["input"]
     assert [one["data_type"] for one in config] == [
         "TYPE_FP64", "TYPE_STRING", "TYPE_BOOL", "TYPE_STRING", "TYPE_FP64", "TYPE_STRING"
     ]  # fmt: skip

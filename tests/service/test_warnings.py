@@ -27,7 +27,7 @@ def test_dataset_job_and_model_warn_of_integer_targets_that_may_be_classes(clien
     (warning,) = codes.info["warnings"]
     assert "2 distinct values (0, 1)" in warning
     assert ADVICE in warning
-    manifest = httpx.get(f"{service.url}/v1/datasets/{codes.id}/manifest").json()
+    manifest = httpx.get(f"{service.url}/v1/datasets/{codes.id}/manifest", timeout=240).json()
     assert manifest["warnings"] == [warning]
     validated = httpx.post(
         f"{service.url}/v1/jobs?validate_only=true", json=spec_of(codes, "ridge"), timeout=240

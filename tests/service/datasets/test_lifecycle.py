@@ -162,10 +162,11 @@ def test_a_dataset_of_a_model_cannot_be_deleted(uploads):
     assert uploads.http.delete(path).status_code == 204
 
 
-def test_an_unknown_dataset_is_404_without_waiting(uploads):
+def test_an_unknown_dataset_is_404_without_waiting(uploads, stopwatch):
+    elapsed_s = stopwatch()
     response = uploads.get("ds_none", wait=30)
     assert response.status_code == 404
-    assert response.elapsed.total_seconds() < 5
+    assert elapsed_s() < 5
 
 
 @pytest.mark.parametrize("wait", ["nan", "-1", "61", "inf"])
@@ -217,10 +218,11 @@ def test_a_rejected_dataset_remains_with_its_issues_until_it_is_deleted(slow):
     assert (after["blobs"], after["chunks"]) == (before["blobs"], before["chunks"])
 
 
-def test_many_slow_uploads_do_not_block_other_requests(slow):
+def test_many_slow_uploads_do_not_block_other_requests(slow, stopwatch):
     bodies = [big_csv(12_000) + f"x{i},1,2,3,4,5,6,7,8\n".encode() for i in range(12)]
     made = [slow.post(body).json()["id"] for body in bodies]
-    response = slow.http.get("/v1/datasets")
-    assert response.elapsed.total_seconds() < 1
+    elapsed_s = stopwatch()
+    assert slow.http.get("/v1/datasets").status_code == 200
+    assert elapsed_s() < 1
     states = [slow.get(dataset_id, wait=50).json()["state"] for dataset_id in made]
     assert states == ["ready"] * len(made)

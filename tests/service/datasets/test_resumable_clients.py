@@ -75,7 +75,7 @@ def test_the_client_continues_an_interrupted_upload(service, table, small_parts)
 
 def uploads_of(service):
     """Return the ids of the uploads that are not complete."""
-    uploads = httpx.get(f"{service.url}/v1/uploads?page_size=200").json()["items"]
+    uploads = httpx.get(f"{service.url}/v1/uploads?page_size=200", timeout=240).json()["items"]
     return {upload["id"] for upload in uploads if upload["dataset_id"] is None}
 
 
@@ -149,11 +149,11 @@ def test_an_upload_continues_after_a_kill_of_the_server(start_service, table):
     killed = start_service()
     part = {"Content-Type": "application/offset+octet-stream"}
     length = {"Upload-Length": f"{len(data)}", "Upload-Metadata": "filetype dGV4dC9jc3Y="}
-    location = httpx.post(f"{killed.url}/v1/uploads?name=killed", headers=length).headers[
-        "location"
-    ]
+    location = httpx.post(
+        f"{killed.url}/v1/uploads?name=killed", headers=length, timeout=240
+    ).headers["location"]
     url = killed.url + location
-    httpx.patch(url, headers={**part, "Upload-Offset": "0"}, content=data[:100_000])
+    httpx.patch(url, headers={**part, "Upload-Offset": "0"}, content=data[:100_000], timeout=240)
     killed.process.kill()
     killed.process.wait()
     started = start_service(data_dir=killed.data_dir)

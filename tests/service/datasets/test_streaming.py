@@ -2,7 +2,6 @@
 
 import io
 import threading
-import time
 import zipfile
 
 import httpx
@@ -90,7 +89,7 @@ def warm(uploads) -> None:
 
 
 def test_an_upload_of_160_mib_needs_less_than_64_mib_and_does_not_block_others(
-    uploads, record_property
+    uploads, stopwatch, record_property
 ):
     warm(uploads)
     peak = _Peak(uploads.service.process.pid)
@@ -100,21 +99,22 @@ def test_an_upload_of_160_mib_needs_less_than_64_mib_and_does_not_block_others(
     def ask() -> None:
         with httpx.Client(base_url=uploads.service.url, timeout=240) as http:
             while not done.wait(0.05):
-                began = time.monotonic()
+                response_s = stopwatch()
                 assert http.get("/v1/datasets").status_code == 200
-                delays.append(time.monotonic() - began)
+                delays.append(response_s())
 
     asker = threading.Thread(target=ask, daemon=True)
     asker.start()
-    began = time.monotonic()
+    elapsed_s = stopwatch()
     response = uploads.post(npz_stream(BODY_BYTES), "application/x-npz")
-    uploaded_s = time.monotonic() - began
+    uploaded_s = elapsed_s()
     done.set()
     asker.join()
     assert response.status_code == 202
     dataset_id = response.json()["id"]
-    state = uploads.get(dataset_id, wait=45).json()["state"]
-    ready_s = time.monotonic() - began
+    while (state := uploads.get(dataset_id, wait=45).json()["state"]) in ("uploaded", "ingesting"):
+        pass
+    ready_s = elapsed_s()
     growth = peak.end()
     record_property("growth_mib", growth / MIB)
     print(  # noqa: T201 - shown with -s, for measurements

@@ -133,10 +133,12 @@ def test_a_model_of_two_fits_is_served_like_others(client, service, tmp_path) ->
         np.testing.assert_array_equal(model.predict(rows["a"][:3], task=task), expected)
         np.testing.assert_array_equal(own.predict(rows["a"][:3], task=task), expected)
         body = {"inputs": [tensor], "parameters": {"task": task}}
-        answer = httpx.post(f"{service.url}/v2/models/two.predict/infer", json=body).json()
+        answer = httpx.post(
+            f"{service.url}/v2/models/two.predict/infer", json=body, timeout=240
+        ).json()
         np.testing.assert_array_equal(answer["outputs"][0]["data"], expected)
     body = {"task": ["a", "e"], "inputs": rows["a"][:2].tolist()}
-    answer = httpx.post(f"{service.url}/v1/models/two/predict", json=body).json()
+    answer = httpx.post(f"{service.url}/v1/models/two/predict", json=body, timeout=240).json()
     assert answer["outputs"][1] == model.predict(rows["a"][1:2], task="e")[0]
     new = client.upload({"h": rows["a"]}, {"h": targets["a"]})
     adapted = client.adapt(model, new).wait()

@@ -16,12 +16,12 @@ def test_an_owner_with_a_full_queue_gets_429_and_loses_no_job(start_service):
             pass
         waiting = [client.train(dataset, "rmt-pca", **LONG) for _ in range(2)]
         spec = {"dataset_id": dataset.id, "algorithm": "rmt-pca", "model": "m"}
-        rejected = httpx.post(f"{service.url}/v1/jobs", json=spec)
+        rejected = httpx.post(f"{service.url}/v1/jobs", json=spec, timeout=240)
         assert (rejected.status_code, rejected.json()["code"]) == (429, "queue-full")
         assert int(rejected.headers["retry-after"]) > 0
         assert len(list(client.jobs)) == 3
         waiting[0].cancel()
-        assert httpx.post(f"{service.url}/v1/jobs", json=spec).status_code == 202
+        assert httpx.post(f"{service.url}/v1/jobs", json=spec, timeout=240).status_code == 202
         for job in (running, *waiting):
             if not job.refresh().info["is_final"]:
                 job.cancel()

@@ -355,7 +355,7 @@ def test_a_search_is_cancelled_with_all_its_child_jobs(start_service):
         with pytest.raises(JobFailed, match="cancelled"):
             job.wait()
         assert job.info["child_jobs"] == {"cancelled": 4}
-        assert httpx.get(f"{service.url}/v1/models").json()["items"] == []
+        assert httpx.get(f"{service.url}/v1/models", timeout=240).json()["items"] == []
 
 
 def test_a_comparison_reports_whether_learning_together_helps(client):

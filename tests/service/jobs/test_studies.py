@@ -15,7 +15,7 @@ def test_groups_are_never_divided_and_follow_outputs(client, service) -> None:
     targets = {name: X[:, 0] for name, X in rows.items()}
     groups = {"a": np.repeat(["p", "q", "r"], 4), "b": np.repeat(["p", "s", "t", "u"], 3)}
     dataset = client.upload(rows, targets, groups=groups, name="patients")
-    manifest = httpx.get(f"{service.url}/v1/datasets/{dataset.id}/manifest").json()
+    manifest = httpx.get(f"{service.url}/v1/datasets/{dataset.id}/manifest", timeout=240).json()
     assert manifest["groups"] == ["p", "q", "r", "s", "t", "u"]
     assert all(task["has_groups"] for task in manifest["tasks"])
     job = client.train(dataset, "ridge", model="grouped", evaluate={"splits": {"n_folds": 3}})
@@ -29,7 +29,9 @@ def test_groups_are_never_divided_and_follow_outputs(client, service) -> None:
     }
     assert found["without_value"] == {}
     outputs = client.infer("grouped", "predict", dataset).wait()
-    after = httpx.get(f"{service.url}/v1/datasets/{outputs.dataset_id}/manifest").json()
+    after = httpx.get(
+        f"{service.url}/v1/datasets/{outputs.dataset_id}/manifest", timeout=240
+    ).json()
     assert after["groups"] == manifest["groups"]
     assert all(task["has_groups"] for task in after["tasks"])
     named = {"splits": {"given": [{"a": [0]}]}}
@@ -61,7 +63,7 @@ LARGE = {"scale": "absolute", "kernel": "linear"}
 
 def warnings_of(service, model) -> list[str]:
     path = f"/v1/models/{model.name}/versions/{model.version}"
-    return httpx.get(f"{service.url}{path}").raise_for_status().json()["warnings"]
+    return httpx.get(f"{service.url}{path}", timeout=240).raise_for_status().json()["warnings"]
 
 
 @pytest.fixture(scope="module")

@@ -84,30 +84,36 @@ def native(request_for):
     return request_for([rng.normal(size=(6000, 5000))], "pca", k=2)
 
 
-def run(
-    supervisor,
-    request,
-    *,
-    timeout_s=60,
-    memory_mb=4096,
-    threads=None,
-    should_stop=lambda _: False,
-    command=AttemptCommand.CANCEL,
-):
-    heartbeats = []
+@pytest.fixture
+def run(stopwatch):
+    """``outcome, heartbeats, elapsed_s = run(supervisor, request)``."""
 
-    def heartbeat(progress):
-        heartbeats.append(progress)
-        return command if should_stop(heartbeats) else AttemptCommand.CONTINUE
+    def run(
+        supervisor,
+        request,
+        *,
+        timeout_s=60,
+        memory_mb=4096,
+        threads=None,
+        should_stop=lambda _: False,
+        command=AttemptCommand.CANCEL,
+    ):
+        heartbeats = []
 
-    started = time.monotonic()
-    outcome = supervisor.run(
-        request, heartbeat=heartbeat, timeout_s=timeout_s, memory_mb=memory_mb, threads=threads
-    )
-    return outcome, heartbeats, time.monotonic() - started
+        def heartbeat(progress):
+            heartbeats.append(progress)
+            return command if should_stop(heartbeats) else AttemptCommand.CONTINUE
+
+        elapsed_s = stopwatch()
+        outcome = supervisor.run(
+            request, heartbeat=heartbeat, timeout_s=timeout_s, memory_mb=memory_mb, threads=threads
+        )
+        return outcome, heartbeats, elapsed_s()
+
+    return run
 
 
-def test_a_request_returns_a_model_and_its_description(supervisor, small):
+def test_a_request_returns_a_model_and_its_description(run, supervisor, small):
     outcome, _, _ = run(supervisor, small)
     assert outcome.kind == "succeeded"
     assert load_model(outcome.artifact).tasks == ("t0", "t1", "t2")
@@ -117,14 +123,14 @@ def test_a_request_returns_a_model_and_its_description(supervisor, small):
     assert len({len(column) for column in steps.values()}) == 1
 
 
-def test_a_child_that_returned_a_result_is_used_again(supervisor, small):
+def test_a_child_that_returned_a_result_is_used_again(run, supervisor, small):
     run(supervisor, small)
     pid = supervisor._child.process.pid
     run(supervisor, small)
     assert supervisor._child.process.pid == pid
 
 
-def test_a_job_gets_the_requested_threads(supervisor, small):
+def test_a_job_gets_the_requested_threads(run, supervisor, small):
     for threads in (2, 1):
         outcome, _, _ = run(supervisor, small, threads=threads)
         assert outcome.kind == "succeeded"
@@ -133,34 +139,34 @@ def test_a_job_gets_the_requested_threads(supervisor, small):
         assert environment["NUMBA_NUM_THREADS"] == str(threads)
 
 
-def test_a_released_fit_leaves_a_checkpoint(supervisor, long):
+def test_a_released_fit_leaves_a_checkpoint(run, supervisor, long):
     outcome, _, _ = run(supervisor, long, should_stop=any, command=AttemptCommand.RELEASE)
     assert outcome.kind == "released"
     assert Path(long["checkpoint"]).stat().st_size > 0
 
 
-def test_invalid_data_fails_with_its_place(supervisor, request_for):
+def test_invalid_data_fails_with_its_place(run, supervisor, request_for):
     rows = [np.ones((3, 4)), np.ones((1, 4))]
     outcome, _, _ = run(supervisor, request_for(rows, k=2))
     assert (outcome.kind, outcome.code) == ("failed", "invalid-data")
     assert outcome.place == {"task": "t1"}
 
 
-def test_an_unreadable_file_is_named_without_its_path(supervisor, small):
+def test_an_unreadable_file_is_named_without_its_path(run, supervisor, small):
     outcome, _, _ = run(supervisor, {**small, "dataset": "/nowhere/at/all"})
     assert outcome.kind == "failed"
     assert "No such file or directory: 'all'" in outcome.detail
     assert "/" not in outcome.detail
 
 
-def test_an_internal_error_has_its_traceback_without_paths(supervisor, small):
+def test_an_internal_error_has_its_traceback_without_paths(run, supervisor, small):
     outcome, _, _ = run(supervisor, {**small, "params": None})
     assert (outcome.kind, outcome.code) == ("failed", "internal-error")
     assert 'File "training.py"' in outcome.detail
     assert "/" not in outcome.detail
 
 
-def test_a_child_without_file_handles_postpones_the_job(supervisor, small):
+def test_a_child_without_file_handles_postpones_the_job(run, supervisor, small):
     plain = {**small, "algorithm": "pca"}
     assert run(supervisor, plain)[0].kind == "succeeded"
     pid = supervisor._child.process.pid
@@ -184,7 +190,7 @@ def test_lack_of_space_memory_or_file_handles_is_not_an_internal_error(monkeypat
     assert training.run_request({}, None) == {"type": "postponed", "detail": detail}
 
 
-def test_progress_comes_with_the_heartbeats(supervisor, long):
+def test_progress_comes_with_the_heartbeats(run, supervisor, long):
     outcome, heartbeats, _ = run(supervisor, long, timeout_s=3)
     assert outcome.kind == "timed_out"
     progress = [b for b in heartbeats if b]
@@ -194,22 +200,22 @@ def test_progress_comes_with_the_heartbeats(supervisor, long):
     assert fractions == sorted(fractions)
 
 
-def test_a_cancel_message_ends_an_iterating_fit(supervisor, long):
+def test_a_cancel_message_ends_an_iterating_fit(run, supervisor, stopwatch, long):
     requested = []
 
     def should_stop(heartbeats):  # once it iterates: the start of the child does not count
         if any(heartbeats):
-            requested.append(time.monotonic())
+            requested.append(stopwatch())
         return bool(requested)
 
     outcome, _, _ = run(supervisor, long, should_stop=should_stop)
     assert outcome.kind == "cancelled"
-    assert time.monotonic() - requested[0] < SLACK_S
+    assert requested[0]() < SLACK_S
     assert supervisor._child.is_alive()  # it returned a result, so it needed no signal
 
 
 @pytest.mark.parametrize("how", ["cancel", "timeout"])
-def test_a_fit_inside_native_code_ends_within_the_grace_period(supervisor, native, small, how):
+def test_a_fit_inside_native_code_ends_within_the_grace_period(run, supervisor, native, small, how):
     run(supervisor, small)  # so that a child is ready
     started = time.monotonic()
     outcome, _, elapsed = run(
@@ -222,7 +228,9 @@ def test_a_fit_inside_native_code_ends_within_the_grace_period(supervisor, nativ
     assert elapsed < 2 + GRACE_S + TERM_GRACE_S + SLACK_S
 
 
-def test_a_child_that_prints_without_end_is_still_watched(supervisor, small, monkeypatch, tmp_path):
+def test_a_child_that_prints_without_end_is_still_watched(
+    run, supervisor, small, monkeypatch, tmp_path
+):
     _run_in_every_child(monkeypatch, tmp_path, "import os\nwhile True: os.write(1, b'x' * 65536)")
     outcome, heartbeats, elapsed = run(supervisor, small, should_stop=lambda beats: len(beats) >= 4)
     assert outcome.kind == "cancelled"
@@ -231,7 +239,7 @@ def test_a_child_that_prints_without_end_is_still_watched(supervisor, small, mon
 
 
 def test_a_child_that_prints_much_before_it_is_ready_does_not_block(
-    supervisor, small, monkeypatch, tmp_path
+    run, supervisor, small, monkeypatch, tmp_path
 ):
     _run_in_every_child(monkeypatch, tmp_path, "import os\nos.write(2, b'x' * 2_000_000)")
     outcome, _, elapsed = run(supervisor, small)
@@ -239,7 +247,9 @@ def test_a_child_that_prints_much_before_it_is_ready_does_not_block(
     assert elapsed < 20
 
 
-def test_a_child_that_dies_at_its_start_reports_the_cause(supervisor, small, monkeypatch, tmp_path):
+def test_a_child_that_dies_at_its_start_reports_the_cause(
+    run, supervisor, small, monkeypatch, tmp_path
+):
     broken = "import sys\nsys.modules['algorithms.registry'] = None"
     _run_in_every_child(monkeypatch, tmp_path, broken)
     outcome, _, elapsed = run(supervisor, small)
@@ -266,19 +276,19 @@ def fresh_child(request, supervisor):
         supervisor._drop(supervisor._child)
 
 
-def test_a_fit_beyond_its_memory_limit_fails_with_that_cause(supervisor, native):
+def test_a_fit_beyond_its_memory_limit_fails_with_that_cause(run, supervisor, native):
     outcome, _, _ = run(supervisor, native, memory_mb=512)
     assert (outcome.kind, outcome.code) == ("failed", "out-of-memory")
     assert "512 MiB" in outcome.detail or "memory" in outcome.detail
 
 
-def test_memory_is_free_again_for_the_next_request(supervisor, native, small):
+def test_memory_is_free_again_for_the_next_request(run, supervisor, native, small):
     run(supervisor, native, memory_mb=512)
     assert run(supervisor, small)[0].kind == "succeeded"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_a_killed_child_is_lost_and_the_signal_reported(supervisor, long, number):
+def test_a_killed_child_is_lost_and_the_signal_reported(run, supervisor, long, number):
     supervisor.warm_up()
     pid = supervisor._child.process.pid
     threading.Timer(1, os.kill, (pid, number)).start()
@@ -289,7 +299,7 @@ def test_a_killed_child_is_lost_and_the_signal_reported(supervisor, long, number
     assert not psutil.pid_exists(pid)
 
 
-def test_an_attempt_that_was_fenced_out_stops_and_leaves_no_file(supervisor, long, tmp_path):
+def test_an_attempt_that_was_fenced_out_stops_and_leaves_no_file(run, supervisor, long, tmp_path):
     outcome, _, elapsed = run(supervisor, long, should_stop=lambda _: True, command=None)
     assert outcome.kind == "fenced"
     assert elapsed < SLACK_S

@@ -10,7 +10,7 @@ from sibling import Client, JobFailed
 
 #: Long enough to be interrupted, short enough to be finished: some seconds of iterations.
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
-END_S = 50
+END_S = 240  # only ends a hang
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_a_kill_of_the_service_neither_loses_nor_duplicates_a_job(start_service,
     family = psutil.Process(first.process.pid).children(recursive=True)
     first.process.kill()
     first.process.wait()
-    _, orphans = psutil.wait_procs(family, timeout=60)
+    _, orphans = psutil.wait_procs(family, timeout=END_S)
     assert not orphans
 
     second = start_service(data_dir=first.data_dir, SIBLING_WORKER_SLOTS=1)
@@ -83,7 +83,7 @@ def test_a_stopped_service_requeues_its_job_uncounted_with_a_checkpoint(start_se
     family = psutil.Process(first.process.pid).children(recursive=True)
     first.process.terminate()
     first.process.wait(120)
-    assert not psutil.wait_procs(family, timeout=60)[1]
+    assert not psutil.wait_procs(family, timeout=END_S)[1]
     second = start_service(data_dir=first.data_dir, SIBLING_WORKER_SLOTS=1)
     with Client(second.url) as client:
         handle = client.job(job.id)

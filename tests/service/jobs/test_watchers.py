@@ -93,7 +93,7 @@ def test_streams_are_bounded_per_owner_and_all_see_the_end(guarded, http, job):
         # a long poll does not wait then, and another owner is not concerned
         assert http.get(f"/v1/jobs/{job.id}", params={"wait": 60}).status_code == 200
         other = {"Authorization": f"Bearer {make_key(guarded, 'other').text()}"}
-        assert httpx.get(f"{guarded.url}/v1/jobs", headers=other).status_code == 200
+        assert httpx.get(f"{guarded.url}/v1/jobs", headers=other, timeout=240).status_code == 200
         assert http.post(f"/v1/jobs/{job.id}:cancel").status_code == 202
     assert http.get(f"/v1/jobs/{job.id}", params={"wait": 60}).json()["is_final"]
     response = http.get(f"/v1/jobs/{job.id}/events", headers=SSE)  # there is room again

@@ -48,7 +48,7 @@ def test_models_work_as_before_once_everything_else_has_expired(start_service, w
 
     after = start_service(data_dir=before.data_dir, **AT_ONCE)
 
-    with after.open_database() as database, httpx.Client(base_url=after.url) as http:
+    with after.open_database() as database, httpx.Client(base_url=after.url, timeout=240) as http:
 
         def has_swept():
             with database.read() as session:
