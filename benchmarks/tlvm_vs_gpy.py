@@ -10,7 +10,8 @@ CPU times with BLAS on one thread, without compilation.
 - "to GPy's value": until our L-BFGS reaches the final value of GPy's L-BFGS (1000 iterations), and
   until it is within 0.1 % of it ("nearly"); infinite if it converges to a worse local minimum.
 - Projection: new rows into GPy's trained model, with its θ and latents; f is eq. 25 per row, the
-  error is the mean of ‖y - ŷ‖ in scaled units.
+  error is the mean of ‖y - ŷ‖ in scaled units. GPy optimises 200 rows together, and stops at an f
+  that our first stage is below already.
 """
 
 import argparse
@@ -35,7 +36,13 @@ from algorithms.latent.objective import LatentObjective, pack
 from algorithms.numerics import warm
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.gp_terms import compress_rows, negative_log_likelihood
-from algorithms.numerics.latent_projection import predictor
+from algorithms.numerics.latent_projection import (
+    ROBUST_TOLERANCE,
+    Predictor,
+    initial_latents,
+    predictor,
+    refine_latents,
+)
 from algorithms.solvers.lbfgs import initial_state, lbfgs_step
 from algorithms.tlvm import TLVM, TLVMParams
 
@@ -47,6 +54,8 @@ L = 10
 SIZES = (40, 40, 40, 40, 40, 100, 100, 100, 200, 200, 400, 400)
 #: Target speed-ups by number of rows: of an evaluation, and of the time to GPy's value.
 WANTED = {40: (10, 5), 100: (4, 1), 200: (2, 1), 400: (2, 1)}
+#: The same for the projection of 200 rows.
+WANTED_ROWS = {40: 4, 100: 2}
 MAX_STEPS = 3000
 #: Environment variables for the threads of the peer's BLAS.
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
@@ -71,7 +80,7 @@ def run_peer(cases: list[dict[str, Array]], python: str) -> list[dict[str, Any]]
         arrays: dict[str, Any] = {"n_cases": len(cases)}
         for i, case in enumerate(cases):
             arrays |= {f"{name}.{i}": value for name, value in case.items()}
-            arrays[f"is_projected.{i}"] = len(case["Y"]) == 40
+            arrays[f"is_projected.{i}"] = len(case["Y"]) in WANTED_ROWS
         np.savez(cases_path, **arrays)
         peer = Path(__file__).with_name("gpy_peer.py")
         subprocess.run(
@@ -154,10 +163,22 @@ def compare_projection(case: dict[str, Array], peer: dict[str, Any]) -> None:
     )
     ours = quality(project(process, new, is_robust=False), new)
     print(
-        f"200 rows: {1e3 * many:.1f} ms, GPy {1e3 * float(peer['many_s']):.0f} ms: "
-        f"{float(peer['many_s']) / many:.1f} x (>= 1.5); ours {ours}; "
+        f"{len(case['Y'])} active, 200 rows: {1e3 * many:.1f} ms, "
+        f"GPy {1e3 * float(peer['many_s']):.0f} ms: {float(peer['many_s']) / many:.1f} x "
+        f"(>= {WANTED_ROWS[len(case['Y'])]}); ours {ours}; "
         f"GPy {quality(peer['many_X'], new)}"
     )
+    rough = min_time(lambda: project_roughly(process, new), n=5)
+    print(
+        f"    the first stage alone, which is below the f of GPy: {1e3 * rough:.1f} ms, "
+        f"{float(peer['many_s']) / rough:.1f} x; {quality(project_roughly(process, new), new)}"
+    )
+
+
+def project_roughly(process: Predictor, rows: Array) -> Array:
+    """Return the latents after the first stage of a projection."""
+    start, _ = initial_latents(process, rows)
+    return refine_latents(process, rows, start, is_robust=True, tolerance=ROBUST_TOLERANCE)[0]
 
 
 def time_methods(case: dict[str, Array]) -> None:

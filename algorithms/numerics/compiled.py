@@ -27,7 +27,8 @@ def kernel(function: Function) -> Function:
     return cast("Function", _compile(function))
 
 
-_compile_exact = numba.njit(nogil=True, cache=True, error_model="numpy")
+#: ``fastmath`` is set, because otherwise a function inherits that of the kernel that calls it.
+_compile_exact = numba.njit(nogil=True, cache=True, fastmath=False, error_model="numpy")
 
 
 def exact_kernel(function: Function) -> Function:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from algorithms.numerics.compiled import kernel
 from algorithms.numerics.gp_terms import MIN_VARIANCE
+from algorithms.numerics.kernels_exp import exponentials
 
 Array = NDArray[np.float64]
 
@@ -33,18 +34,26 @@ def covariances_of(
     numbers: Array,
     is_rbf: bool,
     k: Array,
+    work: Array,
 ) -> float:
-    """Return k(x, x), and write k(x, active) into ``k`` (r,)."""
+    """Return k(x, x), and write k(x, active) into ``k`` (r,); ``work`` (r,) is a buffer."""
     L, r = active_T.shape
     a, g = numbers[0], numbers[1]
     k[:] = 0.0
     if is_rbf:
-        for d in range(L):
-            at = x[d]
+        even = L - L % 2  # two dimensions in each pass over k
+        for d in range(0, even, 2):
+            u, v = x[d], x[d + 1]
             for i in range(r):
-                k[i] += (at - active_T[d, i]) ** 2
+                k[i] += (u - active_T[d, i]) ** 2 + (v - active_T[d + 1, i]) ** 2
+        if even < L:
+            for i in range(r):
+                k[i] += (x[even] - active_T[even, i]) ** 2
         for i in range(r):
-            k[i] = a * np.exp(-0.5 * g * k[i])
+            work[i] = -0.5 * g * k[i]
+        exponentials(work, k)
+        for i in range(r):
+            k[i] *= a
         return float(a)
     own = 0.0
     for d in range(L):
@@ -88,7 +97,7 @@ def evaluate(
     a, g, size, D = numbers[0], numbers[1], numbers[3], numbers[4]
     is_rbf, is_robust = kind
     k, Pk, Ck = work[0], work[1], work[2]
-    own = covariances_of(x, active_T, numbers, is_rbf, k)
+    own = covariances_of(x, active_T, numbers, is_rbf, k, Pk)
     kPk, e = 0.0, size
     for i in range(r):
         p, c = 0.0, 0.0
@@ -154,25 +163,58 @@ def line_search(
 
 
 @kernel
-def update_inverse_hessian(H: Array, step: Array, change: Array, is_initial: bool) -> bool:
+def dot(x: Array, y: Array) -> float:
+    """Return Σ x y. Sums over slices would allocate arrays, which takes longer than the sum."""
+    s = 0.0
+    for d in range(len(x)):
+        s += x[d] * y[d]
+    return s
+
+
+@kernel
+def times(H: Array, x: Array, factor: float, out: Array) -> None:
+    """Write factor · H x into ``out``, without slices of H, which numba counts as references."""
+    L = len(x)
+    for d in range(L):
+        s = 0.0
+        for j in range(L):
+            s += H[d, j] * x[j]
+        out[d] = factor * s
+
+
+@kernel
+def set_scaled_identity(H: Array, scale: float) -> None:
+    """Write scale · I into H."""
+    H[:] = 0.0
+    for d in range(len(H)):
+        H[d, d] = scale
+
+
+@kernel
+def update_inverse_hessian(
+    H: Array, step: Array, change: Array, is_initial: bool, Hc: Array
+) -> bool:
     """Update H by BFGS for a step and a change of the gradient; return whether it is still initial.
 
     H is not changed if the curvature along the step is not positive.
+
+    Parameters
+    ----------
+    Hc : (L,)
+        Buffer.
     """
     L = len(step)
-    sy, yy = (step * change).sum(), (change * change).sum()
+    sy, yy = dot(step, change), dot(change, change)
     if sy <= MIN_CURVATURE * yy:
         return is_initial
     if is_initial:
-        H[:] = np.eye(L) * (sy / yy)
-    Hc = np.zeros(L)
+        set_scaled_identity(H, sy / yy)
+    times(H, change, 1.0, Hc)
+    stretch = (sy + dot(change, Hc)) / (sy * sy)
     for d in range(L):
+        along, across = stretch * step[d] - Hc[d] / sy, step[d] / sy
         for j in range(L):
-            Hc[d] += H[d, j] * change[j]
-    stretch = (sy + (change * Hc).sum()) / (sy * sy)
-    for d in range(L):
-        for j in range(L):
-            H[d, j] += stretch * step[d] * step[j] - (Hc[d] * step[j] + step[d] * Hc[j]) / sy
+            H[d, j] += along * step[j] - across * Hc[j]
     return False
 
 
@@ -181,12 +223,18 @@ def descent_step(
     H: Array, gradient: Array, max_length: float, is_initial: bool, step: Array
 ) -> float:
     """Write -H·gradient into ``step``, and return its factor in the first try of a line search."""
-    for d in range(len(step)):
-        step[d] = 0.0
-        for j in range(len(step)):
-            step[d] -= H[d, j] * gradient[j]
-    length = np.sqrt((step * step).sum())
+    times(H, gradient, -1.0, step)
+    length = np.sqrt(dot(step, step))
     return float(min(1.0, (FIRST_STEP if is_initial else 1.0) * max_length / length))
+
+
+@kernel
+def largest(gradient: Array) -> float:
+    """Return max |gradient|."""
+    m = 0.0
+    for d in range(len(gradient)):
+        m = max(m, abs(gradient[d]))
+    return m
 
 
 @kernel
@@ -196,6 +244,9 @@ def project_row(
     kind: tuple[bool, bool],
     max_iter: int,
     tolerance: float,
+    work: Array,
+    H: Array,
+    vectors: Array,
 ) -> float:
     """Minimise f of one row by BFGS with backtracking, and return the minimum.
 
@@ -207,29 +258,35 @@ def project_row(
         ``active_T``, ``products``, ``b`` and ``numbers`` of :func:`evaluate`.
     tolerance
         Bound on the largest entry of the gradient, divided by D.
+    work, H, vectors : (3, r), (L, L), (6, L)
+        Buffers.
     """
     active_T, products, b, numbers = row
-    L, r = active_T.shape
-    work, H, is_initial = np.empty((3, r)), np.eye(L), True
-    gradient, new_gradient, trial, step = np.empty(L), np.empty(L), np.empty(L), np.empty(L)
+    L = len(x)
+    gradient, new_gradient, trial, step, change, Hc = vectors
+    set_scaled_identity(H, 1.0)
+    is_initial = True
     f = evaluate(x, active_T, products, b, numbers, kind, work, gradient)
     max_length = MAX_STEP / np.sqrt(numbers[1]) if kind[0] else MAX_STEP
     for _ in range(max_iter):
-        if np.abs(gradient).max() <= tolerance * numbers[4]:
+        if largest(gradient) <= tolerance * numbers[4]:
             break
         t = descent_step(H, gradient, max_length, is_initial, step)
-        slope = (step * gradient).sum()
+        slope = dot(step, gradient)
         f_new = line_search(x, f, step, slope, t, row, kind, work, trial, new_gradient)
         if not f_new < f:
             if is_initial:
                 break
             # H is a bad approximation here: restart along the gradient
-            H[:] = np.eye(L)
+            set_scaled_identity(H, 1.0)
             is_initial = True
             continue
-        is_initial = update_inverse_hessian(H, trial - x, new_gradient - gradient, is_initial)
+        for d in range(L):
+            step[d], change[d] = trial[d] - x[d], new_gradient[d] - gradient[d]
+            x[d], gradient[d] = trial[d], new_gradient[d]
+        is_initial = update_inverse_hessian(H, step, change, is_initial, Hc)
         is_done = f - f_new <= NOISE * abs(f_new)
-        x[:], gradient[:], f = trial, new_gradient, f_new
+        f = f_new
         if is_done:
             break
     return f
@@ -258,9 +315,12 @@ def project_rows(
     sizes : (n,)
         ‖y‖² of each row.
     """
-    values = np.empty(X.shape[0])
+    n, L = X.shape
+    values = np.empty(n)
     own = numbers.copy()
-    for i in range(X.shape[0]):
+    work, H, vectors = np.empty((3, active_T.shape[1])), np.empty((L, L)), np.empty((6, L))
+    for i in range(n):
         own[3] = sizes[i]
-        values[i] = project_row(X[i], (active_T, products, B[i], own), kind, max_iter, tolerance)
+        row = (active_T, products, B[i], own)
+        values[i] = project_row(X[i], row, kind, max_iter, tolerance, work, H, vectors)
     return values
