@@ -6,6 +6,14 @@
 #     --user 12345:0 --volume sibling:/data --publish 127.0.0.1:8000:8000 sibling
 ARG PYTHON_IMAGE=python:3.11-slim
 
+# the pages at /help
+FROM ${PYTHON_IMAGE} AS help
+WORKDIR /build
+COPY requirements-docs.lock .
+RUN pip install --no-cache-dir --no-deps --require-hashes -r requirements-docs.lock
+COPY docs docs
+RUN python -m sphinx -E -W --keep-going -q docs /help && rm -r /help/.doctrees
+
 FROM ${PYTHON_IMAGE} AS build
 RUN apt-get update -qq \
     && apt-get install -y -qq --no-install-recommends binutils >/dev/null \
@@ -19,6 +27,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY algorithms algorithms
 COPY sibling sibling
 COPY service service
+COPY --from=help /help service/help
 COPY migrations migrations
 COPY docker/shrink.sh docker/
 RUN pip install --no-cache-dir --no-compile --no-deps --no-build-isolation . \

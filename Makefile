@@ -34,13 +34,13 @@ docs: $(VENV)/.runtime
 	$(BIN)/python -m service.generate
 
 # The documentation as a site, which the service has at /help. Warnings are errors.
-SITE := service/help/site
+SITE := service/help
 site: $(SITE)/index.html
 
 $(SITE)/index.html: $(shell find docs -type f -not -path '*/__pycache__/*') | $(VENV)/.dev
 	@rm -rf $(SITE)
 	$(BIN)/python -m sphinx -E -W --keep-going -q -d $(VENV)/site docs $(SITE)
-	@rm -f $(SITE)/.buildinfo $(SITE)/objects.inv
+	@rm -rf $(SITE)/.buildinfo $(SITE)/objects.inv $(SITE)/_sources
 
 # Lock files with versions and hashes, without registry addresses.
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header

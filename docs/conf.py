@@ -9,7 +9,7 @@ sys.path.insert(0, str(HERE / "_site"))
 project = "Sibling"
 html_title = "Sibling"
 language = "en"
-extensions = ["myst_parser", "strict_policy"]
+extensions = ["myst_parser", "finish_pages"]
 exclude_patterns = ["_site", "examples", "notebooks"]
 
 # Markdown, with the anchors of headings that GitHub makes
@@ -17,6 +17,8 @@ myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 
 html_theme = "furo"
+templates_path = ["_site/templates"]
+html_favicon = "_site/static/icon.svg"
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
 html_copy_source = False

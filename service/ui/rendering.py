@@ -20,7 +20,7 @@ POLICY: Final = (
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 #: Browsers send ``Origin: null`` with forms of a page without referrer.
-_HEADERS: Final = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
+HEADERS: Final = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
 
 #: Pages about access, with the scope that they need.
 _ACCESS: Final = (("/keys", "Keys", "keys:read"), ("/audit", "Audit", "audit:read"))
@@ -91,4 +91,4 @@ def render(
         ],
         origin=str(request.base_url).rstrip("/"),
     )
-    return HTMLResponse(text, status_code=status, headers=_HEADERS)
+    return HTMLResponse(text, status_code=status, headers=HEADERS)

@@ -339,6 +339,28 @@ def test_the_reference_of_the_api_works_under_its_policy(page):
     assert page.locator(".menu-content").bounding_box()["width"] < 400
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_help_is_found_by_navigation_and_search(page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.goto("/algorithms")
+    page.get_by_role("link", name="Help", exact=True).click()
+    page.get_by_role("heading", level=1, name="Sibling").wait_for()
+    check_accessibility(page)
+    page.get_by_role("link", name="Which method when", exact=True).first.click()
+    page.get_by_role("heading", level=1, name="Which method when").wait_for()
+    check_accessibility(page)
+    page.get_by_placeholder("Search").fill("exit code")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="The command sibling").first.wait_for()
+    page.locator("#search-results .search li").first.wait_for()
+    check_accessibility(page)
+    page.get_by_role("link", name="The command sibling").first.click()
+    page.get_by_role("heading", level=1, name="The command sibling").wait_for()
+    page.set_viewport_size({"width": 390, "height": 800})
+    check_accessibility(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_two_browsers_see_the_same_job(visit, service, client):
     job = train_for_minutes(client, "browser-two")
     first, second = (visit(service.url) for _ in range(2))

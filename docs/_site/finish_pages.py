@@ -1,6 +1,8 @@
-"""Sphinx extension: moves inline scripts and styles of the built pages into files.
+"""Sphinx extension: corrects what the theme does not do as the service needs it.
 
-The service sends pages with a Content-Security-Policy that allows neither, and a theme has some.
+Inline scripts and styles move into files, because the service sends pages with a
+Content-Security-Policy that allows neither. Captions of the navigation get a level as
+headings, landmarks get names, and what may be wide can be scrolled by keys.
 """
 
 import hashlib
@@ -10,17 +12,25 @@ from typing import Any
 
 SCRIPT = re.compile(r"<script>(.+?)</script>", re.DOTALL)
 STYLE = re.compile(r"<style>(.+?)</style>", re.DOTALL)
+#: What readers of screens need: levels of headings, names of landmarks, and scrolling by keys.
+ACCESSIBLE = {
+    'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
+    '<aside class="sidebar-drawer"': '<aside aria-label="All pages" class="sidebar-drawer"',
+    '<aside class="toc-drawer': '<aside aria-label="On this page" class="toc-drawer',
+    "<pre>": '<pre tabindex="0">',  # may be wider than the screen
+    '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+}
 ATTRIBUTE = re.compile(r'(<[a-z][^<>]*?) style="([^"]+)"')
 
 
 def setup(app: Any) -> dict[str, Any]:
     """Register the extension."""
-    app.connect("build-finished", move_inline_parts)
+    app.connect("build-finished", finish_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def move_inline_parts(app: Any, error: Exception | None) -> None:
-    """Move the inline parts of every page."""
+def finish_pages(app: Any, error: Exception | None) -> None:
+    """Correct every page."""
     if error is None and app.builder.format == "html":
         site = Path(app.outdir)
         static = site / "_static"
@@ -28,6 +38,8 @@ def move_inline_parts(app: Any, error: Exception | None) -> None:
         for page in sorted(site.rglob("*.html")):
             root = "../" * (len(page.relative_to(site).parts) - 1)
             html = page.read_text(encoding="utf-8")
+            for old, new in ACCESSIBLE.items():
+                html = html.replace(old, new)
             page.write_text(without_inline_parts(html, root, static, rules), encoding="utf-8")
         text = "".join(f'[data-style="{name}"] {{ {rule} }}\n' for name, rule in rules.items())
         (static / "attributes.css").write_text(text, encoding="utf-8")

@@ -1,0 +1,33 @@
+"""The documentation, from the files that ``make site`` builds."""
+
+from pathlib import Path
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from service.ui.rendering import HEADERS, Frame, render
+
+router = APIRouter(include_in_schema=False)
+
+SITE: Final = Path(__file__).parents[1] / "help"
+_files: Final = StaticFiles(directory=SITE, html=True, check_dir=False)
+_FRAME: Final = Frame(title="Help", section="/help/")
+
+
+@router.get("/help")
+def help_address() -> RedirectResponse:
+    """Return the address of the first page, below which the others are."""
+    return RedirectResponse("/help/", status_code=308)
+
+
+@router.get("/help/{path:path}")
+async def help_file(request: Request, path: str) -> Response:
+    """Return a file of the documentation, or how to get it where it was not built."""
+    if not (SITE / "index.html").exists():
+        return render(request, "help.html", _FRAME, status=404)
+    response = await _files.get_response(path or "index.html", request.scope)
+    # revalidated by ETag: the names of pages stay when their contents change
+    response.headers.update({**HEADERS, "Cache-Control": "no-cache"})
+    return response
