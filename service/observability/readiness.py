@@ -5,7 +5,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-_INTERVAL_S: Final = 0.5
+_INTERVAL_S: Final = 1.0
+#: Between checks while one fails, so that a recovery is noticed soon.
+_RECOVERY_INTERVAL_S: Final = 0.25
 #: A check that takes longer counts as failed.
 _TIMEOUT_S: Final = 1.0
 
@@ -77,7 +79,7 @@ class _Check:
             self._started_at = time.monotonic()
             self._error = self._find_error()
             self._started_at = None
-            self._end.wait(_INTERVAL_S)
+            self._end.wait(_INTERVAL_S if self._error is None else _RECOVERY_INTERVAL_S)
 
 
 def _reasons(checks: Sequence[_Check]) -> list[str]:

@@ -183,9 +183,19 @@ class Dispatcher:
         self._is_leader = self._lease.acquire()
         if not self._is_leader:
             return
+        if not self._has_work():
+            self._ready_engine()
+            return
         self._reconcile()
         self._update_parents()
         self._submit(self._ready_engine())  # last: the steps before need no pool
+
+    def _has_work(self) -> bool:
+        """Return whether a job has not ended, or something is kept of one that has."""
+        if self._futures or self._ended_at or self._child_progress:
+            return True
+        with self._database.read() as session:
+            return queries.has_unfinished(session)
 
     def _ready_engine(self) -> WorkerPool:
         """Return the pool; reopen it if its scheduler was away for longer than Dask waits."""

@@ -105,6 +105,12 @@ def count_running(session: Session) -> int:
     return session.scalar(query) or 0
 
 
+def has_unfinished(session: Session) -> bool:
+    """Return whether any job has not ended."""
+    query = sa.select(JobRow.id).where(JobRow.state.in_(UNFINISHED))
+    return session.scalar(query.limit(1)) is not None
+
+
 def has_queued(session: Session) -> bool:
     """Return whether any job is queued."""
     query = sa.select(JobRow.id).where(JobRow.state == JobState.QUEUED)
