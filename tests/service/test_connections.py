@@ -333,11 +333,9 @@ def is_alive(service):
         return raw.response()[0] == 200
 
 
-def test_health_checks_get_in_beside_more_silent_connections_than_open_files(launch_service):
-    with (
-        launch_service(SIBLING_WORKER_SLOTS=1, n_files=512) as service,
-        contextlib.ExitStack() as stack,
-    ):
+def test_health_checks_get_in_beside_more_silent_connections_than_open_files(start_replica):
+    service = start_replica(n_files=512)
+    with contextlib.ExitStack() as stack:
         half = head("GET", LIVE)[:-9]
         for start, _ in zip(itertools.cycle([b"", half]), range(600), strict=False):
             stack.enter_context(Raw(service)).send_all_it_takes(start)
@@ -345,13 +343,11 @@ def test_health_checks_get_in_beside_more_silent_connections_than_open_files(lau
         assert psutil.Process(service.process.pid).num_fds() < 512
 
 
-def test_health_checks_get_in_beside_as_many_requests_as_possible(launch_service):
+def test_health_checks_get_in_beside_as_many_requests_as_possible(start_replica):
     path, media_type, _ = BODIES["control"]
     start = head("POST", path, f"Content-Type: {media_type}", "Content-Length: 9") + b"["
-    with (
-        launch_service(SIBLING_WORKER_SLOTS=1, SIBLING_MAX_CONNECTIONS=30) as service,
-        contextlib.ExitStack() as stack,
-    ):
+    service = start_replica(SIBLING_MAX_CONNECTIONS=30)
+    with contextlib.ExitStack() as stack:
         for _ in range(27):
             stack.enter_context(Raw(service)).send(start)
             assert is_alive(service)
@@ -364,12 +360,9 @@ def test_health_checks_get_in_beside_as_many_requests_as_possible(launch_service
             assert is_alive(service)
 
 
-def test_event_streams_of_an_owner_take_a_quarter_of_the_connections(launch_service):
-    with (
-        launch_service(SIBLING_WORKER_SLOTS=1, SIBLING_MAX_CONNECTIONS=40) as service,
-        Client(service.url) as client,
-        contextlib.ExitStack() as stack,
-    ):
+def test_event_streams_of_an_owner_take_a_quarter_of_the_connections(start_replica):
+    service = start_replica(SIBLING_MAX_CONNECTIONS=40)
+    with Client(service.url) as client, contextlib.ExitStack() as stack:
         data = client.upload(many_tasks())
         job = client.train(data, "rmt-pca", model="long", **LONG)
         request = head("GET", f"/v1/jobs/{job.id}/events", "Accept: text/event-stream")
@@ -382,8 +375,8 @@ def test_event_streams_of_an_owner_take_a_quarter_of_the_connections(launch_serv
         job.cancel()
 
 
-def test_a_stop_waits_for_requests_but_not_for_idle_connections(start_service):
-    service = start_service(SIBLING_WORKER_SLOTS=1)
+def test_a_stop_waits_for_requests_but_not_for_idle_connections(start_replica):
+    service = start_replica()
     path, media_type, body = BODIES["control"]
     with Raw(service), Raw(service) as half, Raw(service) as raw:
         half.send(head("GET", LIVE)[:-9])

@@ -52,13 +52,15 @@ def test_a_page_of_this_service_may_send_changes(http):
     assert http.get("/v1/jobs", headers={"Origin": "http://evil.example"}).status_code == 200
 
 
-def test_configured_hosts_are_accepted(start_service):
-    service = start_service(SIBLING_ALLOWED_HOSTS="api.example, b.example")
+def test_configured_hosts_are_accepted(start_replica):
+    service = start_replica(SIBLING_ALLOWED_HOSTS="api.example, b.example")
     for host, status in (("api.example:8000", 200), ("localhost", 200), ("evil.example", 421)):
-        response = httpx.get(f"{service.url}/v1/datasets", headers={"Host": host})
+        response = httpx.get(f"{service.url}/v1/datasets", headers={"Host": host}, timeout=240)
         assert response.status_code == status
     for origin, status in (("https://b.example", 404), ("https://evil.example", 403)):
-        response = httpx.post(f"{service.url}/v1/jobs/x:cancel", headers={"Origin": origin})
+        response = httpx.post(
+            f"{service.url}/v1/jobs/x:cancel", headers={"Origin": origin}, timeout=240
+        )
         assert response.status_code == status
 
 

@@ -173,11 +173,9 @@ def test_a_client_that_disconnects_does_not_affect_the_service(connect, expected
         assert connection.answer()[::2] == (200, reference)
 
 
-def test_a_stopping_service_answers_requests_that_are_arriving(start_service):
-    running = start_service()
-    with Client(running.url) as client:
-        data = client.upload({"north": np.random.default_rng(0).standard_normal((20, 5))})
-        client.train(data, "pca", model="shared", k=2).wait()
+@pytest.mark.usefixtures("model")
+def test_a_stopping_service_answers_requests_that_are_arriving(start_replica):
+    running = start_replica()
     n_rows = 500  # what is arriving has 3 s, which is little on a busy machine
     body = body_of(n_rows)
     whole = request_of(body)
@@ -194,8 +192,8 @@ def test_a_stopping_service_answers_requests_that_are_arriving(start_service):
     running.process.wait(120)
 
 
-def test_a_stopping_service_answers_503_to_later_requests(start_service):
-    running = start_service()
+def test_a_stopping_service_answers_503_to_later_requests(start_replica):
+    running = start_replica()
     upload = request_of(b"task,x\n", "/v1/datasets?name=cut", Content_Type="text/csv")
     upload = upload.replace(b"Content-Length: 7", b"Content-Length: 70")
     infer = request_of(b"{", "/v2/models/none/infer").replace(b"Length: 1", b"Length: 9")
@@ -231,7 +229,7 @@ def test_a_key_in_use_is_looked_up_again_and_ends_when_it_is_revoked(start_servi
             assert call() == 200
         with running.open_database() as database, database.write() as session:
             assert store.revoke(session, "a" * 12)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while call() == 200:
             assert time.monotonic() < deadline
         connection.send(request_of(body_of(), Authorization=f"Bearer {key[:-1]}c"))

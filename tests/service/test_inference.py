@@ -346,14 +346,12 @@ def test_concurrent_calls_get_their_own_results(service, offline):
         assert all(output.tobytes() == expected.tobytes() for output in outputs)
 
 
-def test_overload_is_503_with_retry_after_while_health_responds(start_service):
-    service = start_service(
-        SIBLING_WORKER_SLOTS=1, SIBLING_INFERENCE_THREADS=1, SIBLING_INFERENCE_QUEUE_SIZE=0
-    )
+def test_overload_is_503_with_retry_after_while_health_responds(start_replica):
+    service = start_replica(SIBLING_INFERENCE_THREADS=1, SIBLING_INFERENCE_QUEUE_SIZE=0)
     with Client(service.url) as client:
         rng = np.random.default_rng(0)
         X = rng.standard_normal((30, 5))
-        model = client.train(client.upload({"a": X}), "pca", model="m").wait()
+        model = client.train(client.upload({"a": X}), "pca", model="overloaded").wait()
         body = as_npy(rng.standard_normal((100_000, 5)))
 
         def call(_):

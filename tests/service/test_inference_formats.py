@@ -344,24 +344,24 @@ def test_responses_are_compressed_if_the_client_accepts_exactly_one_encoding(htt
 # --- limits --------------------------------------------------------------------------------------
 
 
-def test_too_many_rows_and_too_large_outputs_are_rejected(start_service):
-    service = start_service(
-        SIBLING_WORKER_SLOTS=1, SIBLING_MAX_INFERENCE_ROWS=2000, SIBLING_MAX_RESPONSE_BYTES=50_000
-    )
+def test_too_many_rows_and_too_large_outputs_are_rejected(start_replica):
+    service = start_replica(SIBLING_MAX_INFERENCE_ROWS=2000, SIBLING_MAX_RESPONSE_BYTES=50_000)
     rng = np.random.default_rng(0)
     with Client(service.url) as client:
-        client.train(client.upload({"a": rng.standard_normal((9, 5))}), "pca", model="m").wait()
+        client.train(
+            client.upload({"a": rng.standard_normal((9, 5))}), "pca", model="limited"
+        ).wait()
 
     import httpx
 
     def send(method, n_rows, width):
         body = io.BytesIO()
         np.save(body, np.ones((n_rows, width)))
-        path = f"{service.url}/v1/models/m/{method}?task=a"
-        return httpx.post(path, content=body.getvalue(), headers={"Content-Type": NPY})
+        path = f"{service.url}/v1/models/limited/{method}?task=a"
+        return httpx.post(path, content=body.getvalue(), headers={"Content-Type": NPY}, timeout=240)
 
     with Client(service.url) as client:
-        k = client.model("m").transform(np.ones((1, 5)), task="a").shape[1]
+        k = client.model("limited").transform(np.ones((1, 5)), task="a").shape[1]
     assert send("inverse-transform", 1200, k).status_code == 200
     assert_rejected(send("inverse-transform", 1500, k), 413, "too-many-rows", "50000")
     assert_rejected(send("transform", 2001, 5), 413, "too-many-rows", "2001", "2000")

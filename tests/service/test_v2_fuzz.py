@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from service.errors import Problem
 from service.inference.call import InputSpec
 from service.inference.v2.request import read_request
-from sibling import Client
 
 LENGTH = "Inference-Header-Content-Length"
 PATH = "/v2/models/shared/infer"
@@ -153,7 +152,7 @@ def test_bodies_may_arrive_in_chunks_or_end_early(service, http, size):
     def send(n_bytes, *, is_chunked):
         """Send a part of the body, close the connection, and return the response."""
         framing = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {len(content)}"
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
+        with socket.create_connection((host, int(port)), timeout=240) as connection:
             connection.sendall(f"{head}{framing}\r\nConnection: close\r\n\r\n".encode())
             for i in range(0, n_bytes, size):
                 piece = content[i : min(i + size, n_bytes)]
@@ -185,9 +184,9 @@ def test_corrupt_bytes_never_cause_an_internal_error(http):
     assert http.get("/v2/health/ready").status_code == 200
 
 
-def test_errors_about_limits_have_the_limit(start_service):
-    service = start_service(SIBLING_WORKER_SLOTS=1, SIBLING_MAX_BODY_BYTES=2000)
-    with httpx.Client(base_url=service.url) as http:
+def test_errors_about_limits_have_the_limit(start_replica):
+    service = start_replica(SIBLING_MAX_BODY_BYTES=2000)
+    with httpx.Client(base_url=service.url, timeout=240) as http:
         content, length = body_of(100)
         headers = {LENGTH: str(length)}
         for body in (content, iter([content])):  # with a Content-Length, and chunked
@@ -197,13 +196,9 @@ def test_errors_about_limits_have_the_limit(start_service):
         assert http.get("/v2/health/live").status_code == 200
 
 
-def test_overload_is_503_with_retry_after_while_health_responds(start_service):
-    service = start_service(
-        SIBLING_WORKER_SLOTS=1, SIBLING_INFERENCE_THREADS=1, SIBLING_INFERENCE_QUEUE_SIZE=0
-    )
-    with Client(service.url) as client:
-        X = np.random.default_rng(0).standard_normal((30, 5))
-        client.train(client.upload({"north": X}), "pca", model="shared").wait()
+@pytest.mark.usefixtures("model")
+def test_overload_is_503_with_retry_after_while_health_responds(start_replica):
+    service = start_replica(SIBLING_INFERENCE_THREADS=1, SIBLING_INFERENCE_QUEUE_SIZE=0)
     content, length = body_of(100_000)
 
     def call(_):
