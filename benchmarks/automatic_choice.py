@@ -48,6 +48,7 @@ parser.add_argument("what", choices=("leaderboard", "calibration", "power"))
 parser.add_argument("--data", type=Path, help="folder of the real datasets")
 parser.add_argument("--rows", type=int, default=20, help="training rows per task")
 parser.add_argument("--budget", type=float, default=120.0, help="processor time per dataset in s")
+parser.add_argument("--inner-folds", type=int, help="inner folds of a leaderboard")
 parser.add_argument("--sets", type=int, default=200, help="data sets of each made problem")
 parser.add_argument("--only", nargs="*", help="datasets or problems, all by default")
 
@@ -114,12 +115,17 @@ def divide(arrays: Arrays, n: int, rng: np.random.Generator) -> tuple[TaskSet, T
     return TaskSet(tuple(train)), TaskSet(tuple(test))
 
 
-def leaderboard(name: str, folder: Path, n_rows: int, budget_s: float) -> None:
+def leaderboard(
+    name: str, folder: Path, n_rows: int, budget_s: float, n_inner_folds: int | None
+) -> None:
     read, metric_name = DATASETS[name]
     metric = METRICS[metric_name]
     train, test = divide(read(folder), n_rows, np.random.default_rng(0))
     options = AutomaticOptions(
-        metric=metric_name, budget_s=budget_s, splits=Splits(n_folds=5, repeats=1)
+        metric=metric_name,
+        budget_s=budget_s,
+        splits=Splits(n_folds=5, repeats=1),
+        n_inner_folds=n_inner_folds,
     )
     started = time.monotonic()
     report = choose(train, options, seed=0)
@@ -179,7 +185,7 @@ PROBLEMS: dict[str, tuple[Callable[..., TaskSet], int]] = {
     "related": (lambda rng, *, n: linear(rng, n=n, n_tasks=10, d=20, shared=0.9), 10),
 }
 CONTENDERS = ["constant", "ridge", "mean-regularised"]
-POWER_ROWS = (5, 10, 20, 40, 80, 160)
+POWER_ROWS = (5, 10, 20, 40, 80)
 #: New rows per task that the chosen model is scored on.
 N_FRESH = 1000
 
@@ -204,7 +210,7 @@ def calibration(name: str, n_sets: int) -> None:
         ]
         algorithm = ALGORITHMS[row["algorithm"]]
         model = algorithm.fit(tasks, algorithm.parse(row["params"]), trace=Trace(), rng=rng)
-        fresh = np.mean([_error_of_parts(model, task, n, n // 5) for task in whole])
+        fresh = np.mean([error_of_parts(model, task, n, n // 5) for task in whole])
         bias.append(report["estimate"]["value"] / fresh - 1)
         winner_bias.append(report["leaderboard"][0]["value"] / fresh - 1)
     helps = binomtest(verdicts["helps"], n_sets).proportion_ci()
@@ -240,7 +246,7 @@ def power(n_sets: int) -> None:
         )
 
 
-def _error_of_parts(model: Any, task: Task, n: int, n_part: int) -> float:
+def error_of_parts(model: Any, task: Task, n: int, n_part: int) -> float:
     """Return the mean RMSE on parts of new rows as large as the held-out part of a split."""
     errors = task.y[n:] - model.predict(task.X[n:], task=task.name)
     errors = errors[: len(errors) // n_part * n_part].reshape(-1, n_part)
@@ -261,4 +267,10 @@ if __name__ == "__main__":
                 calibration(problem, arguments.sets)
         else:
             for dataset in arguments.only or DATASETS:
-                leaderboard(dataset, arguments.data, arguments.rows, arguments.budget)
+                leaderboard(
+                    dataset,
+                    arguments.data,
+                    arguments.rows,
+                    arguments.budget,
+                    arguments.inner_folds,
+                )
