@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-all lint format docs site lock clean
+.PHONY: demo test test-all lint format docs tutorials site lock clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/sibling demo
@@ -32,6 +32,10 @@ format: $(VENV)/.dev
 # Generated pages, which tests compare with the code.
 docs: $(VENV)/.runtime
 	$(BIN)/python -m service.generate
+
+# Pages of docs/tutorials, from the notebooks; needs a service (`sibling serve`) for one of them.
+tutorials: $(VENV)/.dev
+	$(BIN)/python docs/tutorials/render.py
 
 # The documentation as a site, which the service has at /help. Warnings are errors.
 SITE := service/help

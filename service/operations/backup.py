@@ -186,7 +186,7 @@ def _run_tool(url: str, command: Callable[[str], list[str]], failure: str) -> No
     except FileNotFoundError as error:
         raise OSError(
             f"{failure}: '{arguments[0]}' is not installed; install the client of the server's "
-            "version of PostgreSQL, or see docs/how-to/operations.md for its own commands"
+            "version of PostgreSQL, or see docs/how-to/back-up.md for its own commands"
         ) from error
     if end.returncode:
         raise OSError(f"{failure}: {end.stderr.strip()}")

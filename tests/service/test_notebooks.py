@@ -1,45 +1,40 @@
-"""The notebooks of the documentation run without an error and show pictures."""
+"""The notebooks of the documentation run without an error, and the tutorials are what they show."""
 
 import re
+import runpy
 import xml.etree.ElementTree as ET
 from itertools import pairwise
 from pathlib import Path
 
-import jupytext
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from algorithms.registry import ALGORITHMS
 
-FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
-NOTEBOOKS = sorted(path.stem for path in FOLDER.glob("*.py"))
+FOLDER = Path(__file__).parents[2] / "docs" / "tutorials"
+TUTORIALS = runpy.run_path(str(FOLDER / "render.py"))
+NOTEBOOKS = TUTORIALS["names"]()
 SVG = "{http://www.w3.org/2000/svg}"
-TIMEOUT_S = 240
+#: A fit without iterations of note has fewer plots.
+MIN_PICTURES = {"auto": 2}
+
+on_sqlite = pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
 
 
 @pytest.fixture(scope="module")
-def executed():
+def executed(service):
     """The cells of each notebook after all ran, one after the other in one kernel."""
-    # the default shows charts by scripts from another site
-    first = nbformat.v4.new_code_cell("import altair; altair.renderers.enable('svg')")
-    cells = {}
-    for name in NOTEBOOKS:
-        read = jupytext.read(FOLDER / f"{name}.py", fmt="py:percent")
-        # a notebook must not use names that another one has defined
-        cells[name] = [nbformat.v4.new_code_cell("%reset -f"), *read.cells]
-    joined = nbformat.v4.new_notebook(cells=[cell for own in cells.values() for cell in own])
-    joined.cells.insert(0, first)
-    NotebookClient(joined, timeout=TIMEOUT_S, kernel_name="python3", allow_errors=True).execute()
-    return cells
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SIBLING_URL", service.url)
+        return TUTORIALS["execute"](NOTEBOOKS)
 
 
 def test_every_algorithm_of_a_paper_has_a_notebook():
     papers = {"mtda", "fmtl", "mtfl", "tlvm", "rmt-pca"}
     assert papers <= ALGORITHMS.keys()
-    assert {name.replace("-", "") for name in papers} == set(NOTEBOOKS)
+    assert {name.replace("-", "") for name in papers} | {"auto"} == set(NOTEBOOKS)
 
 
+@on_sqlite
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_runs_and_shows_pictures(executed, name):
     code = [cell for cell in executed[name] if cell.cell_type == "code"]
@@ -49,7 +44,7 @@ def test_a_notebook_runs_and_shows_pictures(executed, name):
     assert not errors, errors[0].evalue
     shown = [output.data for output in outputs if output.output_type == "execute_result"]
     charts = [ET.fromstring(data["image/svg+xml"]) for data in shown if "image/svg+xml" in data]
-    assert len(charts) >= 3
+    assert len(charts) >= MIN_PICTURES.get(name, 3)
     for chart in charts:
         groups = [one for one in chart.iter(f"{SVG}g") if "role-mark" in one.get("class", "")]
         marks = [mark for group in groups for mark in group.iter(f"{SVG}path")]
@@ -65,7 +60,27 @@ def test_a_notebook_runs_and_shows_pictures(executed, name):
     for figure in re.findall(r"\b\d+\.\d+\b", texts):
         assert figure in seen
     # every picture follows a text
-    cells = executed[name][1:]
-    for before, cell in pairwise(cells):
+    for before, cell in pairwise(executed[name]):
         if cell.cell_type == "code" and ".plot(" in cell.source:
             assert before.cell_type == "markdown" or ".plot(" in before.source
+
+
+@on_sqlite
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_tutorial_is_its_notebook_as_it_was_run(executed, name):
+    page, pictures = TUTORIALS["render"](name, executed[name])
+    kept = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    assert _rounded(kept) == _rounded(page), f"run `make tutorials`: {name}.md is out of date"
+    folder = FOLDER / TUTORIALS["PICTURES"]
+    assert {path.name for path in folder.glob(f"{name}-*")} == pictures.keys()
+    for file in pictures:
+        assert _titles(folder / file)
+
+
+def _rounded(text):
+    """Return a text without its numbers, which can differ between machines in the last digit."""
+    return re.sub(r"\s+", " ", re.sub(r"-?\d+(\.\d+)?(e[-+]?\d+)?", "#", text))
+
+
+def _titles(path):
+    return TUTORIALS["alternative_text"](path.read_text(encoding="utf-8"))

@@ -1,0 +1,104 @@
+# %% [markdown]
+# # auto: which method, and does learning together help?
+#
+# You have data of several related tasks, and do not know which algorithm to take. **A job with the algorithm `auto`**
+# compares those that suit the data on held-out rows, trains the best one on all rows, and says whether learning
+# together helps.
+#
+# The question: how heavy is a penguin, by its bill, its flippers and its sex? The data are the penguins of the Palmer
+# archipelago. A task is a species on one island, and we pretend that only 12 of each have been weighed. The other
+# penguins are kept apart, to see whether the report tells the truth.
+
+# %%
+import numpy as np
+from palmerpenguins import load_penguins
+
+from sibling import Client
+
+table = load_penguins().dropna(subset=["body_mass_g"])
+table["colony"] = table["species"] + ", " + table["island"]
+table = table[
+    ["colony", "bill_length_mm", "bill_depth_mm", "flipper_length_mm", "sex", "body_mass_g"]
+]
+weighed = table.groupby("colony").sample(12, random_state=4)
+others = table.drop(weighed.index)
+print(others.groupby("colony").size().to_string())
+
+# %% [markdown]
+# ## Train
+#
+# The service runs at the address in `SIBLING_URL`, or on this machine (`sibling serve`). The table is uploaded as it
+# is: the sex of some penguins is missing, and is filled in. `budget_s` limits the processor time. Without `algorithms`,
+# the job compares all that suit the data, about 30 methods; a few keep this page short.
+
+# %%
+client = Client()
+dataset = client.upload(weighed, task_column="colony", target_column="body_mass_g", name="penguins")
+job = client.train(
+    dataset,
+    "auto",
+    model="penguins",
+    budget_s=120,
+    average="rows",  # a task has too few held-out rows for an error of its own
+    algorithms=["constant", "ridge", "mean-regularised", "mtfl"],
+)
+model = job.wait()
+choice = model.report()["choice"]
+print(*choice["sentences"], sep="\n\n")
+
+# %% [markdown]
+# ## What to look at
+#
+# **The second sentence first.** It has what to expect on new rows: an error of about 298 g. It is the score of the whole
+# choice, made anew without the held-out rows of each split, and its interval is wide, as there are 60 rows.
+#
+# **Then the verdict.** Here the rows do not decide whether learning together helps, and the sentence says how many more
+# would. The chosen method learns the colonies together, but a model for each of them may be as good: this is no reason
+# to say that the colonies are related.
+#
+# **The leaderboard last.** Look at how close the methods are, not at which is first: the values are of the same few rows,
+# and the best of several is better by chance.
+
+# %%
+for row in choice["leaderboard"]:
+    name = " ".join((row["algorithm"], row["variant"])).strip()
+    print(f"{row['value']:4.0f}  {row['low']:4.0f} to {row['high']:4.0f}  {row['role']:12}  {name}")
+
+# %% [markdown]
+# All tasks as one (`pooled`) and a constant are worse: the colonies do differ, and the columns do matter.
+#
+# ## Does the report tell the truth?
+#
+# The other 282 penguins were not uploaded. Their error has to be near the expected one, and inside its interval:
+
+# %%
+errors = [
+    model.predict(rows.drop(columns=["colony", "body_mass_g"]), task=colony) - rows["body_mass_g"]
+    for colony, rows in others.groupby("colony")
+]
+print(f"RMSE of the other penguins: {np.sqrt(np.mean(np.concatenate(errors) ** 2)):.0f} g")
+
+# %% [markdown]
+# ## What was learned
+#
+# The importance of the columns: how much the prediction changes with each. **Look for columns that matter in one task
+# only:** their mark is far from the bar.
+
+# %%
+model.plot("importance")
+
+# %% [markdown]
+# Predicted against true weights, each by the method that was chosen without that penguin. **Look for a cloud along the
+# line,** and for a task that lies on one side of it.
+
+# %%
+model.plot("predictions")
+
+# %% [markdown]
+# ## When not to use it
+#
+# - You know which method you want, or have to explain one: train it, with `compare` for the verdict.
+# - Each task has very few rows (fewer than about 10): every choice is then mostly chance, and the report says so.
+# - Rows belong together, such as those of one animal over several years, and you have no column that says so: held-out
+#   rows are then not new, and the estimate is too good. Set a group column.
+# - You need the answer in seconds: all methods together take minutes. `budget_s` and `algorithms` limit them.
