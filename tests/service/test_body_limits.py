@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 
 import httpx
 import pytest
@@ -52,7 +51,7 @@ def test_an_inference_body_may_be_larger(http):
 
 
 @pytest.mark.parametrize("body", [EMPTY_LISTS, NUMBERS, DEEP])
-def test_other_requests_are_answered_while_large_bodies_are_parsed(service, body):
+def test_other_requests_are_answered_while_large_bodies_are_parsed(service, stopwatch, body):
     """The event loop was held for 1.5 s by each body on an idle machine."""
     stop = threading.Event()
 
@@ -66,9 +65,9 @@ def test_other_requests_are_answered_while_large_bodies_are_parsed(service, body
     times = []
     with httpx.Client(base_url=service.url, timeout=240) as http:
         for _ in range(20):
-            began = time.perf_counter()
+            elapsed_s = stopwatch()
             assert http.get("/v2/health/live").status_code == 200
-            times.append(time.perf_counter() - began)
+            times.append(elapsed_s())
     stop.set()
     attacker.join()
     assert sorted(times)[len(times) // 2] < 1

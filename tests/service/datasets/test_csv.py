@@ -2,7 +2,6 @@ import contextlib
 import csv
 import gzip
 import io
-import time
 import unicodedata
 from datetime import UTC, date, datetime
 
@@ -629,18 +628,18 @@ def test_a_long_name_is_rejected(make_reader):
 
 
 @pytest.mark.parametrize("column", ["y", "task"])
-def test_a_table_with_one_task_per_row_is_read_in_linear_time(reader, column):
+def test_a_table_with_one_task_per_row_is_read_in_linear_time(reader, stopwatch, column):
     """A search for each name in all rows took 40 s for a quarter of a million rows."""
     names = {"task": ["a"] * 60_000, "y": ["b"] * 60_000}
     names[column] = [f"n{i}" for i in range(60_000)]
     rows = "".join(f"{t},{y},1\n" for t, y in zip(names["task"], names["y"], strict=True))
-    started = time.monotonic()
+    elapsed_s = stopwatch()
     result = reader.read(f"task,y,x\n{rows}".encode(), target_column="y")
     if column == "y":
         reader.assert_rejected(result, "too-many-classes", "more than 10000")
     else:
         reader.assert_rejected(result, "too-many-tasks", "limit of 10000")
-    assert time.monotonic() - started < 60
+    assert elapsed_s() < 60
 
 
 NAMES = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=5)

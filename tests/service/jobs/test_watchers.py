@@ -55,7 +55,7 @@ def http(guarded, key):
     headers = {"Authorization": f"Bearer {key.text()}"}
     limits = httpx.Limits(max_connections=200)
     with httpx.Client(
-        base_url=guarded.url, headers=headers, timeout=30, limits=limits
+        base_url=guarded.url, headers=headers, timeout=240, limits=limits
     ) as open_http:
         yield open_http
 
