@@ -29,7 +29,7 @@ from algorithms.interface.params import Grid
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.numerics.ratio_trace import generalised_directions
-from algorithms.projections.algorithm import ProjectionAlgorithm
+from algorithms.projections.algorithm import Directions, ProjectionAlgorithm
 from algorithms.projections.model import (
     ProjectionClassifier,
     adapt_model,
@@ -111,6 +111,23 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
                 ),
             ),
         )
+
+    def candidate_directions(
+        self, tasks: Sequence[Task], scatters: Sequence[Scatters]
+    ) -> Directions[AggregateParams]:
+        """Return a function for the common directions, of which those for d are the first d."""
+        del tasks
+        known: dict[tuple[float, int], Array] = {}
+
+        def directions(params: AggregateParams) -> list[Array]:
+            key = (params.gamma, params.d_prime)
+            if key not in known:
+                most = params.model_copy(update={"d": params.d_prime})
+                known[key] = _common_part(scatters, most, trace=Trace())
+            P = known[key][:, : params.d]
+            return [np.eye(task.rank, len(P)) @ P for task in scatters]
+
+        return directions
 
     def adapt_task(
         self, model: ProjectionClassifier, task: Task, *, trace: Trace

@@ -19,7 +19,7 @@ Pattern Recognition 2000, doi:10.1016/S0031-3203(99)00139-9.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -35,8 +35,8 @@ from algorithms.numerics.ratio_trace import (
     generalised_directions,
     null_space_directions,
 )
-from algorithms.numerics.trace_ratio import leading_directions
-from algorithms.projections.algorithm import ProjectionAlgorithm
+from algorithms.numerics.trace_ratio import directions_from
+from algorithms.projections.algorithm import Directions, ProjectionAlgorithm
 from algorithms.projections.model import (
     ProjectionClassifier,
     adapt_model,
@@ -45,6 +45,7 @@ from algorithms.projections.model import (
 )
 from algorithms.projections.params import ProjectionParams, RidgeParams
 from algorithms.projections.parts import TaskProjection, build_part
+from algorithms.projections.ratios import RatioPath
 from algorithms.projections.scatters import Scatters, estimate_scatters
 from algorithms.solvers.dinkelbach import dinkelbach
 
@@ -78,7 +79,7 @@ class TraceRatioParams(RidgeParams):
 
 
 @dataclass(frozen=True, slots=True)
-class Directions:
+class TaskDirections:
     """The projection of a task, in coordinates of the span of its rows.
 
     Parameters
@@ -137,8 +138,33 @@ class TaskByTask(ProjectionAlgorithm[P]):
         return None
 
     @abstractmethod
-    def directions(self, task: Scatters, params: P, *, trace: Trace, loop: str) -> Directions:
+    def directions(self, task: Scatters, params: P, *, trace: Trace, loop: str) -> TaskDirections:
         """Return the directions of one task, in one loop of the given name."""
+
+    def candidate_directions(
+        self, tasks: Sequence[Task], scatters: Sequence[Scatters]
+    ) -> Directions[P]:
+        """Return a function for the directions of each task; those for d are the first of more."""
+        known: dict[str, list[Array]] = {}
+
+        def directions(params: P) -> list[Array]:
+            most = params.model_copy(update={"d": max(task.n_features for task in scatters)})
+            key = most.model_dump_json()
+            if key not in known:
+                pairs = zip(tasks, scatters, strict=True)
+                known[key] = [self._in_span(*pair, most) for pair in pairs]
+            return [Y[:, : params.d] for Y in known[key]]
+
+        return directions
+
+    def _in_span(self, task: Task, scatters: Scatters, params: P) -> Array:
+        """Return the directions of a task in coordinates of its span, (r, k)."""
+        scaled = self.scatters_for(task, scatters, params)
+        Y = self.directions(scaled, params, trace=Trace(), loop="candidate").Y
+        if scaled is scatters:
+            return Y
+        rescale = (scatters.scale / scaled.scale)[:, np.newaxis]
+        return np.asarray(scatters.V.T @ (scaled.V @ Y * rescale))
 
     def _fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
@@ -211,11 +237,11 @@ class PCAClassifier(TaskByTask[ProjectionParams]):
 
     def directions(
         self, task: Scatters, params: ProjectionParams, *, trace: Trace, loop: str
-    ) -> Directions:
+    ) -> TaskDirections:
         """Return the leading eigenvectors of S_t, which are the first ones of the basis."""
         k = min(params.d, task.rank)
         Y = trace.run_once(loop, lambda: (np.eye(task.rank)[:, :k], float(task.total[:k].sum())))
-        return Directions(Y, k, {})
+        return TaskDirections(Y, k, {})
 
 
 class RatioTraceLDA(TaskByTask[RatioTraceParams]):
@@ -250,7 +276,7 @@ class RatioTraceLDA(TaskByTask[RatioTraceParams]):
 
     def directions(
         self, task: Scatters, params: RatioTraceParams, *, trace: Trace, loop: str
-    ) -> Directions:
+    ) -> TaskDirections:
         """Return the leading eigenvectors of S_b u = λ(S_t + ρI)u, with Uᵀ(S_t + ρI)U = I."""
         ridge, q = task.ridge(params.gamma), task.rank
         if params.form == "fisherface":
@@ -263,7 +289,7 @@ class RatioTraceLDA(TaskByTask[RatioTraceParams]):
             return np.concatenate([Y, np.zeros((task.rank - q, Y.shape[1]))]), float(values.sum())
 
         Y = trace.run_once(loop, solve)
-        return Directions(Y, Y.shape[1], {"rho": ridge})
+        return TaskDirections(Y, Y.shape[1], {"rho": ridge})
 
 
 class TraceRatioLDA(TaskByTask[TraceRatioParams]):
@@ -279,17 +305,33 @@ class TraceRatioLDA(TaskByTask[TraceRatioParams]):
     reference = f"{_PAPER}, eq. 2"
     Params = TraceRatioParams
 
+    def candidate_directions(
+        self, tasks: Sequence[Task], scatters: Sequence[Scatters]
+    ) -> Directions[TraceRatioParams]:
+        """Return a function for the directions of each task at its largest ratio."""
+        del tasks
+        paths = [RatioPath() for _ in scatters]
+
+        def directions(params: TraceRatioParams) -> list[Array]:
+            return [
+                path.solve([task.pencil(d=params.d, gamma=params.gamma, null=params.null)])[0]
+                for path, task in zip(paths, scatters, strict=True)
+            ]
+
+        return directions
+
     def limits_of(self, task: Scatters, params: TraceRatioParams) -> dict[str, float]:
         """Return the limit of d: the number of features if null is 'keep', otherwise the rank."""
         return {"d": task.dimensions(params.null)}
 
     def directions(
         self, task: Scatters, params: TraceRatioParams, *, trace: Trace, loop: str
-    ) -> Directions:
+    ) -> TaskDirections:
         """Return the top-d eigenvectors of S_b - αS_t at the largest ratio α."""
         pencil = task.pencil(d=params.d, gamma=params.gamma, null=params.null)
-        alpha = dinkelbach([pencil], trace=trace, loop=loop)
-        return Directions(leading_directions(pencil, alpha), pencil.k, {"alpha": alpha})
+        found = dinkelbach([pencil], trace=trace, loop=loop)
+        Y = directions_from(pencil, found.spectra[0])
+        return TaskDirections(Y, pencil.k, {"alpha": found.alpha})
 
 
 class NullSpaceLDA(TaskByTask[ProjectionParams]):
@@ -322,7 +364,7 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
 
     def directions(
         self, task: Scatters, params: ProjectionParams, *, trace: Trace, loop: str
-    ) -> Directions:
+    ) -> TaskDirections:
         """Return the directions with the largest S_b in the null space of S_w.
 
         If there is no null space in the span of the rows, they are those of LDA. The null space
@@ -339,7 +381,7 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
         Y = trace.run_once(loop, solve)
         within = float(np.sum((task.within() @ Y) ** 2))
         is_null = within <= NULL_RTOL * float(np.sum(task.total @ Y**2))
-        return Directions(Y, Y.shape[1], {"has_null_space": is_null})
+        return TaskDirections(Y, Y.shape[1], {"has_null_space": is_null})
 
 
 def _warnings(results: dict[str, TaskResult]) -> tuple[str, ...]:

@@ -134,7 +134,8 @@ def poon_peyre(rows: Rows, gamma: float, weight: float) -> float:
         W = np.moveaxis(v, 0, 1).reshape(d, -1).T @ x.reshape(d, d).T
         residuals = residuals_of(problem, W)
         bound = lower_bound(problem, residuals, problem.stacks.adjoint(residuals))
-        is_reached[0] = relative_gap(objective(problem, residuals, W), bound) <= GAP
+        value = objective(problem, residuals, problem.norm.norm(W))
+        is_reached[0] = relative_gap(value, bound) <= GAP
         clock[0] += time.process_time() - paused
         if is_reached[0] or time.process_time() - clock[0] > LIMIT_S:
             raise StopIteration

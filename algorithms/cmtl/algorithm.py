@@ -26,19 +26,19 @@ from algorithms.cmtl.params import CMTLParams
 from algorithms.cmtl.penalty import ClusterPenalty
 from algorithms.evaluation import grid_candidates, held_out_loss, select_params
 from algorithms.evaluation.failures import failure_warnings
-from algorithms.interface.algorithm import Baseline
+from algorithms.interface.algorithm import Baseline, PreparedFold
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.target_scales import scales_by_task
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, Form, prepare
-from algorithms.linear.functions import functions_of
 from algorithms.linear.model import LinearModel
 from algorithms.linear.penalised import SquaredLoss
 from algorithms.linear.targets import names_of_columns
 from algorithms.linear_baselines.baseline import LinearBaseline
 from algorithms.linear_baselines.choice import column_variance
+from algorithms.solvers.proximal_gradient import ProximalState
 
 Array = NDArray[np.float64]
 
@@ -74,18 +74,10 @@ class CMTL(LinearBaseline[CMTLParams]):
         if params.selection == "cv":
             params, chosen, warnings = self._select(tasks, params, trace=trace, rng=rng)
             fit_info |= chosen
-        design = prepare(
-            tasks,
-            Form(params.standardise),
-            scale_targets=params.scale_targets,
-            has_intercept=params.fit_intercept,
-        )
+        design = _design(tasks, params)
         penalty = _penalty(design, params)
         loss = SquaredLoss.of(design, centre=params.fit_intercept)
-        stopping = StoppingRule(params.tolerance, params.max_iter)
-        start = np.zeros(loss.shape)
-        end = loss.minimise(penalty, start, stopping=stopping, trace=trace, loop="descent")
-        b = design.intercepts(end.W) if params.fit_intercept else np.zeros(len(end.W))
+        end = _solve(loss, penalty, params, np.zeros(loss.shape), trace=trace)
         fit_info |= {
             "gamma": params.gamma,
             "n_clusters": penalty.n_clusters,
@@ -97,11 +89,26 @@ class CMTL(LinearBaseline[CMTLParams]):
         if end.residual > params.tolerance:
             message = f"stopped with a relative duality gap of {end.residual:.1e}"
             warnings = (f"{message}; increase max_iter", *warnings)
-        return LinearModel(
-            functions_of(
-                tasks, design, end.W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
-            )
+        return self.model_of(
+            tasks, design, end.W, params=params, fit_info=fit_info, warnings=warnings
         )
+
+    def prepare_fold(
+        self, train: TaskSet, test: TaskSet, params: CMTLParams, *, rng: np.random.Generator
+    ) -> PreparedFold[CMTLParams, LinearModel]:
+        """Return a fold with one loss for every candidate, each started from the one before."""
+        del rng
+        self.check(train.summaries(), params)
+        design = _design(train, params)
+        loss = SquaredLoss.of(design, centre=params.fit_intercept)
+        W = np.zeros(loss.shape)
+
+        def fit(one: CMTLParams, trace: Trace) -> LinearModel:
+            nonlocal W
+            W = _solve(loss, _penalty(design, one), one, W, trace=trace).W
+            return self.model_of(train, design, W, params=one, fit_info={})
+
+        return PreparedFold(fit, test, has_warm_starts=True)
 
     def _select(
         self, tasks: TaskSet, params: CMTLParams, *, trace: Trace, rng: np.random.Generator
@@ -126,6 +133,23 @@ class CMTL(LinearBaseline[CMTLParams]):
         ends = end_warnings(params, chosen, limits={"n_clusters": len(tasks)})
         fit_info = {"cv_errors": list(selection.losses), **selection.fit_info}
         return best, fit_info, (*failure_warnings(selection.failed), *ends)
+
+
+def _design(tasks: TaskSet, params: CMTLParams) -> Design:
+    return prepare(
+        tasks,
+        Form(params.standardise),
+        scale_targets=params.scale_targets,
+        has_intercept=params.fit_intercept,
+    )
+
+
+def _solve(
+    loss: SquaredLoss, penalty: ClusterPenalty, params: CMTLParams, start: Array, *, trace: Trace
+) -> ProximalState:
+    """Return the state at the optimal W, from a start (T, q)."""
+    stopping = StoppingRule(params.tolerance, params.max_iter)
+    return loss.minimise(penalty, start, stopping=stopping, trace=trace, loop="descent")
 
 
 def _penalty(design: Design, params: CMTLParams) -> ClusterPenalty:

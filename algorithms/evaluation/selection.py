@@ -1,11 +1,12 @@
 """Parameter selection by cross-validation of the training rows, for any algorithm.
 
-Test rows never enter: :func:`select_params` sees training rows only.
+Test rows never enter: :func:`select_params` sees training rows only. Each fold is prepared once,
+and then all candidates are fitted to it in their order.
 """
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 
 from algorithms.evaluation.failures import all_failed
 from algorithms.evaluation.metrics import mean_error_rate
-from algorithms.evaluation.splits import fold_splits
-from algorithms.interface.algorithm import Algorithm
+from algorithms.evaluation.splits import Split, fold_splits
+from algorithms.interface.algorithm import Algorithm, PreparedFold
 from algorithms.interface.errors import Diverged
 from algorithms.interface.model import PredictingModel
 from algorithms.interface.params import Params
@@ -102,27 +103,12 @@ def select_params(
     Diverged
         All candidates failed.
     """
-    seed = int(rng.integers(2**32))
-    splits = fold_splits(tasks, n_folds=n_folds, seed=seed)
-    n_steps = len(candidates) * len(splits)
-    failures = _Failures(candidates)
-
-    def step(state: _Scores) -> _Scores:
-        which, fold = divmod(state.n_done, len(splits))
-        losses = state.losses.copy()
-        losses[which, fold] = np.inf
-        if np.isfinite(losses[which, :fold]).all():
-            inner = np.random.default_rng([seed, fold])
-            with failures.recorded(which):
-                model = algorithm.fit(
-                    splits[fold].train, candidates[which], trace=Trace(), rng=inner
-                )
-                losses[which, fold] = loss(model, splits[fold].test)
-        return _scores(losses, n_done=state.n_done + 1)
-
-    start = _scores(np.zeros((len(candidates), len(splits))), n_done=0)
-    losses = trace.run(loop, step, start, max_iter=n_steps, tolerance=0.0).losses.mean(axis=1)
-    failed = failures.check(losses)
+    found = _held_out(
+        algorithm, tasks, candidates, n_folds=n_folds, trace=trace, rng=rng, loop=loop,
+        measure=lambda model, test: [loss(model, test)], n_measured=1,
+    )  # fmt: skip
+    losses = found.losses[:, :, 0].mean(axis=1)
+    failed = found.failures.check(losses)
     return Selection(candidates[int(np.argmin(losses))], tuple(map(float, losses)), failed)
 
 
@@ -143,39 +129,111 @@ def select_per_task(
     its own rows. A task without held-out rows gets the common candidate. The arguments are those
     of :func:`select_params`.
     """
-    seed = int(rng.integers(2**32))
-    splits = fold_splits(tasks, n_folds=n_folds, seed=seed)
-    n_steps = len(candidates) * len(splits)
-    failures = _Failures(candidates)
 
-    def step(state: _TaskScores) -> _TaskScores:
-        which, fold = divmod(state.n_done, len(splits))
-        losses = state.losses.copy()
-        losses[which, fold] = np.inf
-        if not np.isinf(losses[which, :fold]).any():
-            inner = np.random.default_rng([seed, fold])
-            with failures.recorded(which):
-                model = algorithm.fit(
-                    splits[fold].train, candidates[which], trace=Trace(), rng=inner
-                )
-                found = {task.name: loss(model, TaskSet((task,))) for task in splits[fold].test}
-                losses[which, fold] = [found.get(name, np.nan) for name in tasks.names]
-        n_done = state.n_done + 1
-        smallest = _smallest(_known_mean(losses[: which + 1], axis=(1, 2)))
-        left = 1.0 - n_done / n_steps
-        return _TaskScores(objective=smallest, residual=left, losses=losses, n_done=n_done)
+    def losses_by_task(model: PredictingModel, test: TaskSet) -> list[float]:
+        known = {task.name: loss(model, TaskSet((task,))) for task in test}
+        return [known.get(name, np.nan) for name in tasks.names]
 
-    unknown = np.full((len(candidates), len(splits), len(tasks)), np.nan)
-    start = _TaskScores(objective=0.0, residual=1.0, losses=unknown, n_done=0)
-    losses = trace.run(loop, step, start, max_iter=n_steps, tolerance=0.0).losses
+    found = _held_out(
+        algorithm, tasks, candidates, n_folds=n_folds, trace=trace, rng=rng, loop=loop,
+        measure=losses_by_task, n_measured=len(tasks),
+    )  # fmt: skip
+    losses = found.losses
     common = _known_mean(_known_mean(losses, axis=2), axis=1)
-    failed = failures.check(common)
+    failed = found.failures.check(common)
     own = _known_mean(losses, axis=1)
     own[np.isinf(common)] = np.inf
     best = np.where(np.isnan(own).any(axis=0), common.argmin(), own.argmin(axis=0))
     chosen = {name: candidates[int(best[t])] for t, name in enumerate(tasks.names)}
     whole = Selection(candidates[int(common.argmin())], tuple(map(float, common)), failed)
     return whole, chosen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _HeldOut:
+    """Losses (n_candidates, n_splits, n_measured), and the candidates that failed."""
+
+    losses: Array
+    failures: "_Failures"
+
+
+def _held_out(
+    algorithm: Algorithm[P, Any],
+    tasks: TaskSet,
+    candidates: Sequence[P],
+    *,
+    n_folds: int,
+    trace: Trace,
+    rng: np.random.Generator,
+    loop: str,
+    measure: Callable[[PredictingModel, TaskSet], Sequence[float]],
+    n_measured: int,
+) -> _HeldOut:
+    """Return the losses of every candidate on the held-out rows of every fold.
+
+    Parameters
+    ----------
+    measure
+        Returns the ``n_measured`` losses of a model on held-out rows; NaN where there are none.
+    """
+    seed = int(rng.integers(2**32))
+    splits = fold_splits(tasks, n_folds=n_folds, seed=seed)
+    failures, current = _Failures(candidates), _Current(algorithm, candidates[0], seed)
+
+    def step(state: _Losses) -> _Losses:
+        fold, which = divmod(state.n_done, len(candidates))
+        losses = state.losses.copy()
+        losses[which, fold] = np.inf
+        has_failed = [bool(np.isinf(one[:fold]).any()) for one in losses]
+        if not has_failed[which]:
+            earlier = [candidates[i] for i in range(which) if not has_failed[i]]
+            with failures.recorded(which):
+                current.prepare(splits[fold], earlier, fold=fold)
+                model = current.fit(candidates[which])
+                losses[which, fold] = measure(model, current.test)
+        is_undefined = bool(np.isnan(losses[which, fold]).all())
+        return _losses(losses, n_done=state.n_done + 1, is_undefined=is_undefined)
+
+    start = _losses(np.full((len(candidates), len(splits), n_measured), np.nan), n_done=0)
+    n_steps = len(candidates) * len(splits)
+    losses = trace.run(loop, step, start, max_iter=n_steps, tolerance=0.0).losses
+    return _HeldOut(losses, failures)
+
+
+class _Current(Generic[P]):
+    """The fold that candidates are fitted to now; only one is in memory."""
+
+    def __init__(self, algorithm: Algorithm[P, Any], first: P, seed: int) -> None:
+        self._algorithm, self._first, self._seed = algorithm, first, seed
+        self._number = -1
+        self._fold: PreparedFold[P, Any]
+
+    def prepare(self, split: Split, earlier: Sequence[P], *, fold: int) -> None:
+        """Prepare a fold, unless it is the current one.
+
+        Parameters
+        ----------
+        earlier
+            Candidates that a resumed fit has done. They are repeated, for the same warm starts.
+        """
+        if fold == self._number:
+            return
+        rng = np.random.default_rng([self._seed, fold])
+        self._fold = self._algorithm.prepare_fold(split.train, split.test, self._first, rng=rng)
+        self._number = fold
+        for params in earlier if self._fold.has_warm_starts else ():
+            with suppress(Diverged):
+                self.fit(params)
+
+    def fit(self, params: P) -> PredictingModel:
+        """Return the model of a candidate."""
+        model: PredictingModel = self._fold.fit(params, Trace())
+        return model
+
+    @property
+    def test(self) -> TaskSet:
+        """The held-out rows."""
+        return self._fold.test
 
 
 class _Failures:
@@ -210,34 +268,27 @@ class _Failures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Scores(LoopState):
-    """Losses (n_candidates, n_splits), filled row by row; the objective is the best mean so far."""
+class _Losses(LoopState):
+    """Losses (n_candidates, n_splits, n_measured), filled fold by fold; NaN where unknown.
+
+    The objective is the smallest mean loss so far.
+    """
 
     losses: Array
     n_done: int
 
 
-def _scores(losses: Array, *, n_done: int) -> _Scores:
-    complete = losses[: max(n_done // losses.shape[1], 1)].mean(axis=1)
-    left = 1.0 - n_done / losses.size
-    return _Scores(objective=_smallest(complete), residual=left, losses=losses, n_done=n_done)
+def _losses(losses: Array, *, n_done: int, is_undefined: bool = False) -> _Losses:
+    """Return the state; its objective is NaN if the last loss is undefined."""
+    means = _known_mean(_known_mean(losses, axis=2), axis=1)
+    finite = means[np.isfinite(means)]
+    smallest = np.nan if is_undefined else float(finite.min(initial=np.inf))
+    smallest = 0.0 if smallest == np.inf else smallest
+    left = 1.0 - n_done / (losses.shape[0] * losses.shape[1])
+    return _Losses(objective=smallest, residual=left, losses=losses, n_done=n_done)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TaskScores(LoopState):
-    """Losses (n_candidates, n_splits, n_tasks), NaN if the split holds out no row of the task."""
-
-    losses: Array
-    n_done: int
-
-
-def _smallest(losses: Array) -> float:
-    """Return the smallest mean loss of the candidates so far; 0 while all have failed."""
-    smallest = float(losses.min())
-    return 0.0 if smallest == np.inf else smallest
-
-
-def _known_mean(losses: Array, *, axis: int | tuple[int, int]) -> Array:
+def _known_mean(losses: Array, *, axis: int) -> Array:
     """Return the mean of the entries that are not NaN; NaN if all are."""
     is_known = ~np.isnan(losses)
     total, n = np.where(is_known, losses, 0.0).sum(axis=axis), is_known.sum(axis=axis)

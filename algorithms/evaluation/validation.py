@@ -224,13 +224,14 @@ def mean_known(values: Sequence[float | None]) -> float | None:
 
 def _values(model: Model, split: Split, names: Sequence[str], metrics: Sequence[Metric]) -> Array:
     values = np.full((len(metrics), len(names) + 1), np.nan)
+    position = {name: i for i, name in enumerate(names)}
     # raw rows are scored as they were prepared: reconstructions have prepared columns
     model, test = unwrap(model, split.test.tasks)
     for m, metric in enumerate(metrics):
         suitable = [task for task in test if metric.suits(task)]
         pairs = [metric.observe(model, task) for task in suitable]
         for task, pair in zip(suitable, pairs, strict=True):
-            values[m, names.index(task.name)] = metric.measure(*pair)
+            values[m, position[task.name]] = metric.measure(*pair)
         if metric.pools and pairs:
             truth, prediction = (np.concatenate(side) for side in zip(*pairs, strict=True))
             values[m, -1] = metric.measure(truth, prediction)

@@ -14,6 +14,7 @@ Reference: Kang, Grauman, Sha, *Learning with whom to share in multi-task featur
 2011, https://icml.cc/2011/papers/344_icmlpaper.pdf
 """
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,14 +26,13 @@ from algorithms.evaluation.failures import failure_warnings
 from algorithms.gmtl.grouping import improved, numbered, starts
 from algorithms.gmtl.params import GMTLParams
 from algorithms.gmtl.penalty import GroupedTraceNorm, Groups
-from algorithms.interface.algorithm import Baseline
+from algorithms.interface.algorithm import Baseline, PreparedFold
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.target_scales import scales_by_task
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, Form, prepare
-from algorithms.linear.functions import functions_of
 from algorithms.linear.model import LinearModel
 from algorithms.linear.penalised import SquaredLoss
 from algorithms.linear.targets import names_of_columns
@@ -85,16 +85,10 @@ class GMTL(LinearBaseline[GMTLParams]):
         if params.selection == "cv":
             params, chosen, warnings = self._select(tasks, params, trace=trace, rng=rng)
             fit_info |= chosen
-        design = prepare(
-            tasks,
-            Form(params.standardise),
-            scale_targets=params.scale_targets,
-            has_intercept=params.fit_intercept,
-        )
-        names = _names(design)
-        found = _solve(design, names, params, trace=trace, rng=rng)
+        problem = _Problem(tasks, params)
+        design, names = problem.design, problem.names
+        found = problem.solve(params, trace=trace, rng=rng)
         end = found.end
-        b = design.intercepts(end.W) if params.fit_intercept else np.zeros(len(end.W))
         by_name = np.argsort(names)
         groups = np.empty(len(names), dtype=np.intp)
         groups[by_name] = numbered(found.groups[by_name])
@@ -108,11 +102,22 @@ class GMTL(LinearBaseline[GMTLParams]):
         if end.residual > params.tolerance:
             message = f"stopped with a relative duality gap of {end.residual:.1e}"
             warnings = (f"{message}; increase max_iter", *warnings)
-        return LinearModel(
-            functions_of(
-                tasks, design, end.W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
-            )
+        return self.model_of(
+            tasks, design, end.W, params=params, fit_info=fit_info, warnings=warnings
         )
+
+    def prepare_fold(
+        self, train: TaskSet, test: TaskSet, params: GMTLParams, *, rng: np.random.Generator
+    ) -> PreparedFold[GMTLParams, LinearModel]:
+        """Return a fold with one loss, and one solution for a single group for each γ."""
+        self.check(train.summaries(), params)
+        problem = _Problem(train, params)
+
+        def fit(one: GMTLParams, trace: Trace) -> LinearModel:
+            end = problem.solve(one, trace=trace, rng=deepcopy(rng)).end
+            return self.model_of(train, problem.design, end.W, params=one, fit_info={})
+
+        return PreparedFold(fit, test)
 
     def _select(
         self, tasks: TaskSet, params: GMTLParams, *, trace: Trace, rng: np.random.Generator
@@ -139,42 +144,75 @@ class GMTL(LinearBaseline[GMTLParams]):
         return best, fit_info, (*failure_warnings(selection.failed), *ends)
 
 
-def _solve(
-    design: Design,
-    names: list[str],
-    params: GMTLParams,
-    *,
-    trace: Trace,
-    rng: np.random.Generator,
-) -> _Found:
-    """Return the best groups of all starts, with the solution for them."""
-    loss = SquaredLoss.of(design, centre=params.fit_intercept)
-    gamma = params.gamma * column_variance(design)
-    n_groups = min(params.n_groups, loss.shape[0])
-    coarse = StoppingRule(max(_SEARCH_TOLERANCE, params.tolerance), params.max_iter)
+class _Problem:
+    """The squared loss of all tasks, with the last solution for a single group.
 
-    def solve(groups: Groups, W: Array, stopping: StoppingRule, loop: str) -> ProximalState:
-        penalty = GroupedTraceNorm(gamma, groups)
-        return loss.minimise(penalty, W, stopping=stopping, trace=trace, loop=loop)
+    Attributes
+    ----------
+    names
+        Name of each function: that of its task, with its class if there are several.
+    """
 
-    one = np.zeros(loss.shape[0], dtype=np.intp)
-    best = _Found(one, solve(one, np.zeros(loss.shape), coarse, "one group"))
-    if n_groups > 1:
-        order = np.argsort(names)
-        tried = starts(best.end.W, order, n_groups=n_groups, n_starts=params.n_starts, rng=rng)
-        W = best.end.W
-        for which, first in enumerate(tried):
-            groups = first
-            for fit in range(_MAX_ROUNDS):
-                end = solve(groups, W, coarse, f"start {which + 1}, fit {fit + 1}")
-                if end.objective < best.end.objective:
-                    best = _Found(groups, end)
-                moved = improved(end.W, groups, n_groups=n_groups)
-                if np.array_equal(moved, groups):
-                    break
-                groups = moved
-    stopping = StoppingRule(params.tolerance, params.max_iter)
-    return _Found(best.groups, solve(best.groups, best.end.W, stopping, "descent"))
+    def __init__(self, tasks: TaskSet, params: GMTLParams) -> None:
+        self.design = prepare(
+            tasks,
+            Form(params.standardise),
+            scale_targets=params.scale_targets,
+            has_intercept=params.fit_intercept,
+        )
+        self.names = _names(self.design)
+        self._loss = SquaredLoss.of(self.design, centre=params.fit_intercept)
+        self._unit = column_variance(self.design)
+        self._single: tuple[float, ProximalState] | None = None
+
+    def solve(self, params: GMTLParams, *, trace: Trace, rng: np.random.Generator) -> _Found:
+        """Return the best groups of all starts, with the solution for them."""
+        n_groups = min(params.n_groups, self._loss.shape[0])
+        coarse = StoppingRule(max(_SEARCH_TOLERANCE, params.tolerance), params.max_iter)
+        best = self._single_group(params, coarse, trace=trace)
+        if n_groups > 1:
+            order = np.argsort(self.names)
+            tried = starts(best.end.W, order, n_groups=n_groups, n_starts=params.n_starts, rng=rng)
+            W = best.end.W
+            for which, first in enumerate(tried):
+                groups = first
+                for fit in range(_MAX_ROUNDS):
+                    loop = f"start {which + 1}, fit {fit + 1}"
+                    end = self._fit(params, groups, W, coarse, trace=trace, loop=loop)
+                    if end.objective < best.end.objective:
+                        best = _Found(groups, end)
+                    moved = improved(end.W, groups, n_groups=n_groups)
+                    if np.array_equal(moved, groups):
+                        break
+                    groups = moved
+        stopping = StoppingRule(params.tolerance, params.max_iter)
+        end = self._fit(params, best.groups, best.end.W, stopping, trace=trace, loop="descent")
+        return _Found(best.groups, end)
+
+    def _single_group(self, params: GMTLParams, stopping: StoppingRule, *, trace: Trace) -> _Found:
+        """Return the solution for one group, which candidates of the same γ share.
+
+        It starts at zero: from another start, the search for groups could end elsewhere.
+        """
+        groups = np.zeros(self._loss.shape[0], dtype=np.intp)
+        if self._single is None or self._single[0] != params.gamma:
+            W = np.zeros(self._loss.shape)
+            end = self._fit(params, groups, W, stopping, trace=trace, loop="one group")
+            self._single = params.gamma, end
+        return _Found(groups, self._single[1])
+
+    def _fit(
+        self,
+        params: GMTLParams,
+        groups: Groups,
+        W: Array,
+        stopping: StoppingRule,
+        *,
+        trace: Trace,
+        loop: str,
+    ) -> ProximalState:
+        penalty = GroupedTraceNorm(params.gamma * self._unit, groups)
+        return self._loss.minimise(penalty, W, stopping=stopping, trace=trace, loop=loop)
 
 
 def _names(design: Design) -> list[str]:

@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
@@ -57,6 +57,25 @@ class Baseline:
         """Return the baseline's parameter values, given those of the compared algorithm."""
         names = {**{name: name for name in self.copied_params}, **self.renamed_params}
         return {**{own: getattr(params, name) for own, name in names.items()}, **self.values}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedFold(Generic[P, M]):
+    """Training rows that are prepared for the fits of several candidates, and held-out rows.
+
+    Parameters
+    ----------
+    fit
+        Returns the model of a candidate.
+    test
+        The held-out rows, in the coordinates that the models take.
+    has_warm_starts
+        Whether a fit starts from the one before, so that the order of the candidates matters.
+    """
+
+    fit: Callable[[P, Trace], M]
+    test: TaskSet
+    has_warm_starts: bool = False
 
 
 class Algorithm(ABC, Generic[P, M]):
@@ -149,6 +168,26 @@ class Algorithm(ABC, Generic[P, M]):
         They equal the models of :meth:`fit` up to the tolerance of the fit.
         """
         return [self.fit(tasks, one, trace=trace, rng=deepcopy(rng)) for one in params]
+
+    def prepare_fold(
+        self, train: TaskSet, test: TaskSet, params: P, *, rng: np.random.Generator
+    ) -> PreparedFold[P, M]:
+        """Return a fold for the fits of candidates, with all that they have in common.
+
+        Predictions for the held-out rows equal those of the models of :meth:`fit` up to the
+        tolerance of the fit.
+
+        Parameters
+        ----------
+        params
+            The first candidate; others differ in the parameters of :attr:`Params.GRIDS` alone.
+        rng
+            Random numbers, the same for every candidate.
+        """
+        del params
+        return PreparedFold(
+            lambda one, trace: self.fit(train, one, trace=trace, rng=deepcopy(rng)), test
+        )
 
     def final_objective(self, params: P, trace: Trace) -> float | None:
         """Return the objective of all tasks together at the end of a fit.

@@ -6,6 +6,7 @@ may have the same attributes. Rows without a group are identified by their value
 one unit, in one task or in several.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,7 +39,7 @@ class Units:
 
     def of(self, task: str) -> Indices:
         """Return the unit of each row of a task, (n_samples,)."""
-        t = self.names.index(task)
+        t = bisect_left(self.names, task)
         return self.unit[self.starts[t] : self.starts[t + 1]]
 
     def place(self, row: int) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from algorithms.evaluation import held_out_loss, select_params
 from algorithms.evaluation.failures import failure_warnings
 from algorithms.evaluation.selection import Loss
-from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.algorithm import Algorithm, PreparedFold
 from algorithms.interface.errors import Diverged, InvalidParams
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.needs import Needs
@@ -101,12 +101,21 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         """Return the model of each C, with one kernel matrix and one eigendecomposition for all."""
         if any(one.selection != "given" for one in params):
             return super().fit_path(tasks, params, trace=trace, rng=rng)
-        self.check(tasks.summaries(), params[0])
-        prepared = prepare(tasks, params[0], rng=rng)
+        fold = self.prepare_fold(tasks, tasks, params[0], rng=rng)
+        return [fold.fit(one, trace) for one in params]
+
+    def prepare_fold(
+        self, train: TaskSet, test: TaskSet, params: P, *, rng: np.random.Generator
+    ) -> PreparedFold[P, KernelMachine]:
+        """Return a fold with one kernel matrix and one eigendecomposition for every C."""
+        self.check(train.summaries(), params)
+        prepared = prepare(train, params, rng=rng)
         seed = int(rng.integers(2**32))
-        return [
-            self._fit_prepared(tasks, prepared, one, {}, seed=seed, trace=trace) for one in params
-        ]
+
+        def fit(one: P, trace: Trace) -> KernelMachine:
+            return self._fit_prepared(train, prepared, one, {}, seed=seed, trace=trace)
+
+        return PreparedFold(fit, test)
 
     def _fit_prepared(
         self,

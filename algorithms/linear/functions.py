@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
 from typing import Any, Self, final
 
 import numpy as np
@@ -31,7 +33,7 @@ Array = NDArray[np.float64]
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Functions:
     """A linear function of the basis values for each target column of each task.
 
@@ -96,8 +98,12 @@ class Functions:
 
     def columns(self, task: int) -> slice:
         """Return the columns of W of the task at a position."""
-        start = sum(n_columns(classes) for classes in self.classes[:task])
-        return slice(start, start + n_columns(self.classes[task]))
+        return slice(self._starts[task], self._starts[task + 1])
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """The first column of each task, and the number of columns."""
+        return list(accumulate((n_columns(one) for one in self.classes), initial=0))
 
     def scores(self, rows: Array, task: int) -> Array:
         """Return the values of the functions of a task at rows (n, d), (n, m_t)."""

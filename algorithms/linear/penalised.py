@@ -50,8 +50,7 @@ class SquaredLoss:
         """Return the loss for the rows of a design, centred if there are intercepts."""
         small = [compress(one) for one in merge_equal_rows(design.blocks(centre=centre))]
         stacks = stack_blocks([block for block, _ in small])
-        norms = [np.linalg.norm(part.X, 2, axis=(1, 2)).max() for part in stacks.parts]
-        return cls(stacks, sum(left for _, left in small), 2 * max(map(float, norms)) ** 2)
+        return cls(stacks, sum(left for _, left in small), stacks.curvatures[1])
 
     @property
     def shape(self) -> tuple[int, int]:

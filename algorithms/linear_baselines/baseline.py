@@ -13,7 +13,8 @@ from algorithms.interface.params import Params
 from algorithms.interface.pooling import check_known_labels
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.linear.design import check_targets
+from algorithms.linear.design import Design, check_targets
+from algorithms.linear.functions import functions_of
 from algorithms.linear.model import LinearModel
 
 Array = NDArray[np.float64]
@@ -32,6 +33,25 @@ class LinearBaseline(Algorithm[P, LinearModel]):
         check_targets(summaries, algorithm=self.name)
         if getattr(params, "form", "task") == "pooled":
             check_known_labels(summaries)
+
+    def model_of(
+        self,
+        tasks: TaskSet,
+        design: Design,
+        W: Array,
+        *,
+        params: P,
+        fit_info: Mapping[str, Any],
+        warnings: tuple[str, ...] = (),
+    ) -> LinearModel:
+        """Return the model for W (T, q), with the intercepts that minimise the squared loss."""
+        has_intercept = getattr(params, "fit_intercept", True)
+        b = design.intercepts(W) if has_intercept else np.zeros(len(W))
+        return LinearModel(
+            functions_of(
+                tasks, design, W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
+            )
+        )
 
     def choose(
         self,

@@ -11,6 +11,7 @@ Reference: Obozinski, Taskar, Jordan, *Joint covariate selection and joint subsp
 multiple classification problems*, Statistics and Computing 2010, doi:10.1007/s11222-008-9111-x
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -18,19 +19,20 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.evaluation.failures import failure_warnings
+from algorithms.interface.algorithm import PreparedFold
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.params import Folds, GapTolerance, Grid, Intercepts, Iterations, Params
 from algorithms.interface.target_scales import ScaleTargetsField, scales_by_task
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, Form, prepare
-from algorithms.linear.functions import functions_of
 from algorithms.linear.model import LinearModel
+from algorithms.linear.penalised import SquaredLoss
 from algorithms.linear_baselines.baseline import LinearBaseline
 from algorithms.linear_baselines.params import Columns
 from algorithms.numerics.feature_norms import ColumnNorm
 from algorithms.numerics.gaps import relative_gap
-from algorithms.numerics.stacks import Stacks, compress, merge_equal_rows, stack_blocks
+from algorithms.numerics.stacks import Stacks
 from algorithms.solvers.proximal_gradient import ProximalTrial, proximal_gradient
 
 Array = NDArray[np.float64]
@@ -105,15 +107,8 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
                 rng=rng,
             )
             fit_info |= chosen
-        design = prepare(
-            tasks,
-            Form(params.standardise),
-            scale_targets=params.scale_targets,
-            has_intercept=params.fit_intercept,
-            coordinates="own",
-        )
-        W, penalty, gap = _solve(design, params, trace=trace)
-        b = design.intercepts(W) if params.fit_intercept else np.zeros(len(W))
+        design = _design(tasks, params)
+        W, penalty, gap = _Problem.of(design, params).solve(params, None, trace=trace)
         fit_info |= {
             "share": params.share,
             "lambda": penalty * design.row_unit * design.target_unit,
@@ -127,33 +122,64 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
         if gap > params.tolerance:
             message = f"stopped with a relative duality gap of {gap:.1e}; increase max_iter"
             warnings = (message, *warnings)
-        return LinearModel(
-            functions_of(
-                tasks, design, W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
-            )
-        )
+        return self.model_of(tasks, design, W, params=params, fit_info=fit_info, warnings=warnings)
+
+    def prepare_fold(
+        self, train: TaskSet, test: TaskSet, params: SharedLassoParams, *, rng: np.random.Generator
+    ) -> PreparedFold[SharedLassoParams, LinearModel]:
+        """Return a fold with one problem for every share, each started from the one before."""
+        del rng
+        self.check(train.summaries(), params)
+        design = _design(train, params)
+        problem, W = _Problem.of(design, params), None
+
+        def fit(one: SharedLassoParams, trace: Trace) -> LinearModel:
+            nonlocal W
+            W, _, _ = problem.solve(one, W, trace=trace)
+            return self.model_of(train, design, W, params=one, fit_info={})
+
+        return PreparedFold(fit, test, has_warm_starts=True)
 
 
-def _solve(
-    design: Design, params: SharedLassoParams, *, trace: Trace
-) -> tuple[Array, float, float]:
-    """Return W (T, d), λ and the relative duality gap."""
-    small = [compress(one) for one in merge_equal_rows(design.blocks(centre=params.fit_intercept))]
-    stacks, rest = stack_blocks([block for block, _ in small]), sum(left for _, left in small)
-    Z = stacks.adjoint([part.Y for part in stacks.parts])
-    penalty = params.share * 2 * _NORM.dual_norm(Z)
-    state = proximal_gradient(
-        lambda W: _evaluate(stacks, W, penalty=penalty, rest=rest),
-        lambda W, step: _NORM.shrink(W, step * penalty, power=1),
-        np.zeros_like(Z),
-        L=2
-        * max(float(np.linalg.norm(part.X, 2, axis=(1, 2)).max()) ** 2 for part in stacks.parts),
-        trace=trace,
-        loop="descent",
-        max_iter=params.max_iter,
-        tolerance=params.tolerance,
+def _design(tasks: TaskSet, params: SharedLassoParams) -> Design:
+    return prepare(
+        tasks,
+        Form(params.standardise),
+        scale_targets=params.scale_targets,
+        has_intercept=params.fit_intercept,
+        coordinates="own",
     )
-    return state.W, penalty, state.residual
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Problem:
+    """The squared loss of all tasks, with the products Z (T, d) of rows and targets."""
+
+    loss: SquaredLoss
+    Z: Array
+
+    @classmethod
+    def of(cls, design: Design, params: SharedLassoParams) -> "_Problem":
+        loss = SquaredLoss.of(design, centre=params.fit_intercept)
+        return cls(loss, loss.stacks.adjoint([part.Y for part in loss.stacks.parts]))
+
+    def solve(
+        self, params: SharedLassoParams, start: Array | None, *, trace: Trace
+    ) -> tuple[Array, float, float]:
+        """Return W (T, d), λ and the relative duality gap, from a start or from zero."""
+        stacks, rest = self.loss.stacks, self.loss.rest
+        penalty = params.share * 2 * _NORM.dual_norm(self.Z)
+        state = proximal_gradient(
+            lambda W: _evaluate(stacks, W, penalty=penalty, rest=rest),
+            lambda W, step: _NORM.shrink(W, step * penalty, power=1),
+            np.zeros_like(self.Z) if start is None else start,
+            L=self.loss.curvature,
+            trace=trace,
+            loop="descent",
+            max_iter=params.max_iter,
+            tolerance=params.tolerance,
+        )
+        return state.W, penalty, state.residual
 
 
 def _evaluate(stacks: Stacks, W: Array, *, penalty: float, rest: float) -> ProximalTrial:

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from algorithms.evaluation import grid_candidates, select_per_task
 from algorithms.evaluation.failures import failure_warnings
+from algorithms.interface.algorithm import PreparedFold
 from algorithms.interface.grid_ends import end_warnings, end_warnings_by_task
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Folds
@@ -109,18 +110,10 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
                 tasks, params, n_folds=params.n_folds, scales={}, trace=trace, rng=rng
             )
             fit_info |= chosen
-        design = prepare(
-            tasks,
-            Form(params.standardise),
-            scale_targets="none",
-            has_intercept=params.fit_intercept,
-        )
-        parts = pooled(design) if params.form == "pooled" else design
+        design, parts = _designs(tasks, params)
         unit = column_variance(design)
         ridges = [own.get(name, params.gamma) * unit for name in parts.names]
         W, b = newton(parts, params, ridges=ridges, trace=trace)
-        if params.form == "pooled":
-            W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
         fit_info |= {"gamma": params.gamma, "ridge": params.gamma * unit * design.row_unit**2}
         warnings = (
             *failure_warnings(fit_info.get("failed_candidates", ())),
@@ -129,6 +122,39 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         if trace.stop_reason == "max_iter":
             message = f"did not converge in {params.max_iter} Newton steps; increase max_iter"
             warnings = (message, *warnings)
+        return self._model(tasks, design, (W, b), fit_info, warnings)
+
+    def prepare_fold(
+        self, train: TaskSet, test: TaskSet, params: LogisticParams, *, rng: np.random.Generator
+    ) -> PreparedFold[LogisticParams, LinearModel]:
+        """Return a fold with the same rows for every gamma, each started from the one before."""
+        del rng
+        self.check(train.summaries(), params)
+        design, parts = _designs(train, params)
+        unit = column_variance(design)
+        found: tuple[Array, Array] | None = None
+
+        def fit(one: LogisticParams, trace: Trace) -> LinearModel:
+            nonlocal found
+            ridges = [one.gamma * unit] * len(parts.names)
+            found = newton(parts, one, ridges=ridges, trace=trace, start=found)
+            return self._model(train, design, found, {}, ())
+
+        return PreparedFold(fit, test, has_warm_starts=True)
+
+    def _model(
+        self,
+        tasks: TaskSet,
+        design: Design,
+        found: tuple[Array, Array],
+        fit_info: Mapping[str, Any],
+        warnings: tuple[str, ...],
+    ) -> LinearModel:
+        """Return the model for W (T, q) and b (T,), or those of all tasks as one."""
+        W, b = found
+        n_columns = sum(design.sizes)
+        if len(W) < n_columns:
+            W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
         return LinearModel(
             functions_of(
                 tasks, design, W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
@@ -172,6 +198,14 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         )
 
 
+def _designs(tasks: TaskSet, params: LogisticParams) -> tuple[Design, Design]:
+    """Return the design of the tasks, and that of the functions: one for all if pooled."""
+    design = prepare(
+        tasks, Form(params.standardise), scale_targets="none", has_intercept=params.fit_intercept
+    )
+    return design, pooled(design) if params.form == "pooled" else design
+
+
 def _end_warnings(
     requested: LogisticParams, chosen: LogisticParams, own: Mapping[str, float]
 ) -> tuple[str, ...]:
@@ -189,8 +223,15 @@ def newton(
     ridges: Sequence[float],
     trace: Trace,
     loop: str = "Newton",
+    start: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Array]:
-    """Return W (T, q) and b (T,) for the given regularisation of each task."""
+    """Return W (T, q) and b (T,) for the given regularisation of each task.
+
+    Parameters
+    ----------
+    start
+        W and b of a similar problem; zeros by default.
+    """
     # with an intercept, centred rows change only b; large means would cost digits
     blocks = design.blocks(centre=False)
     means = [column_means(one.X) * float(params.fit_intercept) for one in blocks]
@@ -219,12 +260,18 @@ def newton(
         residual = relative(_size(columns, B))
         return NewtonState(objective=value, residual=residual, is_stalled=is_stalled, B=B)
 
-    value = sum(one.objective(b) for one, b in zip(columns, zeros, strict=True))
-    start = NewtonState(objective=value, residual=relative(first), B=zeros)
-    B = trace.run(loop, step, start, max_iter=params.max_iter, tolerance=params.rtol).B
-    W, b = B[:, :-1], B[:, -1]
     centres = np.repeat(means, design.sizes, axis=0)
+    B = zeros if start is None else _from(*start, centres)
+    value = sum(one.objective(b) for one, b in zip(columns, B, strict=True))
+    state = NewtonState(objective=value, residual=relative(_size(columns, B)), B=B)
+    B = trace.run(loop, step, state, max_iter=params.max_iter, tolerance=params.rtol).B
+    W, b = B[:, :-1], B[:, -1]
     return W, b - np.sum(centres * W, axis=1)
+
+
+def _from(W: Array, b: Array, centres: Array) -> Array:
+    """Return coefficients of centred rows, with the intercept last."""
+    return np.column_stack([W, b + np.sum(centres * W, axis=1)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

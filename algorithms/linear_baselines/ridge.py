@@ -36,7 +36,7 @@ from algorithms.linear_baselines.choice import (
 )
 from algorithms.linear_baselines.params import RidgeParams
 from algorithms.linear_baselines.pooling import adapt_linear_model, pooled
-from algorithms.numerics.leave_one_out import leave_one_out_errors
+from algorithms.numerics.leave_one_out import RidgePath
 from algorithms.numerics.ridge import ridge_regression
 
 Array = NDArray[np.float64]
@@ -86,8 +86,14 @@ class _RidgeRegression(LinearBaseline[P]):
         units = [all_units.unit] if params.form == "pooled" else all_units.by_task()
         trace.expect_loops(1 + (params.selection == "loo"))
 
+        pairs = zip(parts.rows, parts.targets, strict=True)
+        paths = [
+            RidgePath.of(X, one.Y, has_intercept=params.fit_intercept)
+            for X, one in (pairs if params.selection == "loo" else ())
+        ]
+
         def errors(gamma: float) -> list[float]:
-            squares = _loo_squares(parts, params, gamma * unit, units)
+            squares = _loo_squares(paths, gamma * unit, units)
             per_task = squares if params.is_chosen_per_task else []
             return [
                 design.target_unit**2 * mean_known(one)
@@ -176,14 +182,9 @@ class KernelRidge(_RidgeRegression[KernelRidgeParams]):
         return Form(params.standardise, params.kernel, params.width, params.degree)
 
 
-def _loo_squares(
-    design: Design, params: RidgeParams, ridge: float, units: Sequence[Indices]
-) -> list[Array]:
+def _loo_squares(paths: Sequence[RidgePath], ridge: float, units: Sequence[Indices]) -> list[Array]:
     """Return the squared leave-one-out errors (n_t,) of each task; units are left out together."""
-    errors = [
-        leave_one_out_errors(X, one.Y, ridge=ridge, has_intercept=params.fit_intercept, unit=unit)
-        for X, one, unit in zip(design.rows, design.targets, units, strict=True)
-    ]
+    errors = [path.errors(ridge, unit=unit) for path, unit in zip(paths, units, strict=True)]
     return [np.mean(one**2, axis=1) for one in errors]
 
 

@@ -35,8 +35,8 @@ from algorithms.interface.trace import Trace
 from algorithms.mtda.alternation import alternate, parts_from
 from algorithms.mtda.params import MTDAParams
 from algorithms.numerics.eigen import complete
-from algorithms.numerics.trace_ratio import leading_directions
-from algorithms.projections.algorithm import ProjectionAlgorithm
+from algorithms.numerics.trace_ratio import Pencil, directions_from, leading_directions
+from algorithms.projections.algorithm import Directions, ProjectionAlgorithm
 from algorithms.projections.model import (
     ProjectionClassifier,
     adapt_model,
@@ -44,6 +44,7 @@ from algorithms.projections.model import (
     no_variance_warnings,
 )
 from algorithms.projections.parts import TaskProjection, build_part
+from algorithms.projections.ratios import RatioPath
 from algorithms.projections.scatters import Scatters, estimate_scatters
 from algorithms.solvers.dinkelbach import dinkelbach
 
@@ -88,8 +89,11 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
         every = {
             task.name: estimate_scatters(task, standardise=params.standardise) for task in ordered
         }
-        alpha, P = _solve(list(every.values()), params, trace=trace, rng=rng)
-        parts = {name: _part(task, alpha, P, params) for name, task in every.items()}
+        alpha, Y, P = _solve(list(every.values()), params, trace=trace, rng=rng)
+        parts = {
+            name: _part(task, own, P, params)
+            for own, (name, task) in zip(Y, every.items(), strict=True)
+        }
         return ProjectionClassifier(
             algorithm=self.name,
             tasks=tasks.names,
@@ -112,6 +116,23 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
             ),
         )
 
+    def candidate_directions(
+        self, tasks: Sequence[Task], scatters: Sequence[Scatters]
+    ) -> Directions[MTDAParams]:
+        """Return a function for the directions at the largest ratio, whatever the solver."""
+        del tasks
+        path = RatioPath()
+
+        def directions(params: MTDAParams) -> list[Array]:
+            d = params.d
+            if params.solver == "alternating":
+                d = min(d, *(task.dimensions(params.null) for task in scatters))
+            return path.solve(
+                [task.pencil(d=d, gamma=params.gamma, null=params.null) for task in scatters]
+            )
+
+        return directions
+
     def adapt_task(
         self, model: ProjectionClassifier, task: Task, *, trace: Trace
     ) -> ProjectionClassifier:
@@ -119,25 +140,28 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
         del trace
         params = self.params_for(model, task)
         new = estimate_scatters(task, standardise=params.standardise)
-        part = _part(new, model.fit_info["alpha"], model.P, params)
+        pencil = _pencil(new, model.P, params)
+        Y = leading_directions(pencil, model.fit_info["alpha"])
+        part = _part(new, Y, model.P, params)
         warnings = dimension_warnings({task.name: (params.d, part.U.shape[1])})
         return adapt_model(model, task.name, part, fit_info={}, warnings=warnings)
 
 
 def _solve(
     tasks: Sequence[Scatters], params: MTDAParams, *, trace: Trace, rng: np.random.Generator
-) -> tuple[float, Array | None]:
-    """Return the ratio α, and P (d', d) if the solver has one."""
+) -> tuple[float, list[Array], Array | None]:
+    """Return α, the directions (r, m) of each task in its span, and P (d', d) if there is one."""
     if params.solver == "exact":
-        pencils = [task.pencil(d=params.d, gamma=params.gamma, null=params.null) for task in tasks]
-        alpha = dinkelbach(
+        pencils = [_pencil(task, None, params) for task in tasks]
+        found = dinkelbach(
             pencils,
             trace=trace,
             loop="ratio",
             max_iter=params.max_iter,
             tolerance=params.tolerance,
         )
-        return alpha, None
+        Y = [directions_from(*pair) for pair in zip(pencils, found.spectra, strict=True)]
+        return found.alpha, Y, None
     available = min(task.dimensions(params.null) for task in tasks)
     d = min(params.d, available)
     state = alternate(
@@ -148,18 +172,23 @@ def _solve(
         trace=trace,
         rng=rng,
     )
-    return state.objective, state.P
+    # both solvers break ties in the same way
+    Y = [leading_directions(_pencil(task, state.P, params), state.objective) for task in tasks]
+    return state.objective, Y, state.P
 
 
-def _part(task: Scatters, alpha: float, P: Array | None, params: MTDAParams) -> TaskProjection:
-    """Return the part of a task: U_i at the ratio α, and given P the W_i of U_i = W_i P.
-
-    Both solvers break ties in the same way. The columns of W_i beyond the first d of [P, P⊥] are
-    arbitrary.
-    """
+def _pencil(task: Scatters, P: Array | None, params: MTDAParams) -> Pencil:
+    """Return S_b and S_t of a task, for as many directions as P (d', d) has columns."""
     d = params.d if P is None else P.shape[1]
-    pencil = task.pencil(d=d, gamma=params.gamma, null=params.null)
-    U = task.lift(leading_directions(pencil, alpha), k=max(pencil.k, 1))
+    return task.pencil(d=d, gamma=params.gamma, null=params.null)
+
+
+def _part(task: Scatters, Y: Array, P: Array | None, params: MTDAParams) -> TaskProjection:
+    """Return the part of a task: U_i with the directions Y, and given P the W_i of U_i = W_i P.
+
+    The columns of W_i beyond the first d of [P, P⊥] are arbitrary.
+    """
+    U = task.lift(Y, k=max(_pencil(task, P, params).k, 1))
     W = None
     if P is not None and U.shape[1] == P.shape[1] and P.shape[0] <= task.n_features:
         W = parts_from(complete(U.T, P.shape[0]).T, P)

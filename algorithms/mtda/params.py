@@ -23,7 +23,7 @@ class MTDAParams(RidgeParams):
         "exact",
         title="Solver",
         description="'exact': Newton's method on the common ratio, which reaches the global "
-        "optimum in four to seven steps. 'alternating': the paper's procedure with a corrected "
+        "optimum in a few steps. 'alternating': the paper's procedure with a corrected "
         "Theorem 1, which reaches the same optimum and also computes the parts of U_i = W_i P.",
     )
     d_prime: Dimension = Field(

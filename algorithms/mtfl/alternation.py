@@ -62,7 +62,7 @@ def alternate(
         norm = problem.norm
         W = norm.lift(fit_in_metric(problem, state.U).V, state.U)
         residuals = residuals_of(problem, W)
-        value = objective(problem, residuals, W)
+        value = objective(problem, residuals, norm.norm(W))
         gap = relative_gap(
             value, lower_bound(problem, residuals, problem.stacks.adjoint(residuals))
         )
@@ -83,7 +83,7 @@ def alternate(
 
     W = np.zeros((problem.stacks.n_columns, problem.stacks.n_features))
     start = AlternationState(
-        objective=objective(problem, residuals_of(problem, W), W),
+        objective=objective(problem, residuals_of(problem, W), 0.0),
         residual=1.0,
         W=W,
         U=U,

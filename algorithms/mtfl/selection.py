@@ -1,7 +1,7 @@
 """Selection of γ along a path: by leave-one-out in closed form, or by cross-validation."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -91,7 +91,7 @@ def gamma_unit(design: Design, params: MTFLParams) -> float:
 def problem_of(
     design: Design, params: MTFLParams, gamma: float, *, loss: Loss
 ) -> SquareProblem | MarginProblem:
-    """Return the problem for γ on the absolute scale."""
+    """Return the problem for γ on the absolute scale; with another γ it shares all arrays."""
     norm: FeatureNorm = TraceNorm() if params.features == "learned" else ColumnNorm()
     if loss == "square":
         return square_problem(design.blocks(centre=params.fit_intercept), norm=norm, gamma=gamma)
@@ -123,10 +123,11 @@ def follow_path(
     """
     solver: Solver = params.solver
     unit = gamma_unit(design, params)
+    problem = problem_of(design, params, unit, loss=loss)
     solution: Solution | None = None
     for gamma in gammas:
         solution = solve(
-            problem_of(design, params, gamma, loss=loss),
+            replace(problem, gamma=gamma),
             solution,
             solver=solver,
             stopping=StoppingRule(tolerance=tolerance, max_iter=params.max_iter),
@@ -302,11 +303,12 @@ def _test_loss(
     """Return the sum of squared errors, or the number of wrong labels, on the test rows."""
     W, b = solution.W, intercepts_of(design, params, solution, loss=loss)
     weights = design.weights(W)
-    starts = dict(zip(design.names, np.cumsum([0, *design.sizes])[:-1], strict=True))
+    starts = np.cumsum([0, *design.sizes])
+    position = {name: t for t, name in enumerate(design.names)}
     total = 0.0
     for task in split.test:
-        targets = design.targets[design.names.index(task.name)]
-        columns = slice(starts[task.name], starts[task.name] + targets.Y.shape[1])
+        t = position[task.name]
+        targets, columns = design.targets[t], slice(starts[t], starts[t + 1])
         scores = design.basis.images(task.X, weights[:, columns]) + b[columns]
         predicted = decode(scores, targets.classes)
         if targets.classes is None:

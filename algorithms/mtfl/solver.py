@@ -1,8 +1,9 @@
 """The solvers of MTFL, and the choice between them.
 
-For the square loss ``auto`` selects proximal gradient if the curvatures of all tasks are within a
-factor of 100, and variable projection otherwise. ``docs/benchmarks.md`` has the times of all
-solvers.
+For the square loss ``auto`` selects proximal gradient if the curvatures of all tasks have a small
+ratio, and variable projection otherwise. Proximal gradient needs steps in proportion to the root of
+that ratio, each of which costs O(T d²); a step of variable projection costs O(T d³).
+``docs/benchmarks.md`` has the times of all solvers.
 """
 
 from dataclasses import dataclass
@@ -17,14 +18,19 @@ from algorithms.mtfl.alternation import alternate
 from algorithms.mtfl.factors import minimise_factors
 from algorithms.mtfl.margins import MarginProblem, mean_scores
 from algorithms.mtfl.projection import minimise_root
-from algorithms.mtfl.proximal import curvature_range, descend_proximal
+from algorithms.mtfl.proximal import descend_proximal
 from algorithms.mtfl.square import SquareProblem, fit_in_metric, relative_gap
 
 Array = NDArray[np.float64]
 Solver = Literal["auto", "variable-projection", "proximal-gradient", "alternation"]
 
-#: Largest ratio of curvatures over all tasks for which proximal gradient needs few steps.
+#: Largest ratio of curvatures over all tasks for which proximal gradient needs few steps, and the
+#: same divided by d², for which its steps cost less than the fewer ones of variable projection.
 WELL_CONDITIONED = 100.0
+WELL_CONDITIONED_PER_SQUARE = 0.05
+#: T d³ from which a step of variable projection costs so much that proximal gradient is faster
+#: whatever the curvatures are.
+LARGE_STEP = 5e7
 #: Share of D that a warm start spreads over all directions, so that none has weight 0.
 WARM_SHARE = 0.03
 
@@ -77,18 +83,25 @@ def solve(
     """
     if isinstance(problem, MarginProblem):
         return _solve_margins(problem, start, stopping=stopping, trace=trace, loop=loop)
-    curvatures: tuple[float, float] | None = None
-    if solver == "proximal-gradient" or (solver == "auto" and _is_tall(problem)):
-        curvatures = curvature_range(problem)
     if solver == "auto":
-        low, high = curvatures or (0.0, np.inf)
-        solver = "proximal-gradient" if high <= WELL_CONDITIONED * low else "variable-projection"
+        solver = _suitable(problem)
     if solver == "variable-projection":
         return _by_projection(problem, start, stopping=stopping, trace=trace, loop=loop)
-    if curvatures is not None and solver == "proximal-gradient":
-        L = curvatures[1]
-        return _by_proximal(problem, start, L=L, stopping=stopping, trace=trace, loop=loop)
+    if solver == "proximal-gradient":
+        return _by_proximal(problem, start, stopping=stopping, trace=trace, loop=loop)
     return _by_alternation(problem, stopping=stopping, trace=trace, loop=loop)
+
+
+def _suitable(problem: SquareProblem) -> Solver:
+    """Return the solver that 'auto' selects."""
+    T, d = problem.stacks.n_columns, problem.stacks.n_features
+    if T * d**3 >= LARGE_STEP:
+        return "proximal-gradient"
+    if not _is_tall(problem):
+        return "variable-projection"
+    low, high = problem.stacks.curvatures
+    most = max(WELL_CONDITIONED, WELL_CONDITIONED_PER_SQUARE * d**2)
+    return "proximal-gradient" if high <= most * low else "variable-projection"
 
 
 def _by_projection(
@@ -120,7 +133,6 @@ def _by_proximal(
     problem: SquareProblem,
     start: Solution | None,
     *,
-    L: float,
     stopping: StoppingRule,
     trace: Trace,
     loop: str,
@@ -129,7 +141,7 @@ def _by_proximal(
     state = descend_proximal(
         problem,
         np.zeros(shape) if start is None else start.W,
-        L=L,
+        L=problem.stacks.curvatures[1],
         trace=trace,
         loop=loop,
         max_iter=stopping.max_iter,

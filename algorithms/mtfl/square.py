@@ -110,10 +110,10 @@ def lower_bound(problem: SquareProblem, residuals: list[Array], Z: Array) -> flo
     return problem.remainder + (gain**2 / cost if cost > 0 and gain > 0 else 0.0)
 
 
-def objective(problem: SquareProblem, residuals: list[Array], W: Array) -> float:
-    """Return Σ loss + γ‖W‖² for the residuals of W (T, d)."""
+def objective(problem: SquareProblem, residuals: list[Array], norm: float) -> float:
+    """Return Σ loss + γ‖W‖² for the residuals and the norm of W."""
     loss = sum(float(np.sum(R**2)) for R in residuals)
-    return problem.remainder + loss + problem.gamma * problem.norm.norm(W) ** 2
+    return problem.remainder + loss + problem.gamma * norm**2
 
 
 def residuals_of(problem: SquareProblem, W: Array) -> list[Array]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from algorithms.evaluation import grid_candidates, held_out_loss, select_params
 from algorithms.evaluation.failures import failure_warnings
-from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.algorithm import Algorithm, PreparedFold
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.needs import Needs, check_classes
@@ -79,6 +79,21 @@ class Neighbours(Algorithm[NeighboursParams, NeighboursModel]):
         if params.selection == "cv":
             k, chosen, warnings = self._select(tasks, params, trace=trace, rng=rng)
             fit_info |= chosen
+        model = replace(self._model(tasks, params, trace=trace), k=k, fit_info=fit_info)
+        return replace(model, warnings=(*warnings, *_warnings(model)))
+
+    def prepare_fold(
+        self, train: TaskSet, test: TaskSet, params: NeighboursParams, *, rng: np.random.Generator
+    ) -> PreparedFold[NeighboursParams, NeighboursModel]:
+        """Return a fold with the same standardised rows and trees for every k."""
+        del rng
+        self.check(train.summaries(), params)
+        check_magnitudes(train)
+        model = self._model(train, params, trace=Trace())
+        return PreparedFold(lambda one, _: replace(model, k=one.k), test)
+
+    def _model(self, tasks: TaskSet, params: NeighboursParams, *, trace: Trace) -> NeighboursModel:
+        """Return the model with the given k."""
         ordered = tasks.by_name()
         union = np.concatenate([task.X for task in ordered])
         mean, scale = trace.run_once(
@@ -93,10 +108,9 @@ class Neighbours(Algorithm[NeighboursParams, NeighboursModel]):
         else:
             references = tuple(own[name] for name in tasks.names)
             source = tuple(range(len(tasks)))
-        model = NeighboursModel(
-            self.name, tasks.names, references, source, mean, scale, k, params.weights, fit_info
+        return NeighboursModel(
+            self.name, tasks.names, references, source, mean, scale, params.k, params.weights, {}
         )
-        return replace(model, warnings=(*warnings, *_warnings(model)))
 
     def _select(
         self, tasks: TaskSet, params: NeighboursParams, *, trace: Trace, rng: np.random.Generator

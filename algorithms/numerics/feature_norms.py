@@ -33,9 +33,13 @@ class FeatureNorm(ABC):
     def values(self, W: Array) -> Array:
         """Return numbers whose sum is the norm, and whose maximum is the dual norm."""
 
-    @abstractmethod
     def shrink(self, W: Array, tau: float, *, power: int) -> Array:
         """Return argmin_V ½‖V − W‖² + τ‖V‖^power, for power 1 or 2."""
+        return self.shrink_with_norm(W, tau, power=power)[0]
+
+    @abstractmethod
+    def shrink_with_norm(self, W: Array, tau: float, *, power: int) -> tuple[Array, float]:
+        """Return the result of :meth:`shrink`, and its norm."""
 
     @abstractmethod
     def root(self, W: Array, epsilon: float) -> Array:
@@ -89,10 +93,11 @@ class TraceNorm(FeatureNorm):
         S = Z @ Z.T if len(Z) < Z.shape[1] else Z.T @ Z
         return float(np.sqrt(max(np.linalg.eigvalsh(S)[-1], 0.0)))
 
-    def shrink(self, W: Array, tau: float, *, power: int) -> Array:
+    def shrink_with_norm(self, W: Array, tau: float, *, power: int) -> tuple[Array, float]:
         """Return W with every singular value reduced by the same threshold, or to 0."""
         left, s, right = np.linalg.svd(W, full_matrices=False)
-        return np.asarray((left * np.maximum(s - threshold(s, tau, power=power), 0.0)) @ right)
+        kept = np.maximum(s - threshold(s, tau, power=power), 0.0)
+        return np.asarray((left * kept) @ right), float(kept.sum())
 
     def root(self, W: Array, epsilon: float) -> Array:
         """Return U (d, r), from the SVD of W, because WᵀW loses small singular values."""
@@ -141,11 +146,11 @@ class ColumnNorm(FeatureNorm):
         """Return the norm of each column, (d,)."""
         return np.asarray(np.linalg.norm(W, axis=0))
 
-    def shrink(self, W: Array, tau: float, *, power: int) -> Array:
+    def shrink_with_norm(self, W: Array, tau: float, *, power: int) -> tuple[Array, float]:
         """Return W with the length of every column reduced by the same threshold, or to 0."""
         norms = self.values(W)
         kept = np.maximum(norms - threshold(np.sort(norms)[::-1], tau, power=power), 0.0)
-        return W * (kept / np.where(norms > 0, norms, 1.0))
+        return W * (kept / np.where(norms > 0, norms, 1.0)), float(kept.sum())
 
     def root(self, W: Array, epsilon: float) -> Array:
         """Return the diagonal of U, (d,)."""

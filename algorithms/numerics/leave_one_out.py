@@ -1,6 +1,7 @@
 """Leave-one-out errors of ridge regression without refitting."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,59 @@ def leave_one_out_errors(
             return np.asarray(ridge * inverse[rows[:, :, np.newaxis], rows[:, np.newaxis]] - share)
 
     return left_out_errors(residuals, diagonal, blocks_of, unit=unit)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RidgePath:
+    """Leave-one-out errors of ridge regressions of the same rows, from one eigendecomposition.
+
+    Parameters
+    ----------
+    P : (n, r)
+        Rows in the basis of the eigenvectors of AᵀA; with fewer rows than columns, eigenvectors of
+        AAᵀ instead.
+    values : (r,)
+        Eigenvalues.
+    Y : (n, m)
+        Targets, centred if there is an intercept.
+    share
+        What an intercept adds to the diagonal of the hat matrix.
+    is_dual
+        Whether P has eigenvectors of AAᵀ.
+    """
+
+    P: Array
+    values: Array
+    Y: Array
+    share: float
+    is_dual: bool
+
+    @classmethod
+    def of(cls, A: Array, Y: Array, *, has_intercept: bool) -> "RidgePath":
+        """Return the path for rows (n, p) and targets (n, m)."""
+        n, p = A.shape
+        if has_intercept:
+            A, Y = A - column_means(A), Y - column_means(Y)
+        values, V = np.linalg.eigh(A.T @ A if p <= n else A @ A.T)
+        share = 1.0 / n if has_intercept else 0.0
+        return cls(A @ V if p <= n else V, np.maximum(values, 0.0), Y, share, p > n)
+
+    def errors(self, ridge: float, *, unit: Indices | None = None) -> Array:
+        """Return the errors (n, m) of :func:`leave_one_out_errors`."""
+        weights = (ridge if self.is_dual else 1.0) / (self.values + ridge)
+        weighted = self.P * weights
+        inner, diagonal = weighted @ (self.P.T @ self.Y), np.sum(weighted * self.P, axis=1)
+        if self.is_dual:  # I - H itself
+            residuals, diagonal = inner, diagonal - self.share
+        else:
+            residuals, diagonal = self.Y - inner, 1.0 - diagonal - self.share
+
+        def blocks_of(rows: Indices) -> Array:
+            inner = weighted[rows] @ np.swapaxes(self.P[rows], 1, 2)
+            outer = inner if self.is_dual else np.eye(rows.shape[1]) - inner
+            return np.asarray(outer - self.share)
+
+        return left_out_errors(residuals, diagonal, blocks_of, unit=unit)
 
 
 def left_out_errors(

@@ -3,7 +3,8 @@
 F(α) = Σ_i max over Uᵢ of tr(Uᵢᵀ(S_bⁱ - αS_tⁱ)Uᵢ) is a maximum of decreasing lines, so it is convex
 and decreasing, and its root is the largest ratio. Newton's method on F is Dinkelbach's method:
 compute the leading eigenvectors at α, then set α to their ratio. From the left it converges
-monotonically and quadratically.
+monotonically and quadratically. It starts at the ratio of the directions of linear discriminant
+analysis, which is often near.
 """
 
 from collections.abc import Sequence
@@ -67,20 +68,53 @@ class Pencil:
 
     def difference(self, alpha: float) -> Array:
         """Return S_b - αS_t in the span, without the common shift -αρI."""
-        return self.between.T @ self.between - alpha * np.diag(self.total)
+        A = self.between.T @ self.between
+        A.flat[:: self.rank + 1] -= alpha * self.total
+        return A
 
 
-def best_ratio(pencils: Sequence[Pencil], alpha: float) -> float:
+@dataclass(frozen=True, slots=True, eq=False)
+class Spectrum:
+    """The eigenvectors of S_b - αS_t in the span of a task's rows; no ridge changes them.
+
+    Parameters
+    ----------
+    values : (r,)
+        Eigenvalues, decreasing.
+    V : (r, r)
+        Eigenvectors as columns.
+    """
+
+    values: Array
+    V: Array
+
+
+def first_ratio(pencils: Sequence[Pencil]) -> float:
+    """Return a ratio that some U have, at most the largest: that of discriminant directions.
+
+    It is 0 if a task needs more directions than those, and fillers are too few.
+    """
+    parts = np.zeros(2)
+    for pencil in pencils:
+        root = np.sqrt(pencil.total + pencil.ridge)
+        B = pencil.between / root
+        m = min(pencil.k, pencil.rank, len(B) - 1)
+        if pencil.k - m > pencil.n_fillers:
+            return 0.0
+        lead = leading_of_dense(B @ B.T, m) @ B
+        parts += scatter_of(pencil, np.linalg.qr((lead / root).T)[0])
+    return float(parts[0] / parts[1]) if parts[1] > 0 else 0.0
+
+
+def ratio_of(pencils: Sequence[Pencil], spectra: Sequence[Spectrum], alpha: float) -> float:
     """Return the ratio of the leading eigenvectors of S_b - αS_t, which is Newton's next α.
 
     The result is α itself if no direction has any scatter.
     """
     parts = np.zeros(2)
-    for pencil in pencils:
-        A = pencil.difference(alpha)
-        Y = leading_of_dense(A, min(pencil.k, pencil.rank))
-        values = np.einsum("ki,ki->k", Y @ A, Y)
-        parts += scatter_of(pencil, Y[: _n_inside(pencil, int((values > 0).sum()))].T)
+    for pencil, spectrum in zip(pencils, spectra, strict=True):
+        m = n_inside(pencil, int((spectrum.values > 0).sum()))
+        parts += scatter_of(pencil, spectrum.V[:, :m])
     return float(parts[0] / parts[1]) if parts[1] > 0 else alpha
 
 
@@ -91,6 +125,12 @@ def scatter_of(pencil: Pencil, Y: Array) -> Array:
     return np.array([between, total])
 
 
+def decompose(pencil: Pencil, alpha: float) -> Spectrum:
+    """Return the eigenvalues and eigenvectors of S_b - αS_t in the span."""
+    values, V = np.linalg.eigh(pencil.difference(alpha))
+    return Spectrum(values[::-1], V[:, ::-1])
+
+
 def leading_directions(pencil: Pencil, alpha: float) -> Array:
     """Return the columns of U inside the span, (r, m); the other k - m are fillers outside it.
 
@@ -98,9 +138,13 @@ def leading_directions(pencil: Pencil, alpha: float) -> Array:
     used, and directions inside the span before fillers, which do not separate classes. This is the
     limit for α from the left, and null-space LDA for α = 1.
     """
-    A = pencil.difference(alpha)
-    m = _n_inside(pencil, int((np.linalg.eigvalsh(A) >= -pencil.tie).sum()))
-    return leading_with_ties(A, pencil.between, m, tie=pencil.tie)
+    return directions_from(pencil, decompose(pencil, alpha))
+
+
+def directions_from(pencil: Pencil, spectrum: Spectrum) -> Array:
+    """Return the columns of U inside the span, (r, m), as in :func:`leading_directions`."""
+    m = n_inside(pencil, int((spectrum.values >= -pencil.tie).sum()))
+    return _with_ties(spectrum, pencil.between, m, tie=pencil.tie)
 
 
 def leading_with_ties(A: Array, between: Array, k: int, *, tie: float) -> Array:
@@ -120,19 +164,25 @@ def leading_with_ties(A: Array, between: Array, k: int, *, tie: float) -> Array:
     (r, k)
         Orthonormal columns.
     """
-    if k == 0:
-        return np.zeros((len(A), 0))
     values, V = np.linalg.eigh(A)
-    values, V = values[::-1], V[:, ::-1]
+    return _with_ties(Spectrum(values[::-1], V[:, ::-1]), between, k, tie=tie)
+
+
+def _with_ties(spectrum: Spectrum, between: Array, k: int, *, tie: float) -> Array:
+    values, V = spectrum.values, spectrum.V
+    if k == 0:
+        return np.zeros((len(V), 0))
     is_above = values > values[k - 1] + tie
     is_tied = ~is_above & (values >= values[k - 1] - tie)
+    if is_tied.sum() == 1:
+        return V[:, :k]
     tied = V[:, is_tied]
     S_b = (between @ tied).T @ (between @ tied)
     chosen = tied @ leading_of_dense(S_b, k - int(is_above.sum())).T
     return np.hstack([V[:, is_above], chosen])
 
 
-def _n_inside(pencil: Pencil, n_preferred: int) -> int:
+def n_inside(pencil: Pencil, n_preferred: int) -> int:
     """Return the number of directions inside the span.
 
     ``n_preferred`` directions are preferred to fillers; more are used if fillers are too few.

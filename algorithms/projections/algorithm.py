@@ -2,13 +2,15 @@
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from algorithms.evaluation import grid_candidates, select_params
-from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.algorithm import Algorithm, PreparedFold
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.needs import Needs, check_classes
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
@@ -16,8 +18,13 @@ from algorithms.interface.trace import Trace
 from algorithms.numerics.threads import limit_blas_threads
 from algorithms.projections.model import ProjectionClassifier
 from algorithms.projections.params import ProjectionParams
+from algorithms.projections.parts import TaskProjection, build_part
+from algorithms.projections.scatters import Scatters, estimate_scatters
 
 P = TypeVar("P", bound=ProjectionParams)
+Array = NDArray[np.float64]
+#: Return the directions (r, k) of each task for a candidate, in coordinates of its span.
+Directions = Callable[[P], Sequence[Array]]
 
 
 class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
@@ -33,6 +40,12 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
     ) -> ProjectionClassifier:
         """Return the model; called with tasks that passed all checks."""
 
+    @abstractmethod
+    def candidate_directions(
+        self, tasks: Sequence[Task], scatters: Sequence[Scatters]
+    ) -> Directions[P]:
+        """Return a function for the directions of candidates, which computes common parts once."""
+
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData if the tasks do not meet the requirements."""
         super().check(summaries, params)
@@ -46,6 +59,38 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         # no matrix is larger than the rank of a task's rows
         with limit_blas_threads(max(min(task.X.shape) for task in tasks)):
             return self._fit(tasks, params, trace=trace, rng=rng)
+
+    def prepare_fold(
+        self, train: TaskSet, test: TaskSet, params: P, *, rng: np.random.Generator
+    ) -> PreparedFold[P, ProjectionClassifier]:
+        """Return a fold in coordinates of the spans of the training rows.
+
+        There are fewer coordinates than rows, and distances are the same up to a part outside the
+        span that is common to all references.
+        """
+        del rng
+        self.check(train.summaries(), params)
+        order = max(min(task.X.shape) for task in train)
+        with limit_blas_threads(order):
+            full = {
+                task.name: estimate_scatters(task, standardise=params.standardise) for task in train
+            }
+            inside = [one.in_span() for one in full.values()]
+            held_out = [
+                replace(task, X=full[task.name].coordinates(task.X), feature_names=None)
+                for task in test
+            ]
+            solve = self.candidate_directions(train.tasks, list(full.values()))
+
+        def fit(one: P, trace: Trace) -> ProjectionClassifier:
+            del trace
+            with limit_blas_threads(order):
+                parts = tuple(
+                    _part_in_span(task, Y, one) for task, Y in zip(inside, solve(one), strict=True)
+                )
+            return ProjectionClassifier(self.name, train.names, parts, None, {})
+
+        return PreparedFold(fit, TaskSet(tuple(held_out)))
 
     def choose(
         self,
@@ -86,3 +131,9 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         params = self.Params.model_validate_json(json.dumps(model.fit_info["params"]))
         self.check([task.summary()], params)
         return params
+
+
+def _part_in_span(task: Scatters, Y: Array, params: ProjectionParams) -> TaskProjection:
+    """Return the part of a task; without directions (r, 0) all rows are projected to 0."""
+    U = Y if Y.size else np.zeros((task.V.shape[0], 1))
+    return build_part(task, U, classifier=params.classifier)

@@ -81,8 +81,9 @@ def build_part(
 def _trace_ratio(scatters: Scatters, U: Array) -> float:
     """Return tr(UᵀS_bU) / tr(UᵀS_tU); 0 if there is no variance."""
     Z = scatters.rows @ U
-    counts = np.bincount(scatters.labels)
-    means = np.stack([Z[scatters.labels == k].mean(axis=0) for k in range(len(counts))])
+    is_member = scatters.labels == np.arange(scatters.n_classes)[:, np.newaxis]
+    counts = is_member.sum(axis=1)
+    means = (is_member @ Z) / counts[:, np.newaxis]
     between, total = float(np.sum(counts[:, np.newaxis] * means**2)), float(np.sum(Z**2))
     return min(between / total, 1.0) if total > 0 else 0.0
 
@@ -103,8 +104,8 @@ def nearest_class(part: TaskProjection, rows: Array, distances: Array) -> NDArra
     stretch = np.linalg.norm(part.U)  # Frobenius norm, a cheap bound on the spectral norm
     is_tied = _ties(distances, TIE_RTOL * stretch * size)
     chosen = part.labels[is_tied.argmax(axis=1)].astype(np.intp)
-    n_tied_classes = per_class(np.where(is_tied, 0.0, np.inf), part) == 0.0
-    unclear = np.flatnonzero(n_tied_classes.sum(axis=1) > 1)
+    is_other = is_tied & (part.labels != chosen[:, np.newaxis])
+    unclear = np.flatnonzero(is_other.any(axis=1))
     if unclear.size:
         full = np.where(is_tied[unclear], cdist(rows[unclear], part.references), np.inf)
         by_class = per_class(full, part)

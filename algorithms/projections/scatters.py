@@ -5,7 +5,7 @@ value decomposition, S_t is diagonal and S_b has a factor with one row per class
 both are 0. This is exact and costs O(n²d) instead of O(d³).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -48,6 +48,8 @@ class Scatters:
         Labels, sorted.
     labels : (n,)
         Position of the label of each row in ``classes``.
+    n_features
+        Number of columns of the task, which is more than d if the rows are coordinates of a span.
     """
 
     name: str
@@ -59,11 +61,7 @@ class Scatters:
     between: Array
     classes: NDArray[Any]
     labels: NDArray[np.intp]
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns d."""
-        return int(self.V.shape[0])
+    n_features: int
 
     @property
     def rank(self) -> int:
@@ -111,6 +109,20 @@ class Scatters:
         """Return the maximum number of directions of U."""
         return self.n_features if null == "keep" else self.rank
 
+    def in_span(self) -> "Scatters":
+        """Return the same scatter matrices with coordinates V of the span as columns.
+
+        A task without variance has one column of zeros.
+        """
+        r = max(self.rank, 1)
+        rows = self.rows @ self.V if self.rank else np.zeros((len(self.rows), 1))
+        return replace(self, mean=np.zeros(r), scale=np.ones(r), rows=rows, V=np.eye(r, self.rank))
+
+    def coordinates(self, X: Array) -> Array:
+        """Return rows (m, d) as rows of :meth:`in_span`, (m, r); what is outside is left out."""
+        rows = (X - self.mean) / self.scale
+        return rows @ self.V if self.rank else np.zeros((len(X), 1))
+
     def lift(self, Y: Array, *, k: int) -> Array:
         """Return U (d, k): the columns V Y, and further orthonormal columns outside their span.
 
@@ -152,24 +164,28 @@ def estimate_scatters(task: Task, *, standardise: Standardise = "center") -> Sca
     scale = _scale_of(centred, standardise)
     rows = centred / scale
     n = len(rows)
-    _, s, Vt = np.linalg.svd(rows / np.sqrt(n), full_matrices=False)
+    left, s, Vt = np.linalg.svd(rows, full_matrices=False)
+    s = s / np.sqrt(n)
     floor = max(RANK_RTOL * float(s[0]), float(np.linalg.norm(noise / scale)))
     rank = int((s > floor).sum())
-    V = np.ascontiguousarray(fix_signs(Vt[:rank]).T)
+    Vt = Vt[:rank]
+    axes = fix_signs(Vt)
+    signs = np.einsum("rd,rd->r", axes, Vt)
     classes, labels, counts = np.unique(task.y, return_inverse=True, return_counts=True)
-    sums = np.zeros((classes.size, rank))
-    np.add.at(sums, labels, rows @ V)
+    is_member = labels == np.arange(classes.size)[:, np.newaxis]
+    sums = (is_member @ left[:, :rank]) * (s[:rank] * signs * np.sqrt(n))
     between = sums / np.sqrt(counts * n)[:, np.newaxis]
     return Scatters(
         name=task.name,
         mean=mean,
         scale=scale,
         rows=rows,
-        V=V,
+        V=np.ascontiguousarray(axes.T),
         total=s[:rank] ** 2,
         between=between,
         classes=classes,
         labels=labels.astype(np.intp),
+        n_features=task.n_features,
     )
 
 

@@ -232,7 +232,8 @@ def _fold_scores(
 
 def _ratios(test: TaskSet, moments: Moments, U: Array) -> list[float]:
     """Return the retained variance ratio of each task with held-out samples."""
-    positions = [moments.names.index(task.name) for task in test]
+    position = {name: t for t, name in enumerate(moments.names)}
+    positions = [position[task.name] for task in test]
     return [
         held_out_ratio(task, mean=moments.means[t], U=U[t])
         for t, task in zip(positions, test, strict=True)

@@ -168,7 +168,7 @@ class MTDA(Estimator):
     null : default 'keep'
         What to do if fewer than d directions in the span of a task's rows increase the common ratio. 'keep': fill up with directions in which the training rows are constant, which is the optimum of the paper's problem and changes no prediction. 'exclude': use the best directions of the span, a different and often better classifier.
     solver : default 'exact'
-        'exact': Newton's method on the common ratio, which reaches the global optimum in four to seven steps. 'alternating': the paper's procedure with a corrected Theorem 1, which reaches the same optimum and also computes the parts of U_i = W_i P.
+        'exact': Newton's method on the common ratio, which reaches the global optimum in a few steps. 'alternating': the paper's procedure with a corrected Theorem 1, which reaches the same optimum and also computes the parts of U_i = W_i P.
     d_prime : default 300
         Number of columns of W_i for the alternating solver; the optimum does not depend on it. Limited to the dimensions of every task, and at least 'd'.
     max_iter : default 100

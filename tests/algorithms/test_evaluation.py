@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -262,10 +264,15 @@ class Fragile(RatioTraceLDA):
     def __init__(self, *bad: int) -> None:
         self.bad = bad
 
-    def fit(self, tasks, params, **values):
-        if params.d in self.bad:
-            raise Diverged(f"the objective is nan for d = {params.d}")
-        return super().fit(tasks, params, **values)
+    def prepare_fold(self, *args, **values):
+        fold = super().prepare_fold(*args, **values)
+
+        def fit(params, trace):
+            if params.d in self.bad:
+                raise Diverged(f"the objective is nan for d = {params.d}")
+            return fold.fit(params, trace)
+
+        return replace(fold, fit=fit)
 
 
 def select_each(tasks, candidates, *, algorithm):

@@ -132,7 +132,7 @@ def test_newton_needs_few_steps_and_increases_the_ratio(shape, d, gamma) -> None
     trace = Trace()
     fit(made(3, shape, spread=0.7), d=d, gamma=gamma, trace=trace)
     objectives = [step.objective for step in trace.history]
-    assert 4 <= trace.history[-1].iteration <= 7
+    assert 1 <= trace.history[-1].iteration <= 6
     assert np.diff(objectives).min() >= -MONOTONE_ATOL
     assert trace.stop_reason == "converged"
 

@@ -1,0 +1,128 @@
+"""Trace ratios of several candidates on the same tasks.
+
+The eigenvectors of S_b - αS_t depend on α alone: candidates differ in the number of directions and
+in the ridge, which shifts all eigenvalues. So the decompositions for one candidate also give the F
+of :mod:`algorithms.numerics.trace_ratio` and its slope, at the same α, for all others, and the
+root of a candidate is first interpolated between those of earlier ones. One step of Newton's method
+is then often enough.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics.trace_ratio import (
+    Pencil,
+    Spectrum,
+    decompose,
+    directions_from,
+    n_inside,
+)
+
+Array = NDArray[np.float64]
+
+#: Newton's method stops at this change of α. Its convergence is quadratic, so the error is about
+#: the square of it.
+STEP_ATOL = 1e-6
+#: Maximum number of Newton steps; more indicate an error.
+MAX_STEPS = 100
+
+
+class _Sums:
+    """Sums over the first m eigenvectors of one task at each known α.
+
+    Attributes
+    ----------
+    n_positive
+        Number of positive eigenvalues, by α.
+    between, total
+        tr(UᵀS_bU) and tr(UᵀS_tU) by m, (r + 1,), by α.
+    """
+
+    def __init__(self) -> None:
+        self.n_positive: list[int] = []
+        self.between: list[Array] = []
+        self.total: list[Array] = []
+
+    def add(self, pencil: Pencil, spectrum: Spectrum) -> None:
+        """Add the sums at another α."""
+        self.n_positive.append(int((spectrum.values > 0).sum()))
+        self.between.append(_cumulative(np.sum((pencil.between @ spectrum.V) ** 2, axis=0)))
+        self.total.append(_cumulative(pencil.total @ spectrum.V**2))
+
+    def of(self, pencil: Pencil) -> Array:
+        """Return tr(UᵀS_bU) and tr(UᵀS_tU) for the directions of a candidate, (2, n_alphas)."""
+        m = np.array([n_inside(pencil, n) for n in self.n_positive])
+        rows = np.arange(len(m))
+        between, total = np.array(self.between)[rows, m], np.array(self.total)[rows, m]
+        return np.stack([between, total + pencil.trace_weight])
+
+
+class RatioPath:
+    """The largest trace ratios of candidates, each started from those before."""
+
+    def __init__(self) -> None:
+        self._alphas: list[float] = []
+        self._sums: list[_Sums] = []
+
+    def solve(self, pencils: Sequence[Pencil]) -> list[Array]:
+        """Return the directions (r, m) of each task at the largest ratio.
+
+        Parameters
+        ----------
+        pencils
+            One per task, with the same scatter matrices in every call.
+        """
+        self._sums = self._sums or [_Sums() for _ in pencils]
+        alpha = self._start(pencils)
+        for _ in range(MAX_STEPS):
+            spectra = [decompose(pencil, alpha) for pencil in pencils]
+            self._alphas.append(alpha)
+            for pencil, spectrum, known in zip(pencils, spectra, self._sums, strict=True):
+                known.add(pencil, spectrum)
+            between, total = self._scatter(pencils)[:, -1]
+            change = between / total - alpha if total > 0 else 0.0
+            if abs(change) <= STEP_ATOL:
+                break
+            alpha += change
+        return [directions_from(*pair) for pair in zip(pencils, spectra, strict=True)]
+
+    def _start(self, pencils: Sequence[Pencil]) -> float:
+        """Return the root of F as interpolated between the known α, 0 if none is known.
+
+        F decreases, so α is a function of it, whose slope is that of F inverted.
+        """
+        if not self._alphas:
+            return 0.0
+        alphas = np.array(self._alphas)
+        between, total = self._scatter(pencils)
+        if not total.all():
+            return 0.0
+        F = between - alphas * total
+        left, right = F >= 0, F < 0
+        if not left.any() or not right.any():
+            nearest = int(np.abs(F).argmin())
+            return float(between[nearest] / total[nearest])
+        i = int(np.where(left, alphas, -np.inf).argmax())
+        j = int(np.where(right, alphas, np.inf).argmin())
+        start = _cubic(F[[i, j]], alphas[[i, j]], -1.0 / total[[i, j]])
+        return min(max(start, float(alphas[i])), float(alphas[j]))
+
+    def _scatter(self, pencils: Sequence[Pencil]) -> Array:
+        """Return Σ tr(UᵀS_bU) and Σ tr(UᵀS_tU) over the tasks at each known α, (2, n_alphas)."""
+        found = [one.of(p) for one, p in zip(self._sums, pencils, strict=True)]
+        return np.asarray(np.sum(found, axis=0))
+
+
+def _cubic(x: Array, y: Array, slopes: Array) -> float:
+    """Return the value at 0 of the cubic with values y and slopes at two points x."""
+    h = x[1] - x[0]
+    t = -x[0] / h
+    basis = np.array([(1 + 2 * t) * (1 - t) ** 2, t**2 * (3 - 2 * t)])
+    steps = np.array([t * (1 - t) ** 2, t**2 * (t - 1)])
+    return float(basis @ y + h * (steps @ slopes))
+
+
+def _cumulative(values: Array) -> Array:
+    return np.concatenate([[0.0], np.cumsum(values)])
