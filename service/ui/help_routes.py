@@ -26,7 +26,7 @@ def help_address() -> RedirectResponse:
 async def help_file(request: Request, path: str) -> Response:
     """Return a file of the documentation, or how to get it where it was not built."""
     if not (SITE / "index.html").exists():
-        return render(request, "help.html", _FRAME, status=404)
+        return render(request, "help.html", _FRAME, status=404 if path else 200)
     response = await _files.get_response(path or "index.html", request.scope)
     # revalidated by ETag: the names of pages stay when their contents change
     response.headers.update({**HEADERS, "Cache-Control": "no-cache"})

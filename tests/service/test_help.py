@@ -59,13 +59,13 @@ def test_an_installation_without_it_says_how_to_build_it(tmp_path, monkeypatch, 
     app.include_router(help_routes.router)
     app.state.authenticator = Authenticator(database, is_open=True)
 
-    async def ask():
+    async def ask(path):
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
-            return await http.get("/help/")
+            return await http.get(path)
 
-    answer = asyncio.run(ask())
+    first, other = (asyncio.run(ask(path)) for path in ("/help/", "/help/start.html"))
     app.state.authenticator.close()
-    assert answer.status_code == 404
-    assert "make site" in answer.text
-    assert "docs/index.md" in answer.text
+    assert (first.status_code, other.status_code) == (200, 404)
+    assert "make site" in first.text
+    assert "docs/index.md" in first.text
