@@ -27,6 +27,9 @@ from algorithms.registry import ALGORITHMS, load_model, save_model
 STORED = Path(__file__).parent.parent / "data" / "models_of_9dda7f7.zip"
 #: On another kind of CPU or with another BLAS, sums have other rounding errors.
 RTOL = 1e-9
+#: Projections of latent models are minimised iteratively; rounding moves their end by this much.
+ITERATIVE_TOL = 1e-6
+ITERATIVE = {"gp-lvm", "tlvm"}
 N_ROWS = 2
 _PLATFORM = "platform"
 
@@ -103,7 +106,9 @@ def test_an_old_model_gives_its_old_answers(name, tmp_path) -> None:
         if key.endswith("/answer"):
             task, method, _ = key.rsplit("/", 2)
             found = getattr(model, method)(stored[f"{task}/{method}/rows"], task=task)
-            if is_same or expected.dtype.kind != "f":
+            if model.algorithm in ITERATIVE:
+                np.testing.assert_allclose(found, expected, rtol=0, atol=ITERATIVE_TOL)
+            elif is_same or expected.dtype.kind != "f":
                 np.testing.assert_array_equal(found, expected)
             else:
                 np.testing.assert_allclose(found, expected, rtol=RTOL, atol=RTOL)
