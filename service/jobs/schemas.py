@@ -222,6 +222,23 @@ class AdaptedVersion(BaseModel):
         return cls(model=plan["model"], version=plan["version"], version_id=plan["version_id"])
 
 
+class JobPart(BaseModel):
+    """What a child job does for its parent."""
+
+    purpose: str = Field(description="`search`, `comparison`, `evaluation` or `auto`.")
+    splits: list[int | None] = Field(
+        description="Splits into training and held-out rows that it scores, from 0; null for the "
+        "choice of parameters with all rows."
+    )
+
+    @classmethod
+    def from_plan(cls, plan: dict[str, Any] | None) -> "JobPart | None":
+        """Return the part that a plan of a child job describes; None for other plans."""
+        if plan is None or "indices" not in plan:
+            return None
+        return cls(purpose=plan["of"], splits=plan["indices"])
+
+
 class Inference(BaseModel):
     """A batch inference: one method of a model version, applied to tasks of a dataset."""
 
@@ -275,6 +292,7 @@ class Job(BaseModel):
         "the specification sets it."
     )
     parent: str | None = Field(description="Id of the parent job, if this is a child job.")
+    part: JobPart | None = Field(None, description="What a child job does; null for others.")
     child_jobs: dict[str, int] = Field(description="Number of child jobs by state.")
     result: dict[str, Any] | None = Field(
         description="Result of a child job, batch inference or automatic choice, or the `verdict` "
@@ -332,6 +350,7 @@ class Job(BaseModel):
             max_attempts=row.max_attempts,
             threads=row.threads,
             parent=row.parent_id,
+            part=JobPart.from_plan(row.plan) if row.parent_id else None,
             child_jobs=child_jobs,
             result=row.result,
             output=None if row.output_blob_id is None else f"/v1/jobs/{row.id}/output",

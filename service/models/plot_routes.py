@@ -33,6 +33,7 @@ router = APIRouter(prefix="/v1/models", tags=["models"], route_class=secured("mo
 _JSON: Final = "application/json"
 _SVG: Final = "image/svg+xml"
 _OFFERED: Final = (_JSON, _SVG, "image/png")
+_HEADERS: Final = {"Vary": "Accept", "Content-Security-Policy": "default-src 'none'"}
 
 PlotName = Annotated[str, Path(max_length=60, description="Name of a plot in the list of plots.")]
 
@@ -54,7 +55,7 @@ _LIST: Final[dict[str, Any]] = {
         **problems("not-found", "invalid-request"),
     },
 }
-_DRAW: Final[dict[str, Any]] = {
+DRAWN: Final[dict[str, Any]] = {
     "response_class": Response,
     "responses": {
         200: {
@@ -83,7 +84,7 @@ def list_plots_of_version(
     return _list(request, services, owner, find_version(services, owner, name, version))
 
 
-@router.get("/{name}/plots/{plot}", summary="Plot of a model, latest version", **_DRAW)
+@router.get("/{name}/plots/{plot}", summary="Plot of a model, latest version", **DRAWN)
 def draw_plot_of_latest(
     name: Name,
     plot: PlotName,
@@ -99,7 +100,7 @@ def draw_plot_of_latest(
 
 
 @router.get(
-    "/{name}/versions/{version}/plots/{plot}", summary="Plot of a model, given version", **_DRAW
+    "/{name}/versions/{version}/plots/{plot}", summary="Plot of a model, given version", **DRAWN
 )
 def draw_plot_of_version(
     name: Name,
@@ -120,7 +121,7 @@ def _list(request: Request, services: Services, owner: str, version: NamedVersio
     tag = _tag(version)
     if is_not_modified(request, tag):
         return Response(status_code=304, headers={"ETag": tag})
-    found = available(_source(services, owner, version))
+    found = available(source_of(services, owner, version))
     plots = [
         PlotInfo(name=name, title=PLOTS[name].title, sentence=content.sentence)
         for name, content in found.items()
@@ -137,23 +138,32 @@ def _draw(
     plot: str,
     theme: Theme,
 ) -> Response:
-    media_type = preferred_type(request.headers.get("accept", ""), _OFFERED)
+    media_type = media_type_of(request)
     tag = _tag(version, plot, theme, media_type)
-    headers = {"ETag": tag, "Vary": "Accept", "Content-Security-Policy": "default-src 'none'"}
     if plot in PLOTS and is_not_modified(request, tag):
-        return Response(status_code=304, headers=headers)
+        return Response(status_code=304, headers={**_HEADERS, "ETag": tag})
     try:
-        drawn = specification(plot, _source(services, owner, version), theme=theme)
+        drawn = specification(plot, source_of(services, owner, version), theme=theme)
     except (UnknownPlot, NoPlot) as error:
         raise Problem("no-plot", str(error)) from None
+    return drawing(services, drawn, media_type, ETag=tag)
+
+
+def media_type_of(request: Request) -> str:
+    """Return the form of a plot that a request prefers: a specification or an image."""
+    return preferred_type(request.headers.get("accept", ""), _OFFERED)
+
+
+def drawing(services: Services, drawn: dict[str, Any], media_type: str, **headers: str) -> Response:
+    """Return a response with a specification, or with an image of it."""
     if media_type == _JSON:
         content = json.dumps(drawn, allow_nan=False).encode()
     else:
         content = services.images.convert(drawn, media_type)
-    return Response(content, media_type=media_type, headers=headers)
+    return Response(content, media_type=media_type, headers={**_HEADERS, **headers})
 
 
-def _source(services: Services, owner: str, version: NamedVersion) -> Source:
+def source_of(services: Services, owner: str, version: NamedVersion) -> Source:
     """Return what is stored of a version."""
     row = version.row
     served = services.resolver.find(owner, version.name, row.version)

@@ -30,6 +30,7 @@ from service.inference.v2.routes import router as v2
 from service.jobs.change_routes import router as job_changes
 from service.jobs.routes import router as jobs
 from service.models.alias_routes import router as aliases
+from service.models.comparison_routes import router as model_comparisons
 from service.models.plot_routes import router as model_plots
 from service.models.routes import router as models
 from service.models.version_routes import router as model_versions
@@ -77,6 +78,7 @@ _ROUTERS: Final = (
     batch,
     models,
     model_plots,
+    model_comparisons,
     model_versions,
     aliases,
     audit,

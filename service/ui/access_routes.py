@@ -5,6 +5,7 @@ from typing import Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from service.ui.api_examples import listing
 from service.ui.rendering import Frame, render, scopes_of
 from service.ui.routing import Access, PageRoute
 from service.ui.views.audit import audit_view
@@ -12,8 +13,7 @@ from service.ui.views.keys import keys_view
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-_KEYS: Final = Frame("API keys", "/keys", "/v1/keys", scripts=("actions.js", "keys.js"))
-_AUDIT: Final = Frame("Audit log", "/audit", "/v1/audit")
+_KEYS: Final = Frame("API keys", "/keys", listing("keys", {}), scripts=("actions.js", "keys.js"))
 
 
 @router.get("/keys")
@@ -28,4 +28,5 @@ async def keys_page(request: Request, api: Access) -> Response:
 async def audit_page(request: Request, api: Access) -> Response:
     """Return the audit log."""
     view = await audit_view(api, request.query_params)
-    return render(request, "list.html", _AUDIT, view)
+    frame = Frame("Audit log", "/audit", listing("audit", view.query))
+    return render(request, "list.html", frame, view)

@@ -45,8 +45,8 @@ class Api:
         Refused
             The status is not 2xx.
         """
-        given = [(name, value) for name, value in query.items() if value not in {None, ""}]
-        status, body = await self._send(path, urlencode(given))
+        given = [(name, value) for name, value in query.items() if value not in (None, "")]
+        status, body = await self._send(path, urlencode(given, doseq=True))
         parsed: dict[str, Any] = orjson.loads(body)
         if not 200 <= status < 300:
             raise Refused(parsed)

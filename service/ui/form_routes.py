@@ -1,22 +1,34 @@
 """Pages with forms: upload a dataset, submit a job, compare models."""
 
+from dataclasses import replace
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from service.ui.api_examples import ApiExample, listing
 from service.ui.rendering import Frame, render
 from service.ui.routing import Access, PageRoute
+from service.ui.vega_routes import BUNDLE
 from service.ui.views.comparison import comparison_view
 from service.ui.views.forms import job_form
 from sibling.client.datasets import MEDIA_TYPES
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-_UPLOAD: Final = Frame("Upload a dataset", "/datasets", "/v1/datasets", scripts=("upload.js",))
-_JOB: Final = Frame("New job", "/jobs", "/v1/jobs", scripts=("form.js",))
-
-_COMPARE: Final = Frame("Compare models", "/models", "/v1/models", scripts=("plot.js",))
+_UPLOAD: Final = Frame(
+    "Upload a dataset",
+    "/datasets",
+    listing("datasets", {}),
+    ApiExample(
+        ["/v1/datasets?name=table&target_column=target"],
+        'print(client.upload("table.csv", target_column="target"))',
+        file="table.csv",
+    ),
+    scripts=("upload.js",),
+)
+_JOB: Final = Frame("New job", "/jobs", scripts=("form.js",))
+_COMPARE: Final = Frame("Compare models", "/models", scripts=("plot.js",))
 
 Text = Annotated[str, Query(max_length=200)]
 
@@ -42,4 +54,5 @@ async def compare_page(
     request: Request, api: Access, models: Annotated[str, Query(max_length=1000)] = ""
 ) -> Response:
     """Return the page that compares versions of models."""
-    return render(request, "compare.html", _COMPARE, await comparison_view(api, models))
+    view = await comparison_view(api, models)
+    return render(request, "compare.html", replace(_COMPARE, example=view.example), (view, BUNDLE))

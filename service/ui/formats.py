@@ -1,6 +1,7 @@
 """Numbers, times and sizes as people read them."""
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,6 +17,21 @@ def number(value: float | None, digits: int = 4) -> str:
     if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
         return f"{int(value):,}".replace(",", "\u202f")
     return f"{value:.{digits}g}"
+
+
+def column(values: Sequence[float | None], digits: int = 4) -> list[str]:
+    """Return the numbers of a column with equally many decimals, for the digits of the largest."""
+    known = [abs(value) for value in values if value is not None and math.isfinite(value)]
+    largest = max(known, default=0.0)
+    if not largest or largest < 10**-digits or all(value == int(value) for value in known):
+        return [number(value, digits) for value in values]
+    decimals = max(0, digits - 1 - math.floor(math.log10(largest)))
+    return [
+        NONE
+        if value is None or not math.isfinite(value)
+        else f"{round(value, decimals) + 0.0:,.{decimals}f}".replace(",", "\u202f")
+        for value in values
+    ]
 
 
 def size(n_bytes: int) -> str:
@@ -38,7 +54,8 @@ def duration(seconds: float) -> str:
     if 0 < seconds < 0.05:
         return "< 0.1 s"
     if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+        text = f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}"
+        return f"{text.removesuffix('.0')} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest} s"

@@ -13,6 +13,7 @@ from service.access.authenticator import Authenticator
 from service.access.keys import allows
 from service.http.routing import session_of
 from service.ui import assets, formats
+from service.ui.api_examples import ApiExample
 
 #: Everything comes from this service, and nothing stands in the page itself.
 POLICY: Final = (
@@ -45,8 +46,10 @@ class Frame:
     ----------
     section
         Entry of the navigation that is marked; empty for none.
-    api_path
-        Path of the API with the contents of the page.
+    example
+        Requests to the API that return the contents of the page.
+    submission
+        Request that has made what the page shows; None for none.
     live_path
         Path of the event stream that announces changes; empty for none.
     live_events
@@ -59,7 +62,8 @@ class Frame:
 
     title: str
     section: str = ""
-    api_path: str = ""
+    example: ApiExample | None = None
+    submission: ApiExample | None = None
     live_path: str = ""
     live_events: str = ""
     reloads: bool = False
@@ -83,6 +87,7 @@ def render(
         frame=frame,
         view=view,
         is_open=is_open,
+        is_signed_in=is_open or bool(scopes),
         is_live=frame.live_path != "" and allows(scopes, "jobs:read"),
         access=[
             (path, title)

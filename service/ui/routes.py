@@ -7,10 +7,11 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from service.ui.api import segment
+from service.ui.api_examples import ApiExample, listing
 from service.ui.rendering import Frame, render
 from service.ui.routing import Access, PageRoute
 from service.ui.vega_routes import BUNDLE
-from service.ui.views import algorithms, datasets, jobs, lists, models
+from service.ui.views import algorithms, datasets, job, jobs, lists, models, versions
 from service.ui.views.overview import overview
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -26,15 +27,25 @@ _LIVE: Final = ("live.js",)
 @router.get("/")
 async def overview_page(request: Request, api: Access) -> Response:
     """Return the overview."""
-    frame = Frame("Overview", "/", "/v1/jobs", _CHANGES, "jobs datasets", scripts=_LIVE)
+    frame = Frame(
+        "Overview", "/", listing("jobs", {}), None, _CHANGES, "jobs datasets", scripts=_LIVE
+    )
     return render(request, "overview.html", frame, await overview(api))
 
 
 @router.get("/datasets")
 async def datasets_page(request: Request, api: Access) -> Response:
     """Return the list of datasets."""
-    frame = Frame("Datasets", _DATASETS, "/v1/datasets", _CHANGES, "datasets", scripts=_LIVE)
     view = await lists.datasets_view(api, request.query_params)
+    frame = Frame(
+        "Datasets",
+        _DATASETS,
+        listing("datasets", view.query),
+        None,
+        _CHANGES,
+        "datasets",
+        scripts=_LIVE,
+    )
     return render(request, "datasets.html", frame, view)
 
 
@@ -43,7 +54,8 @@ async def dataset_page(request: Request, api: Access, dataset_id: str) -> Respon
     """Return the page of a dataset."""
     view = await datasets.dataset_view(api, dataset_id)
     path = f"/v1/datasets/{dataset_id}/preview"
-    frame = Frame(view.dataset["name"], _DATASETS, path, scripts=("actions.js", *_LIVE))
+    example = ApiExample([path], f"print(client.preview({dataset_id!r}))")
+    frame = Frame(view.dataset["name"], _DATASETS, example, scripts=("actions.js", *_LIVE))
     if view.dataset["state"] in lists.UNFINISHED_DATASETS:
         frame = replace(frame, live_path=_CHANGES, live_events="datasets", reloads=True)
     return render(request, "dataset.html", frame, view)
@@ -52,20 +64,21 @@ async def dataset_page(request: Request, api: Access, dataset_id: str) -> Respon
 @router.get("/jobs")
 async def jobs_page(request: Request, api: Access) -> Response:
     """Return the list of jobs."""
-    frame = Frame("Jobs", _JOBS, "/v1/jobs", _CHANGES, "jobs", scripts=_LIVE)
     view = await jobs.jobs_view(api, request.query_params)
+    frame = Frame("Jobs", _JOBS, listing("jobs", view.query), None, _CHANGES, "jobs", scripts=_LIVE)
     return render(request, "jobs.html", frame, view)
 
 
 @router.get("/jobs/{job_id}")
 async def job_page(request: Request, api: Access, job_id: str) -> Response:
     """Return the page of a job."""
-    view = await jobs.job_view(api, job_id)
+    view = await job.job_view(api, job_id)
     live = "" if view.job["is_final"] else f"/v1/jobs/{job_id}/events"
     frame = Frame(
-        f"Job {job_id}",
+        view.title,
         _JOBS,
-        f"/v1/jobs/{job_id}",
+        ApiExample([f"/v1/jobs/{job_id}"], f"print(client.job({job_id!r}).info)"),
+        view.submission,
         live,
         "state progress cancel",
         scripts=("actions.js", *_LIVE),
@@ -76,8 +89,10 @@ async def job_page(request: Request, api: Access, job_id: str) -> Response:
 @router.get("/models")
 async def models_page(request: Request, api: Access) -> Response:
     """Return the list of models."""
-    frame = Frame("Models", _MODELS, "/v1/models", _CHANGES, "jobs", scripts=_LIVE)
     view = await lists.models_view(api, request.query_params)
+    frame = Frame(
+        "Models", _MODELS, listing("models", view.query), None, _CHANGES, "jobs", scripts=_LIVE
+    )
     return render(request, "models.html", frame, view)
 
 
@@ -85,7 +100,9 @@ async def models_page(request: Request, api: Access) -> Response:
 async def model_page(request: Request, api: Access, name: str) -> Response:
     """Return the page of a model."""
     view = await models.model_view(api, name, request.query_params.get("page_token"))
-    frame = Frame(name, _MODELS, f"/v1/models/{segment(name)}/versions")
+    python = f"for version in client.versions({name!r}):\n    print(version)"
+    example = ApiExample([f"/v1/models/{segment(name)}/versions"], python)
+    frame = Frame(name, _MODELS, example)
     return render(request, "model.html", frame, view)
 
 
@@ -94,16 +111,16 @@ async def version_page(
     request: Request, api: Access, name: str, version: Annotated[int, Path(ge=1, lt=2**31)]
 ) -> Response:
     """Return the page of a version of a model."""
-    view = await models.version_view(api, name, version, vega=BUNDLE)
+    view = await versions.version_view(api, name, version, vega=BUNDLE)
     scripts = ("actions.js", "try.js", *(["plot.js"] if view.plots else []))
-    frame = Frame(f"{name} / {version}", _MODELS, view.path, scripts=scripts)
+    frame = Frame(f"{name} / {version}", _MODELS, view.request, scripts=scripts)
     return render(request, "version.html", frame, view)
 
 
 @router.get("/algorithms")
 async def algorithms_page(request: Request, api: Access) -> Response:
     """Return the list of algorithms."""
-    frame = Frame("Algorithms", "/algorithms", "/v1/algorithms")
+    frame = Frame("Algorithms", "/algorithms", listing("algorithms", {}))
     return render(request, "algorithms.html", frame, await algorithms.algorithms_table(api))
 
 
@@ -111,5 +128,6 @@ async def algorithms_page(request: Request, api: Access) -> Response:
 async def algorithm_page(request: Request, api: Access, name: str) -> Response:
     """Return the page of an algorithm."""
     view = await algorithms.algorithm_view(api, name)
-    frame = Frame(view.algorithm["title"], "/algorithms", f"/v1/algorithms/{segment(name)}")
+    example = ApiExample([f"/v1/algorithms/{segment(name)}"], f"print(client.algorithm({name!r}))")
+    frame = Frame(view.algorithm["title"], "/algorithms", example)
     return render(request, "algorithm.html", frame, view)

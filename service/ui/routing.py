@@ -13,6 +13,8 @@ from service.ui.api import Api, Refused
 from service.ui.rendering import Frame, render
 
 _UNAUTHENTICATED: Final = 401
+_NOT_FOUND: Final = 404
+_COLLECTIONS: Final = ("/datasets", "/jobs", "/models", "/algorithms")
 
 
 class PageRoute(APIRoute):
@@ -37,8 +39,11 @@ def error_page(request: Request, problem: dict[str, Any]) -> Response:
         query = f"?{request.url.query}" if request.url.query else ""
         target = quote(f"{request.url.path}{query}", safe="")
         return RedirectResponse(f"/login?next={target}", status_code=303)
-    frame = Frame(title=problem["title"])
-    return render(request, "error.html", frame, problem, status=problem["status"])
+    section = f"/{request.url.path.split('/')[1]}"
+    is_missing = problem["status"] == _NOT_FOUND and section in _COLLECTIONS
+    view = {"problem": problem, "collection": section if is_missing else ""}
+    frame = Frame(title=problem["title"], section=section)
+    return render(request, "error.html", frame, view, status=problem["status"])
 
 
 async def _api(request: Request) -> Api:

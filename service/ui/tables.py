@@ -14,7 +14,8 @@ class Cell:
     Parameters
     ----------
     kind
-        How it is drawn: text, number, code, state, time, bars, meter or action.
+        How it is drawn: text, number, code, state, square (a state without words), time, bars,
+        meter or action.
     value
         What is drawn: the time, the heights of bars, or a fraction; or the request of an action.
     note
@@ -58,6 +59,11 @@ class Table:
         first = self.rows[0].cells if self.rows else ()
         return [cell.kind == "number" for cell in first] or [False] * len(self.columns)
 
+    @property
+    def is_numeric(self) -> bool:
+        """Whether all columns but the first one have numbers."""
+        return all(self.numbers()[1:])
+
 
 def text(value: Any, href: str | None = None, *, note: str = "") -> Cell:
     """Return a cell with text, which may be a link."""
@@ -72,6 +78,15 @@ def code(value: str, href: str | None = None) -> Cell:
 def number(value: float | None, note: str = "") -> Cell:
     """Return a cell with a number."""
     return Cell(formats.number(value), "number", note=note)
+
+
+def numbers(values: Sequence[float | None], notes: Sequence[str] = ()) -> list[Cell]:
+    """Return the cells of a column of comparable numbers, with equally many decimals."""
+    texts = formats.column(values)
+    return [
+        Cell(text, "number", note=note)
+        for text, note in zip(texts, notes or [""] * len(texts), strict=True)
+    ]
 
 
 def quantity(value: str) -> Cell:

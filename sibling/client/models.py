@@ -1,7 +1,9 @@
 """Models of the service: versions and aliases."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from sibling.charts import as_chart, load_altair
 from sibling.client.http import path
 from sibling.client.model import RemoteModel
 from sibling.client.modes import Collection, Listing, Mode, Remote, remote_method
@@ -56,6 +58,43 @@ class ModelMethods(Remote[Mode]):
     async def delete_alias(self, name: str, alias: str) -> None:
         """Delete an alias of a model, but not the version that it points at."""
         await self._http.send("DELETE", path("v1", "models", name, "aliases", alias))
+
+    @remote_method
+    async def compared_plots(self, models: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the plots that at least two models have on common axes, and what they show.
+
+        Parameters
+        ----------
+        models
+            ``NAME``, ``NAME/VERSION`` or ``NAME@ALIAS`` of each.
+        """
+        found = await self._http.get("/v1/models:plots", model=list(models))
+        plots: list[dict[str, Any]] = found["plots"]
+        return plots
+
+    @remote_method
+    async def compared_plot(self, name: str, models: Sequence[str], *, theme: str = "light") -> Any:
+        """Return a plot of several models on common axes as a chart of altair.
+
+        Parameters
+        ----------
+        name
+            Name of a plot, such as ``"scores"``; :meth:`compared_plots` lists those of the models.
+        models
+            ``NAME``, ``NAME/VERSION`` or ``NAME@ALIAS`` of each.
+        theme
+            ``"light"`` or ``"dark"``, like the page that it is for.
+
+        Raises
+        ------
+        MissingPackage
+            altair is not installed.
+        ServiceError
+            Fewer than two of the models have this plot (``no-plot``).
+        """
+        load_altair()
+        url = f"/v1/models:plots{path(name)}"
+        return as_chart(await self._http.get(url, model=list(models), theme=theme))
 
     async def _model(self, name: str, version: int | None = None) -> RemoteModel[Mode]:
         if version is None:

@@ -11,6 +11,7 @@ from sibling.plots.catalogue import (
     find_plot,
     specification,
 )
+from sibling.plots.compared import compared, compared_specification, held_out_scores
 from sibling.plots.held_out import held_out_rows
 from sibling.plots.source import Content, HeldOut, Plot, Source
 from sibling.plots.style import THEMES, Theme
@@ -26,7 +27,10 @@ __all__ = [
     "Theme",
     "UnknownPlot",
     "available",
+    "compared",
+    "compared_specification",
     "find_plot",
     "held_out_rows",
+    "held_out_scores",
     "specification",
 ]

@@ -1,5 +1,6 @@
 """All plots, and their Vega-Lite specifications."""
 
+from collections.abc import Callable
 from textwrap import wrap
 from typing import Any, Final
 
@@ -90,11 +91,18 @@ def specification(name: str, source: Source, *, theme: Theme = "light") -> dict[
     content = plot.describe(source)
     if content is None:
         raise NoPlot(_reason(plot, source))
+    return assemble(plot.title, content, plot.draw, theme=theme)
+
+
+def assemble(
+    title: str, content: Content, draw: Callable[[Content], Any], *, theme: Theme
+) -> dict[str, Any]:
+    """Return the specification of a chart with its title, its sentence, and its data."""
     alt = load_altair()
     lines = [
         line for text in (content.sentence, *content.notes) for line in wrap(text, _MAX_LETTERS)
     ]
-    chart = plot.draw(content).properties(title=alt.TitleParams(plot.title, subtitle=lines))
+    chart = draw(content).properties(title=alt.TitleParams(title, subtitle=lines))
     drawn: dict[str, Any] = chart.to_dict()
     drawn["config"] = config(theme)
     drawn["description"] = " ".join([content.sentence, *content.notes])

@@ -72,6 +72,17 @@ def describe(source: Source) -> Content | None:
     )
 
 
+def last_loop(source: Source) -> list[Row]:
+    """Return iterations and objectives of the last loop of a fit; none without objectives."""
+    content = describe(source)
+    steps = [] if content is None else content.tables["steps"]
+    return [
+        {"iteration": step["iteration"], "objective": step["objective"]}
+        for step in steps
+        if step["loop"] == steps[-1]["loop"] and step["objective"] is not None
+    ]
+
+
 def draw(content: Content) -> Any:
     """Return panels over the iterations: objectives, and gap or residual."""
     import altair as alt

@@ -43,6 +43,8 @@ def config(theme: Theme) -> dict[str, Any]:
         "padding": {"left": 12, "top": 12, "right": 56, "bottom": 12},
         "font": "system-ui, sans-serif",
         "axis": {**labels, **axis, "labelLimit": 160, "gridOpacity": 0.6},
+        # labels that would run into each other are left out
+        "axisQuantitative": {"labelOverlap": "greedy", "labelSeparation": 6},
         "legend": {**labels, "labelLimit": 160},
         "header": labels,
         "title": {

@@ -97,7 +97,7 @@ def test_a_day_from_the_upload_to_the_comparison(page, client, http, tmp_path):
     train_by_keyboard(page)
     follow_and_cancel(page, client)
     page.goto("/models/browser-day/1")
-    assert "held out" in page.locator("table").first.inner_text()
+    assert "rmse on held-out rows" in page.locator("table").first.inner_text()
     check_accessibility(page)
     look_at_plots(page)
     predict(page, http, tmp_path)

@@ -55,6 +55,13 @@ def use_keys(client):
         client.revoke_key("k1")
 
 
+def use_comparison(client, dataset, model):
+    other = client.train(dataset, "lda-rt", model="other", d=1, evaluate=True).wait()
+    versions = [f"{one.name}/{one.version}" for one in (model, other)]
+    assert "scores" in [one["name"] for one in client.compared_plots(versions)]
+    client.compared_plot("scores", versions)
+
+
 def use_everything(client, tmp_path):
     """Call every method of the client that sends requests."""
     rows = {name: RNG.standard_normal((8, 3)) for name in ("a", "b")}
@@ -100,6 +107,7 @@ def use_everything(client, tmp_path):
     assert set(model.importance()["tasks"]) == {"a", "b"}
     assert "scatter" in [one["name"] for one in model.plots()]
     model.plot("scatter")
+    use_comparison(client, dataset, model)
     outputs = client.infer(model, "predict", dataset).wait()
     outputs.download(tmp_path / "outputs.parquet")
     outputs.delete()

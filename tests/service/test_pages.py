@@ -1,18 +1,22 @@
 """Pages show what the API has, to whoever may read it."""
 
 import html
+import json
 import re
 from datetime import timedelta
 
 import httpx
+import numpy as np
 import pytest
 
 from algorithms.registry import ALGORITHMS
 from service.access.keys import new_key
 from service.database import now
+from service.job_states import UNFINISHED
 from service.ui import formats
-from service.ui.views.jobs import curves_of
-from service.ui.views.overview import machine_facts
+from service.ui.views.curves import curves_of
+from service.ui.views.jobs import state_cell
+from service.ui.views.overview import machine_facts, overview_sentence
 
 
 def text_of(page):
@@ -73,7 +77,7 @@ def test_assets_are_cached_for_ever_at_addresses_of_their_contents(http, paths):
 def test_a_dataset_shows_columns_kinds_classes_and_what_can_be_trained(http, dataset, paths):
     said = text_of(http.get(paths["dataset"]))
     assert "3 tasks with 36 rows and 5 columns" in said
-    assert "Task süd" in said
+    assert "süd: 12 rows, 5 columns" in said
     assert "blue 33 %" in said
     preview = http.get(f"/v1/datasets/{dataset.id}/preview").json()
     assert {a["algorithm"] for a in preview["algorithms"]} == set(ALGORITHMS)
@@ -241,6 +245,82 @@ def test_the_programs_of_a_model_run_as_they_stand(http, model, capsys):
     for name in ("Python", "tritonclient"):
         exec(html.unescape(programs[name]), {})
         assert re.search(r"\[\s*\[.*\d.*\]\s*\]", capsys.readouterr().out, re.DOTALL)
+
+
+def test_every_page_shows_its_request_as_curl_and_as_python(http, paths, capsys):
+    paths = {**paths, "failed jobs": "/jobs?state=failed&text=it%27s", "audit": "/audit?owner=x"}
+    for path in paths.values():
+        page = http.get(path).text.partition("This page from the API")[2]
+        codes = [html.unescape(code) for code in re.findall(r"<code>(.*?)</code>", page, re.DOTALL)]
+        for url in re.findall(r"curl '([^']*)'", codes[0]):
+            assert http.get(url).status_code == 200, url
+        exec(codes[1], {})
+    assert "/v1/jobs?state=failed&text=it%27s" in html.unescape(http.get(paths["failed jobs"]).text)
+    capsys.readouterr()
+
+
+def test_a_job_shows_the_request_that_submitted_it(http, model):
+    job = http.get(f"/v1/models/{model.name}").json()["lineage"]["job_id"]
+    spec = http.get(f"/v1/jobs/{job}/spec").json()
+    page = http.get(f"/jobs/{job}").text.partition("From a program")[2]
+    codes = [html.unescape(code) for code in re.findall(r"<code>(.*?)</code>", page, re.DOTALL)]
+    sent = json.loads(re.search(r"--data '(.*)'", codes[0])[1])
+    assert sent == {
+        name: value for name, value in spec.items() if not (value is None or value is False)
+    }
+    calls = []
+    program = codes[1].replace("client.submit", "submit").replace("job.wait()", "job")
+    exec(program, {"submit": lambda *given, **options: calls.append((given, options))})
+    ((given, options),) = calls
+    assert given == (spec["dataset_id"], spec["algorithm"], spec["params"])
+    assert options["model"] == spec["model"]
+
+
+def test_a_comparison_shows_its_parts_as_a_grid_of_methods_and_splits(client, http):
+    rng = np.random.default_rng(0)
+    rows = {name: rng.standard_normal((20, 2)) for name in "ab"}
+    targets = {name: x @ [1, 1] for name, x in rows.items()}
+    splits = {"scheme": "holdout", "n_splits": 2}
+    data = client.upload(rows, targets, name="for a grid")
+    job = client.train(data, "mtfl", model="grid", compare={"splits": splits})
+    job.wait()
+    parts = http.get("/v1/jobs", params={"parent": job.id, "page_size": 200}).json()["items"]
+    assert {part["part"]["purpose"] for part in parts} == {"comparison"}
+    assert {split for part in parts for split in part["part"]["splits"]} == {0, 1}
+    page = http.get(f"/jobs/{job.id}")
+    found = re.findall(r'class="square state succeeded" href="/jobs/(\w+)"', page.text)
+    assert set(found) == {part["id"] for part in parts}
+    assert len(found) == sum(len(part["part"]["splits"]) for part in parts)
+    assert "has been trained" in text_of(page)
+    said = text_of(http.get(f"/jobs/{parts[0]['id']}"))
+    assert f"A part of the comparison, {parts[0]['algorithm']}, has run." in said
+    version = text_of(http.get("/models/grid/1"))
+    assert re.search(r"On held-out rows its RMSE is [\d.]+", version)
+    # the scores of a comparison are comparable with those of an evaluation
+    client.train(data, "constant", model="grid", evaluate={"splits": splits}).wait()
+    compared = text_of(http.get("/compare?models=grid/1,grid/2"))
+    assert "Best RMSE on held-out rows, of 2 tasks: grid/1 in 2, grid/2 in 0." in compared
+
+
+def test_a_job_runs_while_its_parts_run():
+    job = {"state": "waiting", "child_jobs": {"running": 1, "queued": 3}}
+    assert (state_cell(job).text, state_cell(job).value) == ("running parts", "running")
+    sentence = overview_sentence(
+        {state: [] for state in UNFINISHED} | {"failed": [], "waiting": [job]}
+    )
+    assert sentence == "1 job runs its parts."
+
+
+def test_the_numbers_of_a_column_have_equally_many_decimals():
+    assert formats.column([0.18666, -0.036, 4.2e-18, None]) == [
+        "0.1867",
+        "-0.0360",
+        "0.0000",
+        formats.NONE,
+    ]
+    assert formats.column([12345.678, 1.5]) == ["12\u202f346", "2"]
+    assert formats.column([3, 40]) == ["3", "40"]
+    assert formats.column([1e-9, 2.5e-9]) == ["1e-09", "2.5e-09"]
 
 
 def test_models_are_compared_by_scores_and_by_parameters_that_differ(client, http, dataset, model):

@@ -53,6 +53,16 @@ form?.addEventListener("submit", event => {
   event.preventDefault();
   submit("", job => location.assign(`/jobs/${job.id}`));
 });
+// The request that the form would send.
+const program = document.getElementById("program");
+function write() {
+  if (!program?.open) return;
+  let text;
+  try { text = JSON.stringify(specification()); } catch (failure) { text = failure.message; }
+  program.querySelector("code").textContent = `curl '${location.origin}/v1/jobs' ${program.dataset.headers} \\\n  --data '${text.replaceAll("'", "'\\''")}'`;
+}
+program?.addEventListener("toggle", write);
+form?.addEventListener("input", write);
 document.getElementById("check")?.addEventListener("click", () => form.reportValidity() && submit("?validate_only=true", valid => {
   status.textContent = ["The job can be submitted.", ...valid.warnings].join(" ");
 }));

@@ -1,7 +1,8 @@
 // One event stream for a page. When something changes, the page is read again, and what differs is
 // replaced in place: focus, selection and scroll position stay. Lists announce their new rows.
 
-const LEAST_MS = 500;
+const LEAST_MS = 500, RETRY_MS = 2000;
+const GONE = [401, 403, 404, 410];
 const { dataset } = document.body;
 let timer = null, stream = null, took = 0;
 
@@ -59,11 +60,25 @@ function announce(element, found) {
   };
 }
 
+function tell(text) {
+  const notice = document.getElementById("connection");
+  if (notice.textContent !== text) notice.textContent = text;
+  notice.hidden = !text;
+}
+
 async function refresh() {
   timer = null;
   const start = performance.now();
   const response = await fetch(location.href).catch(() => null);
-  if (!response?.ok) return;
+  // the session has ended, or what the page shows has been deleted
+  if (response?.redirected || GONE.includes(response?.status)) { location.reload(); return; }
+  if (!response?.ok) {
+    tell("The service does not respond. The page shows how things were, and goes on once it does.");
+    timer ??= setTimeout(refresh, RETRY_MS);
+    return;
+  }
+  tell("");
+  if (stream?.readyState === EventSource.CLOSED) open();
   const read = new DOMParser().parseFromString(await response.text(), "text/html");
   if (!read.body.dataset.live) {
     stream?.close();

@@ -7,12 +7,14 @@ const theme = () => {
   return chosen === "light" || chosen === "dark" ? chosen : system.matches ? "dark" : "light";
 };
 
+const themed = href => `${href}${href.includes("?") ? "&" : "?"}theme=${theme()}`;
+
 async function mount(figure, button) {
   const { href, vega } = figure.dataset;
   button.disabled = true;
   button.textContent = "Loading";
   try {
-    const [response] = await Promise.all([fetch(`${href}?theme=${theme()}`, { headers: { Accept: "application/json" } }), import(vega)]);
+    const [response] = await Promise.all([fetch(themed(href), { headers: { Accept: "application/json" } }), import(vega)]);
     if (!response.ok) throw new Error((await response.json()).detail);
     const place = document.createElement("div");
     place.className = "vega scroll";
@@ -22,7 +24,7 @@ async function mount(figure, button) {
     const inner = document.createElement("div");
     place.append(inner);
     await window.vegaEmbed(inner, await response.json(), { ast: true, actions: false, defaultStyle: false, tooltip: { disableDefaultStyle: true } });
-    figure.querySelector("picture").replaceWith(place);
+    figure.querySelector(".scroll").replaceWith(place);
     place.focus();
     button.remove();
   } catch (error) {
@@ -35,7 +37,7 @@ async function mount(figure, button) {
 for (const figure of document.querySelectorAll("figure[data-href]")) {
   if (theme() === (system.matches ? "dark" : "light")) break;
   figure.querySelector("source").remove();
-  figure.querySelector("img").src = `${figure.dataset.href}?theme=${theme()}`;
+  figure.querySelector("img").src = themed(figure.dataset.href);
 }
 
 for (const figure of document.querySelectorAll("figure[data-vega]")) {

@@ -87,7 +87,7 @@ def allowed(field: Mapping[str, Any]) -> str:
     if "enum" in field:
         return ", ".join(formats.plain(value) for value in field["enum"])
     if field.get("type") == "array":
-        return f"list of {allowed(field.get('items', {}))}"
+        return f"list of {allowed(field.get('items', {})).replace('number', 'numbers', 1)}"
     low, high = field.get("minimum"), field.get("maximum")
     low = field.get("exclusiveMinimum") if low is None else low
     kind = {"number": "number", "integer": "integer", "boolean": "yes or no"}.get(

@@ -1,20 +1,26 @@
 """The automatic choice of a model, as its page shows it."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from service.ui import formats, tables
 from service.ui.tables import Row, Table
 
+_MAX_METHODS: Final = 10
+
 
 def leaderboard(choice: Mapping[str, Any]) -> Table:
-    """Return the methods of an automatic choice, the best score on held-out rows first."""
+    """Return the best methods of an automatic choice by their scores on held-out rows."""
+    found = choice["leaderboard"][:_MAX_METHODS]
+    values = tables.numbers([row["value"] for row in found])
     rows = [
-        Row(f"method-{i}", [*_cells(choice, row), tables.text(_interval(row))])
-        for i, row in enumerate(choice["leaderboard"])
+        Row(f"method-{i}", [*_cells(choice, row), value, tables.quantity(_interval(row))])
+        for i, (row, value) in enumerate(zip(found, values, strict=True))
     ]
     better = "larger" if choice["larger_is_better"] else "smaller"
     title = f"Methods on the same held-out rows ({better} {choice['title']} is better)"
+    if len(choice["leaderboard"]) > len(found):
+        title += f": the best {len(found)} of {len(choice['leaderboard'])}"
     return Table(title, ("Method", "Chosen", choice["title"], "95 % interval"), rows)
 
 
@@ -25,11 +31,10 @@ def _cells(choice: Mapping[str, Any], row: Mapping[str, Any]) -> list[tables.Cel
     return [
         tables.text(name, note=row["role"].replace("_", " ")),
         tables.text("with all rows" if is_chosen else "", note=splits if row["n_chosen"] else ""),
-        tables.number(row["value"]),
     ]
 
 
 def _interval(row: Mapping[str, Any]) -> str:
     if row["low"] is None:
-        return ""
-    return f"{formats.number(row['low'])} to {formats.number(row['high'])}"
+        return formats.NONE
+    return " to ".join(formats.column([row["low"], row["high"]], 3))

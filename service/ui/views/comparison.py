@@ -3,29 +3,39 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from service.ui import formats, tables
 from service.ui.api import Api, segment
+from service.ui.api_examples import ApiExample
 from service.ui.tables import Cell, Row, Table
 from service.ui.views.lists import model_href
+from service.ui.views.plots import Plot
+from service.ui.views.reports import mean
+from sibling.plots import held_out_scores
 
 #: Number of versions that are compared.
 MAX_MODELS: Final = 10
+_MIN_MODELS: Final = 2
 _MAX_TASKS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """A version with its report and its plots, the titles by name."""
+    """A version with its scores on held-out rows and its plots, the titles by name."""
 
     model: Mapping[str, Any]
     path: str
-    evaluation: Mapping[str, Any] | None
+    scores: Mapping[str, Any] | None
     plots: Mapping[str, str]
 
     @property
     def title(self) -> str:
         return f"{self.model['name']} / {self.model['version']}"
+
+    @property
+    def reference(self) -> str:
+        return f"{self.model['name']}/{self.model['version']}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,35 +54,51 @@ class ComparisonView:
     ----------
     chosen
         What was asked for, as in ``a/1,b/3``.
+    known
+        Names that can be chosen.
+    sentence
+        Which version is the best, or how to choose some.
     warning
         Why the scores cannot be compared; empty if they can.
+    scores, params
+        Scores, and parameters that differ; None without versions.
     tasks
-        Scores on held-out rows by task; None without an evaluation.
-    params
-        Parameters that differ, and all others of only some of the versions.
+        Scores on held-out rows by task; None without any.
+    common
+        Plots of all versions on common axes.
     plots
         Plots that at least two of the versions have.
     """
 
     chosen: str
+    known: Sequence[str]
+    sentence: str
     warning: str
-    scores: Table
+    scores: Table | None
     tasks: Table | None
-    params: Table
+    params: Table | None
+    common: Sequence[Plot]
     plots: Sequence[PlotRow]
+    example: ApiExample
 
 
 async def comparison_view(api: Api, chosen: str) -> ComparisonView:
     """Return the versions that are named as ``NAME/VERSION``, separated by commas."""
     names = [name.strip() for name in chosen.split(",") if name.strip()][:MAX_MODELS]
     found = [await _read(api, *name.partition("/")[::2]) for name in names]
+    listed = (await api.get("/v1/models", page_size=200))["items"]
+    common = await _common_plots(api, found)
     return ComparisonView(
         chosen=chosen,
+        known=[f"{model['name']}/{model['version']}" for model in listed],
+        sentence=_sentence(found, common),
         warning=_warning(found),
-        scores=_scores(found),
+        scores=_scores(found) if found else None,
         tasks=_tasks(found),
-        params=_params(found),
+        params=_params(found) if len(found) >= _MIN_MODELS else None,
+        common=common,
         plots=_plots(found),
+        example=_example(found),
     )
 
 
@@ -83,7 +109,38 @@ async def _read(api: Api, name: str, version: str) -> _Compared:
     report = await api.find(f"{path}/report") or {}
     listed = (await api.find(f"{path}/plots") or {"plots": []})["plots"]
     plots = {plot["name"]: plot["title"] for plot in listed}
-    return _Compared(model, path, report.get("evaluation"), plots)
+    return _Compared(model, path, held_out_scores(report), plots)
+
+
+async def _common_plots(api: Api, found: Sequence[_Compared]) -> list[Plot]:
+    if len(found) < _MIN_MODELS:
+        return []
+    query = urlencode([("model", one.reference) for one in found])
+    listed = (await api.get("/v1/models:plots", model=[one.reference for one in found]))["plots"]
+    return [
+        Plot(plot["title"], plot["sentence"], f"/v1/models:plots/{plot['name']}?{query}")
+        for plot in listed
+    ]
+
+
+def _sentence(found: Sequence[_Compared], common: Sequence[Plot]) -> str:
+    """Return which version is the best in how many tasks, or what is missing for that."""
+    if len(found) < _MIN_MODELS:
+        return "Which model is better? Name at least two versions that learned from the same data."
+    if common and any(one.scores is not None for one in found):
+        return common[0].sentence
+    return (
+        "Fewer than two of them were scored on held-out rows: train with 'evaluate' or 'compare'."
+    )
+
+
+def _example(found: Sequence[_Compared]) -> ApiExample:
+    paths = [f"{one.path}/report" for one in found]
+    if len(found) >= _MIN_MODELS:
+        query = urlencode([("model", one.reference) for one in found])
+        paths.append(f"/v1/models:plots?{query}")
+    lines = [f"print(client.model({one.reference!r}).report())" for one in found]
+    return ApiExample(paths or ["/v1/models"], "\n".join(lines))
 
 
 def _warning(found: Sequence[_Compared]) -> str:
@@ -92,9 +149,9 @@ def _warning(found: Sequence[_Compared]) -> str:
         return "The models were trained on different datasets, so their scores cannot be compared."
     keys = ("splits", "n_splits")
     splits = [
-        (one.model["lineage"]["seed"], *(one.evaluation[key] for key in keys))
+        (one.model["lineage"]["seed"], *(one.scores[key] for key in keys))
         for one in found
-        if one.evaluation is not None
+        if one.scores is not None
     ]
     if any(one != splits[0] for one in splits):
         return "Their held-out rows differ (other splits or seeds), so compare them with care."
@@ -107,31 +164,34 @@ def _columns(first: str, found: Sequence[_Compared]) -> tuple[str, ...]:
 
 def _scores(found: Sequence[_Compared]) -> Table:
     """Return the mean over tasks of each score; of held-out rows with intervals."""
-    cells: dict[str, list[Cell]] = {}
+    means: dict[str, dict[int, tuple[float | None, str]]] = {}
     for i, one in enumerate(found):
-        for metric, cell in _means(one).items():
-            cells.setdefault(metric, [tables.number(None)] * len(found))[i] = cell
+        for metric, value in _means(one).items():
+            means.setdefault(metric, {})[i] = value
     links = [
         Cell(one.title, "number", model_href(one.model["name"], one.model["version"]))
         for one in found
     ]
-    rows = [Row("models", [Cell("Model"), *links])] if found else []
-    rows += [Row(f"score-{name}", [tables.text(name), *own]) for name, own in cells.items()]
+    rows = [Row("models", [Cell("Model"), *links])]
+    for metric, by_model in means.items():
+        values, notes = zip(*(by_model.get(i, (None, "")) for i in range(len(found))), strict=True)
+        rows.append(Row(f"score-{metric}", [tables.text(metric), *tables.numbers(values, notes)]))
     caption = "Scores, mean over tasks with 95 % intervals"
-    return Table(caption, _columns("Score", found), rows, "Name some models.")
+    return Table(caption, _columns("Score", found), rows)
 
 
-def _means(one: _Compared) -> dict[str, Cell]:
-    """Return the scores of a version, held-out rows first."""
-    held_out = one.evaluation or {"mean": {}}
+def _means(one: _Compared) -> dict[str, tuple[float | None, str]]:
+    """Return the scores of a version and their intervals, held-out rows first."""
+    held_out = one.scores or {"mean": {}}
     means = {
-        f"{name.replace('_', ' ')} (held out)": tables.number(
-            value, _interval(held_out.get("interval", {}).get(name))
+        f"{name.replace('_', ' ')} (held out)": (
+            value,
+            _interval(held_out.get("interval", {}).get(name)),
         )
         for name, value in held_out["mean"].items()
     }
     return means | {
-        f"{name.replace('_', ' ')} (training)": tables.number(_mean(by_task))
+        f"{name.replace('_', ' ')} (training)": (mean(by_task), "")
         for name, by_task in one.model["metrics"].items()
     }
 
@@ -139,28 +199,22 @@ def _means(one: _Compared) -> dict[str, Cell]:
 def _interval(found: Mapping[str, float | None] | None) -> str:
     if found is None or found["low"] is None or found["high"] is None:
         return ""
-    return f"{formats.number(found['low'], 3)} to {formats.number(found['high'], 3)}"
+    return " to ".join(formats.column([found["low"], found["high"]], 3))
 
 
 def _tasks(found: Sequence[_Compared]) -> Table | None:
     """Return the first score on held-out rows, by task."""
-    evaluations = [one.evaluation for one in found]
-    first = next((one for one in evaluations if one is not None), None)
+    scores = [one.scores for one in found]
+    first = next((one for one in scores if one is not None), None)
     if first is None or not first["by_task"]:
         return None
     metric, by_task = next(iter(first["by_task"].items()))
+    tasks = list(by_task)[:_MAX_TASKS]
+    known = [(one or {"by_task": {}})["by_task"].get(metric, {}) for one in scores]
+    columns = [tables.numbers([of_model.get(task) for task in tasks]) for of_model in known]
     rows = [
-        Row(
-            f"task-{task}",
-            [
-                tables.text(task),
-                *(
-                    tables.number((one or {"by_task": {}})["by_task"].get(metric, {}).get(task))
-                    for one in evaluations
-                ),
-            ],
-        )
-        for task in list(by_task)[:_MAX_TASKS]
+        Row(f"task-{task}", [tables.text(task), *(column[i] for column in columns)])
+        for i, task in enumerate(tasks)
     ]
     caption = f"{metric.replace('_', ' ')} on held-out rows, by task"
     return Table(caption, _columns("Task", found), rows)
@@ -187,8 +241,3 @@ def _plots(found: Sequence[_Compared]) -> list[PlotRow]:
         for name in titles
     }
     return [PlotRow(titles[name], images) for name, images in rows.items() if len(images) > 1]
-
-
-def _mean(by_task: Mapping[str, float | None]) -> float | None:
-    known: Sequence[float] = [value for value in by_task.values() if value is not None]
-    return sum(known) / len(known) if known else None

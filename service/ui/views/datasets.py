@@ -11,6 +11,8 @@ from service.ui.views.jobs import COLUMNS, job_rows
 
 _TASKS: Final = 6
 _ROWS: Final = 5
+_MAX_COLUMNS: Final = 30
+_MIDNIGHT: Final = "T00:00:00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,8 @@ class DatasetView:
 
     Parameters
     ----------
-    tasks
-        The first tasks in detail.
+    tasks, more_tasks
+        The first tasks in detail, and a sentence if there are more.
     suitable
         Algorithms that can be trained on it.
     has_targets
@@ -46,6 +48,7 @@ class DatasetView:
     issues: Sequence[str]
     sizes: Table | None
     tasks: Sequence[TaskSection]
+    more_tasks: str
     suitable: Sequence[tuple[str, str]]
     has_targets: bool
     unsuitable: Table | None
@@ -67,11 +70,12 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
     others = [a for a in preview["algorithms"] if not a["can_train"]]
     return DatasetView(
         dataset=dataset,
-        sentence=_sentence(dataset),
+        sentence=f"{_sentence(dataset)} {_gaps(preview['tasks'])}".strip(),
         facts=_facts(dataset),
         issues=[issue["detail"] for issue in dataset["issues"]],
         sizes=_sizes(manifest["tasks"]),
         tasks=[_task(task) for task in preview["tasks"]],
+        more_tasks=_more_tasks(len(preview["tasks"]), dataset["n_tasks"] or 0),
         suitable=[(a["algorithm"], titles.get(a["algorithm"], a["algorithm"])) for a in fits],
         has_targets=any(task["target"] is not None for task in preview["tasks"]),
         unsuitable=_unsuitable(others),
@@ -88,10 +92,26 @@ def _sentence(dataset: Mapping[str, Any]) -> str:
     columns = (
         formats.count(widths[0], "column")
         if len(widths) == 1
-        else f"{widths[0]} to {widths[-1]} columns"
+        else f"{formats.number(widths[0])} to {formats.number(widths[-1])} columns"
     )
     rows = formats.count(dataset["n_samples"], "row")
     return f"{formats.count(dataset['n_tasks'], 'task')} with {rows} and {columns}."
+
+
+def _more_tasks(n_shown: int, n_tasks: int) -> str:
+    if n_shown >= n_tasks:
+        return ""
+    return f"The first {n_shown} of {formats.number(n_tasks)} tasks; the API has all of them."
+
+
+def _gaps(tasks: Sequence[Mapping[str, Any]]) -> str:
+    """Return which columns of the first tasks miss values."""
+    found = {c["name"]: None for task in tasks for c in task["columns"] if c["missing"]}
+    if not found:
+        return ""
+    names = list(found)
+    shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    return f"Values are missing in {formats.count(len(names), 'column')}: {shown}."
 
 
 def _facts(dataset: Mapping[str, Any]) -> list[tuple[str, Cell]]:
@@ -101,8 +121,8 @@ def _facts(dataset: Mapping[str, Any]) -> list[tuple[str, Cell]]:
         ("Size", tables.text(formats.size(dataset["size_bytes"]))),
         ("SHA-256", tables.code(dataset["upload_sha256"])),
     ]
-    given = {name: value for name, value in dataset["options"].items() if value not in (None, [])}
-    facts += [(name.replace("_", " "), tables.text(value)) for name, value in given.items()]
+    given = {n: v for n, v in dataset["options"].items() if v not in (None, [], "auto")}
+    facts += [(n.replace("_", " ").capitalize(), tables.text(v)) for n, v in given.items()]
     if dataset["origin"] is not None:
         job_id = dataset["origin"]["job_id"]
         facts.append(("Computed by", tables.code(job_id, f"/jobs/{job_id}")))
@@ -151,17 +171,21 @@ def _task(task: Mapping[str, Any]) -> TaskSection:
     names = [column["name"] for column in task["columns"]]
     first = names[:12]
     unlabelled = task["n_unlabelled"]
-    sentence = f"{formats.count(task['n_samples'], 'row')}"
+    sentence = formats.count(task["n_samples"], "row")
     if unlabelled:
-        sentence += f", and {formats.count(unlabelled, 'row')} without a target"
+        sentence += f" and {formats.count(unlabelled, 'row')} without a target"
     counts = (task["target"] or {}).get("counts")
+    columns = task["columns"][:_MAX_COLUMNS]
+    title = f"Columns of {task['name']}"
+    if task["n_features"] > len(columns) > 0:
+        title += f", the first {len(columns)} of {formats.number(task['n_features'])}"
     return TaskSection(
         name=task["name"],
-        sentence=f"{sentence}; {formats.count(task['n_features'], 'column')}.",
+        sentence=f"{sentence}, {formats.count(task['n_features'], 'column')}",
         columns=Table(
-            f"Columns of {task['name']}",
+            title,
             ("Column", "Kind", "Missing", "Distinct", "Distribution", "Smallest", "Largest"),
-            [Row(f"{task['name']}-{c['name']}", _column_cells(c)) for c in task["columns"]],
+            [Row(f"{task['name']}-{c['name']}", _column_cells(c)) for c in columns],
             "Covariance matrices have no columns to show.",
         ),
         target=None if counts is None else _classes(task["name"], counts),
@@ -200,8 +224,8 @@ def _column_cells(column: Mapping[str, Any]) -> list[Cell]:
         tables.quantity(formats.share(column["missing"])),
         tables.number(column["n_distinct"]),
         tables.bars(column["counts"][:30], _distribution(column)),
-        _value_cell(column["min"]),
-        _value_cell(column["max"]),
+        tables.quantity(_value_cell(column["min"]).text),
+        tables.quantity(_value_cell(column["max"]).text),
     ]
 
 
@@ -220,7 +244,7 @@ def _distribution(column: Mapping[str, Any]) -> str:
 def _value_cell(value: Any) -> Cell:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return tables.number(value)
-    return tables.text(value)
+    return tables.text(value.removesuffix(_MIDNIGHT) if isinstance(value, str) else value)
 
 
 def _unsuitable(others: Sequence[Mapping[str, Any]]) -> Table | None:

@@ -30,6 +30,8 @@ class ListView:
 
     Parameters
     ----------
+    query
+        Filters of the list that have a value.
     text
         What is searched for, if ``has_text``.
     next_href
@@ -40,6 +42,7 @@ class ListView:
     intro: str
     table: Table
     choices: Sequence[Choice]
+    query: Mapping[str, str]
     text: str
     is_filtered: bool
     is_first: bool
@@ -66,6 +69,7 @@ def list_view(
         intro=intro,
         table=table,
         choices=choices,
+        query=filters,
         text=query.get("text", ""),
         is_filtered=bool(filters),
         is_first=not query.get("page_token"),

@@ -58,7 +58,7 @@ async def overview(api: Api) -> Overview:
     datasets = (await api.get("/v1/datasets", page_size=_N_ROWS))["items"]
     unfinished = [job for found in by_state.values() for job in found]
     return Overview(
-        sentence=_sentence({**by_state, "failed": failed}),
+        sentence=overview_sentence({**by_state, "failed": failed}),
         problems=[*health["reasons"], *health["warnings"]],
         unfinished=Table("Jobs that run or wait", jobs.COLUMNS, jobs.job_rows(unfinished)),
         failed=Table("Failed since yesterday", jobs.COLUMNS, jobs.job_rows(failed)),
@@ -71,14 +71,15 @@ async def overview(api: Api) -> Overview:
 
 def _model_row(job: Mapping[str, Any]) -> Row:
     """Return the row of a job that succeeded: its result, and whether learning together helps."""
-    verdict = (job["result"] or {}).get("verdict", "")
+    result = job["result"] or {}
+    verdict = result.get("verdict") or (result.get("together_or_apart") or {}).get("verdict", "")
     return Row(
         job["id"],
         [
             jobs.model_cell(job),
             tables.text(_VERDICTS.get(verdict, verdict)),
             tables.text(job["algorithm"], f"/algorithms/{segment(job['algorithm'])}"),
-            tables.text(jobs.progress_cell(job).text, f"/jobs/{job['id']}"),
+            jobs.progress_cell(job),
             tables.time(job["finished_at"]),
         ],
     )
@@ -109,11 +110,18 @@ async def _jobs(api: Api, state: str) -> list[dict[str, Any]]:
     return items
 
 
-def _sentence(found: dict[str, list[dict[str, Any]]]) -> str:
+def overview_sentence(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Return how many jobs are in which state.
+
+    Parameters
+    ----------
+    found
+        Jobs by state; ``failed`` are those of the last day.
+    """
     verbs = {
         "running": ("is running", "are running"),
         "submitted": ("starts", "start"),
-        "waiting": ("waits for its parts", "wait for their parts"),
+        "waiting": ("runs its parts", "run their parts"),
         "queued": ("is queued", "are queued"),
         "failed": ("failed since yesterday", "failed since yesterday"),
     }

@@ -1,0 +1,169 @@
+"""One job: what happens, or has happened."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from service.jobs.studies.automatic import AUTOMATIC
+from service.ui import formats, tables
+from service.ui.api import Api, Refused, segment
+from service.ui.api_examples import ApiExample, submission
+from service.ui.tables import Cell, Row, Table
+from service.ui.views.curves import Curve, curves_of
+from service.ui.views.jobs import model_cell, progress_cell, state_cell
+from service.ui.views.parts import grid_of, part_table
+
+_EVENTS: Final = 200
+_MAX_PARTS: Final = 200
+_WRONG_STATE: Final = 409
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job.
+
+    Parameters
+    ----------
+    sentence
+        What happens or has happened.
+    curves
+        Objective and distance from the optimum at each report of progress.
+    grid
+        States of the parts of a study, by method and split; None for other jobs.
+    parts
+        The first parts; None without parts.
+    submission
+        Request that submitted the job; None if its specification is not known.
+    """
+
+    job: Mapping[str, Any]
+    title: str
+    state: Cell
+    sentence: str
+    progress: Cell
+    facts: Sequence[tuple[str, Cell]]
+    params: Sequence[tuple[str, Cell]]
+    curves: Sequence[Curve]
+    grid: Table | None
+    parts: Table | None
+    attempts: Table
+    events: Table
+    submission: ApiExample | None
+
+
+async def job_view(api: Api, job_id: str) -> JobView:
+    """Return the view of a job."""
+    path = f"/v1/jobs/{segment(job_id)}"
+    job = await api.get(path)
+    events = (await api.get(f"{path}/events", page_size=1000))["items"]
+    parts: Sequence[Mapping[str, Any]] = ()
+    if job["child_jobs"]:
+        parts = (await api.get("/v1/jobs", parent=job_id, page_size=_MAX_PARTS))["items"][::-1]
+    return JobView(
+        job=job,
+        title=f"Job for {job['model']}" if job["part"] is None else f"Part of {job['model']}",
+        state=state_cell(job),
+        sentence=_sentence(job),
+        progress=progress_cell(job),
+        facts=_facts(job),
+        params=[(name, tables.text(value)) for name, value in job["params"].items()],
+        curves=curves_of(events),
+        grid=grid_of(parts),
+        parts=part_table(parts, sum(job["child_jobs"].values())) if parts else None,
+        attempts=Table(
+            "Attempts",
+            ("Attempt", "Outcome", "Worker", "Started", "Duration", "Error"),
+            [Row(f"attempt-{a['attempt']}", _attempt_cells(a)) for a in job["attempts"]],
+            "It has not started yet.",
+        ),
+        events=Table(
+            "Events, newest first",
+            ("Event", "Contents", "Time"),
+            [Row(f"event-{e['id']}", _event_cells(e)) for e in events[::-1][:_EVENTS]],
+        ),
+        submission=await _submission(api, path),
+    )
+
+
+async def _submission(api: Api, path: str) -> ApiExample | None:
+    """Return the request that submitted a job; parts, and jobs of earlier versions, have none."""
+    try:
+        return submission(await api.get(f"{path}/spec"))
+    except Refused as error:
+        if error.problem["status"] != _WRONG_STATE:
+            raise
+        return None
+
+
+def _sentence(job: Mapping[str, Any]) -> str:
+    what, present, past = _what(job)
+    children = job["child_jobs"]
+    states: dict[str, str] = {
+        "waiting": f"{what} runs its parts, of which {children.get('succeeded', 0)} of "
+        f"{sum(children.values())} are done; the model is trained once all are.",
+        "queued": f"{what} waits for a free worker.",
+        "submitted": f"{what} starts.",
+        "running": f"{what} {present}.",
+        "cancelling": f"{what} is being cancelled.",
+        "cancelled": f"{what} was cancelled.",
+        "timed_out": f"{what} took longer than its limit, {formats.duration(job['timeout_s'])}.",
+        "failed": f"{what} failed.",
+        "succeeded": f"{what} {past}. {_result(job)}".rstrip(),
+    }
+    return states[job["state"]]
+
+
+def _what(job: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return what a job is, what it does, and what it has done."""
+    if job["inference"] is not None:
+        what = f"{job['inference']['method']} of {job['model']} / {job['version']}"
+        return what, "runs", "has run"
+    if job["part"] is not None:
+        return f"A part of the {job['part']['purpose']}, {job['algorithm']},", "runs", "has run"
+    if job["algorithm"] == AUTOMATIC:
+        what = f"The automatic choice for the model {job['model']}"
+        return what, "is being trained", "has been trained"
+    what = f"{job['algorithm']} for the model {job['model']}"
+    return what, "is being trained", "has been trained"
+
+
+def _result(job: Mapping[str, Any]) -> str:
+    """Return the result of a comparison or an automatic choice in a sentence."""
+    result = job["result"] or {}
+    return str(result.get("sentence") or next(iter(result.get("sentences", ())), ""))
+
+
+def _facts(job: Mapping[str, Any]) -> list[tuple[str, Cell]]:
+    facts = [
+        ("Algorithm", tables.text(job["algorithm"], f"/algorithms/{segment(job['algorithm'])}")),
+        ("Dataset", tables.code(job["dataset_id"], f"/datasets/{job['dataset_id']}")),
+        ("Seed", tables.text(str(job["seed"]))),
+        ("Submitted", tables.time(job["created_at"])),
+        ("Started", tables.time(job["started_at"])),
+        ("Ended", tables.time(job["finished_at"])),
+        ("Time limit", tables.text(formats.duration(job["timeout_s"]))),
+        ("Memory limit", tables.text(formats.size(job["memory_mb"] * 2**20))),
+    ]
+    model = tables.text(job["model"]) if job["version"] is None else model_cell(job)
+    facts.insert(0, ("Model", model))
+    if job["parent"] is not None:
+        facts.insert(0, ("Part of", tables.code(job["parent"], f"/jobs/{job['parent']}")))
+    # those of a job that goes on may get a value
+    return [fact for fact in facts if fact[1].text != formats.NONE or not job["is_final"]]
+
+
+def _attempt_cells(attempt: Mapping[str, Any]) -> list[Cell]:
+    error = attempt["error"]
+    return [
+        tables.number(attempt["attempt"]),
+        tables.state(attempt["outcome"]),
+        tables.code(attempt["worker"]),
+        tables.time(attempt["started_at"]),
+        tables.quantity(formats.elapsed(attempt["started_at"], attempt["finished_at"])),
+        tables.text(formats.NONE if error is None else error["detail"]),
+    ]
+
+
+def _event_cells(event: Mapping[str, Any]) -> list[Cell]:
+    data = {name: value for name, value in event["data"].items() if value is not None}
+    return [tables.text(event["kind"]), tables.text(data), tables.time(event["created_at"])]

@@ -1,0 +1,102 @@
+"""Parts of a job: of a search, a comparison, an evaluation, or an automatic choice."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from service.ui import formats, tables
+from service.ui.tables import Cell, Row, Table
+from service.ui.views.jobs import progress_cell, state_cell
+
+_COLUMNS: Final = ("Part", "State", "Progress", "Method", "Parameters", "Splits")
+#: Parts whose states are worse are shown where a cell stands for several.
+_WORST_FIRST: Final = ("failed", "timed_out", "cancelled", "running", "submitted", "queued")
+_MIN_METHODS: Final = 2
+
+
+def part_table(parts: Sequence[Mapping[str, Any]], n_parts: int) -> Table:
+    """Return the table of parts, of which there may be more."""
+    title = "All parts" if len(parts) == n_parts else f"The newest {len(parts)} of {n_parts} parts"
+    return Table(title, _COLUMNS, [Row(part["id"], _cells(part)) for part in parts])
+
+
+def _cells(part: Mapping[str, Any]) -> list[Cell]:
+    return [
+        tables.text(_purpose(part), f"/jobs/{part['id']}", note=part["id"]),
+        state_cell(part),
+        progress_cell(part),
+        tables.text(part["algorithm"]),
+        tables.text(part["params"]),
+        tables.text([_split(split) for split in (part["part"] or {"splits": []})["splits"]]),
+    ]
+
+
+def grid_of(parts: Sequence[Mapping[str, Any]]) -> Table | None:
+    """Return the states of parts by method and split; None without several methods and splits."""
+    found: dict[str, dict[int | None, Mapping[str, Any]]] = {}
+    has_purposes = len({_purpose(part) for part in parts}) > 1
+    varied = _varied(parts)
+    for part in parts:
+        purpose = f"{_purpose(part)}: " if has_purposes else ""
+        of_method = found.setdefault(purpose + _method(part, varied), {})
+        for split in (part["part"] or {"splits": []})["splits"]:
+            known = of_method.get(split)
+            of_method[split] = part if known is None else min(part, known, key=_rank)
+    splits = sorted({split for row in found.values() for split in row}, key=_order)
+    if len(found) < _MIN_METHODS or len(splits) < _MIN_METHODS:
+        return None
+    rows = [
+        Row(
+            f"grid-{i}",
+            [tables.text(method), *(_square(row.get(split), split) for split in splits)],
+        )
+        for i, (method, row) in enumerate(found.items())
+    ]
+    return Table("Methods by split", ("Method", *map(_split, splits)), rows)
+
+
+def _square(part: Mapping[str, Any] | None, split: int | None) -> Cell:
+    if part is None:
+        return tables.text(None)
+    state = "running" if part["state"] == "waiting" else part["state"]
+    label = f"{state.replace('_', ' ')}: {part['algorithm']}, split {_split(split)}"
+    return Cell(label, "square", f"/jobs/{part['id']}", value=state)
+
+
+def _varied(parts: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """Return the parameters of each algorithm that are not the same in all of its parts."""
+    by_algorithm: dict[str, list[Mapping[str, Any]]] = {}
+    for part in parts:
+        by_algorithm.setdefault(part["algorithm"], []).append(part["params"])
+    return {
+        algorithm: {name for params in given for name in params if _differs(name, given)}
+        for algorithm, given in by_algorithm.items()
+    }
+
+
+def _differs(name: str, given: Sequence[Mapping[str, Any]]) -> bool:
+    return any(params.get(name) != given[0].get(name) for params in given)
+
+
+def _method(part: Mapping[str, Any], varied: Mapping[str, set[str]]) -> str:
+    """Return an algorithm with the parameters that tell it from its other methods."""
+    algorithm = part["algorithm"]
+    own = {name: value for name, value in part["params"].items() if name in varied[algorithm]}
+    return f"{algorithm} {formats.plain(own)}".rstrip()
+
+
+def _purpose(part: Mapping[str, Any]) -> str:
+    return "part" if part["part"] is None else str(part["part"]["purpose"])
+
+
+def _split(split: int | None) -> str:
+    """Return the number of a split, from 1; none stands for all rows."""
+    return "all rows" if split is None else str(split + 1)
+
+
+def _order(split: int | None) -> float:
+    return float("inf") if split is None else split
+
+
+def _rank(part: Mapping[str, Any]) -> int:
+    state = part["state"]
+    return _WORST_FIRST.index(state) if state in _WORST_FIRST else len(_WORST_FIRST)

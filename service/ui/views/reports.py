@@ -1,0 +1,204 @@
+"""Tables of the report of a model: scores, compared methods, gains, candidates of a search."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from service.ui import formats, tables
+from service.ui.tables import Cell, Row, Table
+from service.ui.views.choices import leaderboard
+
+_VERDICTS: Final = {
+    "helps": "Learning the tasks together helps.",
+    "hurts": "Learning the tasks together hurts.",
+    "equal": "Learning the tasks together makes no relevant difference.",
+    "unclear": "Whether learning the tasks together helps is unclear.",
+}
+_ROLES: Final = {
+    "candidate": "the algorithm of the job",
+    "multi_task": "tasks together",
+    "single_task": "each task alone",
+    "pooled": "all tasks pooled",
+    "trivial": "same prediction for every row",
+    "per_task": "together or alone, by task",
+}
+_MAX_ROWS: Final = 200
+
+_Scores = Mapping[str, float | None]
+
+
+def verdict_of(study: Mapping[str, Any] | None) -> str:
+    """Return whether learning together helps, of a comparison or an automatic choice."""
+    if study is None:
+        return ""
+    pair = study if "verdict" in study else study["together_or_apart"] or {}
+    return _VERDICTS.get(pair.get("verdict", ""), "")
+
+
+def held_out_sentence(report: Mapping[str, Any]) -> str:
+    """Return how good a model is on rows that it has not seen, or how to find out."""
+    comparison, choice, evaluation = (
+        report.get(name) for name in ("comparison", "choice", "evaluation")
+    )
+    if comparison is not None:
+        value = formats.number(comparison["methods"][0]["value"], 3)
+        return f"On held-out rows its {comparison['title']} is {value}."
+    if choice is not None:
+        estimate = choice["estimate"]
+        value = f"{formats.number(estimate['value'], 3)} ({_interval(estimate)})"
+        return f"Expected on new rows: {choice['title']} {value}."
+    if evaluation is None or not evaluation["mean"]:
+        return "It was not scored on held-out rows: the job has neither 'evaluate' nor 'compare'."
+    metric, value = next(iter(evaluation["mean"].items()))
+    interval = evaluation.get("interval", {}).get(metric)
+    around = "" if interval is None else f" ({_interval(interval)})"
+    return f"On held-out rows its {_spaced(metric)} is {formats.number(value, 3)}{around}."
+
+
+def means(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Table:
+    """Return the means of the scores over the tasks, of held-out rows with intervals."""
+    rows = []
+    if evaluation is not None:
+        intervals = evaluation.get("interval", {})
+        rows = [
+            _mean_row(f"{_spaced(name)} on held-out rows", value, intervals.get(name))
+            for name, value in evaluation["mean"].items()
+        ]
+    rows += [
+        _mean_row(f"{_spaced(name)} on training rows", mean(by_task), None)
+        for name, by_task in model["metrics"].items()
+    ]
+    columns = ("Score", "Mean over the tasks", "95 % interval")
+    return Table("Scores", columns, rows, "The algorithm has no score.")
+
+
+def _mean_row(name: str, value: float | None, interval: Mapping[str, Any] | None) -> Row:
+    text = formats.NONE if interval is None else _interval(interval)
+    return Row(f"mean-{name}", [tables.text(name), tables.number(value), tables.quantity(text)])
+
+
+def scores(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Table:
+    """Return the scores of each task: on held-out rows if there are, and on training rows."""
+    found: dict[str, _Scores] = {}
+    if evaluation is not None:
+        found = {f"{name} (held out)": by for name, by in evaluation["by_task"].items()}
+    found |= {f"{name} (training)": by_task for name, by_task in model["metrics"].items()}
+    tasks = model["tasks"][:_MAX_ROWS]
+    columns = [tables.numbers([by_task.get(task) for task in tasks]) for by_task in found.values()]
+    rows = [
+        Row(f"score-{task}", [tables.text(task), *(column[i] for column in columns)])
+        for i, task in enumerate(tasks)
+    ]
+    more = len(model["tasks"]) > _MAX_ROWS
+    title = f"Scores by task, the first {_MAX_ROWS}" if more else "Scores by task"
+    return Table(title, ("Task", *map(_spaced, found)), rows)
+
+
+def methods(report: Mapping[str, Any]) -> Table | None:
+    """Return the methods of a comparison or an automatic choice on the same held-out rows."""
+    if report.get("comparison") is not None:
+        return _compared(report["comparison"])
+    return None if report.get("choice") is None else leaderboard(report["choice"])
+
+
+def _compared(comparison: Mapping[str, Any]) -> Table:
+    found = comparison["methods"]
+    # of the algorithm itself, without the one that the first column has
+    shown = comparison["metric"] if comparison["average"] == "tasks" else None
+    own = found[0]["mean"]
+    metrics = [name for name in own if own[name] is not None and name != shown]
+    columns = [tables.numbers([method["value"] for method in found])]
+    columns += [tables.numbers([method["mean"].get(name) for method in found]) for name in metrics]
+    rows = [
+        Row(f"method-{i}", [_method_cell(method), *(column[i] for column in columns)])
+        for i, method in enumerate(found)
+    ]
+    titles = (comparison["title"], *(f"mean {_spaced(metric)}" for metric in metrics))
+    return Table(_title(comparison), ("Method", *titles), rows)
+
+
+def _title(study: Mapping[str, Any]) -> str:
+    better = "larger" if study["larger_is_better"] else "smaller"
+    return f"Methods on the same held-out rows ({better} {study['title']} is better)"
+
+
+def _method_cell(method: Mapping[str, Any]) -> Cell:
+    role = method["role"]
+    note = _ROLES.get(role, role.replace("_", " "))
+    return tables.text(f"{method['algorithm']} {method['variant']}".strip(), note=note)
+
+
+def gains(tasks: Mapping[str, Mapping[str, Any]]) -> Table | None:
+    """Return what learning together gains in each task; None if it was not compared."""
+    if not tasks:
+        return None
+    values = tables.numbers([found["gain"] for found in tasks.values()])
+    rows = [
+        Row(
+            f"gain-{task}",
+            [
+                tables.text(task),
+                tables.text(found["verdict"]),
+                value,
+                interval,
+                tables.quantity(formats.number(found["p_adjusted"], 2)),
+            ],
+        )
+        for (task, found), value, interval in zip(
+            tasks.items(), values, _intervals(list(tasks.values())), strict=True
+        )
+    ]
+    columns = ("Task", "Learning together", "Gain", "95 % interval", "p (corrected)")
+    return Table("Gain of learning together, by task", columns, rows)
+
+
+def _intervals(found: Sequence[Mapping[str, Any]]) -> list[Cell]:
+    """Return the cells of a column of intervals, with equally many decimals."""
+    lows, highs = ([one[end] for one in found] for end in ("low", "high"))
+    texts = formats.column([*lows, *highs], 3)
+    return [
+        tables.quantity(formats.NONE if low == formats.NONE else f"{low} to {high}")
+        for low, high in zip(texts[: len(found)], texts[len(found) :], strict=True)
+    ]
+
+
+def _interval(found: Mapping[str, Any]) -> str:
+    if found["low"] is None or found["high"] is None:
+        return formats.NONE
+    return " to ".join(formats.column([found["low"], found["high"]], 3))
+
+
+def candidates(search: Mapping[str, Any]) -> Table:
+    """Return the candidates of a search, the best first."""
+    sign = -1 if search["larger_is_better"] else 1
+    found = list(enumerate(search["candidates"]))
+
+    def rank(item: tuple[int, Mapping[str, Any]]) -> tuple[bool, float]:
+        value = item[1]["mean"].get(search["metric"])
+        return value is None, sign * (value or 0.0)
+
+    ranked = sorted(found, key=rank)[:_MAX_ROWS]
+    values = tables.numbers([c["mean"].get(search["metric"]) for _, c in ranked])
+    rows = [
+        Row(
+            f"candidate-{i}",
+            [
+                tables.text(candidate["params"], note="chosen" if i == search["best"] else ""),
+                value,
+                tables.number(candidate["n_splits"]),
+                tables.text(candidate["failed"]),
+            ],
+        )
+        for (i, candidate), value in zip(ranked, values, strict=True)
+    ]
+    columns = ("Parameters", f"Mean {search['metric']}", "Splits", "Failed")
+    return Table(f"Candidates of the {search['method']} search, the best first", columns, rows)
+
+
+def mean(by_task: _Scores) -> float | None:
+    """Return the mean of the known scores."""
+    known: Sequence[float] = [value for value in by_task.values() if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _spaced(metric: str) -> str:
+    return metric.replace("_", " ")
