@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
 
 from service.blobs import release_blob
 from service.database import contains
@@ -17,6 +17,8 @@ from service.rows import AliasRow, JobRow, ModelRow, VersionRow
 MAX_NAMED: Final = 20
 #: Separates model and alias; model names cannot contain it.
 ALIAS_SEPARATOR: Final = "@"
+#: Lists do not show reports, which take long to parse.
+_WITHOUT_REPORT: Final = defer(VersionRow.report, raiseload=True)
 _ALIAS_OF_VERSION: Final = AliasRow.version_id == VersionRow.id
 
 
@@ -61,7 +63,7 @@ def list_models(
     page = models.order_by(ModelRow.name).limit(limit).subquery()
     is_latest = (VersionRow.model_id == page.c.id) & (VersionRow.version == page.c.version)
     query = sa.select(page.c.name, VersionRow).join(VersionRow, is_latest)
-    return _named(session, query.order_by(page.c.name))
+    return _named(session, query.order_by(page.c.name).options(_WITHOUT_REPORT))
 
 
 def list_versions(
@@ -69,6 +71,7 @@ def list_versions(
 ) -> Sequence[NamedVersion]:
     """Return the versions of a model, newest first, below the number ``below``."""
     query = _versions(owner).where(ModelRow.name == name).order_by(VersionRow.version.desc())
+    query = query.options(_WITHOUT_REPORT)
     if below is not None:
         query = query.where(VersionRow.version < below)
     return _named(session, query.limit(limit))

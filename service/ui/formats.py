@@ -72,8 +72,9 @@ def ago(text: str) -> str:
     seconds = (datetime.now(UTC) - moment(text)).total_seconds()
     for least, unit, name in _AGES:
         if abs(seconds) >= least:
-            n_units = int(abs(seconds) // unit)
-            return f"{n_units} {name} ago" if seconds > 0 else f"in {n_units} {name}"
+            if seconds < 0:
+                return f"in {round(-seconds / unit)} {name}"
+            return f"{int(seconds // unit)} {name} ago"
     if seconds < -1:  # clocks of two machines differ a little
         return "in a minute"
     return "1 minute ago" if seconds >= 60 else "just now"

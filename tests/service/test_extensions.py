@@ -82,15 +82,18 @@ def test_the_service_trains_it_and_the_pages_show_it(site, start_service):
         found = model.predict(X["a"], task="a")
         assert {"scores", "predictions", "residuals"} <= {one["name"] for one in model.plots()}
         job = model.info["lineage"]["job_id"]
-    said = {
-        "/algorithms": "Shrunken means",
-        f"/algorithms/{NAME}": "Number of rows that the shared mean counts as",
-        f"/datasets/{dataset.id}": f"algorithm={NAME}",
-        f"/jobs/new?dataset={dataset.id}&algorithm={NAME}": 'data-path="/params/strength"',
-        f"/jobs/{job}": "strength",
-        "/models/means/1": "Predicted against true",
-    }
-    for path, text in said.items():
+    explanation = "Number of rows that the shared mean counts as"
+    form = f"/jobs/new?dataset={dataset.id}&algorithm={NAME}"
+    said = [
+        ("/algorithms", "Shrunken means"),
+        (f"/algorithms/{NAME}", explanation),
+        (f"/datasets/{dataset.id}", f"algorithm={NAME}"),
+        (form, 'data-path="/params/strength"'),
+        (form, explanation),
+        (f"/jobs/{job}", "strength"),
+        ("/models/means/1", "Predicted against true"),
+    ]
+    for path, text in said:
         page = httpx.get(f"{service.url}{path}", timeout=240)
         assert page.status_code == 200
         assert text in html.unescape(page.text), path

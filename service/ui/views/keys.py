@@ -58,12 +58,12 @@ async def keys_view(api: Api, query: Mapping[str, str], scopes: Sequence[str]) -
 def _cells(key: Mapping[str, Any], *, may_write: bool) -> list[Cell]:
     state = "active" if key["is_active"] else "revoked" if key["revoked_at"] else "expired"
     cells = [
-        tables.text(key["name"]),
-        tables.code(f"sib_{key['id']}_..."),
+        tables.text(key["name"] or "no name"),
+        tables.code(f"sib_{key['id']}_…"),
         tables.state(state),
         tables.text(key["scopes"]),
         tables.time(key["created_at"]),
-        tables.time(key["expires_at"]),
+        tables.time(key["expires_at"]) if key["expires_at"] else tables.text("never"),
     ]
     if not may_write:
         return cells
