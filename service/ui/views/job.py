@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from service.jobs.studies.automatic import AUTOMATIC
+from service.jobs.studies.automatic_rounds import AUTOMATIC
 from service.ui import formats, tables
 from service.ui.api import Api, Refused, segment
 from service.ui.api_examples import ApiExample, submission
