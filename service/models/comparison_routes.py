@@ -13,13 +13,14 @@ from service.models.context import Context, Services
 from service.models.plot_routes import DRAWN, PlotName, PlotQuery, drawing, media_type_of, source_of
 from service.models.routes import find_version
 from service.models.schemas import PlotInfo, Plots
+from service.patterns import VERSION_REFERENCE
 from sibling.plots import NoPlot, Source, UnknownPlot, compared, compared_specification
 from sibling.plots.compared import COMPARED
 
 router = APIRouter(prefix="/v1", tags=["models"], route_class=secured("models:{}"))
 
 MAX_MODELS: Final = 10
-_Model = Annotated[str, Field(max_length=220, pattern=r"^[^/]+(/[0-9]{1,9})?$")]
+_Model = Annotated[str, Field(max_length=220, pattern=VERSION_REFERENCE)]
 Models = Annotated[
     list[_Model],
     Field(min_length=1, max_length=MAX_MODELS, description="NAME, NAME/VERSION or NAME@ALIAS."),
