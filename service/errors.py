@@ -250,6 +250,13 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "A parameter of the algorithm is unknown, out of bounds, or impossible for these tasks.",
         "See `GET /v1/algorithms/{name}` for names, bounds and defaults.",
     ),
+    "exceeds-memory": ErrorSpec(
+        422,
+        "Job exceeds its memory limit",
+        "The fit is expected to need more memory than the `memory_mb` of the job, or than the "
+        "machine of the service has.",
+        "Do what the detail says, or increase `memory_mb`.",
+    ),
     "invalid-data": ErrorSpec(
         422,
         "Invalid data",

@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from algorithms.interface.errors import InvalidData, InvalidParams, explain_unknown
+from algorithms.interface.memory import MemoryEstimate, estimate_rows
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
@@ -137,6 +138,14 @@ class Algorithm(ABC, Generic[P, M]):
         """
         del params
         self.needs.check(summaries, algorithm=self.name)
+
+    def memory(self, summaries: Sequence[TaskSummary], params: P) -> MemoryEstimate:
+        """Return the expected peak memory of a fit of tasks like these, which passed :meth:`check`.
+
+        Algorithms whose memory does not grow with the rows alone override it.
+        """
+        del params
+        return estimate_rows(summaries)
 
     def check_selection(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData if parameters are to be selected, but no row can be held out."""

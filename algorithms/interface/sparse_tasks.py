@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.memory import VALUE_BYTES, describe_size
 from algorithms.interface.tasks import TaskSummary
 
 #: Maximum number of coordinates of the sparse rows of all tasks, which take 200 MB. Beyond it, the
 #: decomposition of the Gram matrix takes minutes, and its copies take gigabytes.
 MAX_COORDINATES: Final = 25_000_000
-_VALUE_BYTES: Final = 8
-_UNITS: Final = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
 def check_sparse(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
@@ -74,8 +73,5 @@ def refuse_sparse_adaptation(summaries: Sequence[TaskSummary], *, algorithm: str
 
 def _dense_size(summaries: Sequence[TaskSummary]) -> str:
     """Return the size of a dense copy of the tasks, such as "2.4 GB"."""
-    size = float(_VALUE_BYTES * sum(task.n_samples * task.n_features for task in summaries))
-    unit = 0
-    while size >= 1000 and unit < len(_UNITS) - 1:
-        size, unit = size / 1000, unit + 1
-    return f"{size:.3g} {_UNITS[unit]}" if size < 1000 else f"{size:.0f} {_UNITS[unit]}"
+    n_values = sum(task.n_samples * task.n_features for task in summaries)
+    return describe_size(VALUE_BYTES * n_values)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from algorithms.interface.algorithm import Algorithm, Baseline
+from algorithms.interface.memory import MemoryEstimate
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import TaskSummary
 
@@ -32,6 +33,10 @@ class WrappedAlgorithm(Algorithm[Any, Any]):
     def check(self, summaries: Sequence[TaskSummary], params: Params) -> None:
         """Raise InvalidData or InvalidParams if the algorithm cannot be fitted."""
         self._inner.check(summaries, params)
+
+    def memory(self, summaries: Sequence[TaskSummary], params: Params) -> MemoryEstimate:
+        """Return the expected peak memory of a fit of the algorithm."""
+        return self._inner.memory(summaries, params)
 
     def check_selection(self, summaries: Sequence[TaskSummary], params: Params) -> None:
         """Raise InvalidData if parameters are to be selected, but no row can be held out."""

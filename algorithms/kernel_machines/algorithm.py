@@ -13,11 +13,13 @@ from algorithms.evaluation.selection import Loss
 from algorithms.interface.algorithm import Algorithm, PreparedFold
 from algorithms.interface.errors import Diverged, InvalidParams
 from algorithms.interface.grid_ends import end_warnings
+from algorithms.interface.memory import MemoryEstimate
 from algorithms.interface.needs import Needs
 from algorithms.interface.target_scales import scales_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.building import Solution, build_machine
+from algorithms.kernel_machines.memory import estimate_machine
 from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.params import MachineParams
 from algorithms.kernel_machines.preparation import (
@@ -50,6 +52,10 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         """Raise InvalidData or InvalidParams if tasks, loss or memory are unsuitable."""
         super().check(summaries, params)
         check_machine(summaries, params, algorithm=self.name)
+
+    def memory(self, summaries: Sequence[TaskSummary], params: P) -> MemoryEstimate:
+        """Return the memory of the rows, and of the kernel matrix or its features."""
+        return estimate_machine(summaries, params)
 
     def check_held_out(self, params: P) -> None:
         """Raise InvalidParams for a precomputed kernel, whose columns are the training rows."""

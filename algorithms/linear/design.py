@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.memory import VALUE_BYTES, MemoryEstimate, estimate_rows
 from algorithms.interface.needs import check_classes
 from algorithms.interface.target_scales import ScaleTargets, deviation, target_scale
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
@@ -37,6 +38,9 @@ Array = NDArray[np.float64]
 
 #: Maximum number of rows of all tasks with a kernel, whose matrix is decomposed in O(n³).
 MAX_KERNEL_ROWS = 5_000
+#: Copies of the rows, and matrices as large as the Gram matrix, at the peak of a fit.
+DESIGN_COPIES = 6
+GRAM_COPIES = 4
 #: Eigenvalues below this, relative to the largest, count as 0.
 RANK_RTOL = 1e-12
 
@@ -142,6 +146,18 @@ def check_size(summaries: Sequence[TaskSummary], *, algorithm: str, kernel: Kern
             f"{algorithm} with kernel '{kernel}' supports up to {MAX_KERNEL_ROWS} rows in total, "
             f"got {n}; use kernel 'linear' or fewer rows"
         )
+
+
+def estimate_design(summaries: Sequence[TaskSummary], *, kernel: Kernel) -> MemoryEstimate:
+    """Return the expected memory of the design and of a fit of it."""
+    n = sum(task.n_samples for task in summaries)
+    rows = estimate_rows(summaries, copies=DESIGN_COPIES)
+    if kernel == "linear" and n >= summaries[0].n_features:
+        return rows
+    # coordinates by the decomposition of a Gram matrix
+    gram = GRAM_COPIES * VALUE_BYTES * n**2
+    largest = f"the Gram matrix of {n:,} rows, and their coordinates"
+    return MemoryEstimate(rows.n_bytes + gram, largest, "use fewer rows or kernel 'linear'")
 
 
 def prepare(

@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 
 from algorithms.evaluation import grid_candidates, held_out_loss, select_params
 from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.memory import MemoryEstimate
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
 from algorithms.interface.pooling import check_known_labels
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.linear.design import Design, check_targets
+from algorithms.linear.design import Design, check_targets, estimate_design
 from algorithms.linear.functions import functions_of
 from algorithms.linear.model import LinearModel
 
@@ -33,6 +34,10 @@ class LinearBaseline(Algorithm[P, LinearModel]):
         check_targets(summaries, algorithm=self.name)
         if getattr(params, "form", "task") == "pooled":
             check_known_labels(summaries)
+
+    def memory(self, summaries: Sequence[TaskSummary], params: P) -> MemoryEstimate:
+        """Return the memory of the design: rows, basis values and their coordinates."""
+        return estimate_design(summaries, kernel=getattr(params, "kernel", "linear"))
 
     def model_of(
         self,

@@ -33,12 +33,13 @@ from numpy.typing import NDArray
 from algorithms.interface.algorithm import Algorithm, Baseline, Role
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.grid_ends import end_warnings
+from algorithms.interface.memory import MemoryEstimate
 from algorithms.interface.needs import Needs
 from algorithms.interface.sparse_tasks import refuse_sparse
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.linear.design import Design, check_size, check_targets
+from algorithms.linear.design import Design, check_size, check_targets, estimate_design
 from algorithms.linear.functions import functions_of
 from algorithms.linear.model import check_new_task
 from algorithms.mtfl.adaptation import adapt_functions
@@ -132,6 +133,10 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
                     what=f"{self.name} with {option} '{value}'",
                     remedy=f"use {option} '{linear}', or upload arrays",
                 )
+
+    def memory(self, summaries: Sequence[TaskSummary], params: MTFLParams) -> MemoryEstimate:
+        """Return the memory of the design: rows, basis values and their coordinates."""
+        return estimate_design(summaries, kernel=params.kernel)
 
     def fit(
         self, tasks: TaskSet, params: MTFLParams, *, trace: Trace, rng: np.random.Generator

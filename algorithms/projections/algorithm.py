@@ -12,6 +12,12 @@ from numpy.typing import NDArray
 from algorithms.evaluation import grid_candidates, select_params
 from algorithms.interface.algorithm import Algorithm, PreparedFold
 from algorithms.interface.grid_ends import end_warnings
+from algorithms.interface.memory import (
+    VALUE_BYTES,
+    MemoryEstimate,
+    rows_bytes,
+    task_bytes,
+)
 from algorithms.interface.needs import Needs, check_classes
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -25,6 +31,9 @@ P = TypeVar("P", bound=ProjectionParams)
 Array = NDArray[np.float64]
 #: Return the directions (r, k) of each task for a candidate, in coordinates of its span.
 Directions = Callable[[P], Sequence[Array]]
+
+#: Copies of the rows of one task at the peak of their decomposition.
+SVD_COPIES = 4
 
 
 class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
@@ -50,6 +59,17 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         """Raise InvalidData if the tasks do not meet the requirements."""
         super().check(summaries, params)
         check_classes(summaries, algorithm=self.name)
+
+    def memory(self, summaries: Sequence[TaskSummary], params: P) -> MemoryEstimate:
+        """Return the memory of rows, standardised rows, and bases of their spans."""
+        del params
+        bases = sum(min(one.n_samples, one.n_features) * one.n_features for one in summaries)
+        largest = max(task_bytes(one) for one in summaries)
+        return MemoryEstimate(
+            2 * rows_bytes(summaries) + VALUE_BYTES * bases + SVD_COPIES * largest,
+            f"the rows of {len(summaries):,} tasks, and bases of their spans",
+            "use fewer rows, columns or tasks",
+        )
 
     def fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator

@@ -7,12 +7,13 @@ from typing import TypeVar
 import numpy as np
 
 from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.memory import MemoryEstimate
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
 from algorithms.numerics.threads import limit_blas_threads
 from algorithms.subspaces.model import SubspaceModel
-from algorithms.subspaces.moments import check_dimension, max_matrix_order
+from algorithms.subspaces.moments import check_dimension, estimate_memory, max_matrix_order
 from algorithms.subspaces.params import SubspaceParams
 
 P = TypeVar("P", bound=SubspaceParams)
@@ -35,6 +36,11 @@ class SubspaceAlgorithm(Algorithm[P, SubspaceModel]):
         """Raise InvalidData or InvalidParams if the tasks do not meet the requirements."""
         super().check(summaries, params)
         check_dimension(summaries, k=params.k)
+
+    def memory(self, summaries: Sequence[TaskSummary], params: P) -> MemoryEstimate:
+        """Return the expected memory of rows and covariance matrices."""
+        del params
+        return estimate_memory(summaries)
 
     def fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator

@@ -7,9 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.memory import (
+    VALUE_BYTES,
+    MemoryEstimate,
+    estimate_rows,
+    rows_bytes,
+)
 from algorithms.interface.tasks import Task, TaskSummary, check_magnitudes
 from algorithms.numerics.centering import is_flat
 from algorithms.numerics.covariances import (
+    MAX_DENSE_FEATURES,
+    MIN_THIN_RATIO,
     Covariances,
     centre_rows,
     covariance_factor,
@@ -19,6 +27,9 @@ from algorithms.numerics.covariances import (
 
 Array = NDArray[np.float64]
 
+#: Stacks of matrices, and of rows as thin factors, at the peak of a fit.
+DENSE_COPIES = 3
+THIN_COPIES = 6
 #: Range of total variances; squares outside may overflow or underflow.
 VARIANCE_RANGE = (1e-100, 1e100)
 
@@ -63,6 +74,26 @@ def estimate_moments(tasks: Sequence[Task], *, k: int) -> Moments:
         C = from_dense(np.stack([task_covariance(task) for task in tasks]))
     _check_range(names, C.traces)
     return Moments(names, means, C)
+
+
+def estimate_memory(summaries: Sequence[TaskSummary]) -> MemoryEstimate:
+    """Return the expected memory of the rows and of what :func:`from_factors` makes of them."""
+    d, T = summaries[0].n_features, len(summaries)
+    if any(task.input == "covariances" for task in summaries):
+        n_bytes = rows_bytes(summaries) + DENSE_COPIES * VALUE_BYTES * T * d**2
+    else:
+        counts = [task.n_samples for task in summaries]
+        order = min(d, sum(counts)) if d > MAX_DENSE_FEATURES else d
+        if order <= MAX_DENSE_FEATURES or MIN_THIN_RATIO * max(counts) > order:
+            n_bytes = 2 * rows_bytes(summaries) + DENSE_COPIES * VALUE_BYTES * T * order**2
+            d = order
+        else:
+            return estimate_rows(summaries, copies=THIN_COPIES)
+    return MemoryEstimate(
+        n_bytes,
+        f"the covariance matrices of {T:,} tasks with {d:,} columns, and their rows",
+        "use fewer columns or tasks",
+    )
 
 
 def max_matrix_order(tasks: Iterable[Task]) -> int:

@@ -154,10 +154,14 @@ def preview(
         _print_task(one)
     print_text()
     suitable = (
-        (one["algorithm"], "yes" if one["can_train"] else f"no: {one['reason']}")
+        (
+            one["algorithm"],
+            "yes" if one["can_train"] else f"no: {one['reason']}",
+            "" if one["memory_mb"] is None else f"{one['memory_mb']:,.0f} MiB",
+        )
         for one in found["algorithms"]
     )
-    print_table(suitable, ("algorithm", "can be trained"))
+    print_table(suitable, ("algorithm", "can be trained", "expected memory"))
     _print_warnings(found)
 
 

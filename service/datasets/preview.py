@@ -21,8 +21,9 @@ from service.datasets.distributions import (
     task_columns,
 )
 from service.datasets.schemas import TargetSummary
-from service.datasets.suitability import obstacles
+from service.datasets.suitability import Outlook, outlooks
 from service.rows import DatasetRow
+from service.settings import MIB
 
 MAX_TASKS: Final = 20
 
@@ -73,6 +74,10 @@ class Suitability(BaseModel):
     algorithm: str = Field(description="Name in job specifications.")
     can_train: bool = Field(description="Whether it can be trained.")
     reason: str | None = Field(description="Why not, and what to change.")
+    memory_mb: float | None = Field(
+        description="Expected peak memory of a job in MiB, mostly right within a factor of 2; null "
+        "if it cannot be trained, or has a parameter without default."
+    )
 
 
 class Preview(BaseModel):
@@ -116,10 +121,17 @@ def preview(
         n_samples=sum(task.n_samples for task in tasks),
         tasks=[_task(task, entries[task.name], columns, n_rows) for task in shown],
         algorithms=[
-            Suitability(algorithm=name, can_train=reason is None, reason=reason)
-            for name, reason in obstacles(summaries(manifest)).items()
+            _suitability(name, found) for name, found in outlooks(summaries(manifest)).items()
         ],
         warnings=warnings_of(manifest),
+    )
+
+
+def _suitability(algorithm: str, outlook: Outlook) -> Suitability:
+    reason, needed = outlook.obstacle, outlook.memory_bytes
+    memory_mb = None if needed is None else round(needed / MIB, 1)
+    return Suitability(
+        algorithm=algorithm, can_train=reason is None, reason=reason, memory_mb=memory_mb
     )
 
 

@@ -1,15 +1,20 @@
 """Which algorithms can be trained on a dataset, and why others cannot."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.memory import MemoryEstimate
 from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
+from service.settings import MIB
 
+#: Memory of the process of a job that does nothing, with all libraries.
+PROCESS_BYTES: Final = 240 * MIB
 _NO_TARGETS: Final = "upload them as y, or name their column with target_column"
 #: What to do about an upload, by targets that an algorithm needs and that a task has.
 _HINTS: Final[dict[tuple[str, str | None], str]] = {
@@ -32,13 +37,29 @@ def check_tasks(algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], pa
         raise InvalidData(f"{error.message}; {hint}", task=error.task) from None
 
 
-def obstacles(tasks: Sequence[TaskSummary]) -> dict[str, str | None]:
-    """Return, by algorithm, why it cannot be trained on such tasks; None if it can.
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Whether an algorithm can be trained on some tasks with default parameters.
 
-    Parameters have their defaults; for an algorithm with a parameter that has none, only its needs
-    are checked.
+    Attributes
+    ----------
+    obstacle
+        Why it cannot; None if it can.
+    memory_bytes
+        Expected peak memory of the process of a job; None if it cannot be trained, or has a
+        parameter without default.
     """
-    found: dict[str, str | None] = {}
+
+    obstacle: str | None
+    memory_bytes: float | None
+
+
+def outlooks(tasks: Sequence[TaskSummary]) -> dict[str, Outlook]:
+    """Return the outlook of every algorithm by name.
+
+    For an algorithm with a parameter that has no default, only its needs are checked.
+    """
+    found: dict[str, Outlook] = {}
     for name, algorithm in sorted(ALGORITHMS.items()):
         try:
             params = _defaults(algorithm)
@@ -47,10 +68,16 @@ def obstacles(tasks: Sequence[TaskSummary]) -> dict[str, str | None]:
             else:
                 check_tasks(algorithm, tasks, params)
         except (InvalidData, InvalidParams) as error:
-            found[name] = str(error)
+            found[name] = Outlook(str(error), None)
         else:
-            found[name] = None
+            known = None if params is None else expected_memory(algorithm.memory(tasks, params))
+            found[name] = Outlook(None, known)
     return found
+
+
+def expected_memory(estimate: MemoryEstimate) -> float:
+    """Return the expected peak memory of the process of a job, in bytes."""
+    return PROCESS_BYTES + estimate.n_bytes
 
 
 def _defaults(algorithm: Algorithm[Any, Any]) -> Any:

@@ -30,6 +30,7 @@ from service.jobs.reading import read_job
 from service.jobs.schemas import Event, EventPage, Job, JobSpec, RepeatSpec, Valid
 from service.jobs.watcher import JobWatcher, Snapshot
 from service.models.store import versions_of_jobs
+from service.settings import MIB
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
 
@@ -42,7 +43,8 @@ MAX_WAIT_S: Final = 60
 
 _SUBMISSION_PROBLEMS: Final = (
     *("malformed-json", "not-found", "wrong-state", "body-too-large", "unsupported-media-type"),
-    *("invalid-request", "invalid-params", "invalid-data", "unknown-algorithm", "key-reused"),
+    *("invalid-request", "invalid-params", "invalid-data", "exceeds-memory"),
+    *("unknown-algorithm", "key-reused"),
     *("queue-full", "quota-exceeded"),
 )
 
@@ -306,7 +308,12 @@ def _repeat(services: Services, job_id: str, changes: RepeatSpec, origin: submis
 def _validate(services: Services, spec: JobSpec, owner: str) -> Valid:
     with services.database.read() as session:
         checked = submission.check(session, spec, owner=owner, settings=services.settings)
-    return Valid(params=checked.params, warnings=checked.warnings)
+    needed = checked.memory_bytes
+    return Valid(
+        params=checked.params,
+        warnings=checked.warnings,
+        memory_mb=None if needed is None else round(needed / MIB, 1),
+    )
 
 
 def _read(database: Database, job_id: str, owner: str) -> Job:

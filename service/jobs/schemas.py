@@ -143,6 +143,10 @@ class Valid(BaseModel):
 
     params: dict[str, Any] = Field(description="Parameters of the algorithm, with defaults.")
     warnings: list[str] = Field(description="Warnings about the data and parameters.")
+    memory_mb: float | None = Field(
+        description="Expected peak memory of a fit, in MiB, mostly right within a factor of 2; "
+        "null for an automatic choice and for adaptation."
+    )
 
 
 class Progress(BaseModel):

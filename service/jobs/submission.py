@@ -34,6 +34,7 @@ from service.datasets.store import describe_missing, describe_unready
 from service.datasets.suitability import check_tasks
 from service.errors import Problem, describe, json_pointer
 from service.idempotency import find_created, remember_created
+from service.jobs.memory import check_memory
 from service.jobs.queue import child_store, queries, store
 from service.jobs.schemas import AdaptOptions, JobLimits, JobSpec, RepeatSpec
 from service.jobs.studies.automatic_rounds import AUTOMATIC
@@ -82,6 +83,8 @@ class ValidatedJob:
     params: dict[str, Any]
     study: Study | None
     warnings: list[str]
+    #: Expected peak memory of a fit; None if it is unknown.
+    memory_bytes: float | None = None
 
 
 def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Settings) -> JobRow:
@@ -220,13 +223,16 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     check_tasks(algorithm, tasks, params)
     algorithm.check_selection(tasks, params)
     _check_calibration(spec, algorithm, tasks, params)
+    limit = limits_of(spec, settings)["memory_mb"]
+    memory, notes = check_memory(algorithm, tasks, params, memory_mb=limit, settings=settings)
+    warnings = [*warnings, *notes]
     complete = params.model_dump(mode="json")
     if options == StudyOptions():
-        return ValidatedJob(complete, None, warnings)
+        return ValidatedJob(complete, None, warnings, memory)
     splits = [one.splits for one in (spec.compare, spec.evaluate) if one is not None]
     tasks = _with_labels(session, spec, tasks, *splits, owner=owner)
     study = plan_job(algorithm, spec.params, tasks, options, seed=spec.seed)
-    return ValidatedJob(complete, study, warnings)
+    return ValidatedJob(complete, study, warnings, memory)
 
 
 def _check_automatic(session: Session, spec: JobSpec, *, owner: str) -> ValidatedJob:

@@ -8,7 +8,9 @@ import pytest
 
 from service.datasets import preview as preview_module
 from service.datasets.distributions import summarise
+from service.datasets.suitability import PROCESS_BYTES
 from service.rows import DatasetRow
+from service.settings import MIB
 
 MIXED = (
     b"task;age;sex;joined;member;score;grade\n"
@@ -154,8 +156,11 @@ def test_it_says_which_algorithms_can_be_trained_and_what_to_change(app):
     codes = b"task,x,y\nt,1,0\nt,2,1\nt,3,1\nu,1,1\nu,2,0\nu,5,1\n"
     found = look(app, codes, target_column="y", target_kind="numbers")
     suitable = {one["algorithm"]: one for one in found["algorithms"]}
+    memory_mb = suitable["ridge"].pop("memory_mb")
     assert suitable["ridge"] == {"algorithm": "ridge", "can_train": True, "reason": None}
+    assert memory_mb == pytest.approx(PROCESS_BYTES / MIB, rel=0.01)  # the data are tiny
     assert not suitable["mtda"]["can_train"]
+    assert suitable["mtda"]["memory_mb"] is None
     assert "target_kind=classes" in suitable["mtda"]["reason"]
     unlabelled = {
         one["algorithm"]: one for one in look(app, b"task,x,z\nt,1,2\nt,2,0\nt,3,3\n")["algorithms"]

@@ -1,0 +1,109 @@
+"""One fit of made tasks in a process of its own, with its time and its peak memory.
+
+``scale.py`` and ``memory_estimates.py`` start it:
+
+    python -m benchmarks.fit_child '{"algorithm": "mtfl", "T": 100, "n": 50, "d": 20, "params": {}}'
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.numerics import warm
+from algorithms.registry import ALGORITHMS
+
+#: Environment variables for the threads of BLAS.
+THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fit: T tasks of n rows and d columns, with targets as the algorithm needs them."""
+
+    algorithm: str
+    T: int
+    n: int
+    d: int
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """CPU time in seconds, and memory in MiB: before the tasks are made, and at the peak."""
+
+    cpu_s: float
+    before_mb: float
+    peak_mb: float
+
+    @property
+    def added_mb(self) -> float:
+        """Memory of the tasks and the fit."""
+        return self.peak_mb - self.before_mb
+
+
+def run_case(case: Case, *, timeout_s: float) -> Measured | str:
+    """Return what a child process measured, or why it has not."""
+    command = [sys.executable, "-m", "benchmarks.fit_child", json.dumps(asdict(case))]
+    environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"more than {timeout_s:g} s"
+    if done.returncode:
+        return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    return Measured(**json.loads(done.stdout))
+
+
+def make_tasks(case: Case) -> TaskSet:
+    """Return related tasks: common and own directions, with noise."""
+    rng = np.random.default_rng(0)
+    needs = ALGORITHMS[case.algorithm].needs
+    kind = needs.target if needs.target != "none" else needs.optional_target
+    common = rng.standard_normal(case.d)
+    tasks = []
+    for t in range(case.T):
+        X = rng.standard_normal((case.n, case.d)) * np.linspace(2.0, 0.5, case.d)
+        scores = X @ (common + 0.3 * rng.standard_normal(case.d)) / np.sqrt(case.d)
+        y: np.ndarray[Any, Any] | None = None
+        if kind in {"numbers", "any"}:
+            y = scores + 0.5 * rng.standard_normal(case.n)
+        elif kind == "classes":
+            y = np.where(scores > np.median(scores), "yes", "no")
+        tasks.append(Task.from_rows(f"task-{t:05d}", X, y=y))
+    return TaskSet(tuple(tasks))
+
+
+def memory_mb(entry: str) -> float:
+    """Return an entry of the memory statistics of this process, such as VmHWM."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    line = next(line for line in lines if line.startswith(f"{entry}:"))
+    return int(line.split()[1]) * 1024 / MIB
+
+
+def main() -> None:
+    """Fit, and print the measurements as JSON."""
+    case = Case(**json.loads(sys.argv[1]))
+    algorithm = ALGORITHMS[case.algorithm]
+    warm.main()
+    before = memory_mb("VmHWM")
+    tasks, params = make_tasks(case), algorithm.parse(case.params)
+    started = time.process_time()
+    algorithm.fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
+    measured = Measured(time.process_time() - started, before, memory_mb("VmHWM"))
+    print(json.dumps(asdict(measured)))
+
+
+if __name__ == "__main__":
+    main()
