@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
+from service.jobs.studies.automatic_rounds import AUTOMATIC
 from service.ui import formats
 
 
@@ -68,6 +70,11 @@ class Table:
 def text(value: Any, href: str | None = None, *, note: str = "") -> Cell:
     """Return a cell with text, which may be a link."""
     return Cell(formats.plain(value), href=href, note=note)
+
+
+def algorithm(name: str) -> Cell:
+    """Return a cell with the algorithm of a job: a link, unless it is the automatic choice."""
+    return text(name, None if name == AUTOMATIC else f"/algorithms/{quote(name, safe='')}")
 
 
 def code(value: str, href: str | None = None) -> Cell:

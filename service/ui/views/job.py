@@ -135,7 +135,7 @@ def _result(job: Mapping[str, Any]) -> str:
 
 def _facts(job: Mapping[str, Any]) -> list[tuple[str, Cell]]:
     facts = [
-        ("Algorithm", tables.text(job["algorithm"], f"/algorithms/{segment(job['algorithm'])}")),
+        ("Algorithm", tables.algorithm(job["algorithm"])),
         ("Dataset", tables.code(job["dataset_id"], f"/datasets/{job['dataset_id']}")),
         ("Seed", tables.text(str(job["seed"]))),
         ("Submitted", tables.time(job["created_at"])),

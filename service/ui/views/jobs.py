@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from service.job_states import JobState
 from service.ui import formats, tables
-from service.ui.api import Api, segment
+from service.ui.api import Api
 from service.ui.tables import Cell, Row, Table
 from service.ui.views.lists import (
     PAGE_SIZE,
@@ -30,7 +30,7 @@ def _cells(job: Mapping[str, Any]) -> list[Cell]:
         tables.text(job["model"], f"/jobs/{job['id']}", note=job["id"]),
         state_cell(job),
         progress_cell(job),
-        tables.text(job["algorithm"], f"/algorithms/{segment(job['algorithm'])}"),
+        tables.algorithm(job["algorithm"]),
         model_cell(job),
         tables.time(job["created_at"]),
     ]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from service.job_states import UNFINISHED
 from service.ui import formats, tables
-from service.ui.api import Api, segment
+from service.ui.api import Api
 from service.ui.tables import Cell, Row, Table
 from service.ui.views import jobs, lists
 
@@ -78,7 +78,7 @@ def _model_row(job: Mapping[str, Any]) -> Row:
         [
             jobs.model_cell(job),
             tables.text(_VERDICTS.get(verdict, verdict)),
-            tables.text(job["algorithm"], f"/algorithms/{segment(job['algorithm'])}"),
+            tables.algorithm(job["algorithm"]),
             jobs.progress_cell(job),
             tables.time(job["finished_at"]),
         ],
