@@ -30,7 +30,7 @@ GUARD = 'read word || { kill -INT "$0"; sleep 5; rm -rf "$1"; }'
 
 
 def pytest_configure() -> None:
-    """Give one BLAS thread to each process that the tests start, the workers of xdist among them.
+    """Limit BLAS to one thread in each process that the tests start, workers of xdist included.
 
     Their threads would wait for each other on the same cores.
     """
