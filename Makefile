@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-all lint format docs tutorials site lock clean
+.PHONY: demo test test-all lint format docs benchmarks tutorials site lock clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/sibling demo
@@ -32,6 +32,11 @@ format: $(VENV)/.dev
 # Generated pages, which tests compare with the code.
 docs: $(VENV)/.runtime
 	$(BIN)/python -m service.generate
+	$(BIN)/python -m benchmarks --page
+
+# Runs the benchmarks and writes docs/benchmarks.md: QUICK=1 for short forms, DATA=FOLDER for datasets.
+benchmarks: $(VENV)/.dev
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))
 
 # Pages of docs/tutorials, from the notebooks; needs a service (`sibling serve`) for one of them.
 tutorials: $(VENV)/.dev

@@ -1,8 +1,8 @@
 """Attacks on the availability of a service, and how health checks fare meanwhile.
 
-    python benchmarks/attacks.py                        # a server of this tree
-    python benchmarks/attacks.py --commit HEAD~1        # the same attacks on another version
-    python benchmarks/attacks.py --url URL --key KEY    # on a service of yours
+    python -m benchmarks.attacks                        # a server of this tree
+    python -m benchmarks.attacks --commit HEAD~1        # the same attacks on another version
+    python -m benchmarks.attacks --url URL --key KEY    # on a service of yours
 
 Each attack runs alone. Another process asks for the health, each time on a new connection, before
 and during the attack. Servers that the script starts require keys, allow 1,024 open files, and have

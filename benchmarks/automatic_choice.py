@@ -1,8 +1,8 @@
 """The automatic choice of an algorithm: leaderboards on real data, and error rates of its verdict.
 
-    python benchmarks/automatic_choice.py leaderboard --data FOLDER --rows 20 --budget 120
-    python benchmarks/automatic_choice.py calibration --sets 200
-    python benchmarks/automatic_choice.py power --sets 50
+    python -m benchmarks.automatic_choice leaderboard --data FOLDER --rows 20 --budget 120
+    python -m benchmarks.automatic_choice calibration --sets 200
+    python -m benchmarks.automatic_choice power --sets 50
 
 `leaderboard` trains `auto` on some random rows of every task of School, Landmine, Parkinsons, the
 computer survey, and the digits of MNIST and USPS, each against all others. It prints the
@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mtfl_data import load, survey
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 from threadpoolctl import threadpool_limits
@@ -39,6 +38,7 @@ from algorithms.interface.errors import Diverged
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from benchmarks.mtfl_data import load, survey
 from service.jobs.studies import plans
 
 Arrays = dict[str, tuple[NDArray[Any], NDArray[Any]]]

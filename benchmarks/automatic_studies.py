@@ -1,9 +1,9 @@
 """The automatic choice beside other ways: time, numbers of inner folds, and divisions of tasks.
 
-    python benchmarks/automatic_studies.py time --data FOLDER
-    python benchmarks/automatic_studies.py inner-folds --data FOLDER --sets 4
-    python benchmarks/automatic_studies.py groups --sets 10
-    python benchmarks/automatic_studies.py curve --sets 6
+    python -m benchmarks.automatic_studies time --data FOLDER
+    python -m benchmarks.automatic_studies inner-folds --data FOLDER --sets 4
+    python -m benchmarks.automatic_studies groups --sets 10
+    python -m benchmarks.automatic_studies curve --sets 6
 
 `time` compares the processor time of `auto` with that of nested cross-validation of every
 contender, one after the other, in turn.

@@ -3,7 +3,7 @@
 The process that reads uploads parses the file, checks it, and writes the tasks with their summaries
 and hashes; pandas only parses. Each runs in a process of its own, in turns. The ratio is of CPU
 times, which other programs on the machine disturb least.
-Run: python benchmarks/csv_upload.py --gigabytes 1
+Run: python -m benchmarks.csv_upload --gigabytes 1
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """A table of faults, and whether everything went on after each: SQLite, PostgreSQL, containers.
 
-    python benchmarks/fault_matrix.py                        # runs the tests of all faults
-    python benchmarks/fault_matrix.py --smoke smoke.log      # and reads the output of smoke.sh
+    python -m benchmarks.fault_matrix                        # runs the tests of all faults
+    python -m benchmarks.fault_matrix --smoke smoke.log      # and reads the output of smoke.sh
 
 Each fault is injected by tests, which run here on both databases, those marked slow included; the
 column of the containers is read from the output of ``docker/smoke.sh``. A cell is ``passed`` with

@@ -36,6 +36,11 @@ class Case:
     d: int
     params: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def shape(self) -> str:
+        """Numbers of tasks, rows of each, and columns."""
+        return f"{self.T:,} x {self.n:,} x {self.d:,}"
+
 
 @dataclass(frozen=True)
 class Measured:

@@ -1,6 +1,6 @@
 """FMTL with 397 one-against-all outputs over HTTP: 19,850 rows of 4,096 features, linear kernel.
 
-    python benchmarks/fmtl_large.py [--classes 397] [--rows 50] [--features 4096] [--loss squared]
+    python -m benchmarks.fmtl_large [--classes 397] [--rows 50] [--features 4096] [--loss squared]
 
 The data are synthetic and have the size of scene recognition with deep features: 50 rows of each
 class around class means in a common subspace. The script uploads them as one task with 397
@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-import servers
+
+from benchmarks import servers
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--classes", type=int, default=397)

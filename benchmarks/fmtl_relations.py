@@ -1,6 +1,6 @@
 """Relations that FMTL learns between the 19 fields of Landmine, plotted by the service.
 
-    python benchmarks/fmtl_relations.py --data FOLDER [--rows 0] [--pictures FOLDER]
+    python -m benchmarks.fmtl_relations --data FOLDER [--rows 0] [--pictures FOLDER]
 
 The first ten fields are foliated land, the other nine bare earth or desert. The models do not get
 this information. For p = 2, 4/3 and 8/7 a job learns all fields with a linear kernel and squared
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import servers
 
+from benchmarks import servers
 from sibling import Client, Dataset
 
 parser = argparse.ArgumentParser(description=__doc__)

@@ -1,6 +1,6 @@
 """Speed of the solvers of FMTL, compared with Algorithm 1 of the paper, OKL and ConvexOKL.
 
-    python benchmarks/fmtl_speed.py [--data FOLDER] [--quick] [--large]
+    python -m benchmarks.fmtl_speed [--data FOLDER] [--quick] [--large]
 
 Algorithm 1 is compiled, uses our solution of eq. 13, and stops at the same relative duality gap as
 our solver. It runs in two forms:

@@ -1,6 +1,6 @@
 """Scores of FMTL and its baselines by the protocols of the paper's Tables 2 and 3.
 
-    python benchmarks/fmtl_tables.py --data FOLDER [--splits 10] [--only landmine ...]
+    python -m benchmarks.fmtl_tables --data FOLDER [--splits 10] [--only landmine ...]
 
 C is selected by three-fold cross-validation of the same score inside the training rows (grid 0.01
 to 100, for Parkinsons 1 to 10,000), with at most 100 passes per fit. The loss is squared for

@@ -1,6 +1,6 @@
 """Accuracy of grouped and clustered multi-task learning on the digits of Kang, Grauman and Sha.
 
-    python benchmarks/gmtl_digits.py --data FOLDER
+    python -m benchmarks.gmtl_digits --data FOLDER
 
 The ten classes against the rest are the tasks of the paper. Parameters are selected by
 cross-validation of the 1,000 training rows.
@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 
 import numpy as np
-from mtfl_data import load
 from threadpoolctl import threadpool_limits
 
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from benchmarks.mtfl_data import load
 
 METHODS = {
     "mtfl": {"selection": "cv"},

@@ -1,14 +1,17 @@
-"""How long ``import sibling`` takes, beside what it cannot do without: numpy and httpx.
+"""Time of ``import sibling``, compared with what it cannot do without: numpy and httpx.
 
-``python -m benchmarks.import_time`` imports each in fresh processes, in turns, and prints the
-medians, their ratio and the number of modules; it says whether the ratio is at most 1.5. The last
-lines are the first use of the client, and of an estimator beside scikit-learn, which it extends.
+Each is imported in fresh processes, in turns; the times are medians of CPU time. The
+last rows are the first use of the client, and of an estimator beside scikit-learn, which it
+extends.
 """
 
-import argparse
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterator
+
+from benchmarks.harness.context import Context
+from benchmarks.harness.results import Block, Claim, Plot, Table
 
 MAX_RATIO = 1.5
 IMPORTS = {
@@ -20,14 +23,14 @@ IMPORTS = {
 }
 _TIMED = """
 import sys, time
-before, started = len(sys.modules), time.perf_counter()
+before, started = len(sys.modules), time.process_time()
 {code}
-print(time.perf_counter() - started, len(sys.modules) - before)
+print(time.process_time() - started, len(sys.modules) - before)
 """
 
 
-def run(code: str) -> tuple[float, int]:
-    """Return the time of an import in a fresh process, in seconds, and the modules it loads."""
+def time_import(code: str) -> tuple[float, int]:
+    """Return the CPU time of an import in a fresh process, in seconds, and the modules it loads."""
     done = subprocess.run(
         [sys.executable, "-c", _TIMED.format(code=code)], capture_output=True, text=True, check=True
     )
@@ -35,26 +38,27 @@ def run(code: str) -> tuple[float, int]:
     return float(seconds), int(modules)
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("-n", type=int, default=9, help="number of processes of each kind")
-    args = parser.parse_args()
+def run(context: Context) -> Iterator[Block]:
+    """Yield the table, and whether the package imports little beside what it needs."""
     found: dict[str, list[tuple[float, int]]] = {name: [] for name in IMPORTS}
-    for _ in range(args.n):
+    for _ in range(3 if context.is_quick else 9):
         for name, code in IMPORTS.items():
-            found[name].append(run(code))
+            found[name].append(time_import(code))
     medians = {
-        name: statistics.median(time_s for time_s, _ in runs) for name, runs in found.items()
+        name: statistics.median(time_s for time_s, _ in times) for name, times in found.items()
     }
     base = medians["numpy, httpx"]
-    print(f"{'import':16}{'ms':>8}{'ratio':>8}{'modules':>9}")
-    for name, median in medians.items():
-        print(f"{name:16}{1e3 * median:8.0f}{median / base:8.2f}{found[name][0][1]:9d}")
+    yield Table(
+        columns=("import", "ms", "ratio", "modules"),
+        rows=tuple(
+            (f"`{IMPORTS[name]}`", round(1e3 * median), round(median / base, 2), found[name][0][1])
+            for name, median in medians.items()
+        ),
+        lower_is_better=("ratio", "modules"),
+        plot=Plot(labels="import", values="ms"),
+    )
     for name in ("sibling", "sibling.Client"):
-        verdict = "at most" if medians[name] <= MAX_RATIO * base else "NOT at most"
-        print(f"{name}: {verdict} {MAX_RATIO:g} times numpy and httpx")
-
-
-if __name__ == "__main__":
-    main()
+        yield Claim(
+            text=f"`{IMPORTS[name]}` takes at most {MAX_RATIO:g} times as long as numpy and httpx.",
+            is_confirmed=medians[name] <= MAX_RATIO * base,
+        )

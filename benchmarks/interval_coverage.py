@@ -1,6 +1,6 @@
 """Coverage of intervals and sets, and calibration of probabilities, on new rows of real data.
 
-    python benchmarks/interval_coverage.py --data FOLDER
+    python -m benchmarks.interval_coverage --data FOLDER
 
 Models with calibration are trained on some random rows of every task, and their 90 % intervals or
 sets are counted on all other rows, over several random parts. `own` tasks use their own n held-out

@@ -1,6 +1,6 @@
 """What a job costs beside its training: start of the service, memory, latency, jobs a second.
 
-Starts a service of its own on SQLite and on PostgreSQL. Run: python benchmarks/jobs_latency.py
+Starts a service of its own on SQLite and on PostgreSQL. Run: python -m benchmarks.jobs_latency
 """
 
 import argparse
@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-import servers
 
+from benchmarks import servers
 from sibling import Client, Dataset
 
 parser = argparse.ArgumentParser(description=__doc__)

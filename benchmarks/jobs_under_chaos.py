@@ -3,7 +3,7 @@
 Nothing may be lost or doubled, equal specifications must give equal bytes, and no blob may be left
 without an owner. At the end each specification is trained once more, undisturbed. Starts a service
 of its own: API, scheduler and workers, or with ``--pool own`` the pool inside the service.
-Run: python benchmarks/jobs_under_chaos.py
+Run: python -m benchmarks.jobs_under_chaos
 """
 
 import argparse
@@ -18,12 +18,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-import chaos_report
 import psutil
-import servers
-from chaos_load import Load, make_owners
 from sqlalchemy.exc import SQLAlchemyError
 
+from benchmarks import chaos_report, servers
+from benchmarks.chaos_load import Load, make_owners
 from service.database import Database
 from service.jobs.worker.scratch import make_scratch
 from service.processes import ProcessIdentity

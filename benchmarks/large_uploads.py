@@ -1,7 +1,7 @@
 """Memory and time of a large upload over HTTP: the client sends it in parts, the service parses it.
 
 The memory is the largest resident memory of the server process, and of the processes that read the
-upload. Run: python benchmarks/large_uploads.py --gigabytes 1
+upload. Run: python -m benchmarks.large_uploads --gigabytes 1
 """
 
 import argparse
@@ -13,7 +13,8 @@ from pathlib import Path
 
 import psutil
 from csv_upload import write
-from servers import service
+
+from benchmarks.servers import service
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--gigabytes", type=float, default=1.0)

@@ -1,6 +1,6 @@
 """Search for leaks of held-out rows: comparisons on random labels must not find gains.
 
-    python benchmarks/leak.py [--sets 40]
+    python -m benchmarks.leak [--sets 40]
 
 For every algorithm that predicts and has baselines, the script runs comparisons as the service
 does, on random rows with random targets, with parameters selected inside the training rows. If a

@@ -1,17 +1,18 @@
 """Expected memory of fits, compared with the peak memory of a process that makes the fit.
 
-    python -m benchmarks.memory_estimates [--timeout 600]
-
-Every ratio of the expected to the measured memory should be between 0.5 and 2. Both are those of a
-whole process, as the limit of a job is; "fit alone" leaves out what the process takes before.
+Both are those of a whole process, as the limit of a job is; "fit alone" leaves out what the process
+takes before.
 """
-
-import argparse
 
 from algorithms.registry import ALGORITHMS
 from benchmarks.fit_child import MIB, Case, make_tasks, run_case
+from benchmarks.harness.context import Context
+from benchmarks.harness.results import Block, Claim, Table
 from service.datasets.suitability import expected_memory
 
+MIN_RATIO, MAX_RATIO = 0.5, 2.0
+#: Of each fit.
+TIMEOUT_S = 300.0
 CASES = (
     Case("mtda", 50, 300, 200),
     Case("mtda", 200, 500, 100),
@@ -30,29 +31,27 @@ CASES = (
     Case("ridge", 1000, 200, 50),
     Case("ridge", 1000, 1000, 50),
 )
+QUICK_CASES = (Case("mtda", 50, 300, 200), Case("rmt-pca", 100, 200, 200))
 
 
-def main() -> None:
-    """Print a row for each case."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--timeout", type=float, default=600, help="seconds for each fit")
-    args = parser.parse_args()
-    print("| algorithm | tasks x rows x columns | expected, MiB | peak, MiB | ratio | fit alone |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for case in CASES:
+def run(context: Context) -> list[Block]:
+    """Return the table, and whether every estimate is near."""
+    rows = []
+    for case in QUICK_CASES if context.is_quick else CASES:
         algorithm = ALGORITHMS[case.algorithm]
-        params = algorithm.parse(case.params)
-        estimate = algorithm.memory(make_tasks(case).summaries(), params)
+        estimate = algorithm.memory(make_tasks(case).summaries(), algorithm.parse(case.params))
         expected_mb = expected_memory(estimate) / MIB
-        found = run_case(case, timeout_s=args.timeout)
-        end = f"{expected_mb:,.0f} | {found} | | |"
+        found = run_case(case, timeout_s=TIMEOUT_S)
+        measured: tuple[float | str | None, ...] = (found, None, None)
         if not isinstance(found, str):
-            end = (
-                f"{expected_mb:,.0f} | {found.peak_mb:,.0f} | {expected_mb / found.peak_mb:.2f} | "
-                f"{estimate.n_bytes / MIB / found.added_mb:.2f} |"
-            )
-        print(f"| `{case.algorithm}` | {case.T:,} x {case.n:,} x {case.d} | {end}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+            alone = estimate.n_bytes / MIB / found.added_mb
+            measured = (round(found.peak_mb), expected_mb / found.peak_mb, alone)
+        rows.append((f"`{case.algorithm}`", case.shape, round(expected_mb), *measured))
+    columns = ("algorithm", "tasks x rows x columns", "expected, MiB", "peak, MiB", "ratio",
+               "ratio of the fit alone")  # fmt: skip
+    text = f"Every ratio is between {MIN_RATIO:g} and {MAX_RATIO:g}."
+    is_near = all(row[4] is not None and MIN_RATIO <= row[4] <= MAX_RATIO for row in rows)
+    return [
+        Table(columns=columns, rows=tuple(rows), lower_is_better=("peak, MiB",)),
+        Claim(text=text, is_confirmed=is_near),
+    ]

@@ -1,6 +1,6 @@
 """Error rates of MTDA and its baselines on faces, by the protocol of the paper.
 
-    python benchmarks/mtda_faces.py --data FOLDER [--quick] [--jobs 2]
+    python -m benchmarks.mtda_faces --data FOLDER [--quick] [--jobs 2]
 
 FOLDER contains ``orl_32x32.npz``, ``yale_32x32.npz`` and ``pie10_32x32.npz``; each is a task. Over
 20 random splits, p images of each person are for training and all others for testing by 1-NN in
@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from faces import load_faces, missing_files
 from numpy.typing import NDArray
 from scipy.stats import ttest_rel
 from threadpoolctl import threadpool_limits
@@ -39,6 +38,7 @@ from algorithms.evaluation import error_rates, grid_candidates, select_params, s
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from benchmarks.faces import load_faces, missing_files
 
 Array = NDArray[np.float64]
 

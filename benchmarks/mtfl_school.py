@@ -1,6 +1,6 @@
 """MTFL on School: exam scores of pupils of 139 schools, ten official splits.
 
-    python benchmarks/mtfl_school.py --data FOLDER [--quick]
+    python -m benchmarks.mtfl_school --data FOLDER [--quick]
 
 FOLDER contains ``school.npz`` (ILEA, as shared by Argyriou, Evgeniou, Pontil). Regularisation is
 selected by leave-one-out inside the training pupils. There are two scores, which differ by 14
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mtfl_data import paired_t, school
 from threadpoolctl import threadpool_limits
 
 from algorithms.interface.algorithm import Algorithm
@@ -22,6 +21,7 @@ from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.linear_baselines import MeanRegularised, Ridge
 from algorithms.mtfl import MTFL
+from benchmarks.mtfl_data import paired_t, school
 
 #: The constant column of the data is the intercept, as in the paper.
 PLAIN = {"standardise": "none", "fit_intercept": False}

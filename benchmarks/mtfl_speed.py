@@ -1,6 +1,6 @@
 """Time to a relative duality gap of 1e-6 of the MTFL problem, for our solvers and a published one.
 
-    python benchmarks/mtfl_speed.py --data FOLDER [--quick]
+    python -m benchmarks.mtfl_speed --data FOLDER [--quick]
 
 The times are CPU times with BLAS on one thread, from rows to W. "ours" is the solver that ``auto``
 selects. The other columns are factors: above 1, ours is faster; ">" means that the peer did not
@@ -24,7 +24,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from mtfl_data import school, survey, synthetic
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
@@ -44,6 +43,7 @@ from algorithms.mtfl.square import (
 )
 from algorithms.numerics.feature_norms import TraceNorm
 from algorithms.numerics.stacks import Block
+from benchmarks.mtfl_data import school, survey, synthetic
 
 Array = NDArray[np.float64]
 Rows = list[tuple[Array, Array]]

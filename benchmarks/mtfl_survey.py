@@ -1,6 +1,6 @@
 """MTFL on the computer survey: 190 persons rate 20 computers; one feature dominates.
 
-    python benchmarks/mtfl_survey.py --data FOLDER [--quick]
+    python -m benchmarks.mtfl_survey --data FOLDER [--quick]
 
 FOLDER contains ``computer_survey.npz`` (Lenk, DeSarbo, Green, Young 1996). "official": training
 with the survey's 16 calibration profiles and testing with its 4 validation profiles. "12", "16": as
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mtfl_data import paired_t, survey
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -22,6 +21,7 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.linear_baselines import MeanRegularised, Ridge
 from algorithms.mtfl import MTFL
+from benchmarks.mtfl_data import paired_t, survey
 
 Array = NDArray[np.float64]
 

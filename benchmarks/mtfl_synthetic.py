@@ -1,6 +1,6 @@
 """MTFL and ridge on the paper's synthetic tasks, for 10 to 200 tasks.
 
-    python benchmarks/mtfl_synthetic.py [--quick]
+    python -m benchmarks.mtfl_synthetic [--quick]
 
 Coefficients are normal in 5 of d dimensions with variances 1, .25, .1, .05, .01; each task has 5 to
 10 rows. The error is the mean of (wᵀx - predicted)² over new rows without noise, divided by the
@@ -12,7 +12,6 @@ import argparse
 from typing import Any
 
 import numpy as np
-from mtfl_data import paired_t, synthetic
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -20,6 +19,7 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.trace import Trace
 from algorithms.linear_baselines import Ridge
 from algorithms.mtfl import MTFL
+from benchmarks.mtfl_data import paired_t, synthetic
 
 Array = NDArray[np.float64]
 

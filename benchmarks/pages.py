@@ -3,7 +3,7 @@
 Copies a real job and its model many times, and prints for each page the size of its HTML, the
 median time of a request and the CPU time of the server for it. Where Chromium is found, also for a
 first visit: all bytes that the browser received, and the time until the page can be used (its
-content and scripts are loaded). Run: python benchmarks/pages.py
+content and scripts are loaded). Run: python -m benchmarks.pages
 """
 
 import argparse
@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import httpx
 import numpy as np
 import psutil
-import servers
 import sqlalchemy as sa
 
+from benchmarks import servers
 from service.database import Database
 from service.job_states import JobState
 from service.rows import EventRow, JobRow, ModelRow, VersionRow, new_id

@@ -4,7 +4,7 @@ It calls a running service in all its ways, and its answers are compared with th
 offline. It is installed into an environment of its own below --folder: too much hangs on it for an
 extra of this project.
 
-    python benchmarks/protocol_clients.py
+    python -m benchmarks.protocol_clients
 """
 
 import argparse
@@ -15,11 +15,11 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from serving_calls import KEY
-from serving_servers import environment_of, sibling
 
 from algorithms.interface.model import Model
 from algorithms.registry import load_model
+from benchmarks.serving_calls import KEY
+from benchmarks.serving_servers import environment_of, sibling
 from sibling import Client
 
 N_ROWS, WIDTH = 7, 5

@@ -3,7 +3,7 @@
 Fills a database of SQLite and one of PostgreSQL with jobs, models and events, and prints for each
 query the median and the best time, and the median CPU time, which other programs on the machine
 disturb least; it includes that of the server. Fails if a CPU time is longer than --limit-ms. Run:
-python benchmarks/queries.py
+python -m benchmarks.queries
 """
 
 import argparse
@@ -16,10 +16,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import servers
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from benchmarks import servers
 from service.access import quotas
 from service.database import Database
 from service.datasets import store as dataset_store

@@ -1,6 +1,6 @@
 """Retained variance of RMT-PCA with different choices of the coupling, for 2 to 50 tasks.
 
-    python benchmarks/rmtpca_choice.py [--quick]
+    python -m benchmarks.rmtpca_choice [--quick]
 
 Problems: the paper's synthetic tasks (six features, ten rows, tilt 0.3), and unrelated tasks.
 Choices: the coupling with the best mean in cross-validation ("best mean"), the one of

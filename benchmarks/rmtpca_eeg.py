@@ -1,6 +1,6 @@
 """RMT-PCA on EEG covariances: two epochs per subject, coupling by 2-fold cross-validation.
 
-    python benchmarks/rmtpca_eeg.py --data FOLDER [--quick]
+    python -m benchmarks.rmtpca_eeg --data FOLDER [--quick]
 
 FOLDER contains ``eeg_ssvep12.npz``: 12 subjects, covariances of 24 channels in four classes
 (Kalunga et al. 2016, doi:10.1016/j.neucom.2016.01.007). As in section 3.3.2 of the paper, a pair of

@@ -1,6 +1,6 @@
 """The synthetic experiment of the RMT-PCA paper (section 3.2, figure 3): few rows, tilted tasks.
 
-    python benchmarks/rmtpca_synthetic.py [--quick]
+    python -m benchmarks.rmtpca_synthetic [--quick]
 
 Tasks have six features, ten rows and a tilt of standard deviation 0.3. For each k and T, the
 coupling c is selected on 50 trials and evaluated on 50 others, by the retained variance ratio (RVR)

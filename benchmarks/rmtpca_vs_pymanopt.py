@@ -1,6 +1,6 @@
 """Speed and objective of RMT-PCA, compared with the Riemannian trust regions of pymanopt.
 
-    python benchmarks/rmtpca_vs_pymanopt.py [--quick]
+    python -m benchmarks.rmtpca_vs_pymanopt [--quick]
 
 The peer is ``TrustRegions(verbosity=0)`` on ``Grassmann(d, k, k=T)`` with the analytic gradient and
 Hessian, from a random start. "max." is the same work as the peer's, from covariances to

@@ -1,6 +1,6 @@
 """Requests that Schemathesis makes from the OpenAPI document, for a while, on both databases.
 
-    python benchmarks/schema_fuzzing.py --minutes 20
+    python -m benchmarks.schema_fuzzing --minutes 20
 
 Starts a server with keys on each database, with a dataset, a model and its aliases, and runs the
 phases examples, coverage, fuzzing and stateful. Checks: no 5xx, and every response as documented in
@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import servers
 
+from benchmarks import servers
 from sibling import Client
 
 #: Long answers by design: they would spend the time waiting.

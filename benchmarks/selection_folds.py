@@ -1,14 +1,12 @@
 """Time of selection by cross-validation with folds that are prepared once, and without.
 
-    python benchmarks/selection_folds.py [--only NAME ...]
-
 The task set is middling: 20 tasks of 100 rows and 20 columns. "Separate" fits every candidate to
 every fold by ``fit``, as if it were alone; "prepared" is what ``selection="cv"`` does. Both are
-CPU times of the same process, one after the other, with BLAS on one thread. The last column is the
-largest difference of the candidates' held-out losses, relative to the largest loss.
+CPU times of the same process, one after the other, with BLAS on one thread. "Change" is the
+largest difference of the candidates' held-out losses, relative to the largest loss; "shared" is
+what the candidates of a fold have in common.
 """
 
-import argparse
 import time
 from typing import Any
 from unittest.mock import patch
@@ -20,7 +18,11 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from benchmarks.harness.context import Context
+from benchmarks.harness.results import Block, Claim, Plot, Table
 
+#: Iterative solvers stop within their tolerance, wherever they start.
+MAX_CHANGE = 1e-3
 N_TASKS, N_ROWS, N_COLUMNS = 20, 100, 20
 #: Algorithm, kind of targets, and what the candidates of a fold have in common.
 CASES = (
@@ -73,26 +75,23 @@ def timed(algorithm: Algorithm[Any, Any], tasks: TaskSet) -> tuple[np.ndarray[An
 
 
 @threadpool_limits.wrap(limits=1)
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", help="names of algorithms")
-    args = parser.parse_args()
-    print(f"{'algorithm':22}{'separate s':>11}{'prepared s':>11}{'ratio':>7}{'change':>9}  shared")
-    for name, kind, shared in CASES:
-        if args.only and name not in args.only:
-            continue
+def run(context: Context) -> list[Block]:
+    """Return the table, and whether the prepared folds have the same losses."""
+    rows, changes = [], []
+    for name, kind, shared in CASES[-1:] if context.is_quick else CASES:
         algorithm, tasks = ALGORITHMS[name], made(kind)
         timed(algorithm, TaskSet(tasks.tasks[:2]))  # compile
         losses, ours = timed(algorithm, tasks)
         with patch.object(type(algorithm), "prepare_fold", Algorithm.prepare_fold):
             expected, plain = timed(algorithm, tasks)
-        change = float(np.abs(losses - expected).max() / np.abs(expected).max())
-        label = f"{name} ({kind})" if kind != "three" else name
-        print(
-            f"{label:22}{plain:>11.2f}{ours:>11.2f}{plain / ours:>7.1f}{change:>9.0e}  {shared}",
-            flush=True,
-        )
-
-
-if __name__ == "__main__":
-    main()
+        changes.append(float(np.abs(losses - expected).max() / np.abs(expected).max()))
+        label = f"`{name}` ({kind})" if kind != "three" else f"`{name}`"
+        rows.append((label, plain, ours, round(plain / ours, 2), changes[-1], shared))
+    table = Table(
+        columns=("algorithm", "separate, s", "prepared, s", "ratio", "change", "shared"),
+        rows=tuple(rows),
+        higher_is_better=("ratio",),
+        plot=Plot(labels="algorithm", values="ratio"),
+    )
+    text = f"The losses of all candidates are the same to {MAX_CHANGE:g} of the largest."
+    return [table, Claim(text=text, is_confirmed=max(changes) <= MAX_CHANGE)]

@@ -1,14 +1,14 @@
 """A job of 1,000 tasks over HTTP: how long each part takes, and the memory of the training.
 
-Starts a service of its own on a temporary folder. Run: python benchmarks/service_many_tasks.py
+Starts a service of its own on a temporary folder. Run: python -m benchmarks.service_many_tasks
 """
 
 import argparse
 import time
 
 import numpy as np
-import servers
 
+from benchmarks import servers
 from sibling import Client
 
 parser = argparse.ArgumentParser(description=__doc__)

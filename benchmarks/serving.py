@@ -5,9 +5,9 @@ on one machine, in one run, each by one process. Ours checks a key and counts ca
 production. The bare application reads the body and sends back as many bytes as ours answers, under
 the server that we build on: it is the limit for whoever serves by it as it is.
 
-    python benchmarks/serving.py --peers mlserver bentoml mlflow    # some five minutes
-    python benchmarks/serving.py --training                         # calls while two jobs train
-    python benchmarks/serving.py --memory                           # 10^5 calls, 1000 loads
+    python -m benchmarks.serving --peers mlserver bentoml mlflow    # some five minutes
+    python -m benchmarks.serving --training                         # calls while two jobs train
+    python -m benchmarks.serving --memory                           # 10^5 calls, 1000 loads
 
 Peers are installed into environments of their own below --folder.
 """
@@ -26,7 +26,9 @@ import httpx
 import numpy as np
 import psutil
 import uvloop
-from serving_calls import (
+
+from algorithms.registry import load_model
+from benchmarks.serving_calls import (
     KEY,
     Result,
     Server,
@@ -37,9 +39,7 @@ from serving_calls import (
     v2_binary,
     v2_json,
 )
-from serving_servers import bentoml, echo, mlflow, mlserver, sibling
-
-from algorithms.registry import load_model
+from benchmarks.serving_servers import bentoml, echo, mlflow, mlserver, sibling
 from sibling import Client
 
 N_FEATURES, N_OUT = 256, 10

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-from serving_calls import KEY
+
+from benchmarks.serving_calls import KEY
 
 ROOT = Path(__file__).parents[1]
 START_S = 120

@@ -1,6 +1,6 @@
 """Comparison reports of the service on real data, with their sentences.
 
-    python benchmarks/sharing_helps.py --data FOLDER
+    python -m benchmarks.sharing_helps --data FOLDER
 
 The script starts a service in a temporary folder.
 
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import servers
 
+from benchmarks import servers
 from sibling import Client
 
 parser = argparse.ArgumentParser(description=__doc__)

@@ -1,6 +1,6 @@
 """Held-out explained variance of the regression methods, for each value of ``scale_targets``.
 
-    python benchmarks/target_scales.py --data FOLDER --scales none task moderated
+    python -m benchmarks.target_scales --data FOLDER --scales none task moderated
 
 The whole run takes 20 minutes; ``--methods`` and ``--problems`` select a part. FOLDER contains
 ``school.npz``, ``computer_survey.npz`` and ``parkinsons.npz``. Training rows: the ten official
@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mtfl_data import load, school, survey
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from benchmarks.mtfl_data import load, school, survey
 
 Array = NDArray[np.float64]
 Parts = tuple[TaskSet, TaskSet]

@@ -1,6 +1,6 @@
 """TLVM on faces over HTTP: fit to Yale, adapt to a few rows of ORL, reconstruct unseen faces.
 
-    python benchmarks/tlvm_faces.py --data FOLDER [--rows 20] [--picture faces.png]
+    python -m benchmarks.tlvm_faces --data FOLDER [--rows 20] [--picture faces.png]
 
 A job fits TLVM to Yale; another adapts this model to a few rows of ORL. Held-out faces of ORL are
 reconstructed through the client, and their left halves are hidden and imputed. The picture also
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import servers
 from numpy.typing import NDArray
 
+from benchmarks import servers
 from sibling import Client, Dataset, RemoteModel
 
 Array = NDArray[np.float64]

@@ -1,6 +1,6 @@
 """Reconstruction by TLVM, for several weights of the divergence, and by PCA for few target rows.
 
-    python benchmarks/tlvm_few_rows.py --data FOLDER [--seeds 3]
+    python -m benchmarks.tlvm_few_rows --data FOLDER [--seeds 3]
 
 FOLDER contains ``usps.npz``, ``yale_32x32.npz``, ``orl_32x32.npz`` and ``parkinsons.npz``. The
 script prints the mean of ‖y - ŷ‖ over unseen rows of the target, for 5, 20 and 50 training rows.

@@ -1,6 +1,6 @@
 """Reconstruction and 1-NN errors of TLVM and its baselines on unseen rows of the target.
 
-    python benchmarks/tlvm_transfer.py --data FOLDER [--quick]
+    python -m benchmarks.tlvm_transfer --data FOLDER [--quick]
 
 FOLDER contains ``usps.npz``, ``yale_32x32.npz`` and ``orl_32x32.npz``; pixels are from 0 to 1.
 There are three sets of problems: from digit 3 or 6 to each other digit; from digits 0-4 to 5-9 and

@@ -1,6 +1,6 @@
 """Speed of the GP-LVM of TLVM, compared with GPy's ``GPLVM``, on USPS digits.
 
-    python benchmarks/tlvm_vs_gpy.py --data FOLDER --peer PYTHON [--quick]
+    python -m benchmarks.tlvm_vs_gpy --data FOLDER --peer PYTHON [--quick]
 
 FOLDER contains ``usps.npz``; PYTHON is the interpreter of a separate environment with GPy. Both
 start at the same latents and θ, with GPy's jitter of 1e-8 in place of a noise floor. The times are

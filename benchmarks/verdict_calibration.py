@@ -1,8 +1,8 @@
 """Error rates and power of the verdict of comparisons.
 
-    python benchmarks/verdict_calibration.py --only simple --sets 2000
-    python benchmarks/verdict_calibration.py --sets 250
-    python benchmarks/verdict_calibration.py --only related --sets 50
+    python -m benchmarks.verdict_calibration --only simple --sets 2000
+    python -m benchmarks.verdict_calibration --sets 250
+    python -m benchmarks.verdict_calibration --only related --sets 50
 
 - `coin`: class labels are coin flips; all methods have an error rate of one half.
 - `isotropic`: rows are isotropic; all subspaces have the same reconstruction error.
