@@ -158,24 +158,25 @@ def _pooled(tasks: Sequence[Scatters], params: AggregateParams) -> tuple[Array, 
     """Return B (n_classes, q) with S_b = BᵀB, and the diagonal of S_t (q,), for all rows together.
 
     Every task has mean 0, and its scatter is diagonal in its principal components, so the sum is
-    diagonal, too. Each coordinate is normalised by the rows of the tasks that have it.
+    diagonal, too. Each coordinate is normalised by the rows of the tasks that have it, or by the
+    sum of their weights.
     """
     q = min(params.d_prime, max(task.rank for task in tasks))
     n = np.zeros(q)
     for task in tasks:
-        n[: task.rank] += len(task.rows)
+        n[: task.rank] += task.counts.sum()
     total = np.zeros(q)
     sums: dict[Hashable, Array] = {}
-    counts: dict[Hashable, int] = {}
+    counts: dict[Hashable, float] = {}
     for i, task in enumerate(tasks):
         m = min(q, task.rank)
-        total[:m] += task.total[:m] * len(task.rows) / n[:m]
-        sizes = np.bincount(task.labels)
+        sizes = task.counts
+        total[:m] += task.total[:m] * sizes.sum() / n[:m]
         for k, label in enumerate(task.classes.tolist()):
             key = label if params.labels == "common" else (i, label)
             row = sums.setdefault(key, np.zeros(q))
-            row[:m] += task.between[k, :m] * np.sqrt(sizes[k] * len(task.rows))
-            counts[key] = counts.get(key, 0) + int(sizes[k])
+            row[:m] += task.between[k, :m] * np.sqrt(sizes[k] * sizes.sum())
+            counts[key] = counts.get(key, 0.0) + float(sizes[k])
     between = np.stack([sums[key] / np.sqrt(counts[key] * n) for key in sums])
     return between, total
 

@@ -26,6 +26,8 @@ from algorithms.interface.params import Params
 from algorithms.interface.pooling import check_known_labels, check_same_classes
 from algorithms.interface.tasks import TargetKind, Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
+from algorithms.interface.weights import joint_weights
+from algorithms.numerics.centering import column_means, weighted_mean
 
 Array = NDArray[np.float64]
 
@@ -167,7 +169,7 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
         "DummyRegressor and DummyClassifier, "
         "https://scikit-learn.org/stable/modules/model_evaluation.html#dummy-estimators"
     )
-    needs = Needs(same_features=False, optional_target="any")
+    needs = Needs(same_features=False, optional_target="any", weights=True)
     Params = ConstantParams
     Model = ConstantModel
 
@@ -188,7 +190,7 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
         check_magnitudes(tasks)
         groups = [_pooled(tasks)] if params.form == "pooled" else list(tasks)
         all_means = trace.run_once(
-            "means", lambda: (np.concatenate([t.X.mean(axis=0) for t in groups]), 0.0)
+            "means", lambda: (np.concatenate([_mean_row(t) for t in groups]), 0.0)
         )
         means = np.split(all_means, np.cumsum([task.n_features for task in groups])[:-1])
         parts = tuple(_constants(task, mean) for task, mean in zip(groups, means, strict=True))
@@ -207,7 +209,7 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
         # version 0.1 had no parameters
         params = ConstantParams.model_validate(model.fit_info.get("params", {}))
         self.check([task.summary()], params)
-        part = _constants(task, task.X.mean(axis=0))
+        part = _constants(task, _mean_row(task))
         if params.form == "pooled":
             model.check_width_of(task)
             first = model.parts[0]
@@ -242,13 +244,21 @@ def _pooled(tasks: TaskSet) -> Task:
     ordered = tasks.by_name()
     X = np.concatenate([task.X for task in ordered])
     targets = [task.y for task in ordered if task.y is not None]
-    return Task("all", X, y=np.concatenate(targets) if targets else None)
+    y = np.concatenate(targets) if targets else None
+    return Task("all", X, y=y, weights=joint_weights(ordered))
+
+
+def _mean_row(task: Task) -> Array:
+    if task.weights is None:
+        return np.asarray(task.X.mean(axis=0))
+    return column_means(task.X, task.weights)
 
 
 def _constants(task: Task, mean: Array) -> Constants:
     if task.y is None:
         return Constants(mean, np.zeros(0))
     if task.target == "numbers":
-        return Constants(mean, np.array([task.y.mean()]))
-    labels, counts = np.unique(task.y, return_counts=True)
+        return Constants(mean, np.array([weighted_mean(task.y, task.weights)]))
+    labels, codes = np.unique(task.y, return_inverse=True)
+    counts = np.bincount(codes, weights=task.weights)
     return Constants(mean, counts / counts.sum(), tuple(labels.tolist()))

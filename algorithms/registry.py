@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from algorithms.calibration.model import load_calibration, without_calibration
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.artifact import read_arrays, write_arrays
-from algorithms.interface.errors import InvalidArtifact
+from algorithms.interface.errors import InvalidArtifact, InvalidData, UnusedWeights
 from algorithms.interface.extensions import load_extensions
 from algorithms.interface.json_values import json_ready
 from algorithms.interface.lazy_mapping import LazyMapping
@@ -79,6 +79,16 @@ CLASS_NAMES: Final = {
     **{type(extension.algorithm).__name__: name for name, extension in EXTENSIONS.items()},
     **{value.rpartition(":")[2]: name for name, value in _OWN.items()},
 }
+
+
+def explain_weights(error: UnusedWeights) -> InvalidData:
+    """Return the error with the algorithms that use weights."""
+    names = ", ".join(name for name in sorted(ALGORITHMS) if ALGORITHMS[name].needs.weights)
+    return InvalidData(
+        f"{error.message}; use an algorithm that does ({names}), or leave out sample_weight, "
+        "weight_column and class_weight",
+        task=error.task,
+    )
 
 
 def preload() -> None:

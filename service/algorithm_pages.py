@@ -114,6 +114,7 @@ def _section(algorithm: Algo, shared: Fields, family: str) -> Iterator[str]:
     yield from (f"### {_title(algorithm)}", "", described.summary, "")
     features = "the same columns in every task" if needs.same_features else "any columns"
     rows = "rows, also sparse ones" if needs.sparse else "rows"
+    rows += ", with weights" if needs.weights else ""
     rows += " or covariance matrices" if needs.covariances else ""
     minimum = f"at least {needs.min_tasks} task(s) of at least {needs.min_samples} row(s) each"
     yield f"- Needs: {rows}; {features}; targets: {_TARGETS[needs.target]}; {minimum}."

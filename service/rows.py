@@ -158,6 +158,8 @@ class JobRow(Row):
     preparation: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     #: Options of the calibration of the model; None: without.
     calibration: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: Weights of classes in the fit; None: without.
+    class_weight: Mapped[Any | None] = mapped_column(sa.JSON)
     seed: Mapped[int] = mapped_column(sa.BigInteger)
     model_name: Mapped[str] = mapped_column(sa.String(200))
     priority: Mapped[int] = mapped_column(default=0)

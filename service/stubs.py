@@ -33,6 +33,7 @@ _OTHERS: Final = {
     "target": "Literal['auto', 'numbers', 'classes']",
     "preparation": "Mapping[str, Any] | None",
     "calibration": "bool | Mapping[str, Any] | None",
+    "class_weight": "Literal['none', 'balanced'] | Mapping[Any, float] | None",
     "random_state": "int",
 }
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 TASK: Final = "task"
 TARGET: Final = "target"
 GROUP: Final = "group"
+WEIGHT: Final = "sample_weight"
 #: Largest integer up to which float64 represents every integer.
 _MAX_EXACT: Final = 2**53
 
@@ -131,14 +132,17 @@ def table_bytes(table: Any) -> bytes:
 
 
 def join_tables(
-    data: Mapping[str, Any], targets: Mapping[str, Any], groups: Mapping[str, Any]
+    data: Mapping[str, Any],
+    targets: Mapping[str, Any],
+    groups: Mapping[str, Any],
+    sample_weight: Mapping[str, Any],
 ) -> tuple[Any, dict[str, str]]:
     """Return data frames by task as one Arrow table, and the options that describe its columns.
 
     Raises
     ------
     ValueError
-        Only some tasks have targets or groups, or a frame already has a column of that name.
+        Only some tasks have targets, groups or weights, or a frame already has such a column.
     """
     import pyarrow as pa  # as above
 
@@ -146,6 +150,7 @@ def join_tables(
     for option, name, labels in (
         ("target_column", TARGET, targets),
         ("group_column", GROUP, groups),
+        ("weight_column", WEIGHT, sample_weight),
     ):
         if labels:
             options[option] = name
@@ -158,6 +163,7 @@ def join_tables(
         own: dict[str, Any] = {TASK: [task] * table.num_rows}
         own |= {TARGET: targets[task]} if targets else {}
         own |= {GROUP: groups[task]} if groups else {}
+        own |= {WEIGHT: sample_weight[task]} if sample_weight else {}
         for name, values in own.items():
             if name in table.column_names:
                 raise ValueError(f"the rows of task '{task}' have a column '{name}'; rename it")

@@ -11,8 +11,9 @@ from sklearn.utils.metaestimators import available_if
 from algorithms.interface.errors import InvalidData, NotInstalled
 from algorithms.interface.model import METHODS
 from algorithms.interface.tasks import Task
+from algorithms.interface.weighted_algorithm import weighted
 from sibling.client import Client, RemoteModel
-from sibling.estimators.estimator import Estimator
+from sibling.estimators.estimator import Estimator, class_weight_of
 from sibling.estimators.fitting import check_fit, read_fit
 from sibling.estimators.methods import Transformer, make_call, score
 
@@ -54,7 +55,15 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.client = client
         self.model = model
 
-    def fit(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        tasks: Any = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Upload the rows, submit a job, and wait for its model.
 
         The parameters are those of :meth:`Estimator.fit`.
@@ -70,14 +79,19 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         algorithm = spec._algorithm  # noqa: SLF001 - of the estimators
         for name in [name for name in vars(self) if name.endswith("_")]:  # of an earlier fit
             delattr(self, name)
-        params, given = read_fit(self, spec, X, y, tasks=tasks, groups=groups)
+        params, given = read_fit(
+            self, spec, X, y, tasks=tasks, groups=groups, sample_weight=sample_weight
+        )
+        class_weight = class_weight_of(spec)
         if any(column.kind != "number" for column in given.columns or ()):
             raise InvalidData(
                 "a remote estimator takes columns of numbers; encode the others, or upload the "
                 "table with Client.upload and train with Client.train"
             )
         with suppress(NotInstalled):  # here, where it is not needed
-            check_fit(algorithm, given, params)
+            has_weights = any(task.weights is not None for task in given.tasks)
+            ready = weighted(algorithm, class_weight, has_weights=has_weights)
+            check_fit(ready, given, params)
         own = list(given.tasks)
         options: Any = {} if given.kind is None else {"target_kind": given.kind}
         client = self.client or Client()
@@ -85,6 +99,7 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             {task.name: _rows(task) for task in own},
             {task.name: task.y for task in own if task.y is not None},
             groups={task.name: task.groups for task in own if task.groups is not None},
+            sample_weight={task.name: task.weights for task in own if task.weights is not None},
             name=self.model or algorithm.name,
             **options,
         )
@@ -96,6 +111,7 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             seed=getattr(spec, "random_state"),  # noqa: B009 - not known to mypy
             preparation=getattr(spec, "preparation"),  # noqa: B009 - as above
             calibration=getattr(spec, "calibration"),  # noqa: B009 - as above
+            class_weight=class_weight,
         )
         self.model_ = job.wait()
         self.tasks_ = self.model_.tasks

@@ -37,7 +37,9 @@ from algorithms.interface.pooling import check_known_labels, check_same_classes
 from algorithms.interface.target_scales import deviation, numeric_targets
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
+from algorithms.interface.weights import joint_weights, weights_of
 from algorithms.linear.bases import fit_standardisation
+from algorithms.numerics.centering import weighted_mean
 
 Array = NDArray[np.float64]
 
@@ -55,7 +57,7 @@ class _Scaling:
         """Return the standardisation of the rows of all tasks, with a category for each."""
         union = np.concatenate([task.X for task in tasks])
         positions = {name: i for i, name in enumerate(tasks.names)}
-        return cls(*fit_standardisation(union, "features"), positions)
+        return cls(*fit_standardisation(union, "features", joint_weights(tasks)), positions)
 
     def group(self, tasks: Sequence[Task], *, is_pooled: bool) -> tuple[Problem, Part]:
         """Return the problem of the rows of some tasks, and the part without its trees."""
@@ -63,7 +65,9 @@ class _Scaling:
         classes: tuple[Any, ...] = ()
         if tasks[0].target == "numbers":
             y = np.concatenate([numeric_targets(task) for task in tasks])
-            center, unit = float(y.mean()), deviation([y], is_centered=True) or 1.0
+            weights = joint_weights(TaskSet(tuple(tasks)))
+            center = weighted_mean(y, weights)
+            unit = deviation([y], is_centered=True, weights=[weights]) or 1.0
         else:
             classes = tuple(
                 np.unique(np.concatenate([t.y for t in tasks if t.y is not None])).tolist()
@@ -85,7 +89,7 @@ class BoostedTrees(Algorithm[BoostedTreesParams, TreesModel]):
         "as a category. The usual strong baseline for tables with many rows."
     )
     reference = "Ke et al. (2017), https://papers.nips.cc/paper/6907"
-    needs = Needs(same_features=True, target="any")
+    needs = Needs(same_features=True, target="any", weights=True)
     Params = BoostedTreesParams
     Model = TreesModel
 
@@ -225,7 +229,7 @@ def _held_out_errors(splits: Sequence[Split], params: BoostedTreesParams, *, tra
     ]
     problems = [problem for fold in made for problem, _ in fold]
     forests = train(problems, params, n_trees=params.n_trees, trace=trace, loop="selection")
-    total, n_rows, done = np.zeros(params.n_trees), 0, 0
+    total, size, done = np.zeros(params.n_trees), 0.0, 0
     for split, scaling, groups, fold in zip(splits, scalings, folds, made, strict=True):
         own = forests[done : done + len(fold)]
         done += len(fold)
@@ -234,24 +238,25 @@ def _held_out_errors(splits: Sequence[Split], params: BoostedTreesParams, *, tra
         for task in split.test.by_name():
             if task.name in parts:
                 total += _losses(forest, parts[task.name], task, scaling, params.n_trees)
-                n_rows += task.n_samples
-    return total / max(n_rows, 1)
+                size += float(weights_of(task).sum())
+    return total / (size or 1.0)
 
 
 def _losses(forest: Forest, part: Part, task: Task, scaling: _Scaling, n_trees: int) -> Array:
-    """Return the sum of the losses of the rows of a task after each number of trees."""
+    """Return the (weighted) sum of the losses of a task's rows after each number of trees."""
     rows = (task.X - scaling.mean) / scaling.scale
     category = np.full(task.n_samples, part.category)
     values = forest.leaf_values(rows, category, slice(part.first, part.last))
     F = values.reshape(task.n_samples, -1, part.n_scores).cumsum(axis=1)
     if F.shape[1] < n_trees:  # training ended when no leaf could be split
         F = np.concatenate([F, np.repeat(F[:, -1:], n_trees - F.shape[1], axis=1)], axis=1)
+    w = weights_of(task)[:, np.newaxis]
     if not part.classes:
         y = (numeric_targets(task) - part.center) / part.unit
-        return np.asarray(((F[:, :, 0] - y[:, np.newaxis]) ** 2).sum(axis=0))
+        return np.asarray((w * (F[:, :, 0] - y[:, np.newaxis]) ** 2).sum(axis=0))
     codes = np.searchsorted(np.array(part.classes), np.asarray(task.y))
     if part.n_scores == 1:
         sign = np.where(codes == 1, 1.0, -1.0)[:, np.newaxis]
-        return np.asarray(np.logaddexp(0.0, -sign * F[:, :, 0]).sum(axis=0))
+        return np.asarray((w * np.logaddexp(0.0, -sign * F[:, :, 0])).sum(axis=0))
     own = np.take_along_axis(F, codes[:, np.newaxis, np.newaxis], axis=2)[:, :, 0]
-    return np.asarray((np.logaddexp.reduce(F, axis=2) - own).sum(axis=0))
+    return np.asarray((w * (np.logaddexp.reduce(F, axis=2) - own)).sum(axis=0))

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from algorithms.boosted_trees.forest import Forest, parse_lightgbm
 from algorithms.boosted_trees.params import BoostedTreesParams
 from algorithms.interface.errors import NotInstalled
-from algorithms.interface.tasks import Task
+from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.interface.weights import joint_weights
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -49,6 +50,8 @@ class Problem:
         Scaled numbers, or positions of classes.
     n_classes
         0 for numbers.
+    weights : (n,) or None
+        Weights of the losses of the rows; equal by default.
     """
 
     rows: Array
@@ -56,6 +59,7 @@ class Problem:
     n_categories: int
     y: Array
     n_classes: int
+    weights: Array | None
 
     @property
     def n_scores(self) -> int:
@@ -149,7 +153,12 @@ def _booster(problem: Problem, params: BoostedTreesParams) -> Any:
         rows = np.column_stack([rows, problem.category])
         categorical = [rows.shape[1] - 1]
     data = lightgbm.Dataset(
-        rows, problem.y, categorical_feature=categorical, params=settings, free_raw_data=False
+        rows,
+        problem.y,
+        weight=problem.weights,
+        categorical_feature=categorical,
+        params=settings,
+        free_raw_data=False,
     )
     return lightgbm.Booster(settings, data)
 
@@ -182,8 +191,10 @@ def problem_of(
         category = np.repeat([positions[task.name] for task in tasks], sizes).astype(np.int64)
     targets = np.concatenate([np.asarray(task.y) for task in tasks])
     n_categories = len(positions) if is_pooled else 0
+    weights = joint_weights(TaskSet(tuple(tasks)))
     if tasks[0].target == "numbers":
         y = (targets.astype(np.float64) - center) / unit
-        return Problem(rows, category, n_categories, y, 0)
+        return Problem(rows, category, n_categories, y, 0, weights)
     labels, codes = np.unique(targets, return_inverse=True)
-    return Problem(rows, category, n_categories, codes.astype(np.float64), len(labels))
+    y = codes.astype(np.float64)
+    return Problem(rows, category, n_categories, y, len(labels), weights)

@@ -20,6 +20,7 @@ from algorithms.interface.needs import check_classes
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import Array, TargetKind, Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.weights import scaled_positive
 from algorithms.interface.wrapped_algorithm import WrappedAlgorithm
 
 Indices = NDArray[np.intp]
@@ -119,7 +120,7 @@ def _score(found: CrossFit, tasks: TaskSet) -> dict[str, Scored]:
             rows = np.flatnonzero(found.fold_of[task.name] == i)
             if rows.size:
                 scores[rows] = class_scores(model, task.take(rows).X, task=task.name)
-        scored[task.name] = Scored(classes, scores, codes)
+        scored[task.name] = Scored(classes, scores, codes, scaled_positive(task.weights))
     return scored
 
 

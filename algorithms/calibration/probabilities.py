@@ -2,7 +2,7 @@
 
 Each class has its own map from its score to a probability, and the probabilities of a row are
 divided by their sum; two classes share one map. With many rows of a task the map is a step
-function, else a sigmoid (:mod:`algorithms.numerics.sigmoid`).
+function, else a sigmoid (:mod:`algorithms.numerics.sigmoid`). Weights of rows count in both.
 
 A small task borrows: rows of the other tasks with the same labels count too, all together as much
 as :data:`BORROWED_WEIGHT` rows of the task. For that, the scores of a task are divided by their
@@ -20,6 +20,7 @@ from scipy.special import expit
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Array
+from algorithms.numerics.centering import weighted_mean
 from algorithms.numerics.moderated_scales import estimate_prior
 from algorithms.numerics.sigmoid import fit_sigmoid, fit_steps
 
@@ -46,15 +47,23 @@ class Scored:
         One column for two classes, that of the last one, else one for each class.
     codes : (n_samples,)
         Position of the label of each row in ``classes``.
+    weights : (n_samples,) or None
+        Weights of the rows, of mean 1; None: equal ones.
     """
 
     classes: Labels
     scores: Array
     codes: NDArray[np.intp]
+    weights: Array | None = None
 
     def take(self, rows: NDArray[Any]) -> "Scored":
         """Return some rows."""
-        return Scored(self.classes, self.scores[rows], self.codes[rows])
+        weights = None if self.weights is None else self.weights[rows]
+        return Scored(self.classes, self.scores[rows], self.codes[rows], weights)
+
+    def row_weights(self) -> Array:
+        """Return the weight of each row, (n_samples,)."""
+        return np.ones(len(self.codes)) if self.weights is None else self.weights
 
     def is_class(self) -> NDArray[np.bool_]:
         """Return whether each row is of the class of each column, (n_samples, n_columns)."""
@@ -163,7 +172,7 @@ def _learn_group(
     """Return the maps of tasks with the same labels."""
     scales = _scales(list(members.values()))
     scaled = [
-        Scored(one.classes, one.scores / scale, one.codes)
+        Scored(one.classes, one.scores / scale, one.codes, one.weights)
         for one, scale in zip(members.values(), scales, strict=True)
     ]
     owner = np.repeat(np.arange(len(scaled)), [len(one.codes) for one in scaled])
@@ -171,6 +180,7 @@ def _learn_group(
         scaled[0].classes,
         np.concatenate([one.scores for one in scaled]),
         np.concatenate([one.codes for one in scaled]),
+        np.concatenate([one.row_weights() for one in scaled]),
     )
     # rows at equal distances in the order of their scores have the distribution of all
     order = np.argsort(pool.scores[:, 0], kind="stable")
@@ -187,7 +197,8 @@ def _learn_map(own: Scored, others: Scored, scale: float, borrowed_weight: float
     scores = np.concatenate([own.scores, others.scores])
     is_class = np.concatenate([own.is_class(), others.is_class()])
     weight = min(1.0, borrowed_weight / n_others) if n_others else 0.0
-    weights = np.repeat([1.0, weight], [n_own, n_others])
+    own_weights = own.row_weights()
+    weights = np.concatenate([own_weights, weight * others.row_weights()])
     is_used = weights > 0
     sigmoids = np.array(
         [
@@ -196,7 +207,7 @@ def _learn_map(own: Scored, others: Scored, scale: float, borrowed_weight: float
         ]
     )
     steps = {
-        c: fit_steps(own.scores[:, c], is_class[:n_own, c], np.ones(n_own))
+        c: fit_steps(own.scores[:, c], is_class[:n_own, c], own_weights)
         for c in range(scores.shape[1])
         if n_own >= MIN_STEP_ROWS
         and _MIN_STEP_SIDE <= is_class[:n_own, c].sum() <= n_own - _MIN_STEP_SIDE
@@ -204,10 +215,17 @@ def _learn_map(own: Scored, others: Scored, scale: float, borrowed_weight: float
     return ProbabilityMap(scale, sigmoids, steps)
 
 
+def _size(one: Scored) -> float:
+    """Return the root mean square of the scores of a task."""
+    if one.weights is None:
+        return float(np.sqrt(np.mean(one.scores**2)))
+    return float(np.sqrt(weighted_mean(np.mean(one.scores**2, axis=1), one.weights)))
+
+
 def _scales(scored: Sequence[Scored]) -> Array:
     """Return the divisors of the scores of each task, (n_tasks,)."""
     counts = [len(one.codes) for one in scored]
-    squares = [np.sqrt(np.mean(one.scores**2)) if len(one.codes) else 0.0 for one in scored]
+    squares = [_size(one) if len(one.codes) else 0.0 for one in scored]
     if not any(squares):
         return np.ones(len(scored))
     prior = estimate_prior(squares, counts)

@@ -11,6 +11,7 @@ from algorithms.calibration.probabilities import Scored, learn_maps, normalise
 from algorithms.evaluation.metrics import brier_losses, log_losses
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Array
+from algorithms.numerics.centering import weighted_mean
 
 #: Number of equally wide bins of the reliability curve.
 N_BINS: Final = 10
@@ -40,36 +41,47 @@ def report_quality(
     }
 
 
-def reliability(p: Array, is_class: NDArray[np.bool_]) -> list[dict[str, float | int]]:
+def reliability(
+    p: Array, is_class: NDArray[np.bool_], weights: Array | None = None
+) -> list[dict[str, float | int]]:
     """Return the reliability curve: a point for each bin of probabilities that has rows.
 
     ``low`` and ``high`` are the ends of the 95 % binomial interval of the share of the class
-    (Clopper and Pearson).
+    (Clopper and Pearson). With weights, it is that of the effective number of rows, (Σw)²/Σw².
 
     Parameters
     ----------
     p, is_class : (n_pairs,)
         Probability of a class of a row, and whether the row is of that class.
+    weights : (n_pairs,) or None
+        Weights of the rows; equal by default.
     """
-    which = np.minimum((p * N_BINS).astype(np.intp), N_BINS - 1)
+    which = _bins(p)
     points: list[dict[str, float | int]] = []
     for b in np.unique(which):
         inside = which == b
-        n, n_class = int(inside.sum()), int(is_class[inside].sum())
+        own = np.ones(inside.sum()) if weights is None else weights[inside]
+        n = float(own.sum() ** 2 / (own**2).sum())
+        share = weighted_mean(is_class[inside].astype(np.float64), own)
+        n_class = share * n
         tail = (1 - _LEVEL) / 2
         points.append(
             {
-                "n": n,
-                "probability": float(p[inside].mean()),
-                "share": n_class / n,
-                "low": _beta(tail, n_class, n - n_class + 1) if n_class else 0.0,
-                "high": _beta(1 - tail, n_class + 1, n - n_class) if n_class < n else 1.0,
+                "n": int(inside.sum()),
+                "probability": weighted_mean(p[inside], own),
+                "share": share,
+                "low": _beta(tail, n_class, n - n_class + 1) if share > 0 else 0.0,
+                "high": _beta(1 - tail, n_class + 1, n - n_class) if share < 1 else 1.0,
             }
         )
     return points
 
 
-def _beta(share: float, a: int, b: int) -> float:
+def _bins(p: Array) -> NDArray[np.intp]:
+    return np.minimum((p * N_BINS).astype(np.intp), N_BINS - 1)
+
+
+def _beta(share: float, a: float, b: float) -> float:
     """Return a quantile of a beta distribution; importing scipy.stats takes half a second."""
     return float(betaincinv(a, b, share))
 
@@ -97,29 +109,35 @@ def _held_out(
 def _summarize(scored: Mapping[str, Scored], p: Mapping[str, Array]) -> dict[str, Any]:
     by_task = {
         name: {
-            "brier": float(brier_losses(p[name], one.codes).mean()),
-            "log_loss": float(log_losses(p[name], one.codes).mean()),
+            "brier": weighted_mean(brier_losses(p[name], one.codes), one.weights),
+            "log_loss": weighted_mean(log_losses(p[name], one.codes), one.weights),
         }
         for name, one in scored.items()
     }
     pairs = [_pairs(p[name], one) for name, one in scored.items()]
-    points = reliability(*(np.concatenate(part) for part in zip(*pairs, strict=True)))
-    n_pairs = sum(int(point["n"]) for point in points)
-    gaps = [int(point["n"]) * abs(point["probability"] - point["share"]) for point in points]
+    of_pairs, is_class, weights = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    points = reliability(of_pairs, is_class, weights)
+    sizes = np.bincount(_bins(of_pairs), weights=weights)
+    sizes = sizes[sizes > 0]
+    gaps = sizes * np.array([abs(point["probability"] - point["share"]) for point in points])
     means = {
         metric: float(np.mean([values[metric] for values in by_task.values()]))
         for metric in ("brier", "log_loss")
     }
     return {
         **means,
-        "calibration_error": float(sum(gaps) / n_pairs),
+        "calibration_error": float(gaps.sum() / sizes.sum()),
         "by_task": by_task,
         "reliability": points,
     }
 
 
-def _pairs(p: Array, one: Scored) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the probabilities of classes with whether rows are of them; one of two classes."""
+def _pairs(p: Array, one: Scored) -> tuple[Array, NDArray[np.bool_], Array]:
+    """Return the probabilities of classes, whether rows are of them, and the weights of the rows.
+
+    There is one pair for each row and class; of two classes only the second.
+    """
     first = 1 if len(one.classes) == 2 else 0
     is_class = one.codes[:, np.newaxis] == np.arange(first, len(one.classes))
-    return p[:, first:].ravel(), is_class.ravel()
+    weights = np.repeat(one.row_weights(), is_class.shape[1])
+    return p[:, first:].ravel(), is_class.ravel(), weights

@@ -246,11 +246,12 @@ def _scores(model: Any, task: Task, rows: Array, n_repeats: int, metric: str) ->
     method = model.decision_function if metric == "auc" else model.predict
     outputs = method(rows, task=task.name).reshape(n_repeats, -1)
     if metric == "r2":
-        return np.array([r2(task.y, one) for one in outputs])
+        return np.array([r2(task.y, one, task.weights) for one in outputs])
     if metric == "auc":
         is_second = np.asarray(task.y) == model.classes(task.name)[1]
-        return np.array([auc(is_second[:, np.newaxis], one[:, np.newaxis]) for one in outputs])
-    return np.array([1.0 - error_rate(task.y, one) for one in outputs])
+        pairs = ((is_second[:, np.newaxis], one[:, np.newaxis]) for one in outputs)
+        return np.array([auc(*pair, task.weights) for pair in pairs])
+    return np.array([1.0 - error_rate(task.y, one, task.weights) for one in outputs])
 
 
 def _collect(

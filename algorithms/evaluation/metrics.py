@@ -23,7 +23,13 @@ from algorithms.interface.model import (
 from algorithms.interface.strict_model import StrictModel
 from algorithms.interface.tasks import Array, Task, TaskSet, TaskSummary
 from algorithms.interface.wrapped_model import WrappedModel
-from algorithms.numerics.centering import centre_columns, column_means, is_flat
+from algorithms.numerics.centering import (
+    centre_columns,
+    column_means,
+    column_variances,
+    is_flat,
+    weighted_mean,
+)
 from algorithms.preparation.model import PreparedModel, unwrap
 
 TargetKind = Literal["none", "numbers", "classes"]
@@ -70,7 +76,8 @@ class Metric:
     observe
         Returns the true values and the predictions for the rows of a task.
     measure
-        Returns the value of the metric for true values and predictions.
+        Returns the value of the metric for true values and predictions, given the weights of the
+        rows or None.
     pools
         Whether true values and predictions of several tasks can be concatenated.
     bounds
@@ -83,7 +90,7 @@ class Metric:
     methods: tuple[str, ...]
     larger_is_better: bool
     observe: Callable[[Any, Task], TruthAndPrediction]
-    measure: Callable[[Any, Any], float]
+    measure: Callable[[Any, Any, Array | None], float]
     pools: bool = True
     bounds: tuple[float, float] = _LOSS
 
@@ -105,15 +112,25 @@ class Metric:
 
     def score(self, model: Any, task: Task) -> float:
         """Return the value for a task; NaN if it is undefined."""
-        return self.measure(*self.observe(model, task))
+        truth, prediction = self.observe(model, task)
+        return self.measure(truth, prediction, self.weights(task, truth))
+
+    def weights(self, task: Task, truth: Any) -> Array | None:
+        """Return the weight of each true value of a task; None if all are equal.
+
+        Entries of one row, which a metric of rows compares, have its weight.
+        """
+        if task.weights is None:
+            return None
+        return np.repeat(task.weights, len(truth) // task.n_samples)
 
 
-def error_rate(truth: Any, prediction: Any) -> float:
+def error_rate(truth: Any, prediction: Any, weights: Array | None = None) -> float:
     """Return the share of rows whose label is wrong."""
-    return float(np.mean(truth != prediction))
+    return weighted_mean((truth != prediction).astype(np.float64), weights)
 
 
-def auc(is_class: Any, scores: Any) -> float:
+def auc(is_class: Any, scores: Any, weights: Array | None = None) -> float:
     """Return the area under the ROC curve.
 
     For several classes, it is the mean of the areas of each class against the rest. It is NaN if
@@ -122,28 +139,35 @@ def auc(is_class: Any, scores: Any) -> float:
     Parameters
     ----------
     is_class, scores : (n_samples, n_classes), or one column where there are two classes
+    weights : (n_samples,) or None
     """
-    return float(np.mean([_area(s, p) for s, p in zip(scores.T, is_class.T, strict=True)]))
+    pairs = zip(scores.T, is_class.T, strict=True)
+    return float(np.mean([_area(s, p, weights) for s, p in pairs]))
 
 
-def rmse(truth: Any, prediction: Any) -> float:
+def rmse(truth: Any, prediction: Any, weights: Array | None = None) -> float:
     """Return the root mean squared error over all entries."""
-    return float(np.sqrt(np.mean((truth - prediction) ** 2)))
+    return float(np.sqrt(weighted_mean((truth - prediction) ** 2, weights)))
 
 
-def r2(truth: Any, prediction: Any) -> float:
+def r2(truth: Any, prediction: Any, weights: Array | None = None) -> float:
     """Return 1 - Σ(y - f)² / Σ(y - mean of y)²; NaN if y is constant up to rounding."""
-    return _explained_share(np.mean((truth - prediction) ** 2), _variance(truth))
+    residual = weighted_mean((truth - prediction) ** 2, weights)
+    return _explained_share(residual, _variance(truth, weights))
 
 
-def explained_variance(truth: Any, prediction: Any) -> float:
+def explained_variance(truth: Any, prediction: Any, weights: Array | None = None) -> float:
     """Return 1 - Var(y - f) / Var(y), which ignores a constant error; NaN if y is constant."""
-    return _explained_share(float(np.var(truth - prediction)), _variance(truth))
+    rest = _spread(truth - prediction, weights)
+    return _explained_share(rest, _variance(truth, weights))
 
 
-def retained_variance(centred: Any, image: Any) -> float:
+def retained_variance(centred: Any, image: Any, weights: Array | None = None) -> float:
     """Return 1 - Σ(X - image)² / Σ(X - mean)²; NaN if the rows are constant."""
-    return _explained_share(float(np.sum((centred - image) ** 2)), float(np.sum(centred**2)))
+    residual, total = (centred - image) ** 2, centred**2
+    if weights is not None:
+        residual, total = weights * residual, weights * total
+    return _explained_share(float(np.sum(residual)), float(np.sum(total)))
 
 
 def _correctness(model: PredictingModel, task: Task) -> TruthAndPrediction:
@@ -201,8 +225,14 @@ def _probability_losses(
     return observe
 
 
-def _mean_value(zeros: Any, values: Any) -> float:
+def _mean_value(zeros: Any, values: Any, weights: Array | None = None) -> float:
     del zeros
+    return weighted_mean(values, weights)
+
+
+def _plain_mean(zeros: Any, values: Any, weights: Array | None = None) -> float:
+    """Return the mean without weights: intervals and sets promise a share of the rows."""
+    del zeros, weights
     return float(np.mean(values))
 
 
@@ -240,7 +270,7 @@ def _level_metric(name: str, title: str, target: TargetKind, observe: Any) -> Me
     method = "predict_interval" if target == "numbers" else "predict_set"
     is_coverage = name.endswith("coverage")
     bounds = _SHARE if is_coverage else _LOSS
-    return Metric(name, title, target, (method,), is_coverage, observe, _mean_value, bounds=bounds)
+    return Metric(name, title, target, (method,), is_coverage, observe, _plain_mean, bounds=bounds)
 
 
 def _probability_metric(name: str, title: str, losses: Any) -> Metric:
@@ -274,7 +304,10 @@ def _entries(model: InvertibleModel, task: Task) -> TruthAndPrediction:
     model, task = _prepared_space(model, task)
     latent = model.transform(task.X, task=task.name)
     image = model.inverse_transform(latent, task=task.name)
-    return centre_columns(task.X).ravel(), (image - column_means(task.X)).ravel()
+    if task.weights is None:
+        return centre_columns(task.X).ravel(), (image - column_means(task.X)).ravel()
+    mean = column_means(task.X, task.weights)
+    return (task.X - mean).ravel(), (image - mean).ravel()
 
 
 def _prepared_space(model: Any, task: Task) -> tuple[Any, Task]:
@@ -422,7 +455,7 @@ def deciding_metric(metrics: Sequence[Metric], choice: MetricChoice) -> Metric:
 
 
 def error_rates(model: PredictingModel, tasks: TaskSet) -> dict[str, float]:
-    """Return the share of wrong labels in each task."""
+    """Return the (weighted) share of wrong labels in each task."""
     metric = METRICS["error_rate"]
     return {task.name: metric.score(model, task) for task in tasks}
 
@@ -430,9 +463,13 @@ def error_rates(model: PredictingModel, tasks: TaskSet) -> dict[str, float]:
 def mean_squared_error(
     model: PredictingModel, tasks: TaskSet, scales: Mapping[str, float]
 ) -> float:
-    """Return the mean over tasks of the mean squared error, in units of each task's scale."""
+    """Return the mean over tasks of the mean squared error, in units of each task's scale.
+
+    With weights of rows, the mean over the rows of a task is weighted.
+    """
     errors = [np.subtract(*_numbers(model, task)) / scales.get(task.name, 1.0) for task in tasks]
-    return float(np.mean([np.mean(one**2) for one in errors]))
+    means = [weighted_mean(one**2, task.weights) for one, task in zip(errors, tasks, strict=True)]
+    return float(np.mean(means))
 
 
 def mean_error_rate(model: PredictingModel, tasks: TaskSet) -> float:
@@ -459,7 +496,9 @@ def held_out_loss(scales: Mapping[str, float]) -> Callable[[PredictingModel, Tas
     return loss
 
 
-def _area(scores: Any, is_positive: Any) -> float:
+def _area(scores: Any, is_positive: Any, weights: Array | None) -> float:
+    if weights is not None:
+        return _weighted_area(scores, is_positive, weights)
     positive, negative = scores[is_positive], np.sort(scores[~is_positive])
     if positive.size == 0 or negative.size == 0:
         return float("nan")
@@ -469,9 +508,28 @@ def _area(scores: Any, is_positive: Any) -> float:
     return float((n_smaller + n_not_larger) / (2 * positive.size * negative.size))
 
 
-def _variance(truth: Any) -> float:
+def _weighted_area(scores: Any, is_positive: Any, weights: Array) -> float:
+    order = np.argsort(scores[~is_positive])
+    negative, positive = scores[~is_positive][order], scores[is_positive]
+    # total weight of the first negative rows
+    totals = np.append(0.0, np.cumsum(weights[~is_positive][order]))
+    own = weights[is_positive]
+    if not (own.sum() > 0 and totals[-1] > 0):
+        return float("nan")
+    smaller = totals[negative.searchsorted(positive, "left")]
+    not_larger = totals[negative.searchsorted(positive, "right")]
+    return float(own @ (smaller + not_larger) / (2 * own.sum() * totals[-1]))
+
+
+def _spread(values: Any, weights: Array | None) -> float:
+    if weights is None:
+        return float(np.var(values))
+    return float(column_variances(values[:, np.newaxis], weights)[0])
+
+
+def _variance(truth: Any, weights: Array | None) -> float:
     """Return the variance; 0 if it is at the level of rounding errors."""
-    variance = float(np.var(truth))
+    variance = _spread(truth, weights)
     return 0.0 if is_flat(variance, np.abs(truth).max()) else variance
 
 

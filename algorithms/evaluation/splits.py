@@ -13,6 +13,7 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.strict_model import StrictModel
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.units import Units, cells_of, tie_of, units_of
+from algorithms.interface.weights import positive_rows
 
 Indices = NDArray[np.intp]
 #: For each task, whether each row is held out.
@@ -118,7 +119,8 @@ class Splits(StrictModel):
         """Return the held-out rows of the splits with the given indices.
 
         Rows of one unit (:mod:`algorithms.interface.units`) are on the same side of every split,
-        except under the scheme 'given'.
+        and rows of weight 0, which change nothing, are never held out, except under the scheme
+        'given'.
 
         Parameters
         ----------
@@ -132,12 +134,16 @@ class Splits(StrictModel):
         """
         if self.scheme == "given":
             return [_listed(tasks, (self.given or [])[index]) for index in indices]
-        units = units_of(tasks)
+        kept = _positive(tasks)
+        units = units_of(kept)
         if self.scheme == "holdout":
-            return [
-                by_task(tasks, draw_part(rows, size=self.test_size, min_rows=min_rows))
-                for rows in (rows_of(tasks, units, seed=[seed, index]) for index in indices)
+            parts = [
+                draw_part(
+                    rows_of(kept, units, seed=[seed, index]), size=self.test_size, min_rows=min_rows
+                )
+                for index in indices
             ]
+            return [_widen(tasks, kept, part, rest=False) for part in parts]
         repeats = {index // self.n_folds for index in indices}
         folds = {
             repeat: folds_of(
@@ -203,15 +209,18 @@ def folds_of(
     Classes are distributed evenly over the folds, and units are not divided. The folds depend on
     the seed, the labels and the units, but not on the order of the tasks. If each row of a task is
     a unit by itself, the folds of the task do not depend on other tasks. A covariance matrix counts
-    as a row.
+    as a row. Rows of weight 0 always train.
 
     Parameters
     ----------
+    units
+        Units of the rows of positive weight.
     min_rows
         Rows of every task that every training part keeps.
     """
-    rows = rows_of(tasks, units_of(tasks) if units is None else units, seed=[seed])
-    return by_task(tasks, spread_folds(rows, n_folds=n_folds, min_rows=min_rows))
+    kept = _positive(tasks)
+    rows = rows_of(kept, units_of(kept) if units is None else units, seed=[seed])
+    return _widen(tasks, kept, spread_folds(rows, n_folds=n_folds, min_rows=min_rows), rest=-1)
 
 
 def rows_of(tasks: TaskSet, units: Units, *, seed: Sequence[int]) -> Rows:
@@ -297,6 +306,30 @@ def by_task(tasks: TaskSet, values: NDArray[V]) -> dict[str, NDArray[V]]:
     ordered = tasks.by_name()
     ends = np.cumsum([task.n_samples for task in ordered])
     return dict(zip(ordered.names, np.split(values, ends[:-1]), strict=True))
+
+
+def _positive(tasks: TaskSet) -> TaskSet:
+    """Return the tasks without rows of weight 0."""
+    return TaskSet(tuple(positive_rows(task) for task in tasks))
+
+
+def _widen(
+    tasks: TaskSet, kept: TaskSet, values: NDArray[V], *, rest: bool | int
+) -> dict[str, NDArray[V]]:
+    """Return the values of each task, given those of its rows of positive weight.
+
+    Parameters
+    ----------
+    rest
+        Value of rows of weight 0.
+    """
+    found = by_task(kept, values)
+    for task in tasks:
+        if task.weights is not None and not task.weights.all():
+            wide = np.full(task.n_samples, rest, dtype=values.dtype)
+            wide[task.weights > 0] = found[task.name]
+            found[task.name] = wide
+    return found
 
 
 def _listed(tasks: TaskSet, rows: Mapping[str, Sequence[int]]) -> HeldOut:

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation.gains import Gain
-from algorithms.evaluation.metrics import Average, Metric
+from algorithms.evaluation.metrics import Average, Metric, TruthAndPrediction
 from algorithms.evaluation.predictions import Predictions, PredictionSampler, join_predictions
 from algorithms.evaluation.splits import Split, Splits, divide, explain_nothing_held_out
 from algorithms.interface.errors import Diverged, InvalidData
 from algorithms.interface.model import Model
-from algorithms.interface.tasks import TaskSet
+from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.preparation.model import unwrap
 
@@ -228,14 +228,34 @@ def _values(model: Model, split: Split, names: Sequence[str], metrics: Sequence[
     # raw rows are scored as they were prepared: reconstructions have prepared columns
     model, test = unwrap(model, split.test.tasks)
     for m, metric in enumerate(metrics):
-        suitable = [task for task in test if metric.suits(task)]
+        suitable = [task for task in test if metric.suits(task) and _has_weight(task)]
         pairs = [metric.observe(model, task) for task in suitable]
-        for task, pair in zip(suitable, pairs, strict=True):
-            values[m, position[task.name]] = metric.measure(*pair)
+        weights = [
+            metric.weights(task, truth) for task, (truth, _) in zip(suitable, pairs, strict=True)
+        ]
+        for task, pair, own in zip(suitable, pairs, weights, strict=True):
+            values[m, position[task.name]] = metric.measure(*pair, own)
         if metric.pools and pairs:
             truth, prediction = (np.concatenate(side) for side in zip(*pairs, strict=True))
-            values[m, -1] = metric.measure(truth, prediction)
+            values[m, -1] = metric.measure(truth, prediction, _joint(weights, pairs))
     return values
+
+
+def _has_weight(task: Task) -> bool:
+    """Return whether a row of the task counts; listed rows may all have weight 0."""
+    return task.weights is None or bool(task.weights.any())
+
+
+def _joint(weights: Sequence[Array | None], pairs: Sequence[TruthAndPrediction]) -> Array | None:
+    """Return the weights of the values of all tasks; None if no task has weights."""
+    if all(own is None for own in weights):
+        return None
+    return np.concatenate(
+        [
+            np.ones(len(truth)) if own is None else own
+            for own, (truth, _) in zip(weights, pairs, strict=True)
+        ]
+    )
 
 
 def _scores(values: Array, metrics: Sequence[Metric], names: Sequence[str]) -> Scores:

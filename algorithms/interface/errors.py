@@ -51,6 +51,10 @@ class InvalidData(AlgorithmError, ValueError):
     code = "invalid-data"
 
 
+class UnusedWeights(InvalidData):
+    """Rows or classes have weights, which the algorithm does not use."""
+
+
 class InvalidParams(AlgorithmError, ValueError):
     """A parameter is out of bounds, or unsuitable for these tasks."""
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from algorithms.interface.errors import InvalidData
+from algorithms.interface.errors import InvalidData, UnusedWeights
 from algorithms.interface.sparse_tasks import check_sparse, refuse_sparse
 from algorithms.interface.tasks import TargetKind, TaskSummary
 
@@ -34,6 +34,8 @@ class Needs:
         Every task must have the same rows in the same order, with different targets.
     sparse
         Sparse rows are accepted.
+    weights
+        Weights of rows are used. Others refuse tasks that have some.
     """
 
     same_features: bool
@@ -44,6 +46,7 @@ class Needs:
     min_tasks: int = 1
     shared_rows: bool = False
     sparse: bool = False
+    weights: bool = False
 
     def ignores_targets(self, kinds: Collection[TargetKind]) -> bool:
         """Return whether a fit is the same without targets, so that rows without one can be used.
@@ -118,6 +121,16 @@ class Needs:
             raise InvalidData(
                 f"task '{task.name}' has {_TARGET_WORDS[task.target]}; "
                 f"{algorithm} needs {_TARGET_WORDS[self.target]}",
+                task=task.name,
+            )
+        self.check_weights(task, algorithm=algorithm)
+
+    def check_weights(self, task: TaskSummary, *, algorithm: str) -> None:
+        """Raise UnusedWeights if a task has weights, but the algorithm does not use them."""
+        if task.has_weights and not self.weights:
+            raise UnusedWeights(
+                f"rows of task '{task.name}' or their classes have weights, which {algorithm} does "
+                "not use",
                 task=task.name,
             )
 

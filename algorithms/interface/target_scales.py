@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.interface.tasks import Task, TaskSet, check_magnitudes
+from algorithms.numerics.centering import weighted_mean
 from algorithms.numerics.moderated_scales import ScalePrior, estimate_prior
 
 Array = NDArray[np.float64]
@@ -46,10 +47,9 @@ def scale_prior(tasks: Sequence[Task], how: ScaleTargets, *, is_centered: bool) 
     """
     if how == "none" or tasks[0].target != "numbers":
         return ScalePrior(1.0, math.inf)
-    parts = [numeric_targets(task) for task in tasks]
     if how == "all":
-        return ScalePrior(deviation(parts, is_centered=is_centered) or 1.0, math.inf)
-    own = [_own(y, is_centered=is_centered) for y in parts]
+        return ScalePrior(deviation_of(tasks, is_centered=is_centered) or 1.0, math.inf)
+    own = [_own(task, is_centered=is_centered) for task in tasks]
     known = [scale for scale, _ in own if scale > 0]
     if not known:
         return ScalePrior(1.0, math.inf)
@@ -62,7 +62,7 @@ def target_scale(task: Task, prior: ScalePrior, *, is_centered: bool) -> float:
     """Return the scale of a task's targets; 1 for class labels."""
     if task.target != "numbers":
         return 1.0
-    return prior.moderate(*_own(numeric_targets(task), is_centered=is_centered))
+    return prior.moderate(*_own(task, is_centered=is_centered))
 
 
 def scales_by_task(tasks: TaskSet, how: ScaleTargets, *, is_centered: bool) -> dict[str, float]:
@@ -80,17 +80,41 @@ def scales_by_task(tasks: TaskSet, how: ScaleTargets, *, is_centered: bool) -> d
     return {task.name: target_scale(task, prior, is_centered=is_centered) for task in tasks}
 
 
-def deviation(parts: Sequence[Array], *, is_centered: bool) -> float:
+def deviation(
+    parts: Sequence[Array],
+    *,
+    is_centered: bool,
+    weights: Sequence[Array | None] | None = None,
+) -> float:
     """Return the root mean square of all numbers after centring each part, or as they are.
 
     It is 0 if the numbers vary by rounding errors only. It is computed without overflow or
     underflow of squares.
+
+    Parameters
+    ----------
+    weights
+        Weights of the numbers of each part; None: equal ones.
     """
-    rest = np.concatenate([y - y.mean() if is_centered else y for y in parts])
+    own = weights or [None] * len(parts)
+    means = [weighted_mean(y, w) if is_centered else 0.0 for y, w in zip(parts, own, strict=True)]
+    rest = np.concatenate([y - mean for y, mean in zip(parts, means, strict=True)])
     peak = float(np.abs(rest).max())
     if peak <= FLAT_RTOL * max(float(np.abs(y).max()) for y in parts):
         return 0.0
-    return peak * float(np.sqrt(np.mean(rest**2 / peak**2)))
+    if all(w is None for w in own):
+        return peak * float(np.sqrt(np.mean(rest**2 / peak**2)))
+    joint = [np.ones(len(y)) if w is None else w for y, w in zip(parts, own, strict=True)]
+    return peak * float(np.sqrt(weighted_mean(rest**2 / peak**2, np.concatenate(joint))))
+
+
+def deviation_of(tasks: Sequence[Task], *, is_centered: bool) -> float:
+    """Return the :func:`deviation` of the targets of tasks."""
+    return deviation(
+        [numeric_targets(task) for task in tasks],
+        is_centered=is_centered,
+        weights=[task.weights for task in tasks],
+    )
 
 
 def numeric_targets(task: Task) -> Array:
@@ -112,8 +136,8 @@ def prior_from_json(values: Mapping[str, Any] | None, *, scale: float) -> ScaleP
     return ScalePrior(float(values["scale"]), math.inf if weight is None else float(weight))
 
 
-def _own(y: Array, *, is_centered: bool) -> tuple[float, int]:
+def _own(task: Task, *, is_centered: bool) -> tuple[float, int]:
     """Return standard deviation and degrees of freedom; 0 deviation if targets are constant."""
-    size = deviation([y], is_centered=is_centered)
-    freedom = len(y) - is_centered
-    return (size * math.sqrt(len(y) / freedom) if size > 0 else 0.0), freedom
+    size, n = deviation_of([task], is_centered=is_centered), task.n_samples
+    freedom = n - is_centered
+    return (size * math.sqrt(n / freedom) if size > 0 else 0.0), freedom

@@ -52,6 +52,8 @@ class TaskSummary:
         Class labels; None if unknown.
     n_stored
         Number of values that are stored of sparse rows; None for dense ones.
+    has_weights
+        Whether rows have weights.
     """
 
     name: str
@@ -65,6 +67,7 @@ class TaskSummary:
     n_divisible: int | None = None
     labels: NDArray[Any] | None = field(default=None, compare=False, repr=False)
     n_stored: int | None = None
+    has_weights: bool = False
 
     @property
     def is_sparse(self) -> bool:
@@ -89,6 +92,8 @@ class Task:
     groups : (n_samples,) or None
         Group of each sample (a patient, a session), as numbers or text. Samples of one group, in
         all tasks, are held out together.
+    weights : (n_samples,) or None
+        Weight of each row, at least 0; :mod:`algorithms.interface.weights` scales those of a fit.
     """
 
     name: str
@@ -97,6 +102,7 @@ class Task:
     y: NDArray[Any] | None = None
     feature_names: tuple[str, ...] | None = None
     groups: NDArray[Any] | None = None
+    weights: Array | None = None
 
     @classmethod
     def from_rows(
@@ -107,6 +113,7 @@ class Task:
         y: object = None,
         feature_names: Sequence[str] | None = None,
         groups: object = None,
+        weights: object = None,
         allows_missing: bool = False,
     ) -> "Task":
         """Return a task with rows X after validating them.
@@ -122,8 +129,8 @@ class Task:
         ------
         InvalidData
             X is not two-dimensional, is empty, is not numeric or is not finite (sparse rows can
-            have no missing values), or the lengths of y, ``groups`` or ``feature_names`` do not
-            match X.
+            have no missing values), the lengths of y, ``groups``, ``weights`` or
+            ``feature_names`` do not match X, or a weight is negative, or all are 0.
         """
         rows = _as_csr(X, name) if issparse(X) else _as_floats(X, name)
         if rows.ndim != 2:
@@ -142,8 +149,10 @@ class Task:
             _check_stored(rows, name, names)
         elif not (allows_missing and not np.isinf(rows).any()):
             _check_finite(rows, name, names)
-        targets = _as_targets(y, name, rows.shape[0])
-        return cls(name, rows, "rows", targets, names, _as_groups(groups, name, rows.shape[0]))
+        n = rows.shape[0]
+        targets, belongs = _as_targets(y, name, n), _as_groups(groups, name, n)
+        counts = _as_weights(weights, name, n, has_targets=targets is not None)
+        return cls(name, rows, "rows", targets, names, belongs, counts)
 
     @classmethod
     def from_covariances(
@@ -153,6 +162,7 @@ class Task:
         *,
         feature_names: Sequence[str] | None = None,
         groups: object = None,
+        weights: object = None,
     ) -> "Task":
         """Return a task with covariance matrices C after validating them.
 
@@ -186,7 +196,8 @@ class Task:
         _check_covariances(matrices, name)
         symmetric = (matrices + matrices.transpose(0, 2, 1)) / 2
         belongs = _as_groups(groups, name, matrices.shape[0])
-        return cls(name, symmetric, "covariances", None, names, belongs)
+        counts = _as_weights(weights, name, matrices.shape[0])
+        return cls(name, symmetric, "covariances", None, names, belongs, counts)
 
     @property
     def n_samples(self) -> int:
@@ -229,13 +240,15 @@ class Task:
             self.feature_names,
             labels=self.y if n_classes else None,
             n_stored=self.n_stored,
+            has_weights=self.weights is not None,
         )
 
     def take(self, rows: NDArray[np.intp]) -> "Task":
         """Return the task with the given samples only."""
         y = None if self.y is None else self.y[rows]
         groups = None if self.groups is None else self.groups[rows]
-        return replace(self, X=self.X[rows], y=y, groups=groups)
+        weights = None if self.weights is None else self.weights[rows]
+        return replace(self, X=self.X[rows], y=y, groups=groups, weights=weights)
 
     def select_columns(self, columns: Sequence[int]) -> "Task":
         """Return the task with the given columns only, in the given order."""
@@ -415,6 +428,38 @@ def _as_groups(groups: object, task: str, n_samples: int) -> NDArray[Any] | None
         bool((np.rint(labels) == labels).all()) and np.abs(labels).max() < _MAX_EXACT_INTEGER
     )
     return labels.astype(np.int64) if is_integer else labels
+
+
+def _as_weights(
+    weights: object, task: str, n_samples: int, *, has_targets: bool = False
+) -> Array | None:
+    if weights is None:
+        return None
+    values = np.asarray(weights)
+    if values.shape != (n_samples,):
+        raise InvalidData(
+            f"task '{task}' has {n_samples} rows but weights of shape {values.shape}", task=task
+        )
+    if values.dtype.kind not in "biuf":
+        raise InvalidData(f"task '{task}' needs weights that are numbers, got {values.dtype}")
+    values = values.astype(np.float64)
+    low, high = SIZE_RANGE
+    is_valid = (values == 0) | ((values >= low) & (values <= high))
+    if not is_valid.all():
+        row = int(np.flatnonzero(~is_valid)[0])
+        raise InvalidData(
+            f"task '{task}', row {row}: the weight is {values[row]:g}, expected 0 or a positive "
+            f"number from {low:g} to {high:g}",
+            task=task,
+            row=row,
+        )
+    if has_targets and not values.any():
+        raise InvalidData(
+            f"the weights of task '{task}' are all zero; give some rows a positive weight, or "
+            "remove the task",
+            task=task,
+        )
+    return values
 
 
 def _check_size(values: Array, task: str) -> None:

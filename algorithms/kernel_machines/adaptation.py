@@ -88,7 +88,7 @@ def adapt_to_task(
     y = examples.y.reshape(target.n_outputs, -1).T
     final_gap = relative_gap(primal, gap)
     scores = {
-        error_metric(target): training_error(y, np.stack(F, axis=1), target),
+        error_metric(target): training_error(y, np.stack(F, axis=1), target, examples.weights[0]),
         "duality_gap": final_gap,
     }
     return replace(

@@ -37,7 +37,7 @@ P = TypeVar("P", bound=MachineParams)
 class MachineAlgorithm(Algorithm[P, KernelMachine]):
     """Kernel machines of several tasks: select C, prepare the data, solve, build the model."""
 
-    needs = Needs(same_features=True, target="any", sparse=True)
+    needs = Needs(same_features=True, target="any", sparse=True, weights=True)
     path_param = "C"
     monotone = "up"
     Model = KernelMachine

@@ -15,6 +15,7 @@ from algorithms.kernel_machines.examples import Examples, Target
 from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.preparation import Prepared
 from algorithms.kernel_machines.problem import Problem
+from algorithms.numerics.centering import weighted_mean
 from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]
@@ -110,18 +111,22 @@ def build_machine(
     return model.with_warnings(*_warnings(e, solution, tolerance))
 
 
-def training_error(y: Array, F: Array, target: Target) -> float:
+def training_error(y: Array, F: Array, target: Target, weights: Array | None) -> float:
     """Return the error rate, or the root mean squared error in the units of the data.
 
     Parameters
     ----------
     y, F : (n_samples, n_outputs)
+    weights : (n_samples,) or None
+        Weights of the rows; None: equal ones.
     """
     if target.classes is None:
-        return target.scale * float(np.sqrt(np.mean((y - F) ** 2)))
+        return target.scale * float(np.sqrt(weighted_mean(((y - F) ** 2)[:, 0], weights)))
     if target.n_outputs > 1:
-        return float(np.mean(y.argmax(axis=1) != F.argmax(axis=1)))
-    return 0.0 if len(target.classes) == 1 else float(np.mean((y > 0) != (F > 0)))
+        is_wrong = y.argmax(axis=1) != F.argmax(axis=1)
+    else:
+        is_wrong = ((y > 0) != (F > 0))[:, 0]
+    return 0.0 if len(target.classes) == 1 else weighted_mean(is_wrong.astype(float), weights)
 
 
 def error_metric(target: Target) -> str:
@@ -179,11 +184,11 @@ def _scores(e: Examples, solution: Solution) -> dict[str, dict[str, float]]:
     errors, gaps = {}, {}
     # the penalty gap belongs to no example, so it is divided equally among the outputs
     penalty_gap = solution.certificate.penalty_gap / e.n_outputs
-    for target in e.targets:
+    for target, weights in zip(e.targets, e.weights, strict=True):
         parts = [e.part(r) for r in range(target.first, target.first + target.n_outputs)]
         y = np.stack([e.y[part] for part in parts], axis=1)
         F = np.stack([solution.F[part] for part in parts], axis=1)
-        errors[target.task] = training_error(y, F, target)
+        errors[target.task] = training_error(y, F, target, weights)
         gap = sum(float(solution.certificate.terms[part].sum()) + penalty_gap for part in parts)
         gaps[target.task] = relative_gap(primal, gap)
     return {error_metric(e.targets[0]): errors, "duality_gap": gaps}

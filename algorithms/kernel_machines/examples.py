@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.target_scales import numeric_targets, target_scale
 from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.weights import weights_of
 from algorithms.numerics.centering import column_means
 from algorithms.numerics.moderated_scales import ScalePrior
 from algorithms.numerics.sparse_rows import concatenate_rows, have_equal_values, is_sparse
@@ -105,6 +106,10 @@ class Examples:
         Encoding of each task, in the order of the outputs.
     prior
         Prior of the scale of a new task's targets.
+    weights
+        Weights of the rows of each task, in the order of ``targets``; None: equal ones.
+    row_weights : (N,) or None
+        Weights of the rows; for rows that tasks share, the means over the tasks.
     """
 
     X: Array
@@ -115,6 +120,8 @@ class Examples:
     w: Array
     targets: tuple[Target, ...]
     prior: ScalePrior
+    weights: tuple[Array | None, ...]
+    row_weights: Array | None
 
     @property
     def n_rows(self) -> int:
@@ -163,6 +170,8 @@ def examples_of(
 
     Parameters
     ----------
+    weights
+        Weights of the classes, which multiply those of the rows.
     prior
         Prior of the scales of numeric targets.
     """
@@ -182,16 +191,24 @@ def examples_of(
             first.append(start)
             stop.append(start + task.n_samples)
         row += task.n_samples
-    w = [_weights(y) if weights == "balanced" else np.ones_like(y) for y in columns]
+    own = [
+        weights_of(task)
+        for task, target in zip(ordered, targets, strict=True)
+        for _ in range(target.n_outputs)
+    ]
+    is_balanced = weights == "balanced" and ordered[0].target == "classes"
+    w = [_balanced(y, s) if is_balanced else s for y, s in zip(columns, own, strict=True)]
     return Examples(
         X=X if is_sparse(X) else np.ascontiguousarray(X),
         first=np.array(first, dtype=np.intp),
         stop=np.array(stop, dtype=np.intp),
         offsets=np.concatenate([[0], np.cumsum([len(y) for y in columns])]).astype(np.intp),
         y=np.concatenate(columns),
-        w=np.concatenate(w) if ordered[0].target == "classes" else np.ones(sum(map(len, columns))),
+        w=np.concatenate(w),
         targets=targets,
         prior=prior,
+        weights=tuple(task.weights for task in ordered),
+        row_weights=_row_weights(ordered, is_shared=is_shared),
     )
 
 
@@ -202,7 +219,8 @@ def _have_same_rows(a: Task, b: Task) -> bool:
 def _target(task: Task, *, first: int, center: str, prior: ScalePrior) -> Target:
     if task.target == "numbers":
         is_centered = center == "task"
-        mean = float(column_means(numeric_targets(task)[:, np.newaxis])[0]) if is_centered else 0.0
+        y = numeric_targets(task)[:, np.newaxis]
+        mean = float(column_means(y, task.weights)[0]) if is_centered else 0.0
         scale = target_scale(task, prior, is_centered=is_centered)
         return Target(task.name, first, 1, None, mean, scale)
     assert task.y is not None
@@ -234,9 +252,16 @@ def _encode_targets(task: Task, target: Target, *, negative: Collection[str | in
     return [np.where(task.y == label, 1.0, -1.0) for label in positive]
 
 
-def _weights(y: Array) -> Array:
-    """Return weights of mean 1 with the same sum for both signs."""
-    n_positive = float((y > 0).sum())
-    if n_positive in (0.0, len(y)):
-        return np.ones_like(y)
-    return np.where(y > 0, len(y) / (2 * n_positive), len(y) / (2 * (len(y) - n_positive)))
+def _balanced(y: Array, weights: Array) -> Array:
+    """Return the weights of the rows times factors that give both signs the same sum."""
+    n, n_positive = float(weights.sum()), float(weights[y > 0].sum())
+    if n_positive == 0.0 or (y > 0).all():
+        return weights
+    return weights * np.where(y > 0, n / (2 * n_positive), n / (2 * (n - n_positive)))
+
+
+def _row_weights(tasks: Sequence[Task], *, is_shared: bool) -> Array | None:
+    if all(task.weights is None for task in tasks):
+        return None
+    weights = [weights_of(task) for task in tasks]
+    return np.mean(weights, axis=0) if is_shared else np.concatenate(weights)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from algorithms.numerics.centering import column_means, is_flat
+from algorithms.numerics.centering import column_means, column_variances, is_flat, weighted_mean
 from algorithms.numerics.sparse_rows import column_statistics, is_sparse
 
 Array = NDArray[np.float64]
@@ -59,14 +59,14 @@ class InputKernel:
         """Return the kernel matrix of rows X (n, d), exactly symmetric."""
         return _symmetrise_inplace(self.matrix(X, X))
 
-    def mean_diagonal(self, X: Array) -> float:
-        """Return the mean of k(x, x) before division and bias."""
+    def mean_diagonal(self, X: Array, weights: Array | None = None) -> float:
+        """Return the (weighted) mean of k(x, x) before division and bias."""
         if self.name in ("rbf", "laplacian"):
             return 1.0
         squares = np.einsum("ij,ij->i", X, X)
         if self.name == "polynomial":
             squares = (self.gamma * squares + self.coef0) ** self.degree
-        return float(squares.mean())
+        return weighted_mean(squares, weights)
 
     def features(self, X: Array) -> Array:
         """Return the features of a linear kernel, (n, d), or (n, d + 1) with a bias."""
@@ -97,23 +97,31 @@ class Standardiser:
         return (X - self.mean) / self.deviation
 
 
-def fit_standardiser(X: Array, form: Literal["none", "center", "features"]) -> Standardiser:
-    """Return the standardiser for rows X (n, d), also sparse; a constant column has deviation 1."""
+def fit_standardiser(
+    X: Array, form: Literal["none", "center", "features"], weights: Array | None = None
+) -> Standardiser:
+    """Return the standardiser for rows X (n, d), also sparse; a constant column has deviation 1.
+
+    Parameters
+    ----------
+    weights : (n,) or None
+        Weights of the rows; equal by default.
+    """
     d = X.shape[1]
     if form == "none":
         return Standardiser(np.zeros(d), np.ones(d))
-    found = column_statistics(X) if is_sparse(X) else None
-    mean = column_means(X) if found is None else found.mean
+    found = column_statistics(X, weights) if is_sparse(X) else None
+    mean = column_means(X, weights) if found is None else found.mean
     if form != "features":
         return Standardiser(mean, np.ones(d))
-    deviation = X.std(axis=0) if found is None else found.deviation
+    deviation = np.sqrt(column_variances(X, weights)) if found is None else found.deviation
     is_flat = deviation <= FLAT_RTOL * (np.abs(X).max(axis=0) if found is None else found.peak)
     return Standardiser(mean, np.where(is_flat, 1.0, deviation))
 
 
-def relative_gamma(name: KernelName, X: Array) -> float:
+def relative_gamma(name: KernelName, X: Array, weights: Array | None = None) -> float:
     """Return the unit of γ: 1 over the total variance, or over the sum of standard deviations."""
-    variances = X.var(axis=0)
+    variances = column_variances(X, weights)
     variances[is_flat(variances, np.abs(X).max(axis=0))] = 0.0
     spread = np.sqrt(variances).sum() if name == "laplacian" else variances.sum()
     return 1.0 / float(spread) if spread > 0 else 1.0

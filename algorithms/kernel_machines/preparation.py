@@ -27,6 +27,7 @@ from algorithms.kernel_machines.output_kernels import (
     relative_lam,
 )
 from algorithms.kernel_machines.params import KernelParams, MachineParams, PenaltyParams
+from algorithms.numerics.centering import weighted_mean
 from algorithms.numerics.sparse_rows import Span, StandardisedRows, is_sparse
 
 Array = NDArray[np.float64]
@@ -143,13 +144,14 @@ def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) 
             return _prepare_sparse(examples, params)
         dense = examples.X.toarray()  # as large as the coordinates
         examples = examples.with_rows(dense)
-    standardiser = fit_standardiser(examples.X, params.standardise)
+    weights = examples.row_weights
+    standardiser = fit_standardiser(examples.X, params.standardise, weights)
     rows = standardiser.apply(examples.X)
-    gamma = params.gamma * (relative_gamma(params.kernel, rows) if is_relative else 1.0)
+    gamma = params.gamma * (relative_gamma(params.kernel, rows, weights) if is_relative else 1.0)
     kernel = InputKernel(params.kernel, gamma, params.degree, params.coef0)
     kernel = replace(
         kernel,
-        divisor=(kernel.mean_diagonal(rows) or 1.0) if is_relative else 1.0,
+        divisor=(kernel.mean_diagonal(rows, weights) or 1.0) if is_relative else 1.0,
         bias=params.intercept if is_classes or params.center_targets == "none" else 0.0,
     )
     if kernel.is_linear:
@@ -169,11 +171,12 @@ def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) 
 def _prepare_sparse(examples: Examples, params: MachineParams) -> Prepared:
     """Return the linear kernel of sparse rows, with coordinates in their span as features."""
     X = examples.X
-    standardiser = fit_standardiser(X, params.standardise)
+    standardiser = fit_standardiser(X, params.standardise, examples.row_weights)
     rows = StandardisedRows.of(X, standardiser.mean, standardiser.deviation)
     K = rows.gram()
     is_relative, is_classes = params.scale == "relative", examples.targets[0].classes is not None
-    divisor = (float(np.mean(np.diag(K))) or 1.0) if is_relative else 1.0
+    size = weighted_mean(np.diag(K), examples.row_weights)
+    divisor = (size or 1.0) if is_relative else 1.0
     bias = params.intercept if is_classes or params.center_targets == "none" else 0.0
     kernel = InputKernel("linear", divisor=divisor, bias=bias)
     span = Span.of(rows, K, rtol=SPAN_RTOL)
@@ -219,8 +222,12 @@ def penalty_of(params: PenaltyParams, n_rows: float) -> OutputKernel:
 
 
 def mean_rows(examples: Examples) -> float:
-    """Return the mean number of rows of an output."""
-    return float(np.diff(examples.offsets).mean())
+    """Return the mean over outputs of the number of rows, or of the sum of their weights."""
+    sizes = np.diff(examples.offsets).astype(np.float64)
+    for target, weights in zip(examples.targets, examples.weights, strict=True):
+        if weights is not None:
+            sizes[target.outputs] = weights.sum()
+    return float(sizes.mean())
 
 
 def _min_distinct_rows(summaries: Sequence[TaskSummary]) -> int:
@@ -270,7 +277,8 @@ def _prepare_precomputed(examples: Examples, params: MachineParams) -> Prepared:
             )
         shift = -lowest
     K[np.diag_indices_from(K)] += shift
-    divisor = float(np.mean(np.diag(K))) if params.scale == "relative" else 1.0
+    typical = weighted_mean(np.diag(K), examples.row_weights)
+    divisor = typical if params.scale == "relative" else 1.0
     divisor = divisor if divisor > 0 else 1.0
     K /= divisor
     kernel = InputKernel("precomputed", divisor=divisor)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from algorithms.numerics.centering import column_means
+from algorithms.numerics.centering import column_means, column_variances
 from algorithms.numerics.sparse_rows import column_statistics, is_sparse
 
 Array = NDArray[np.float64]
@@ -94,19 +94,29 @@ class Basis:
         return cls(arrays["mean"], arrays["scale"], arrays.get("references"), **header)
 
 
-def fit_standardisation(rows: Array, how: Standardise) -> tuple[Array, Array]:
+def fit_standardisation(
+    rows: Array, how: Standardise, weights: Array | None = None
+) -> tuple[Array, Array]:
     """Return mean and scale (d,) of the rows of all tasks; a constant column has scale 1.
 
     There is one standardisation for all tasks, because otherwise they could not share features.
     Rows may be sparse.
+
+    Parameters
+    ----------
+    weights : (n,) or None
+        Weights of the rows; equal by default.
     """
     d = rows.shape[1]
     if how == "none":
         return np.zeros(d), np.ones(d)
     if is_sparse(rows):
-        found = column_statistics(rows)
+        found = column_statistics(rows, weights)
         mean, deviation, peak = found.mean, found.deviation, found.peak
     else:
-        mean, deviation, peak = column_means(rows), rows.std(axis=0), np.abs(rows).max(axis=0)
+        mean, peak = column_means(rows, weights), np.abs(rows).max(axis=0)
+        deviation = (
+            rows.std(axis=0) if weights is None else np.sqrt(column_variances(rows, weights))
+        )
     is_constant = deviation <= 1e-12 * np.maximum(np.abs(mean), peak)
     return mean, np.where(is_constant, 1.0, deviation)

@@ -16,6 +16,7 @@ from algorithms.interface.memory import VALUE_BYTES, MemoryEstimate, estimate_ro
 from algorithms.interface.needs import check_classes
 from algorithms.interface.target_scales import ScaleTargets, deviation, target_scale
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
+from algorithms.interface.weights import joint_weights
 from algorithms.linear.bases import Basis, Kernel, Standardise, fit_standardisation
 from algorithms.linear.targets import (
     Targets,
@@ -24,7 +25,7 @@ from algorithms.linear.targets import (
     prior_of_targets,
     unit_of,
 )
-from algorithms.numerics.centering import column_means
+from algorithms.numerics.centering import column_means, times_roots
 from algorithms.numerics.moderated_scales import ScalePrior
 from algorithms.numerics.sparse_rows import (
     Span,
@@ -94,21 +95,46 @@ class Design:
         """Number of target columns of each task."""
         return tuple(one.Y.shape[1] for one in self.targets)
 
+    @property
+    def weights_of_rows(self) -> Array | None:
+        """Weights of the rows of all tasks, (n,); None without."""
+        if all(one.weights is None for one in self.targets):
+            return None
+        return np.concatenate(
+            [np.ones(len(one.Y)) if one.weights is None else one.weights for one in self.targets]
+        )
+
     def blocks(self, *, centre: bool) -> list[Block]:
-        """Return the rows and targets of each task, centred if ``centre`` is true."""
+        """Return the rows and targets of each task, centred if ``centre`` is true.
+
+        With weights, both are multiplied by the roots of these, so that sums of their squared
+        residuals are weighted.
+        """
         starts = np.cumsum([0, *self.sizes])
         blocks = []
         for start, rows, one in zip(starts, self.rows, self.targets, strict=False):
-            X, Y = (_centred(rows), _centred(one.Y)) if centre else (rows, one.Y)
-            blocks.append(Block(X, Y, start + np.arange(Y.shape[1])))
+            X, Y, w = rows, one.Y, one.weights
+            if centre:
+                X, Y = X - column_means(X, w), Y - column_means(Y, w)
+            columns = start + np.arange(Y.shape[1])
+            blocks.append(Block(times_roots(X, w), times_roots(Y, w), columns))
         return blocks
 
+    def weighted_blocks(self) -> list[Block]:
+        """Return the rows, targets and weights of each task as they are, for losses of margins."""
+        starts = np.cumsum([0, *self.sizes])
+        return [
+            Block(rows, one.Y, start + np.arange(one.Y.shape[1]), one.weights)
+            for start, rows, one in zip(starts, self.rows, self.targets, strict=False)
+        ]
+
     def intercepts(self, W: Array) -> Array:
-        """Return the b (T,) for which the mean residual is 0, given W (T, q)."""
+        """Return the b (T,) for which the (weighted) mean residual is 0, given W (T, q)."""
         starts = np.cumsum([0, *self.sizes])
         return np.concatenate(
             [
-                column_means(one.Y) - W[start : start + size] @ column_means(X)
+                column_means(one.Y, one.weights)
+                - W[start : start + size] @ column_means(X, one.weights)
                 for start, size, X, one in zip(
                     starts, self.sizes, self.rows, self.targets, strict=False
                 )
@@ -189,7 +215,8 @@ def prepare(
     union = concatenate_rows([task.X for task in ordered])
     if is_sparse(union) and union.shape[0] >= union.shape[1]:
         union = union.toarray()  # there are as many coordinates
-    X, basis, back, row_unit = _coordinates(union, form, coordinates)
+    weights = joint_weights(ordered)
+    X, basis, back, row_unit = _coordinates(union, form, coordinates, weights)
     ends = np.cumsum([task.n_samples for task in ordered])[:-1]
     prior = prior_of_targets(ordered.tasks, scale_targets, has_intercept=has_intercept)
     scales = [target_scale(task, prior, is_centered=has_intercept) for task in ordered]
@@ -205,10 +232,13 @@ def prepare(
 
 
 def _coordinates(
-    union: Array, form: Form, coordinates: Literal["kernel", "rotated", "own"]
+    union: Array,
+    form: Form,
+    coordinates: Literal["kernel", "rotated", "own"],
+    weights: Array | None,
 ) -> tuple[Array, Basis, Array | Span | None, float]:
     """Return coordinates, basis, ``back`` and unit of the rows of all tasks."""
-    mean, scale = fit_standardisation(union, form.standardise)
+    mean, scale = fit_standardisation(union, form.standardise, weights)
     basis = Basis(mean, scale)
     if is_sparse(union):
         row_unit = unit_of_rows(union, form)
@@ -239,10 +269,6 @@ def unit_of_rows(rows: Array, form: Form) -> float:
         of_stored = deviation([stored], is_centered=False) if len(stored) else 0.0
         return power_of_two(of_stored * math.sqrt(len(stored) / math.prod(rows.shape)))
     return power_of_two(deviation([rows], is_centered=False))
-
-
-def _centred(rows: Array) -> Array:
-    return np.asarray(rows - column_means(rows))
 
 
 def _finite_gram(basis: Basis) -> Array:

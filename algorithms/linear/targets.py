@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from algorithms.interface.target_scales import (
     ScaleTargets,
-    deviation,
+    deviation_of,
     numeric_targets,
     scale_prior,
 )
 from algorithms.interface.tasks import Task
-from algorithms.numerics.centering import is_flat
+from algorithms.numerics.centering import column_variances, is_flat, weighted_mean
 from algorithms.numerics.moderated_scales import ScalePrior
 
 Array = NDArray[np.float64]
@@ -38,22 +38,26 @@ class Targets:
         Sorted labels; None for numbers.
     scale
         Divisor of the numbers.
+    weights : (n_t,) or None
+        Weights of the rows, of mean 1; equal by default.
     """
 
     Y: Array
     classes: Classes | None
     scale: float = 1.0
+    weights: Array | None = None
 
 
 def encode_targets(task: Task, scale: float) -> Targets:
     """Return the encoded targets of a task, with numbers divided by ``scale``."""
     if task.target == "numbers":
-        return Targets((numeric_targets(task) / scale)[:, np.newaxis], None, scale)
+        Y = (numeric_targets(task) / scale)[:, np.newaxis]
+        return Targets(Y, None, scale, task.weights)
     assert task.y is not None
     labels = np.unique(task.y)
     positive = labels[1:] if len(labels) == 2 else labels
     Y = np.where(task.y[:, np.newaxis] == positive, 1.0, -1.0)
-    return Targets(Y, tuple(labels.tolist()))
+    return Targets(Y, tuple(labels.tolist()), weights=task.weights)
 
 
 def prior_of_targets(
@@ -67,8 +71,8 @@ def prior_of_targets(
     """
     if how not in ("all", "none") or tasks[0].target != "numbers":
         return scale_prior(tasks, how, is_centered=has_intercept)
-    parts = [numeric_targets(task) for task in tasks]
-    size = deviation(parts, is_centered=has_intercept) or deviation(parts, is_centered=False)
+    size = deviation_of(tasks, is_centered=has_intercept)
+    size = size or deviation_of(tasks, is_centered=False)
     return ScalePrior(power_of_two(size), math.inf)
 
 
@@ -114,12 +118,16 @@ def training_scores(
 
 def _r2(targets: Targets, F: Array) -> float:
     """Return R²; for constant targets, 1 if they are predicted up to rounding and 0 otherwise."""
-    error, total = float(np.mean((targets.Y - F) ** 2)), float(np.var(targets.Y))
+    w = targets.weights
+    error = weighted_mean(((targets.Y - F) ** 2)[:, 0], w)
+    total = float(column_variances(targets.Y, w)[0])
     peak = float(np.abs(targets.Y).max())
     return float(is_flat(error, peak)) if is_flat(total, peak) else 1 - error / total
 
 
 def _accuracy(targets: Targets, F: Array) -> float:
     if F.shape[1] == 1:
-        return float(np.mean((F > 0) == (targets.Y > 0)))
-    return float(np.mean(F.argmax(axis=1) == targets.Y.argmax(axis=1)))
+        is_right = ((F > 0) == (targets.Y > 0))[:, 0]
+    else:
+        is_right = F.argmax(axis=1) == targets.Y.argmax(axis=1)
+    return weighted_mean(is_right.astype(np.float64), targets.weights)

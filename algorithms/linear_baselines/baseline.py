@@ -25,7 +25,7 @@ P = TypeVar("P", bound=Params)
 class LinearBaseline(Algorithm[P, LinearModel]):
     """Base class: a linear function for each task."""
 
-    needs = Needs(same_features=True, target="any")
+    needs = Needs(same_features=True, target="any", weights=True)
     Model = LinearModel
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:

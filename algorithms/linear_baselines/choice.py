@@ -12,7 +12,7 @@ from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.linear.design import Design
 from algorithms.linear_baselines.params import LeaveOneOutParams
-from algorithms.numerics.centering import is_flat
+from algorithms.numerics.centering import column_variances, is_flat
 
 Array = NDArray[np.float64]
 
@@ -108,17 +108,27 @@ def choose_gammas(
     return choice, gammas[1:]
 
 
-def mean_known(squares: Array) -> float:
-    """Return the mean of the finite values; NaN if there are none."""
-    known = squares[np.isfinite(squares)]
-    return float(known.mean()) if known.size else np.nan
+def mean_known(squares: Array, weights: Array | None = None) -> float:
+    """Return the mean of squares (n,) that are finite; NaN if there are none.
+
+    Parameters
+    ----------
+    weights : (n,) or None
+        Weights by which the squares have been multiplied.
+    """
+    is_known = np.isfinite(squares)
+    if not is_known.any():
+        return np.nan
+    if weights is None:
+        return float(squares[is_known].mean())
+    return float(squares[is_known].sum() / weights[is_known].sum())
 
 
 def column_variance(design: Design) -> float:
     """Return the mean variance of a column over the rows of all tasks; 1 if all are constant."""
-    X = np.concatenate(design.rows)
+    X, weights = np.concatenate(design.rows), design.weights_of_rows
     q = design.basis.n_features if design.basis.references is None else 1
-    variances = X.var(axis=0)
+    variances = column_variances(X, weights)
     variances[is_flat(variances, np.abs(X).max(axis=0))] = 0.0
     variance = float(variances.sum()) / q
     return variance if variance > 0 else 1.0

@@ -1,9 +1,10 @@
 """Logistic regression of each task alone, or of all rows as one task.
 
-    min_{w, b} Σ_i log(1 + exp(−y_i(⟨w, x_i⟩ + b))) + γ‖w‖²,  y = ±1
+    min_{w, b} Σ_i s_i log(1 + exp(−y_i(⟨w, x_i⟩ + b))) + γ‖w‖²,  y = ±1
 
-More than two classes are trained one against the rest. Newton's method runs on all tasks at once,
-with a step length for each. Cost: O(n q² + q³) per task and step.
+with weights s_i of the rows, 1 by default. More than two classes are trained one against the rest.
+Newton's method runs on all tasks at once, with a step length for each. Cost: O(n q² + q³) per task
+and step.
 
 Reference: Hosmer, Lemeshow, Sturdivant, *Applied Logistic Regression*, 2013,
 doi:10.1002/9781118548387
@@ -87,7 +88,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         "classification."
     )
     reference = "Hosmer, Lemeshow, Sturdivant (2013), doi:10.1002/9781118548387"
-    needs = Needs(same_features=True, target="classes", sparse=True)
+    needs = Needs(same_features=True, target="classes", sparse=True, weights=True)
     Params = LogisticParams
 
     def fit(
@@ -233,12 +234,12 @@ def newton(
         W and b of a similar problem; zeros by default.
     """
     # with an intercept, centred rows change only b; large means would cost digits
-    blocks = design.blocks(centre=False)
-    means = [column_means(one.X) * float(params.fit_intercept) for one in blocks]
+    parts = list(zip(design.rows, design.targets, strict=True))
+    means = [column_means(X, one.weights) * float(params.fit_intercept) for X, one in parts]
     columns = [
-        _Column(np.column_stack([X, np.full(len(X), float(params.fit_intercept))]), y, penalty)
-        for one, mean, ridge in zip(blocks, means, ridges, strict=True)
-        for X in [one.X - mean]
+        _Column(A, y, penalty, one.weights)
+        for (X, one), mean, ridge in zip(parts, means, ridges, strict=True)
+        for A in [np.column_stack([X - mean, np.full(len(X), float(params.fit_intercept))])]
         for penalty in [_penalty(X.shape[1], ridge, has_intercept=params.fit_intercept)]
         for y in one.Y.T
     ]
@@ -276,19 +277,26 @@ def _from(W: Array, b: Array, centres: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Column:
-    """Rows with a constant column (n, q + 1), labels ±1 (n,) and penalties (q + 1,)."""
+    """Rows with a constant column (n, q + 1), labels ±1 (n,) and penalties (q + 1,).
+
+    The losses of the rows have the weights (n,), if there are any.
+    """
 
     A: Array
     y: Array
     penalty: Array
+    weights: Array | None
+
+    def weighted(self, values: Array) -> Array:
+        return values if self.weights is None else self.weights * values
 
     def objective(self, b: Array) -> float:
-        losses = _LOSS.value(self.y * (self.A @ b))
+        losses = self.weighted(_LOSS.value(self.y * (self.A @ b)))
         return float(np.sum(losses) + 0.5 * np.sum(self.penalty * b**2))
 
     def gradient(self, b: Array) -> Array:
         p = _LOSS.multiplier(self.y * (self.A @ b))
-        return np.asarray(self.penalty * b - self.A.T @ (self.y * p))
+        return np.asarray(self.penalty * b - self.A.T @ self.weighted(self.y * p))
 
 
 def _penalty(q: int, ridge: float, *, has_intercept: bool) -> Array:
@@ -300,7 +308,7 @@ def _penalty(q: int, ridge: float, *, has_intercept: bool) -> Array:
 def _newton_step(one: _Column, b: Array) -> tuple[Array, float]:
     """Return the coefficients (q + 1,) after a Newton step with line search, and the objective."""
     p = _LOSS.multiplier(one.y * (one.A @ b))
-    hessian = (one.A.T * (p * (1 - p))) @ one.A + np.diag(one.penalty)
+    hessian = (one.A.T * one.weighted(p * (1 - p))) @ one.A + np.diag(one.penalty)
     # for separated classes the intercept has no curvature
     hessian[-1, -1] += np.finfo(float).eps * len(one.A)
     along = -np.linalg.solve(hessian, one.gradient(b))

@@ -35,7 +35,7 @@ from algorithms.linear_baselines.choice import (
 )
 from algorithms.linear_baselines.params import Gamma, LeaveOneOutParams
 from algorithms.linear_baselines.pooling import check_two_classes
-from algorithms.numerics.leave_one_out import left_out_errors
+from algorithms.numerics.leave_one_out import intercept_roots, left_out_errors
 from algorithms.numerics.ridge import ridge_regression
 
 Array = NDArray[np.float64]
@@ -72,11 +72,13 @@ class _Eliminated:
     H
         γ(X_tX_tᵀ + γI)⁻¹ of each task, (n_t, n_t).
     X, y
-        Rows and targets, centred if there are intercepts.
+        Rows and targets, centred if there are intercepts, times the roots of the weights.
     S : (q, q)
         Σ_t X_tᵀH_tX_t.
     c : (q,)
         Σ_t X_tᵀH_ty_t.
+    weights
+        Weights of the rows of each task; None: 1.
     """
 
     gamma: float
@@ -85,6 +87,7 @@ class _Eliminated:
     y: list[Array]
     S: Array
     c: Array
+    weights: list[Array | None]
 
     def matrix(self, mu: float) -> Array:
         """Return S + μI."""
@@ -160,6 +163,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
             targets.Y - A @ w_0,
             ridge=model.fit_info["ridge"],
             has_intercept=params.fit_intercept,
+            weights=targets.weights,
         )
         W = w_0 + V
         return LinearModel(
@@ -199,7 +203,7 @@ def _eliminate(design: Design, params: MeanRegularisedParams, gamma: float) -> _
     H = [np.asarray(gamma * np.linalg.inv(x @ x.T + gamma * np.eye(len(x)))) for x in X]
     S = np.asarray(sum(x.T @ h @ x for x, h in zip(X, H, strict=True)))
     c = sum((x.T @ h @ t for x, h, t in zip(X, H, y, strict=True)), np.zeros(len(S)))
-    return _Eliminated(gamma, H, X, y, S, c)
+    return _Eliminated(gamma, H, X, y, S, c, [one.weights for one in design.targets])
 
 
 def _common(parts: _Eliminated, mu: float) -> Array:
@@ -224,9 +228,15 @@ def _loo_errors(
 
     For a unit with rows G, the errors are (Q⁻¹)_GG⁻¹ r_G, where r are the residuals of the fit with
     all rows. With intercepts, 1/n_t is subtracted from the entries of Q⁻¹ between rows of task t.
+    With weights s, rows and targets are multiplied by √s, and 1/n_t is √(s_is_j)/Σs.
     """
     HX = np.concatenate([h @ x for h, x in zip(parts.H, parts.X, strict=True)])
-    own = _TaskBlocks.of(parts.H, has_intercept=params.fit_intercept)
+    weights = _joint(parts.weights, parts.H)
+    roots = [
+        intercept_roots(len(h), w) * params.fit_intercept
+        for h, w in zip(parts.H, parts.weights, strict=True)
+    ]
+    own = _TaskBlocks.of(parts.H, np.concatenate(roots))
     means = []
     for mu in mus:
         w_0 = _common(parts, mu)
@@ -240,13 +250,20 @@ def _loo_errors(
             [h @ (t - x @ w_0) for x, h, t in zip(parts.X, parts.H, parts.y, strict=True)]
         )
         errors = left_out_errors(residuals[:, np.newaxis], diagonal, blocks_of, unit=unit)
-        means.append(mean_known(errors[:, 0] ** 2))
+        means.append(mean_known(errors[:, 0] ** 2, weights))
     return means
+
+
+def _joint(weights: Sequence[Array | None], H: Sequence[Array]) -> Array | None:
+    if all(w is None for w in weights):
+        return None
+    pairs = zip(weights, H, strict=True)
+    return np.concatenate([np.ones(len(h)) if w is None else w for w, h in pairs])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _TaskBlocks:
-    """The block-diagonal matrix of H_t − 1/n_t over all tasks.
+    """The block-diagonal matrix of H_t − r_tr_tᵀ over all tasks, where r_tr_tᵀ is 1/n_t.
 
     Parameters
     ----------
@@ -254,8 +271,8 @@ class _TaskBlocks:
         The entries of all H_t, row by row.
     task, first : (n,)
         Task of each row, and the position of the row's first entry minus its column.
-    shares : (T,)
-        1/n_t with intercepts, 0 without.
+    roots : (n,)
+        r_t, the roots of 1/n_t (with weights, of s_i/Σs) with intercepts, 0 without.
     diagonal : (n,)
         Diagonal of the matrix.
     """
@@ -263,19 +280,19 @@ class _TaskBlocks:
     entries: Array
     task: Indices
     first: Indices
-    shares: Array
+    roots: Array
     diagonal: Array
 
     @classmethod
-    def of(cls, H: Sequence[Array], *, has_intercept: bool) -> "_TaskBlocks":
+    def of(cls, H: Sequence[Array], roots: Array) -> "_TaskBlocks":
         """Return the matrix with the given blocks."""
         sizes = np.array([len(h) for h in H])
-        task, shares = np.repeat(np.arange(len(H)), sizes), has_intercept / sizes
+        task = np.repeat(np.arange(len(H)), sizes)
         starts, rows = np.cumsum(sizes) - sizes, np.arange(sizes.sum())
         first = (np.cumsum(sizes**2) - sizes**2)[task] - starts[task]
         first += (rows - starts[task]) * sizes[task]
-        diagonal = np.concatenate([np.diag(h) for h in H]) - shares[task]
-        return cls(np.concatenate([h.ravel() for h in H]), task, first, shares, diagonal)
+        diagonal = np.concatenate([np.diag(h) for h in H]) - roots**2
+        return cls(np.concatenate([h.ravel() for h in H]), task, first, roots, diagonal)
 
     def at(self, rows: Indices) -> Array:
         """Return the blocks (n_units, k, k) between the rows (n_units, k) of each unit."""
@@ -283,5 +300,6 @@ class _TaskBlocks:
         is_same = self.task[row] == self.task[column]
         blocks = np.zeros(row.shape)
         row, column = row[is_same], column[is_same]
-        blocks[is_same] = self.entries[self.first[row] + column] - self.shares[self.task[row]]
+        shares = self.roots[row] * self.roots[column]
+        blocks[is_same] = self.entries[self.first[row] + column] - shares
         return blocks

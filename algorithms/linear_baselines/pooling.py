@@ -26,7 +26,7 @@ def pooled(design: Design) -> Design:
     """
     check_same_classes(design.names, [one.classes for one in design.targets])
     Y = np.concatenate([one.Y for one in design.targets])
-    targets = replace(design.targets[0], Y=Y)
+    targets = replace(design.targets[0], Y=Y, weights=design.weights_of_rows)
     return replace(design, names=("all",), rows=(np.concatenate(design.rows),), targets=(targets,))
 
 

@@ -1,10 +1,10 @@
 """Ridge regression and kernel ridge regression of each task alone, or of all tasks as one.
 
-    min_{w, b} Σ_i (y_i − ⟨w, x_i⟩ − b)² + γ‖w‖²
+    min_{w, b} Σ_i s_i(y_i − ⟨w, x_i⟩ − b)² + γ‖w‖²
 
-Classes are encoded as ±1, more than two one against the rest. γ is selected by the leave-one-out
-error in closed form: one value for all tasks, or one per task. Cost: O(n q²) or O(n² q) per task
-and γ.
+with weights s_i of the rows, 1 by default. Classes are encoded as ±1, more than two one against the
+rest. γ is selected by the leave-one-out error in closed form: one value for all tasks, or one per
+task. Cost: O(n q²) or O(n² q) per task and γ.
 
 Reference: Hoerl, Kennard, *Ridge regression*, 1970, doi:10.1080/00401706.1970.10488634;
 Saunders, Gammerman, Vovk, *Ridge regression learning algorithm in dual variables*, ICML 1998,
@@ -36,6 +36,7 @@ from algorithms.linear_baselines.choice import (
 )
 from algorithms.linear_baselines.params import RidgeParams
 from algorithms.linear_baselines.pooling import adapt_linear_model, pooled
+from algorithms.numerics.centering import times_roots
 from algorithms.numerics.leave_one_out import RidgePath
 from algorithms.numerics.ridge import ridge_regression
 
@@ -88,17 +89,17 @@ class _RidgeRegression(LinearBaseline[P]):
 
         pairs = zip(parts.rows, parts.targets, strict=True)
         paths = [
-            RidgePath.of(X, one.Y, has_intercept=params.fit_intercept)
+            RidgePath.of(X, one.Y, has_intercept=params.fit_intercept, weights=one.weights)
             for X, one in (pairs if params.selection == "loo" else ())
         ]
 
         def errors(gamma: float) -> list[float]:
             squares = _loo_squares(paths, gamma * unit, units)
-            per_task = squares if params.is_chosen_per_task else []
-            return [
-                design.target_unit**2 * mean_known(one)
-                for one in (np.concatenate(squares), *per_task)
-            ]
+            pairs = [(np.concatenate(squares), parts.weights_of_rows)]
+            if params.is_chosen_per_task:
+                weights = [one.weights for one in parts.targets]
+                pairs += zip(squares, weights, strict=True)
+            return [design.target_unit**2 * mean_known(*pair) for pair in pairs]
 
         choice, own = choose_gammas(params, errors, trace=trace, task=design.names[0])
         gammas = own or [choice.gamma] * len(parts.rows)
@@ -149,7 +150,9 @@ class Ridge(_RidgeRegression[RidgeParams]):
 
         def fit(A: Array, targets: Targets) -> tuple[Array, Array]:
             ridge, has_intercept = model.fit_info["ridge"], params.fit_intercept
-            return ridge_regression(A, targets.Y, ridge=ridge, has_intercept=has_intercept)
+            return ridge_regression(
+                A, targets.Y, ridge=ridge, has_intercept=has_intercept, weights=targets.weights
+            )
 
         return adapt_linear_model(
             model,
@@ -183,7 +186,10 @@ class KernelRidge(_RidgeRegression[KernelRidgeParams]):
 
 
 def _loo_squares(paths: Sequence[RidgePath], ridge: float, units: Sequence[Indices]) -> list[Array]:
-    """Return the squared leave-one-out errors (n_t,) of each task; units are left out together."""
+    """Return the squared leave-one-out errors (n_t,) of each task, times the weights.
+
+    Units are left out together.
+    """
     errors = [path.errors(ridge, unit=unit) for path, unit in zip(paths, units, strict=True)]
     return [np.mean(one**2, axis=1) for one in errors]
 
@@ -194,8 +200,11 @@ def _solve(
     """Return W (T, q), b (T,) and the objective."""
     W, b, objective = [], [], 0.0
     for X, one, ridge in zip(design.rows, design.targets, ridges, strict=True):
-        V, c = ridge_regression(X, one.Y, ridge=ridge, has_intercept=params.fit_intercept)
-        objective += float(np.sum((one.Y - X @ V - c) ** 2) + ridge * np.sum(V**2))
+        V, c = ridge_regression(
+            X, one.Y, ridge=ridge, has_intercept=params.fit_intercept, weights=one.weights
+        )
+        residuals = times_roots(one.Y - X @ V - c, one.weights)
+        objective += float(np.sum(residuals**2) + ridge * np.sum(V**2))
         W.append(V.T)
         b.append(c)
     return np.concatenate(W), np.concatenate(b), objective

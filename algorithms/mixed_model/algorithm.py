@@ -6,7 +6,8 @@ X_t has a column of ones. The fixed effects b are common to all tasks, and u_t i
 an intercept, or an intercept and coefficients. Σ and σ² maximise the restricted likelihood (REML),
 so that the data decide how far each coefficient is drawn to the common one: none where tasks
 differ, all the way where they do not. The prediction is X(b + E[u_t]) (empirical Bayes, or BLUP).
-Two classes are coded as −1 and 1, which is least squares and not a logistic link.
+Two classes are coded as −1 and 1, which is least squares and not a logistic link. The noise of a
+row of weight s has the variance σ²/s.
 
 Cost: O(T d³) per quasi-Newton step after the products of the columns, never n × n. A new task gets
 E[u] from its own rows, with b, Σ and σ² fixed.
@@ -33,6 +34,7 @@ from algorithms.linear_baselines.pooling import check_two_classes
 from algorithms.mixed_model.covariance import Structure
 from algorithms.mixed_model.likelihood import Problem, posterior_mean
 from algorithms.mixed_model.params import MixedModelParams
+from algorithms.numerics.centering import times_roots
 from algorithms.solvers.lbfgs import minimise
 
 Array = NDArray[np.float64]
@@ -107,6 +109,7 @@ class MixedModel(LinearBaseline[MixedModelParams]):
             design.rows,
             [one.Y[:, 0] for one in design.targets],
             has_slopes=params.random == "slopes",
+            weights=[one.weights for one in design.targets],
         )
         structure = Structure.of(params.covariance, problem.n_effects)
         end = minimise(
@@ -159,7 +162,8 @@ class MixedModel(LinearBaseline[MixedModelParams]):
         Psi = np.array(info["relative_covariance"])
         effects = b.copy()
         Psi = Psi if params.covariance == "full" else np.diag(Psi)
-        effects[: len(Psi)] += posterior_mean(A, targets.Y[:, 0], b=b, Psi=Psi)
+        A, Y = (times_roots(part, targets.weights) for part in (A, targets.Y))
+        effects[: len(Psi)] += posterior_mean(A, Y[:, 0], b=b, Psi=Psi)
         W, intercept = effects[1:, np.newaxis], effects[:1]
         fitted = rows @ W + intercept
         return LinearModel(

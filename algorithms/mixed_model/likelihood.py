@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.mixed_model.covariance import Structure
+from algorithms.numerics.centering import times_roots
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -62,7 +63,7 @@ class Problem:
     Parameters
     ----------
     A : (n, d + 1)
-        Rows with a leading column of ones.
+        Rows with a leading column of ones, times the roots of the weights.
     y : (n,)
         Targets.
     task : (n,)
@@ -84,9 +85,29 @@ class Problem:
     floor: float
 
     @classmethod
-    def of(cls, rows: Sequence[Array], targets: Sequence[Array], *, has_slopes: bool) -> "Problem":
-        """Return the problem for the rows (n_t, d) and targets (n_t,) of each task."""
-        blocks = [np.column_stack([np.ones(len(X)), X]) for X in rows]
+    def of(
+        cls,
+        rows: Sequence[Array],
+        targets: Sequence[Array],
+        *,
+        has_slopes: bool,
+        weights: Sequence[Array | None],
+    ) -> "Problem":
+        """Return the problem for the rows (n_t, d) and targets (n_t,) of each task.
+
+        Parameters
+        ----------
+        weights
+            Weights (n_t,) of the rows of each task; None: equal ones. The noise of a row of weight
+            s has the variance σ²/s, so rows and targets are multiplied by √s.
+        """
+        blocks = [
+            times_roots(np.column_stack([np.ones(len(X)), X]), s)
+            for X, s in zip(rows, weights, strict=True)
+        ]
+        targets = [
+            times_roots(y[:, np.newaxis], s)[:, 0] for y, s in zip(targets, weights, strict=True)
+        ]
         A, y = np.concatenate(blocks), np.concatenate(targets)
         q = A.shape[1] if has_slopes else 1
         _, s, right = np.linalg.svd(A, full_matrices=False)

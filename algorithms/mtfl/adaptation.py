@@ -37,14 +37,20 @@ def adapt_functions(model: SharedFeatureModel, task: Task, *, trace: Trace) -> F
     A, gamma = rows @ R, model.fit_info["gamma"] / unit**2
     gap = 0.0
     if model.fit_info["loss"] == "square":
-        V, b = ridge_regression(A, targets.Y, ridge=gamma, has_intercept=params.fit_intercept)
+        V, b = ridge_regression(
+            A,
+            targets.Y,
+            ridge=gamma,
+            has_intercept=params.fit_intercept,
+            weights=targets.weights,
+        )
     else:
         loss = MARGIN_LOSSES[model.fit_info["loss"]]
         trace.expect_loops(targets.Y.shape[1])
         fits = [
             _fit_margins(
-                Block(A, y[:, np.newaxis], np.zeros(1, dtype=np.intp)), params, gamma=gamma,
-                loss=loss, trace=trace, loop=f"task '{task.name}', column {i}",
+                Block(A, y[:, np.newaxis], np.zeros(1, dtype=np.intp), targets.weights), params,
+                gamma=gamma, loss=loss, trace=trace, loop=f"task '{task.name}', column {i}",
             )
             for i, y in enumerate(targets.Y.T, start=1)
         ]  # fmt: skip

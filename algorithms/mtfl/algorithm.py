@@ -96,7 +96,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         "every result from the optimum."
     )
     reference = "Argyriou, Evgeniou, Pontil (2008), doi:10.1007/s10994-007-5040-8"
-    needs = Needs(same_features=True, target="any", sparse=True)
+    needs = Needs(same_features=True, target="any", sparse=True, weights=True)
     baselines = (
         *_baselines("ridge", "loo", "scale_targets"),
         *_baselines("logistic-regression", "cv"),

@@ -24,6 +24,7 @@ from algorithms.mtfl.margins import (
     lower_bound,
     margins,
     objective,
+    slopes,
     total,
 )
 from algorithms.mtfl.square import relative_gap
@@ -148,11 +149,10 @@ def _evaluate(problem: MarginProblem, losses: Sequence[MarginLoss], x: Array) ->
     Z = correlation(problem, P)
     size = float(np.sum(U**2) + np.sum(V**2))
     loss = total(problem, [loss.value(m) for loss, m in zip(losses, M, strict=True)])
-    slopes = [part.Y * p for part, p in zip(problem.stacks.parts, P, strict=True)]
     gradient = (
         problem.gamma * size * U - norm.correlate(Z, V),
         problem.gamma * size * V - norm.project(Z, U),
-        -problem.stacks.sums(slopes) if problem.has_intercept else np.zeros_like(b),
+        -problem.stacks.sums(slopes(problem, P)) if problem.has_intercept else np.zeros_like(b),
     )
     return lbfgs.Point(x, loss + problem.gamma / 4 * size**2, _pack(*gradient))
 

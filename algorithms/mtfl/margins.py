@@ -1,11 +1,12 @@
 """The problem with a loss of margins (logistic or hinge), and its dual lower bound.
 
-    min_{W,b} Σ_t Σ_i φ(y_ti (⟨w_t, x_ti⟩ + b_t)) + γ‖W‖²,  y = ±1
+    min_{W,b} Σ_t Σ_i s_ti φ(y_ti (⟨w_t, x_ti⟩ + b_t)) + γ‖W‖²,  y = ±1
 
-Dual: max −Σ φ*(−p) − ‖Z‖²/(4γ) over p in [0, 1], z_t = Σ_i y_ti p_ti x_ti, in the dual norm. With
-intercepts, Σ_i y_ti p_ti = 0 is required in each task; multipliers are made feasible by decreasing
-p of the class with the larger sum. The rows are then centred per task: this changes only b, and
-without it columns with large means make the problem ill conditioned.
+with weights s of the rows, 1 by default. Dual: max −Σ s φ*(−p) − ‖Z‖²/(4γ) over p in [0, 1],
+z_t = Σ_i s_ti y_ti p_ti x_ti, in the dual norm. With intercepts, Σ_i s_ti y_ti p_ti = 0 is required
+in each task; multipliers are made feasible by decreasing p of the class with the larger sum. The
+rows are then centred per task: this changes only b, and without it columns with large means make
+the problem ill conditioned.
 """
 
 from collections.abc import Sequence
@@ -48,7 +49,7 @@ def margin_problem(
     means = np.zeros((sum(len(block.columns) for block in blocks), blocks[0].X.shape[1]))
     if has_intercept:
         for block in blocks:
-            means[block.columns] = column_means(block.X)
+            means[block.columns] = column_means(block.X, block.weights)
         blocks = [replace(one, X=one.X - means[one.columns[0]]) for one in blocks]
     return MarginProblem(stack_blocks(blocks), means, norm, gamma, loss, has_intercept)
 
@@ -73,9 +74,9 @@ def objective(problem: MarginProblem, M: Sequence[Array], W: Array) -> float:
 
 
 def total(problem: MarginProblem, values: Sequence[Array]) -> float:
-    """Return the sum over rows, without padding."""
+    """Return the weighted sum over rows, without padding."""
     parts = problem.stacks.parts
-    return sum(float(np.sum(v * part.is_row)) for v, part in zip(values, parts, strict=True))
+    return sum(float(np.sum(v * part.weight)) for v, part in zip(values, parts, strict=True))
 
 
 def lower_bound(problem: MarginProblem, P: Sequence[Array]) -> float:
@@ -88,18 +89,24 @@ def lower_bound(problem: MarginProblem, P: Sequence[Array]) -> float:
 
 
 def correlation(problem: MarginProblem, P: Sequence[Array]) -> Array:
-    """Return Z (T, d) with rows Σ_i y_ti p_ti x_ti."""
+    """Return Z (T, d) with rows Σ_i s_ti y_ti p_ti x_ti."""
+    return problem.stacks.adjoint(slopes(problem, P))
+
+
+def slopes(problem: MarginProblem, P: Sequence[Array]) -> list[Array]:
+    """Return s y p, (g, n, m) per stack: minus the derivatives of the losses by the scores."""
     parts = problem.stacks.parts
-    return problem.stacks.adjoint([part.Y * p for part, p in zip(parts, P, strict=True)])
+    return [part.weight * part.Y * p for part, p in zip(parts, P, strict=True)]
 
 
 def _balanced(problem: MarginProblem, P: Sequence[Array]) -> list[Array]:
-    """Return feasible multipliers, with Σ y p = 0 in each task."""
+    """Return feasible multipliers, with Σ s y p = 0 in each task."""
     balanced = []
     for part, p in zip(problem.stacks.parts, P, strict=True):
         is_up = part.Y > 0
-        up = np.sum(p * is_up, axis=1, keepdims=True)
-        down = np.sum(p * (part.Y < 0), axis=1, keepdims=True)
+        weighted = part.weight * p
+        up = np.sum(weighted * is_up, axis=1, keepdims=True)
+        down = np.sum(weighted * (part.Y < 0), axis=1, keepdims=True)
         smaller = np.minimum(up, down)
         factor = smaller / np.maximum(np.where(is_up, up, down), 1e-300)
         balanced.append(p * np.minimum(factor, 1.0))

@@ -15,6 +15,7 @@ from algorithms.interface.target_scales import numeric_targets
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.interface.units import units_of
+from algorithms.interface.weights import weights_of
 from algorithms.linear.design import Design, Form, prepare
 from algorithms.linear.targets import decode
 from algorithms.mtfl.margins import MarginProblem, margin_problem
@@ -83,7 +84,9 @@ def gamma_unit(design: Design, params: MTFLParams) -> float:
     if params.gamma_scale == "absolute":
         return design.row_unit**-2
     X = np.concatenate([block.X for block in design.blocks(centre=params.fit_intercept)])
-    S = (X.T @ X if X.shape[1] <= X.shape[0] else X @ X.T) / len(X)
+    weights = design.weights_of_rows
+    size = len(X) if weights is None else float(weights.sum())
+    S = (X.T @ X if X.shape[1] <= X.shape[0] else X @ X.T) / size
     trace = float(np.trace(S))
     return float(np.sum(S**2)) / trace if trace > 0 else 1.0
 
@@ -96,7 +99,7 @@ def problem_of(
     if loss == "square":
         return square_problem(design.blocks(centre=params.fit_intercept), norm=norm, gamma=gamma)
     return margin_problem(
-        design.blocks(centre=False),
+        design.weighted_blocks(),
         norm=norm,
         gamma=gamma,
         loss=MARGIN_LOSSES[loss],
@@ -230,6 +233,8 @@ def leave_one_out_error(
 ) -> float:
     """Return the mean squared leave-one-out error in the metric D = UUᵀ; NaN if there is none.
 
+    With weights of rows, the mean is weighted.
+
     Parameters
     ----------
     U : (q, r) or (q,)
@@ -242,11 +247,21 @@ def leave_one_out_error(
         A = X @ U if U.ndim == 2 else X * U
         unit = None if units is None else units[t]
         errors = leave_one_out_errors(
-            A, targets.Y, ridge=gamma, has_intercept=has_intercept, unit=unit
+            A,
+            targets.Y,
+            ridge=gamma,
+            has_intercept=has_intercept,
+            unit=unit,
+            weights=targets.weights,
         )
         squares.append(np.mean(errors**2, axis=1))
     all_squares = np.concatenate(squares)
-    return float(np.nanmean(all_squares)) if np.isfinite(all_squares).any() else np.nan
+    if not np.isfinite(all_squares).any():
+        return np.nan
+    weights = design.weights_of_rows
+    if weights is None:
+        return float(np.nanmean(all_squares))
+    return float(np.nansum(all_squares) / weights[np.isfinite(all_squares)].sum())
 
 
 def _cv_errors(
@@ -262,14 +277,14 @@ def _cv_errors(
 
     Squared errors are in the scaled units of each fold, so that all tasks count the same.
     """
-    totals, n_test = np.zeros(len(grid)), 0
+    totals, size = np.zeros(len(grid)), 0.0
     for fold, split in enumerate(fold_splits(tasks, n_folds=params.n_folds, seed=seed), start=1):
         totals += trace.stage(
             f"fold {fold}",
             partial(_fold_losses, split, params, grid, loss=loss, trace=trace, fold=fold),
         )
-        n_test += sum(task.n_samples for task in split.test)
-    return totals / n_test
+        size += sum(float(weights_of(task).sum()) for task in split.test)
+    return totals / size
 
 
 def _fold_losses(
@@ -300,7 +315,7 @@ def _fold_losses(
 def _test_loss(
     split: Split, design: Design, params: MTFLParams, solution: Solution, *, loss: Loss
 ) -> float:
-    """Return the sum of squared errors, or the number of wrong labels, on the test rows."""
+    """Return the weighted sum of squared errors, or of wrong labels, on the test rows."""
     W, b = solution.W, intercepts_of(design, params, solution, loss=loss)
     weights = design.weights(W)
     starts = np.cumsum([0, *design.sizes])
@@ -312,9 +327,10 @@ def _test_loss(
         scores = design.basis.images(task.X, weights[:, columns]) + b[columns]
         predicted = decode(scores, targets.classes)
         if targets.classes is None:
-            total += float(np.sum((predicted - numeric_targets(task) / targets.scale) ** 2))
+            losses = (predicted - numeric_targets(task) / targets.scale) ** 2
         else:
-            total += float(np.sum(predicted != task.y))
+            losses = predicted != task.y
+        total += float(np.sum(weights_of(task) * losses))
     return design.target_unit**2 * total
 
 

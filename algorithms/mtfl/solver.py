@@ -212,4 +212,4 @@ def _even_root(problem: SquareProblem) -> Array:
 def _is_tall(problem: SquareProblem) -> bool:
     """Return whether every task has at least as many rows as features; else a curvature is 0."""
     d = problem.stacks.n_features
-    return all(part.is_row.sum(axis=1).min() >= d for part in problem.stacks.parts)
+    return all(part.weight.sum(axis=1).min() >= d for part in problem.stacks.parts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.numerics.centering import column_means
+from algorithms.numerics.centering import column_means, times_roots
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -16,12 +16,19 @@ MIN_FREEDOM = 1e-12
 
 
 def leave_one_out_errors(
-    A: Array, Y: Array, *, ridge: float, has_intercept: bool, unit: Indices | None = None
+    A: Array,
+    Y: Array,
+    *,
+    ridge: float,
+    has_intercept: bool,
+    unit: Indices | None = None,
+    weights: Array | None = None,
 ) -> Array:
-    """Return y_i − f_{−i}(x_i) for ridge regression, (n, m).
+    """Return √w_i(y_i − f_{−i}(x_i)) for ridge regression with weights w, (n, m).
 
     It is the residual divided by 1 − h_i, where h is the diagonal of the hat matrix. With
-    Q = AAᵀ + γI and c = Q⁻¹y, it equals c_i / (Q⁻¹)_ii. An intercept adds 1/n to h.
+    Q = AAᵀ + γI and c = Q⁻¹y, it equals c_i / (Q⁻¹)_ii. An intercept adds 1/n to h. With weights,
+    rows and targets are multiplied by √w after centring, and 1/n is √(w_iw_j)/Σw.
 
     Parameters
     ----------
@@ -32,25 +39,29 @@ def leave_one_out_errors(
         γ of ‖Y − AV‖² + γ‖V‖².
     unit : (n,) or None
         Rows of one unit are left out together; without it, each row is left out alone.
+    weights : (n,) or None
+        Weights of the squared residuals of the rows; 1 by default.
     """
     n, p = A.shape
-    share = 0.0
     if has_intercept:
-        A, Y, share = A - column_means(A), Y - column_means(Y), 1.0 / n
+        A, Y = A - column_means(A, weights), Y - column_means(Y, weights)
+    share = intercept_roots(n, weights) * has_intercept
+    A, Y = times_roots(A, weights), times_roots(Y, weights)
     if p <= n:
         M = A.T @ A + ridge * np.eye(p)
         B = np.linalg.solve(M, A.T)
-        residuals, diagonal = Y - A @ (B @ Y), 1.0 - np.einsum("np,pn->n", A, B) - share
+        residuals, diagonal = Y - A @ (B @ Y), 1.0 - np.einsum("np,pn->n", A, B) - share**2
 
         def blocks_of(rows: Indices) -> Array:
             H = A[rows] @ np.swapaxes(np.ascontiguousarray(B.T)[rows], 1, 2)
-            return np.asarray(np.eye(rows.shape[1]) - H - share)
+            return np.asarray(np.eye(rows.shape[1]) - H - _outer(share[rows]))
     else:
         inverse = np.linalg.inv(A @ A.T + ridge * np.eye(n))
-        residuals, diagonal = ridge * inverse @ Y, ridge * np.diag(inverse) - share
+        residuals, diagonal = ridge * inverse @ Y, ridge * np.diag(inverse) - share**2
 
         def blocks_of(rows: Indices) -> Array:
-            return np.asarray(ridge * inverse[rows[:, :, np.newaxis], rows[:, np.newaxis]] - share)
+            block = inverse[rows[:, :, np.newaxis], rows[:, np.newaxis]]
+            return np.asarray(ridge * block - _outer(share[rows]))
 
     return left_out_errors(residuals, diagonal, blocks_of, unit=unit)
 
@@ -67,9 +78,10 @@ class RidgePath:
     values : (r,)
         Eigenvalues.
     Y : (n, m)
-        Targets, centred if there is an intercept.
-    share
-        What an intercept adds to the diagonal of the hat matrix.
+        Targets, centred if there is an intercept, times the roots of the weights.
+    roots : (n,)
+        Their products are what an intercept adds to the hat matrix; 0 without intercept, and for
+        eigenvectors of AAᵀ, of which the one that an intercept adds is left out.
     is_dual
         Whether P has eigenvectors of AAᵀ.
     """
@@ -77,35 +89,55 @@ class RidgePath:
     P: Array
     values: Array
     Y: Array
-    share: float
+    roots: Array
     is_dual: bool
 
     @classmethod
-    def of(cls, A: Array, Y: Array, *, has_intercept: bool) -> "RidgePath":
-        """Return the path for rows (n, p) and targets (n, m)."""
+    def of(
+        cls, A: Array, Y: Array, *, has_intercept: bool, weights: Array | None = None
+    ) -> "RidgePath":
+        """Return the path for rows (n, p) and targets (n, m), with weights (n,) or equal ones."""
         n, p = A.shape
         if has_intercept:
-            A, Y = A - column_means(A), Y - column_means(Y)
-        values, V = np.linalg.eigh(A.T @ A if p <= n else A @ A.T)
-        share = 1.0 / n if has_intercept else 0.0
-        return cls(A @ V if p <= n else V, np.maximum(values, 0.0), Y, share, p > n)
+            A, Y = A - column_means(A, weights), Y - column_means(Y, weights)
+        roots = intercept_roots(n, weights) * has_intercept
+        A, Y = times_roots(A, weights), times_roots(Y, weights)
+        if p <= n:
+            values, V = np.linalg.eigh(A.T @ A)
+            return cls(A @ V, np.maximum(values, 0.0), Y, roots, is_dual=False)
+        K, n_left_out = A @ A.T, int(has_intercept)
+        # the roots are an eigenvector of the value 0, which a larger one separates from others
+        values, V = np.linalg.eigh(K + (2 * np.trace(K) or 1.0) * np.outer(roots, roots))
+        kept = slice(n - n_left_out)
+        return cls(V[:, kept], np.maximum(values[kept], 0.0), Y, np.zeros(n), is_dual=True)
 
     def errors(self, ridge: float, *, unit: Indices | None = None) -> Array:
         """Return the errors (n, m) of :func:`leave_one_out_errors`."""
-        weights = (ridge if self.is_dual else 1.0) / (self.values + ridge)
-        weighted = self.P * weights
-        inner, diagonal = weighted @ (self.P.T @ self.Y), np.sum(weighted * self.P, axis=1)
+        shrinkage = (ridge if self.is_dual else 1.0) / (self.values + ridge)
+        shrunk, share = self.P * shrinkage, self.roots**2
+        inner, diagonal = shrunk @ (self.P.T @ self.Y), np.sum(shrunk * self.P, axis=1)
         if self.is_dual:  # I - H itself
-            residuals, diagonal = inner, diagonal - self.share
+            residuals, diagonal = inner, diagonal - share
         else:
-            residuals, diagonal = self.Y - inner, 1.0 - diagonal - self.share
+            residuals, diagonal = self.Y - inner, 1.0 - diagonal - share
 
         def blocks_of(rows: Indices) -> Array:
-            inner = weighted[rows] @ np.swapaxes(self.P[rows], 1, 2)
+            inner = shrunk[rows] @ np.swapaxes(self.P[rows], 1, 2)
             outer = inner if self.is_dual else np.eye(rows.shape[1]) - inner
-            return np.asarray(outer - self.share)
+            return np.asarray(outer - _outer(self.roots[rows]))
 
         return left_out_errors(residuals, diagonal, blocks_of, unit=unit)
+
+
+def intercept_roots(n: int, weights: Array | None) -> Array:
+    """Return √(w_i/Σw) of each row (n,), whose products an intercept adds to the hat matrix."""
+    w = np.ones(n) if weights is None else weights
+    return np.asarray(np.sqrt(w / w.sum()))
+
+
+def _outer(roots: Array) -> Array:
+    """Return the products (n_units, k, k) of roots (n_units, k)."""
+    return roots[:, :, np.newaxis] * roots[:, np.newaxis]
 
 
 def left_out_errors(

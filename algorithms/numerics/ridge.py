@@ -3,13 +3,13 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.numerics.centering import column_means
+from algorithms.numerics.centering import column_means, times_roots
 
 Array = NDArray[np.float64]
 
 
 def ridge_regression(
-    A: Array, Y: Array, *, ridge: float, has_intercept: bool
+    A: Array, Y: Array, *, ridge: float, has_intercept: bool, weights: Array | None = None
 ) -> tuple[Array, Array]:
     """Return V (p, m) and b (m,) that minimise ‖Y − AV − b‖² + ridge‖V‖²; b = 0 without intercept.
 
@@ -17,11 +17,13 @@ def ridge_regression(
     ----------
     A : (n, p)
     Y : (n, m)
+    weights : (n,) or None
+        Weights of the squared residuals of the rows; 1 by default.
     """
     mean, mean_Y = np.zeros(A.shape[1]), np.zeros(Y.shape[1])
     if has_intercept:
-        mean, mean_Y = column_means(A), column_means(Y)
-    A, Y = A - mean, Y - mean_Y
+        mean, mean_Y = column_means(A, weights), column_means(Y, weights)
+    A, Y = times_roots(A - mean, weights), times_roots(Y - mean_Y, weights)
     n, p = A.shape
     if p <= n:
         V = np.linalg.solve(A.T @ A + ridge * np.eye(p), A.T @ Y)

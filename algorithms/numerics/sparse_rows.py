@@ -107,8 +107,14 @@ def column_peaks(X: Any) -> Array:
     return peaks
 
 
-def column_statistics(X: Any) -> ColumnStatistics:
-    """Return the statistics of the columns of sparse rows (n, d)."""
+def column_statistics(X: Any, weights: Array | None = None) -> ColumnStatistics:
+    """Return the statistics of the columns of sparse rows (n, d).
+
+    Parameters
+    ----------
+    weights : (n,) or None
+        Weights of the rows in means and deviations; equal by default.
+    """
     n, d = X.shape
     n_stored = np.bincount(X.indices, minlength=d)
     # columns with zeros that are not stored begin with these; others with their stored values
@@ -116,10 +122,21 @@ def column_statistics(X: Any) -> ColumnStatistics:
     high = np.where(n_stored < n, 0.0, -np.inf)
     np.minimum.at(low, X.indices, X.data)
     np.maximum.at(high, X.indices, X.data)
-    total = np.bincount(X.indices, weights=X.data, minlength=d)
-    mean = np.where(low == high, low, total / n)
-    squares = np.bincount(X.indices, weights=(X.data - mean[X.indices]) ** 2, minlength=d)
-    deviation = np.sqrt((squares + (n - n_stored) * mean**2) / n)
+    if weights is None:
+        total = np.bincount(X.indices, weights=X.data, minlength=d)
+        mean = np.where(low == high, low, total / n)
+        squares = np.bincount(X.indices, weights=(X.data - mean[X.indices]) ** 2, minlength=d)
+        deviation = np.sqrt((squares + (n - n_stored) * mean**2) / n)
+        return ColumnStatistics(n_stored, low, high, mean, deviation)
+    of_stored, size = np.repeat(weights, np.diff(X.indptr)), float(weights.sum())
+    stored = np.bincount(X.indices, weights=of_stored, minlength=d)
+    total = np.bincount(X.indices, weights=of_stored * X.data, minlength=d)
+    mean = np.where(low == high, low, total / size)
+    squares = np.bincount(
+        X.indices, weights=of_stored * (X.data - mean[X.indices]) ** 2, minlength=d
+    )
+    missing = np.where(n_stored < n, np.maximum(size - stored, 0.0), 0.0)
+    deviation = np.sqrt((squares + missing * mean**2) / size)
     return ColumnStatistics(n_stored, low, high, mean, deviation)
 
 

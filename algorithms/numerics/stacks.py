@@ -34,11 +34,14 @@ class Block:
     Y : (n, m)
     columns : (m,)
         Position of each column of Y among the T columns of all blocks.
+    weights : (n,) or None
+        Weights of the losses of the rows; None: 1.
     """
 
     X: Array
     Y: Array
     columns: NDArray[np.intp]
+    weights: Array | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,15 +54,15 @@ class Stack:
     ----------
     X : (g, n, d)
     Y : (g, n, m)
-    is_row : (g, n, 1)
-        1 for a row, 0 for padding.
+    weight : (g, n, 1)
+        Weight of a row, 1 without weights; 0 for padding.
     columns : (g, m)
         Position of each column of Y among the T columns of all blocks.
     """
 
     X: Array
     Y: Array
-    is_row: Array
+    weight: Array
     columns: NDArray[np.intp]
 
     def gather(self, W: Array) -> Array:
@@ -115,7 +118,7 @@ class Stacks:
             Xt = np.swapaxes(part.X, 1, 2)
             is_wide = part.X.shape[1] < self.n_features
             values = np.linalg.eigvalsh(part.X @ Xt if is_wide else Xt @ part.X)
-            n_rows = part.is_row.sum(axis=1).min()
+            n_rows = (part.weight > 0).sum(axis=1).min()
             low = min(low, float(values.min()) if n_rows >= self.n_features else 0.0)
             high = max(high, float(values.max()))
         return 2 * max(low, 0.0), 2 * high
@@ -123,7 +126,7 @@ class Stacks:
     def with_rows(self, change: Callable[[Array], Array], n_features: int) -> "Stacks":
         """Return the stacks with changed rows; ``change`` maps (g, n, d) to (g, n, n_features)."""
         parts = tuple(
-            Stack(change(part.X), part.Y, part.is_row, part.columns) for part in self.parts
+            Stack(change(part.X), part.Y, part.weight, part.columns) for part in self.parts
         )
         return Stacks(parts, self.n_columns, n_features)
 
@@ -144,9 +147,13 @@ def _stack(blocks: Sequence[Block]) -> Stack:
     return Stack(
         np.stack([_padded(block.X, n) for block in blocks]),
         np.stack([_padded(block.Y, n) for block in blocks]),
-        np.stack([_padded(np.ones((len(block.X), 1)), n) for block in blocks]),
+        np.stack([_padded(_weights(block)[:, np.newaxis], n) for block in blocks]),
         np.stack([block.columns for block in blocks]),
     )
+
+
+def _weights(block: Block) -> Array:
+    return np.ones(len(block.X)) if block.weights is None else block.weights
 
 
 def _padded(rows: Array, n: int) -> Array:
@@ -156,15 +163,17 @@ def _padded(rows: Array, n: int) -> Array:
 
 
 def merge_equal_rows(blocks: Sequence[Block]) -> list[Block]:
-    """Merge blocks with identical rows; the result is in order of first occurrence."""
-    groups: dict[tuple[tuple[int, ...], bytes], list[Block]] = {}
+    """Merge blocks with identical rows and weights; the result is in order of first occurrence."""
+    groups: dict[tuple[tuple[int, ...], bytes, bytes], list[Block]] = {}
     for block in blocks:
-        groups.setdefault((block.X.shape, block.X.tobytes()), []).append(block)
+        key = block.X.shape, block.X.tobytes(), _weights(block).tobytes()
+        groups.setdefault(key, []).append(block)
     return [
         Block(
             same[0].X,
             np.concatenate([block.Y for block in same], axis=1),
             np.concatenate([block.columns for block in same]),
+            same[0].weights,
         )
         for same in groups.values()
     ]

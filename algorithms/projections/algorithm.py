@@ -39,7 +39,7 @@ SVD_COPIES = 4
 class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
     """Base class: a discriminant projection of each task, with a classifier."""
 
-    needs = Needs(same_features=False, target="classes")
+    needs = Needs(same_features=False, target="classes", weights=True)
     monotone = "up"
     Model = ProjectionClassifier
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from algorithms.numerics.centering import times_roots
 from algorithms.projections.scatters import Scatters
 
 Array = NDArray[np.float64]
@@ -81,10 +82,10 @@ def build_part(
 def _trace_ratio(scatters: Scatters, U: Array) -> float:
     """Return tr(UᵀS_bU) / tr(UᵀS_tU); 0 if there is no variance."""
     Z = scatters.rows @ U
-    is_member = scatters.labels == np.arange(scatters.n_classes)[:, np.newaxis]
-    counts = is_member.sum(axis=1)
-    means = (is_member @ Z) / counts[:, np.newaxis]
-    between, total = float(np.sum(counts[:, np.newaxis] * means**2)), float(np.sum(Z**2))
+    counts = scatters.counts[:, np.newaxis]
+    means = (scatters.membership @ Z) / counts
+    between = float(np.sum(counts * means**2))
+    total = float(np.sum(times_roots(Z, scatters.weights) ** 2))
     return min(between / total, 1.0) if total > 0 else 0.0
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task
+from algorithms.numerics.centering import times_roots
 from algorithms.numerics.eigen import complete, fix_signs
 from algorithms.numerics.trace_ratio import Pencil
 
@@ -50,6 +51,9 @@ class Scatters:
         Position of the label of each row in ``classes``.
     n_features
         Number of columns of the task, which is more than d if the rows are coordinates of a span.
+    weights : (n,) or None
+        Weights of the rows in all means and scatter matrices; equal by default. Counts are then
+        sums of weights.
     """
 
     name: str
@@ -62,6 +66,17 @@ class Scatters:
     classes: NDArray[Any]
     labels: NDArray[np.intp]
     n_features: int
+    weights: Array | None = None
+
+    @property
+    def membership(self) -> Array:
+        """Weight of each row in each class, (n_classes, n); 0 for rows of other classes."""
+        return _membership(self.labels, self.n_classes, self.weights)
+
+    @property
+    def counts(self) -> Array:
+        """Number of rows of each class, (n_classes,), or the sums of their weights."""
+        return np.asarray(np.bincount(self.labels, weights=self.weights), dtype=np.float64)
 
     @property
     def rank(self) -> int:
@@ -84,14 +99,15 @@ class Scatters:
 
     def within(self) -> Array:
         """Return H (n, r) with S_w = HᵀH: the deviations from class means divided by √n."""
-        n = len(self.rows)
-        counts = np.bincount(self.labels)
+        counts = self.counts
+        n = counts.sum()
         means = self.between / np.sqrt(counts / n)[:, np.newaxis]
-        return np.asarray((self.rows @ self.V - means[self.labels]) / np.sqrt(n))
+        deviations = self.rows @ self.V - means[self.labels]
+        return np.asarray(times_roots(deviations, self.weights) / np.sqrt(n))
 
     def class_means(self) -> Array:
         """Return the mean of the rows of each class, (n_classes, d)."""
-        return np.stack([self.rows[self.labels == k].mean(axis=0) for k in range(self.n_classes)])
+        return np.asarray(self.membership @ self.rows / self.counts[:, np.newaxis])
 
     def pencil(self, *, d: int, gamma: float, null: Literal["keep", "exclude"]) -> Pencil:
         """Return S_b and S_t for a trace ratio over at most d directions.
@@ -156,24 +172,27 @@ def estimate_scatters(task: Task, *, standardise: Standardise = "center") -> Sca
     assert task.y is not None
     largest = np.abs(task.X).max(axis=0)
     _check_range(task.name, float(largest.max()))
-    mean = task.X.mean(axis=0)
+    w = task.weights
+    mean = task.X.mean(axis=0) if w is None else w @ task.X / w.sum()
     centred = task.X - mean
     # constant columns are exactly 0 after centring, without rounding errors
     noise = MEAN_RTOL * largest
     centred[:, np.abs(centred).max(axis=0) <= noise] = 0.0
-    scale = _scale_of(centred, standardise)
+    scale = _scale_of(centred, standardise, w)
     rows = centred / scale
-    n = len(rows)
-    left, s, Vt = np.linalg.svd(rows, full_matrices=False)
+    n = float(len(rows) if w is None else w.sum())
+    left, s, Vt = np.linalg.svd(times_roots(rows, w), full_matrices=False)
     s = s / np.sqrt(n)
     floor = max(RANK_RTOL * float(s[0]), float(np.linalg.norm(noise / scale)))
     rank = int((s > floor).sum())
     Vt = Vt[:rank]
     axes = fix_signs(Vt)
     signs = np.einsum("rd,rd->r", axes, Vt)
-    classes, labels, counts = np.unique(task.y, return_inverse=True, return_counts=True)
-    is_member = labels == np.arange(classes.size)[:, np.newaxis]
-    sums = (is_member @ left[:, :rank]) * (s[:rank] * signs * np.sqrt(n))
+    classes, labels = np.unique(task.y, return_inverse=True)
+    counts = np.bincount(labels, weights=w)
+    roots = None if w is None else np.sqrt(w)
+    members = _membership(labels, classes.size, roots)
+    sums = (members @ left[:, :rank]) * (s[:rank] * signs * np.sqrt(n))
     between = sums / np.sqrt(counts * n)[:, np.newaxis]
     return Scatters(
         name=task.name,
@@ -186,12 +205,20 @@ def estimate_scatters(task: Task, *, standardise: Standardise = "center") -> Sca
         classes=classes,
         labels=labels.astype(np.intp),
         n_features=task.n_features,
+        weights=w,
     )
 
 
-def _scale_of(centred: Array, standardise: Standardise) -> Array:
+def _membership(labels: NDArray[np.intp], n_classes: int, weights: Array | None) -> Array:
+    """Return the weight of each row in each class, (n_classes, n); 0 for rows of other classes."""
+    is_member = labels == np.arange(n_classes)[:, np.newaxis]
+    return np.asarray(is_member * (1.0 if weights is None else weights))
+
+
+def _scale_of(centred: Array, standardise: Standardise, weights: Array | None) -> Array:
     """Return the divisor of each column, (d,); 1 if there is no variance."""
-    variances = np.mean(centred**2, axis=0)
+    squares = centred**2
+    variances = squares.mean(axis=0) if weights is None else weights @ squares / weights.sum()
     if standardise == "center":
         return np.ones_like(variances)
     if standardise == "scale":

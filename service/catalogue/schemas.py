@@ -17,6 +17,7 @@ class Needs(BaseModel):
     sparse: bool = Field(
         description="Whether rows may be sparse, with a linear kernel where there is a choice."
     )
+    weights: bool = Field(description="Whether weights of rows and classes are used.")
     min_samples: int = Field(description="Minimum number of rows per task.")
     min_tasks: int = Field(description="Minimum number of tasks.")
 

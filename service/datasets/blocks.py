@@ -20,7 +20,7 @@ from service.datasets.canonical import DTYPES, FORMAT, read_header
 
 _NAMES: Final = {dtype: name for name, dtype in DTYPES.items()}
 _ALIGNMENT: Final = 8
-#: Targets or groups read at a time.
+#: Targets, groups or weights read at a time.
 _TARGET_BLOCK: Final = 2**16
 
 
@@ -69,6 +69,19 @@ class DatasetReader:
         if not self._entries[task].get("has_groups"):
             return iter(())
         return self._blocks(f"{task}/groups", _TARGET_BLOCK)
+
+    def weight_layout(self, task: str) -> Layout | None:
+        """Return the layout of the stored weights of a task, or None if it has none."""
+        if not self._entries[task].get("has_weights"):
+            return None
+        name = f"{task}/sample_weight"
+        return Layout(name, DTYPES["F64"], tuple(self._specs[name]["shape"]))
+
+    def weights(self, task: str) -> Iterator[NDArray[Any]]:
+        """Yield the weights of the rows of a task, if any."""
+        if not self._entries[task].get("has_weights"):
+            return iter(())
+        return self._blocks(f"{task}/sample_weight", _TARGET_BLOCK)
 
     def targets(self, task: str) -> Iterator[NDArray[Any]]:
         """Yield the targets of a task, if any: numbers, or positions in the manifest's classes."""

@@ -1,11 +1,11 @@
 """Stored form of datasets: a safetensors file and a manifest.
 
 The file contains ``<task>/X`` and, if the task has them, ``<task>/y`` (numbers, or positions in the
-manifest's classes) and ``<task>/groups`` (positions in the groups of all tasks). Rows without a
-target are apart from them in ``<task>/unlabelled_X`` and ``<task>/unlabelled_groups``. Sparse rows
-are ``<task>/X.data``, ``<task>/X.indices`` and ``<task>/X.indptr``, as in SciPy's CSR arrays. Tasks
-with the same X store it once. Training processes import this module, so it imports only NumPy,
-SciPy and ``algorithms``.
+manifest's classes), ``<task>/groups`` (positions in the groups of all tasks) and
+``<task>/sample_weight``. Rows without a target are apart from them in ``<task>/unlabelled_X`` etc.
+Sparse rows are ``<task>/X.data``, ``<task>/X.indices`` and ``<task>/X.indptr``, as in SciPy's CSR
+arrays. Tasks with the same X store it once. Training processes import this module, so it imports
+only NumPy, SciPy and ``algorithms``.
 """
 
 import hashlib
@@ -110,6 +110,7 @@ def write_tasks(
         entry = next(entry for entry in entries if entry["name"] == task.name)
         entry["n_unlabelled"] = task.n_samples
     groups = _add_groups(entries, tasks, unlabelled, arrays)
+    _add_weights(entries, tasks, unlabelled, arrays)
     write_arrays(path, arrays, header={"format": FORMAT})
     names = _add_names(entries, tasks)
     kinds = {} if columns is None else {"columns": [column.to_json() for column in columns]}
@@ -159,6 +160,22 @@ def _add_groups(
         if f"{entry['name']}/groups" in arrays:
             entry["has_groups"] = True
     return {"groups": found.tolist()} if len(found) <= _MAX_GROUPS else {}
+
+
+def _add_weights(
+    entries: Sequence[dict[str, Any]],
+    tasks: Sequence[Task],
+    unlabelled: Sequence[Task],
+    arrays: dict[str, NDArray[Any]],
+) -> None:
+    """Add the weights of rows to the arrays."""
+    for prefix, members in (("", tasks), (_UNLABELLED, unlabelled)):
+        for task in members:
+            if task.weights is not None:
+                arrays[f"{task.name}/{prefix}sample_weight"] = task.weights
+    for entry in entries:
+        if f"{entry['name']}/sample_weight" in arrays:
+            entry["has_weights"] = True
 
 
 def _add_names(entries: Sequence[dict[str, Any]], tasks: Sequence[Task]) -> list[str] | None:
@@ -232,6 +249,7 @@ def read_unlabelled(path: Path, manifest: Mapping[str, Any]) -> tuple[Task, ...]
                 _read_rows(arrays, f"{entry['name']}/{_UNLABELLED}X", entry),
                 feature_names=names[entry["name"]],
                 groups=_read_groups(arrays, entry, _UNLABELLED, labels),
+                weights=_read_weights(arrays, entry, _UNLABELLED),
             )
             for entry in entries
         )
@@ -254,10 +272,13 @@ def read_all_rows(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
 
 
 def _concatenate(task: Task, more: Task) -> Task:
-    groups = None
+    groups = weights = None
     if task.groups is not None and more.groups is not None:
         groups = np.concatenate([task.groups, more.groups])
-    return replace(task, X=concatenate_rows([task.X, more.X]), y=None, groups=groups)
+    if task.weights is not None and more.weights is not None:
+        weights = np.concatenate([task.weights, more.weights])
+    X = concatenate_rows([task.X, more.X])
+    return replace(task, X=X, y=None, groups=groups, weights=weights)
 
 
 def count_unlabelled(manifest: Mapping[str, Any]) -> int:
@@ -312,6 +333,7 @@ def summaries(
             rows_hash=entry.get("rows_hash"),
             n_divisible=entry.get("n_divisible"),
             n_stored=entry.get("n_stored"),
+            has_weights=entry.get("has_weights", False),
         )
         for entry in manifest["tasks"]
     )
@@ -330,7 +352,8 @@ def _read_task(
     if entry["target"] == "classes":
         y = np.array(entry["classes"])[y]
     groups = _read_groups(arrays, entry, "", labels)
-    return Task(name, X, entry["input"], y, feature_names, groups)
+    weights = _read_weights(arrays, entry, "")
+    return Task(name, X, entry["input"], y, feature_names, groups, weights)
 
 
 def _read_groups(
@@ -341,6 +364,12 @@ def _read_groups(
 ) -> NDArray[Any] | None:
     groups = arrays[f"{entry['name']}/{prefix}groups"] if entry.get("has_groups") else None
     return groups if groups is None or labels is None else np.array(labels)[groups]
+
+
+def _read_weights(
+    arrays: Mapping[str, NDArray[Any]], entry: Mapping[str, Any], prefix: str
+) -> NDArray[Any] | None:
+    return arrays[f"{entry['name']}/{prefix}sample_weight"] if entry.get("has_weights") else None
 
 
 def _map_arrays(path: Path) -> dict[str, NDArray[Any]]:

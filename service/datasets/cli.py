@@ -38,6 +38,14 @@ Read = Annotated[
     ),
 ]
 
+GroupColumn = Annotated[
+    str | None, typer.Option(help="Column of the group; rows of a group stay in one split.")
+]
+WeightColumn = Annotated[
+    str | None,
+    typer.Option(help="Column of the weight of each row in fits and metrics, at least 0."),
+]
+
 
 def read_options(given: Sequence[str] | None) -> dict[str, list[str]]:
     """Return the options of an upload by their names.
@@ -81,11 +89,18 @@ def upload(
     *,
     task_column: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     target_column: Annotated[str | None, typer.Option(help="Column of the target.")] = None,
+    group_column: GroupColumn = None,
+    weight_column: WeightColumn = None,
     read: Read = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Upload a dataset, and show its id and notes about how it was read."""
-    columns = {"task_column": task_column, "target_column": target_column}
+    columns = {
+        "task_column": task_column,
+        "target_column": target_column,
+        "group_column": group_column,
+        "weight_column": weight_column,
+    }
     options: Any = {name: value for name, value in columns.items() if value is not None}
     options |= read_options(read)
     with Client(url) as client:

@@ -46,6 +46,14 @@ class ColumnPreview(BaseModel):
     values: list[str] | None = Field(None, description="Values of a category.")
 
 
+class WeightSummary(BaseModel):
+    """Weights of the rows of a task."""
+
+    min: float = Field(description="Smallest weight.")
+    max: float = Field(description="Largest weight.")
+    n_zero: int = Field(description="Number of rows of weight 0, which do not count.")
+
+
 class TaskPreview(BaseModel):
     """A task."""
 
@@ -65,6 +73,7 @@ class TaskPreview(BaseModel):
         description=f"The first {MAX_COLUMNS} columns; none for covariances."
     )
     target: TargetSummary | None = Field(description="Targets; null if it has none.")
+    weights: WeightSummary | None = Field(description="Weights of rows; null if it has none.")
     rows: list[dict[str, Value]] = Field(description="The first rows, by column.")
 
 
@@ -163,8 +172,16 @@ def _task(
         n_counted=len(counted),
         columns=[_column(column, j, features, n_described) for j, column in enumerate(columns)],
         target=entry.get("target_summary") or describe_targets(task),
+        weights=_weights(task),
         rows=rows if columns else [],
     )
+
+
+def _weights(task: Task) -> WeightSummary | None:
+    if task.weights is None:
+        return None
+    low, high = float(task.weights.min()), float(task.weights.max())
+    return WeightSummary(min=low, max=high, n_zero=int((task.weights == 0).sum()))
 
 
 def _column(column: Column, j: int, features: Mapping[str, Any], n_rows: int) -> ColumnPreview:

@@ -144,6 +144,7 @@ class Task(BaseModel):
         None, description="Hash of the rows; equal for tasks with the same rows in the same order."
     )
     has_groups: bool = Field(default=False, description="Whether rows have groups.")
+    has_weights: bool = Field(default=False, description="Whether rows have weights.")
     n_divisible: int | None = Field(
         None,
         description="Number of rows that can be held out while other rows of their class stay in "
@@ -176,8 +177,8 @@ class Manifest(BaseModel):
     )
     ignored: list[str] = Field(
         default_factory=list,
-        description="Columns of the table that the tasks do not have: those of tasks, targets and "
-        "groups, and those left out. Rows for a model may have them; they are not used.",
+        description="Columns of the table that the tasks do not have: those of tasks, targets, "
+        "groups and weights, and those left out. Rows for a model may have them, unused.",
     )
     groups: list[str | int | float] | None = Field(
         None, description="Labels of the groups; omitted if there are very many."

@@ -7,10 +7,10 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.errors import InvalidData, InvalidParams, UnusedWeights
 from algorithms.interface.memory import MemoryEstimate
 from algorithms.interface.tasks import TaskSummary
-from algorithms.registry import ALGORITHMS
+from algorithms.registry import ALGORITHMS, explain_weights
 from service.settings import MIB
 
 #: Memory of the process of a job that does nothing, with all libraries.
@@ -29,12 +29,23 @@ def check_tasks(algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], pa
     """Raise InvalidData if the tasks do not meet the requirements, with a hint for the upload."""
     try:
         algorithm.check(tasks, params)
+    except UnusedWeights as error:
+        raise explain_weights(error) from None
     except InvalidData as error:
         targets = {task.name: task.target for task in tasks}
         hint = _HINTS.get((algorithm.needs.target, targets.get(error.task or "")))
         if hint is None:
             raise
         raise InvalidData(f"{error.message}; {hint}", task=error.task) from None
+
+
+def check_weights(algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary]) -> None:
+    """Raise InvalidData if tasks have weights, but the algorithm does not use them."""
+    try:
+        for task in tasks:
+            algorithm.needs.check_weights(task, algorithm=algorithm.name)
+    except UnusedWeights as error:
+        raise explain_weights(error) from None
 
 
 @dataclass(frozen=True, slots=True)

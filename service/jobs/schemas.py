@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field, computed_field
 from algorithms.calibration.options import Calibration
 from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.search import SearchOptions
+from algorithms.interface.weights import CLASS_WEIGHT_DESCRIPTION, ClassWeight
 from algorithms.preparation.recipe import Recipe
 from service.errors import remedy_of
 from service.http.schemas import WireModel
@@ -92,6 +93,7 @@ class JobSpec(JobLimits):
         "`predict_proba` and `predict_set`, models of numbers `predict_interval`. The report has "
         "Brier score, log loss and reliability curve.",
     )
+    class_weight: ClassWeight | None = Field(None, description=CLASS_WEIGHT_DESCRIPTION)
     model: str = Field(
         pattern=MODEL_NAME,
         description="Model name; the trained model becomes its next version.",

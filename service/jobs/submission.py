@@ -20,6 +20,8 @@ from algorithms.interface.params import Params
 from algorithms.interface.sparse_tasks import refuse_sparse_adaptation
 from algorithms.interface.strict_model import StrictModel
 from algorithms.interface.tasks import TaskSummary
+from algorithms.interface.weighted_algorithm import own_class_weight
+from algorithms.interface.weights import ClassWeight, has_class_weight, no_classes
 from algorithms.registry import ALGORITHMS
 from service.access.quotas import check_training, lock_quotas
 from service.columns import match_columns, pack_orders
@@ -31,7 +33,7 @@ from service.datasets.canonical import (
 )
 from service.datasets.labels import read_labels
 from service.datasets.store import describe_missing, describe_unready
-from service.datasets.suitability import check_tasks
+from service.datasets.suitability import check_tasks, check_weights
 from service.errors import Problem, describe, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs.memory import check_memory
@@ -76,11 +78,14 @@ class ValidatedJob:
     ----------
     params
         Parameters, complete with defaults.
+    class_weight
+        Weights of classes, unless they are a parameter of the algorithm.
     study
         Plan and child jobs of a job that is more than one fit.
     """
 
     params: dict[str, Any]
+    class_weight: ClassWeight | None
     study: Study | None
     warnings: list[str]
     #: Expected peak memory of a fit; None if it is unknown.
@@ -109,6 +114,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
         params=checked.params,
         preparation=None if spec.preparation is None else spec.preparation.model_dump(mode="json"),
         calibration=None if spec.calibration is None else spec.calibration.model_dump(mode="json"),
+        class_weight=checked.class_weight,
         seed=spec.seed,
         model_name=spec.model,
         traceparent=origin.traceparent,
@@ -207,19 +213,22 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
         detail = explain_unknown(spec.algorithm, [AUTOMATIC, *sorted(ALGORITHMS)], what="algorithm")
         raise Problem("unknown-algorithm", detail, errors=[place("/algorithm", detail)])
     check_limits(spec, settings)
+    own, class_weight = own_class_weight(algorithm, spec.class_weight)
     if spec.adapt is not None:
         found = _find_adapted(session, spec, spec.adapt, algorithm, owner=owner)
         tasks, warnings = _find_tasks(session, spec, algorithm.needs, owner=owner)
         plan = _plan_adaptation(session, found, tasks, algorithm)
-        return ValidatedJob(found.row.params, Study(plan, ()), warnings)
+        return ValidatedJob(found.row.params, None, Study(plan, ()), warnings)
     # a comparison and the final fit use the same parameters
-    values = spec.params if spec.compare is None else with_inner_selection(algorithm, spec.params)
+    requested = {**own, **spec.params}
+    values = requested if spec.compare is None else with_inner_selection(algorithm, requested)
     params = _parse_params(algorithm.name, algorithm.Params, values)
     options = StudyOptions(search=spec.search, compare=spec.compare, evaluate=spec.evaluate)
     if options != StudyOptions():
         algorithm.check_held_out(params)
     tasks, warnings = _find_tasks(session, spec, algorithm.needs, owner=owner)
     _check_preparation(session, spec, tasks, owner=owner)
+    tasks = _with_weights(tasks, class_weight)
     check_tasks(algorithm, tasks, params)
     algorithm.check_selection(tasks, params)
     _check_calibration(spec, algorithm, tasks, params)
@@ -228,11 +237,11 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     warnings = [*warnings, *notes]
     complete = params.model_dump(mode="json")
     if options == StudyOptions():
-        return ValidatedJob(complete, None, warnings, memory)
+        return ValidatedJob(complete, class_weight, None, warnings, memory)
     splits = [one.splits for one in (spec.compare, spec.evaluate) if one is not None]
     tasks = _with_labels(session, spec, tasks, *splits, owner=owner)
-    study = plan_job(algorithm, spec.params, tasks, options, seed=spec.seed)
-    return ValidatedJob(complete, study, warnings, memory)
+    study = plan_job(algorithm, requested, tasks, options, seed=spec.seed)
+    return ValidatedJob(complete, class_weight, study, warnings, memory)
 
 
 def _check_automatic(session: Session, spec: JobSpec, *, owner: str) -> ValidatedJob:
@@ -253,9 +262,11 @@ def _check_automatic(session: Session, spec: JobSpec, *, owner: str) -> Validate
     options = _parse_params(AUTOMATIC, AutomaticOptions, spec.params)
     tasks, warnings = _find_tasks(session, spec, _TARGETS, owner=owner)
     _check_preparation(session, spec, tasks, owner=owner)
+    tasks = _with_weights(tasks, spec.class_weight)
     tasks = _with_labels(session, spec, tasks, options.splits, owner=owner)
     study = plan_choice(tasks, options)
-    return ValidatedJob(options.model_dump(mode="json"), study, warnings)
+    complete = options.model_dump(mode="json")
+    return ValidatedJob(complete, spec.class_weight, study, warnings)
 
 
 def _check_calibration(
@@ -343,6 +354,24 @@ def _check_preparation(
         )
 
 
+def _with_weights(
+    tasks: tuple[TaskSummary, ...], class_weight: ClassWeight | None
+) -> tuple[TaskSummary, ...]:
+    """Return the summaries of tasks whose classes have weights.
+
+    Raises
+    ------
+    InvalidData
+        A task has no classes.
+    """
+    if not has_class_weight(class_weight):
+        return tasks
+    for task in tasks:
+        if task.target != "classes":
+            raise no_classes(task.name)
+    return tuple(replace(task, has_weights=True) for task in tasks)
+
+
 def _with_labels(
     session: Session,
     spec: JobSpec,
@@ -388,6 +417,7 @@ def _find_adapted(
         (spec.evaluate, "evaluate"),
         (spec.preparation, "preparation"),
         (spec.calibration, "calibration"),
+        (spec.class_weight, "class_weight"),
     ):
         if given:
             detail = f"'{field}' cannot be combined with 'adapt': the model keeps its parameters"
@@ -421,6 +451,7 @@ def _plan_adaptation(
     of_model = session.get_one(DatasetRow, found.row.dataset_id).manifest
     assert of_model is not None  # a model was trained on it
     refuse_sparse_adaptation(tasks, algorithm=algorithm.name)
+    check_weights(algorithm, tasks)
     width = summaries(of_model)[0].n_features
     known = next(iter(column_names(session, found.row.id).values()))
     orders = {}

@@ -8,7 +8,7 @@ import typer
 from service.command.app import App
 from service.command.names import COMPLETE_ALGORITHM, Data, Url
 from service.command.output import is_json, print_json, print_note, print_text
-from service.datasets.cli import Read, find_or_upload, read_options
+from service.datasets.cli import GroupColumn, Read, WeightColumn, find_or_upload, read_options
 from service.models.cli import find_report, print_report, print_scores
 from sibling import Client, RemoteModel, TrainingJob
 from sibling.client.http import DEFAULT_URL
@@ -61,9 +61,13 @@ def train(
         Literal["auto", "numbers", "classes"] | None,
         typer.Option(help="Kind of targets: auto, numbers or classes. Default: auto."),
     ] = None,
-    group_column: Annotated[
+    group_column: GroupColumn = None,
+    weight_column: WeightColumn = None,
+    class_weight: Annotated[
         str | None,
-        typer.Option(help="Column of the group; rows of a group stay in one split."),
+        typer.Option(
+            help='Weights of classes in the fit: balanced, or as JSON {"ill":5}. Default: none.'
+        ),
     ] = None,
     read: Read = None,
     preparation: Annotated[
@@ -93,6 +97,7 @@ def train(
         "target_column": target_column,
         "target_kind": target_kind,
         "group_column": group_column,
+        "weight_column": weight_column,
     }
     options: Any = {name: value for name, value in given.items() if value is not None}
     options |= read_options(read)
@@ -110,6 +115,9 @@ def train(
             evaluate=evaluate,
             preparation=recipe,
             calibration=calibrate or None,
+            class_weight=None
+            if class_weight is None
+            else _param(f"class_weight={class_weight}")[1],
         )
         trained = _wait(job)
         report = find_report(trained)

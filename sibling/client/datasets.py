@@ -75,6 +75,7 @@ class DatasetMethods(Remote[Mode]):
         targets: Mapping[str, ArrayLike] | None = None,
         *,
         groups: Mapping[str, ArrayLike] | None = None,
+        sample_weight: Mapping[str, ArrayLike] | None = None,
         name: str | None = None,
         progress: bool = False,
         on_progress: OnProgress | None = None,
@@ -99,6 +100,9 @@ class DatasetMethods(Remote[Mode]):
         groups
             ``{task: (n_samples,)}`` numbers or labels; only with arrays and data frames. Rows of
             the same group (a patient, a session), in any task, are held out together.
+        sample_weight
+            ``{task: (n_samples,)}`` numbers of at least 0; only with arrays and data frames. How
+            much each row counts among those of its task in fits and metrics.
         name
             Name of the dataset. Default: the name of the file, or ``arrays``.
         progress
@@ -110,8 +114,9 @@ class DatasetMethods(Remote[Mode]):
             time while it parses a large file of CSV or Arrow.
         options
             Options for a table: ``task_column="school"``, ``target_column="score"``,
-            ``group_column="patient"``, ``column_kind=["zip:category"]``; and for CSV
-            ``delimiter=";"``, ``decimal=","``, ``encoding="latin-1"``, ``missing_marker=["-999"]``.
+            ``group_column="patient"``, ``weight_column="count"``,
+            ``column_kind=["zip:category"]``; and for CSV ``delimiter=";"``, ``decimal=","``,
+            ``encoding="latin-1"``, ``missing_marker=["-999"]``.
 
         Raises
         ------
@@ -123,7 +128,7 @@ class DatasetMethods(Remote[Mode]):
             return await self._upload_data(
                 data,
                 targets=targets or {},
-                groups=groups or {},
+                extras={"groups": groups or {}, "sample_weight": sample_weight or {}},
                 name=name,
                 options=options,
                 on_progress=show_sent,
@@ -217,7 +222,7 @@ class DatasetMethods(Remote[Mode]):
         data: Any,
         *,
         targets: Mapping[str, ArrayLike],
-        groups: Mapping[str, ArrayLike],
+        extras: Mapping[str, Mapping[str, ArrayLike]],
         name: str | None,
         options: Mapping[str, str | Sequence[str]],
         on_progress: OnProgress,
@@ -244,11 +249,11 @@ class DatasetMethods(Remote[Mode]):
                 f"{type(data).__name__}"
             )
         if any(map(is_raw, data.values())):
-            table, roles = join_tables(data, targets, groups)
+            table, roles = join_tables(data, targets, **extras)
             query = {"name": name or "tables", **roles, **options}
             chunks = _chunks_of(_stream(table), on_progress)
             return await self._upload(chunks, _ARROW_STREAM, query, on_parsed)
-        chunks = _chunks_of(_pack(data, targets, groups), on_progress)
+        chunks = _chunks_of(_pack(data, targets, extras), on_progress)
         query = {"name": name or "arrays", **options}
         return await self._upload(chunks, "application/x-npz", query, on_parsed)
 
@@ -318,9 +323,9 @@ def dataset_id_of(dataset: Dataset | str) -> str:
 def _pack(
     data: Mapping[str, ArrayLike],
     targets: Mapping[str, ArrayLike],
-    groups: Mapping[str, ArrayLike],
+    extras: Mapping[str, Mapping[str, ArrayLike]],
 ) -> io.BytesIO:
-    for what, given in (("targets", targets), ("groups", groups)):
+    for what, given in (("targets", targets), *extras.items()):
         unknown = sorted(given.keys() - data.keys())
         if unknown:
             raise ValueError(
@@ -337,8 +342,9 @@ def _pack(
             arrays[f"{task}/feature_names"] = np.array(rows.names)
     for task, y in targets.items():
         arrays[f"{task}/y"] = read_labels(y, data[task], of=f"targets of task '{task}'")
-    for task, own in groups.items():
-        arrays[f"{task}/groups"] = read_labels(own, data[task], of=f"groups of task '{task}'")
+    for what, given in extras.items():
+        for task, own in given.items():
+            arrays[f"{task}/{what}"] = read_labels(own, data[task], of=f"{what} of task '{task}'")
     body = io.BytesIO()
     np.savez(body, **arrays)  # type: ignore[arg-type]  # no array has the name of an option
     body.seek(0)

@@ -21,6 +21,7 @@ class JobOptions(TypedDict, total=False):
     evaluate: bool | Mapping[str, Any]
     preparation: Mapping[str, Any] | None
     calibration: bool | Mapping[str, Any] | None
+    class_weight: str | Mapping[Any, float] | None
 
 
 class JobMethods(Remote[Mode]):
@@ -41,6 +42,7 @@ class JobMethods(Remote[Mode]):
         evaluate: bool | Mapping[str, Any] = False,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
+        class_weight: str | Mapping[Any, float] | None = None,
         **params: Any,
     ) -> TrainingJob[Mode]:
         """Submit a job that trains a model, and return the job.
@@ -69,6 +71,8 @@ class JobMethods(Remote[Mode]):
             Fit the algorithm also without each of some folds of the rows, and learn from the
             held-out rows what its outputs mean, for ``predict_proba``, ``predict_set`` and
             ``predict_interval``. Options: ``{"n_folds": 5}``.
+        class_weight
+            Weights of the classes in the fit: ``"balanced"``, or by class, ``{"ill": 5.0}``.
         params
             Parameters of the algorithm.
         """
@@ -84,6 +88,7 @@ class JobMethods(Remote[Mode]):
             evaluate=evaluate,
             preparation=preparation,
             calibration=calibration,
+            class_weight=class_weight,
         )
         return await self._queue(spec)
 
@@ -121,7 +126,7 @@ class JobMethods(Remote[Mode]):
         ----------
         options
             ``model``, ``seed``, ``limits``, ``search``, ``compare``, ``evaluate``,
-            ``preparation`` and ``calibration``, as for :meth:`train`.
+            ``preparation``, ``calibration`` and ``class_weight``, as for :meth:`train`.
         """
         return await self._queue(_specify(dataset, algorithm, params, **options))
 
@@ -280,6 +285,7 @@ def _specify(
     evaluate: bool | Mapping[str, Any] = False,
     preparation: Mapping[str, Any] | None = None,
     calibration: bool | Mapping[str, Any] | None = None,
+    class_weight: str | Mapping[Any, float] | None = None,
 ) -> dict[str, Any]:
     """Return the specification of a training job."""
     spec: dict[str, Any] = {
@@ -298,4 +304,8 @@ def _specify(
         spec["preparation"] = dict(preparation)
     if calibration is not None:
         spec["calibration"] = calibration if isinstance(calibration, bool) else dict(calibration)
+    if isinstance(class_weight, str):
+        spec["class_weight"] = class_weight
+    elif class_weight is not None:
+        spec["class_weight"] = {str(label): float(w) for label, w in class_weight.items()}
     return spec

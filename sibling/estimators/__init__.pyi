@@ -69,7 +69,7 @@ class RMTPCA(Estimator):
     ) -> None: ...
     def transform(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def inverse_transform(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any: ...
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any: ...
 
 class TaskPCA(Estimator):
     r"""PCA per task.
@@ -103,7 +103,7 @@ class TaskPCA(Estimator):
     ) -> None: ...
     def transform(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def inverse_transform(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any: ...
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any: ...
 
 class CommonPCA(Estimator):
     r"""Common PCA.
@@ -140,7 +140,7 @@ class CommonPCA(Estimator):
     ) -> None: ...
     def transform(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def inverse_transform(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any: ...
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any: ...
 
 class MTDA(Estimator):
     r"""Multi-task discriminant analysis.
@@ -175,6 +175,9 @@ class MTDA(Estimator):
         Maximum number of Newton steps, or of rounds of the alternation.
     tolerance : default 1e-12
         Stop once the common ratio, a number from 0 to 1, changes by less.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -204,6 +207,7 @@ class MTDA(Estimator):
         d_prime: int = 300,
         max_iter: int = 100,
         tolerance: float = 1e-12,
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -213,7 +217,7 @@ class MTDA(Estimator):
     def distances(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_proba(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_set(self: Any, X: Any, *, tasks: Any = None, level: float = 0.9) -> Any: ...
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any: ...
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any: ...
     def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float: ...
 
 class FMTL(Estimator):
@@ -1112,6 +1116,9 @@ class RatioTraceLDA(Estimator):
         Values of 'gamma' to try if 'selection' is 'cv'.
     form : default 'ridge'
         Regularisation of the scatter with few rows. 'ridge': gamma. 'fisherface': projection to the n - c leading principal components (at least c - 1), without gamma.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -1137,6 +1144,7 @@ class RatioTraceLDA(Estimator):
         gamma: float = 0.1,
         gamma_grid: Sequence[float] | NDArray[Any] = (0.01, 0.1, 1.0, 10.0),
         form: Literal['ridge', 'fisherface'] = 'ridge',
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -1146,7 +1154,7 @@ class RatioTraceLDA(Estimator):
     def distances(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_proba(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_set(self: Any, X: Any, *, tasks: Any = None, level: float = 0.9) -> Any: ...
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any: ...
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any: ...
     def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float: ...
 
 class TraceRatioLDA(Estimator):
@@ -1174,6 +1182,9 @@ class TraceRatioLDA(Estimator):
         Values of 'gamma' to try if 'selection' is 'cv'.
     null : default 'keep'
         What to do if fewer than d directions in the span of the rows increase the ratio. 'keep': fill up with directions in which the training rows are constant, which is the optimum and changes no prediction. 'exclude': use the best directions of the span.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -1199,6 +1210,7 @@ class TraceRatioLDA(Estimator):
         gamma: float = 0.1,
         gamma_grid: Sequence[float] | NDArray[Any] = (0.01, 0.1, 1.0, 10.0),
         null: Literal['keep', 'exclude'] = 'keep',
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -1208,7 +1220,7 @@ class TraceRatioLDA(Estimator):
     def distances(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_proba(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_set(self: Any, X: Any, *, tasks: Any = None, level: float = 0.9) -> Any: ...
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any: ...
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any: ...
     def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float: ...
 
 class NullSpaceLDA(Estimator):
@@ -1230,6 +1242,9 @@ class NullSpaceLDA(Estimator):
         Number of folds of the cross-validation. A class with one row is never held out.
     d_grid : default (1, 2, 4, 8, 16, 32, 64)
         Values of 'd' to try if 'selection' is 'cv'.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -1252,6 +1267,7 @@ class NullSpaceLDA(Estimator):
         selection: Literal['given', 'cv'] = 'given',
         n_folds: int = 3,
         d_grid: Sequence[int] | NDArray[Any] = (1, 2, 4, 8, 16, 32, 64),
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -1261,7 +1277,7 @@ class NullSpaceLDA(Estimator):
     def distances(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_proba(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_set(self: Any, X: Any, *, tasks: Any = None, level: float = 0.9) -> Any: ...
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any: ...
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any: ...
     def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float: ...
 
 class Aggregate(Estimator):
@@ -1293,6 +1309,9 @@ class Aggregate(Estimator):
         Values of d' to try if 'selection' is 'cv'.
     labels : default 'own'
         'own': each task has different classes. 'common': equal labels are the same class in every task.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -1320,6 +1339,7 @@ class Aggregate(Estimator):
         d_prime: int = 30,
         d_prime_grid: Sequence[int] | NDArray[Any] = (10, 30, 100),
         labels: Literal['own', 'common'] = 'own',
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -1329,7 +1349,7 @@ class Aggregate(Estimator):
     def distances(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_proba(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_set(self: Any, X: Any, *, tasks: Any = None, level: float = 0.9) -> Any: ...
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any: ...
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any: ...
     def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float: ...
 
 class PCAClassifier(Estimator):
@@ -1351,6 +1371,9 @@ class PCAClassifier(Estimator):
         Number of folds of the cross-validation. A class with one row is never held out.
     d_grid : default (1, 2, 4, 8, 16, 32, 64)
         Values of 'd' to try if 'selection' is 'cv'.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -1373,6 +1396,7 @@ class PCAClassifier(Estimator):
         selection: Literal['given', 'cv'] = 'given',
         n_folds: int = 3,
         d_grid: Sequence[int] | NDArray[Any] = (1, 2, 4, 8, 16, 32, 64),
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -1382,7 +1406,7 @@ class PCAClassifier(Estimator):
     def distances(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_proba(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_set(self: Any, X: Any, *, tasks: Any = None, level: float = 0.9) -> Any: ...
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any: ...
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any: ...
     def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float: ...
 
 class TLVM(Estimator):
@@ -1458,7 +1482,7 @@ class TLVM(Estimator):
     def predict(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_proba(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_set(self: Any, X: Any, *, tasks: Any = None, level: float = 0.9) -> Any: ...
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any: ...
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any: ...
     def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float: ...
 
 class GPLVM(Estimator):
@@ -1528,7 +1552,7 @@ class GPLVM(Estimator):
     def predict(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_proba(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_set(self: Any, X: Any, *, tasks: Any = None, level: float = 0.9) -> Any: ...
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any: ...
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any: ...
     def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float: ...
 
 class TransferPCA(Estimator):
@@ -1569,7 +1593,7 @@ class TransferPCA(Estimator):
     ) -> None: ...
     def transform(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def inverse_transform(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any: ...
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any: ...
 
 class PPCA(Estimator):
     r"""Probabilistic PCA.
@@ -1613,7 +1637,7 @@ class PPCA(Estimator):
     def transform(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def inverse_transform(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def reconstruct(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any: ...
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any: ...
 
 class MTFL(Estimator):
     r"""Multi-task feature learning.
@@ -1657,6 +1681,9 @@ class MTFL(Estimator):
     target : default 'auto'
         ``'numbers'``: regression. ``'classes'``: classification. ``'auto'``: numbers, integers too,
         are numbers; text and booleans are classes.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -1690,6 +1717,7 @@ class MTFL(Estimator):
         tolerance: float = 1e-06,
         max_iter: int = 2000,
         target: Literal['auto', 'numbers', 'classes'] = 'auto',
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -1700,7 +1728,7 @@ class MTFL(Estimator):
     def predict_interval(self: Any, X: Any, *, tasks: Any = None, level: float = 0.9) -> Any: ...
     def predict_proba(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_set(self: Any, X: Any, *, tasks: Any = None, level: float = 0.9) -> Any: ...
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any: ...
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any: ...
     def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float: ...
 
 class Ridge(Estimator):
@@ -1729,6 +1757,9 @@ class Ridge(Estimator):
     target : default 'auto'
         ``'numbers'``: regression. ``'classes'``: classification. ``'auto'``: numbers, integers too,
         are numbers; text and booleans are classes.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -1754,6 +1785,7 @@ class Ridge(Estimator):
         form: Literal['task', 'pooled'] = 'task',
         selection_scope: Literal['all', 'task'] = 'all',
         target: Literal['auto', 'numbers', 'classes'] = 'auto',
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -1797,6 +1829,9 @@ class KernelRidge(Estimator):
     target : default 'auto'
         ``'numbers'``: regression. ``'classes'``: classification. ``'auto'``: numbers, integers too,
         are numbers; text and booleans are classes.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -1825,6 +1860,7 @@ class KernelRidge(Estimator):
         width: float = 1.0,
         degree: int = 2,
         target: Literal['auto', 'numbers', 'classes'] = 'auto',
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -1862,6 +1898,9 @@ class MeanRegularised(Estimator):
     target : default 'auto'
         ``'numbers'``: regression. ``'classes'``: classification. ``'auto'``: numbers, integers too,
         are numbers; text and booleans are classes.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -1887,6 +1926,7 @@ class MeanRegularised(Estimator):
         common_share: float = 0.1,
         common_grid: Sequence[float] | NDArray[Any] = (0.001, 0.03, 1.0, 30.0),
         target: Literal['auto', 'numbers', 'classes'] = 'auto',
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -1926,6 +1966,9 @@ class SharedLasso(Estimator):
     target : default 'auto'
         ``'numbers'``: regression. ``'classes'``: classification. ``'auto'``: numbers, integers too,
         are numbers; text and booleans are classes.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -1952,6 +1995,7 @@ class SharedLasso(Estimator):
         tolerance: float = 1e-05,
         max_iter: int = 5000,
         target: Literal['auto', 'numbers', 'classes'] = 'auto',
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -1990,6 +2034,9 @@ class LogisticRegression(Estimator):
         Stop once the norm of the gradient, relative to that at zero, is below this.
     max_iter : default 100
         Maximum number of Newton steps.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -2016,6 +2063,7 @@ class LogisticRegression(Estimator):
         n_folds: int = 3,
         rtol: float = 1e-08,
         max_iter: int = 100,
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -2062,6 +2110,9 @@ class CMTL(Estimator):
     target : default 'auto'
         ``'numbers'``: regression. ``'classes'``: classification. ``'auto'``: numbers, integers too,
         are numbers; text and booleans are classes.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -2092,6 +2143,7 @@ class CMTL(Estimator):
         tolerance: float = 1e-05,
         max_iter: int = 5000,
         target: Literal['auto', 'numbers', 'classes'] = 'auto',
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -2137,6 +2189,9 @@ class GMTL(Estimator):
     target : default 'auto'
         ``'numbers'``: regression. ``'classes'``: classification. ``'auto'``: numbers, integers too,
         are numbers; text and booleans are classes.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -2166,6 +2221,7 @@ class GMTL(Estimator):
         tolerance: float = 1e-05,
         max_iter: int = 5000,
         target: Literal['auto', 'numbers', 'classes'] = 'auto',
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -2199,6 +2255,9 @@ class MixedModel(Estimator):
     target : default 'auto'
         ``'numbers'``: regression. ``'classes'``: classification. ``'auto'``: numbers, integers too,
         are numbers; text and booleans are classes.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -2222,6 +2281,7 @@ class MixedModel(Estimator):
         tolerance: float = 1e-05,
         max_iter: int = 500,
         target: Literal['auto', 'numbers', 'classes'] = 'auto',
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -2259,6 +2319,9 @@ class BoostedTrees(Estimator):
     target : default 'auto'
         ``'numbers'``: regression. ``'classes'``: classification. ``'auto'``: numbers, integers too,
         are numbers; text and booleans are classes.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -2284,6 +2347,7 @@ class BoostedTrees(Estimator):
         min_rows: int = 5,
         l2: float = 1.0,
         target: Literal['auto', 'numbers', 'classes'] = 'auto',
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -2366,6 +2430,9 @@ class Constant(Estimator):
     target : default 'auto'
         ``'numbers'``: regression. ``'classes'``: classification. ``'auto'``: numbers, integers too,
         are numbers; text and booleans are classes.
+    class_weight : default None
+        Weights of classes, which multiply those of the rows: ``'balanced'``, for
+        the same total weight of every class of a task, or ``{class: weight}``. None: equal weights.
     preparation : default None
         How text, dates, booleans and missing values become numbers, such as
         ``{'scale': 'robust'}``. None: only where there are any, with the defaults.
@@ -2384,6 +2451,7 @@ class Constant(Estimator):
         *,
         form: Literal['task', 'pooled'] = 'task',
         target: Literal['auto', 'numbers', 'classes'] = 'auto',
+        class_weight: Literal['none', 'balanced'] | Mapping[Any, float] | None = None,
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         random_state: int = 0,
@@ -2395,5 +2463,5 @@ class Constant(Estimator):
     def predict_interval(self: Any, X: Any, *, tasks: Any = None, level: float = 0.9) -> Any: ...
     def predict_proba(self: Any, X: Any, *, tasks: Any = None) -> Any: ...
     def predict_set(self: Any, X: Any, *, tasks: Any = None, level: float = 0.9) -> Any: ...
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any: ...
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None, sample_weight: Any = None) -> Any: ...
     def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float: ...

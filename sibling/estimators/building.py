@@ -1,5 +1,6 @@
 """Estimator classes, made from algorithms."""
 
+import functools
 import inspect
 from collections.abc import Mapping
 from typing import Any, Final
@@ -27,6 +28,8 @@ _COMMON: Final[dict[str, tuple[Any, str]]] = {
     ),
     "random_state": (0, "Seed of the fit, as that of a job."),
 }
+_CLASS_WEIGHT: Final = """Weights of classes, which multiply those of the rows: ``'balanced'``, for
+    the same total weight of every class of a task, or ``{class: weight}``. None: equal weights."""
 _TARGET: Final = (
     "auto",
     """``'numbers'``: regression. ``'classes'``: classification. ``'auto'``: numbers, integers too,
@@ -55,11 +58,26 @@ def make_estimator(algorithm: Algorithm[Any, Any]) -> type[Estimator]:
         **{f"__metadata_request__{method}": {"tasks": True} for method in methods},
         "__metadata_request__fit": {"tasks": True, "groups": True},
     }
+    if not algorithm.needs.weights:
+        body["fit"] = _without_weights(Estimator.fit)
     if "transform" not in methods:
         return type(name, (Estimator,), body)
     made = type(name, (Transformer, TransformerMixin, Estimator), body)
     made.transform = by_task(made.transform)  # type: ignore[attr-defined]
     return made
+
+
+def _without_weights(fit: Any) -> Any:
+    """Return a method ``fit`` that does not declare weights; it refuses them with the reason."""
+
+    @functools.wraps(fit)
+    def fit_rows(self: Estimator, X: Any, y: Any = None, **options: Any) -> Any:
+        return fit(self, X, y, **options)
+
+    declared = inspect.signature(fit)
+    kept = [one for name, one in declared.parameters.items() if name != "sample_weight"]
+    fit_rows.__signature__ = declared.replace(parameters=kept)  # type: ignore[attr-defined]
+    return fit_rows
 
 
 def defaults_of(algorithm: Algorithm[Any, Any]) -> dict[str, Any]:
@@ -71,8 +89,11 @@ def defaults_of(algorithm: Algorithm[Any, Any]) -> dict[str, Any]:
     for name, field in algorithm.Params.model_fields.items():
         is_fixed = field.default_factory is None and not isinstance(field.default, dict | list)
         found[name] = field.default if is_fixed else None
-    if len(kinds_of(algorithm)) == 2:
+    kinds = kinds_of(algorithm)
+    if len(kinds) == 2:
         found["target"] = _TARGET[0]
+    if algorithm.needs.weights and "classes" in kinds:
+        found.setdefault("class_weight", None)
     return found | {name: default for name, (default, _) in _COMMON.items()}
 
 
@@ -99,7 +120,10 @@ def _describe(algorithm: Algorithm[Any, Any]) -> str:
     """Return the docstring of an estimator."""
     fields = algorithm.Params.model_fields
     lines = [f"{algorithm.title}.", "", algorithm.summary, "", "Parameters", "----------"]
-    common = {name: text for name, (_, text) in _COMMON.items()} | {"target": _TARGET[1]}
+    common = {name: text for name, (_, text) in _COMMON.items()} | {
+        "target": _TARGET[1],
+        "class_weight": _CLASS_WEIGHT,
+    }
     for name, default in defaults_of(algorithm).items():
         text = fields[name].description if name in fields else common[name]
         lines += [f"{name} : default {default!r}", f"    {text}"]

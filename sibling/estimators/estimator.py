@@ -16,12 +16,15 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.model import FEATURE_METHODS, Model
 from algorithms.interface.trace import Trace
+from algorithms.interface.weighted_algorithm import own_class_weight, weighted
+from algorithms.interface.weights import ClassWeight
 from algorithms.preparation.algorithm import for_model
 from algorithms.preparation.model import preparation_of
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from sibling.estimators.fitting import (
     fit_model,
     parse_calibration,
+    parse_class_weight,
     parse_recipe,
     read_fit,
     takes_sparse_rows,
@@ -67,7 +70,15 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     _algorithm: ClassVar[Algorithm[Any, Any]]
     model_: Model
 
-    def fit(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        tasks: Any = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Train a model on the rows of one or several tasks.
 
         Parameters
@@ -83,6 +94,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         groups : (n_samples,), or by task
             The group of each row (a patient, a session). Where parameters are selected, the rows of
             a group are held out together.
+        sample_weight : (n_samples,), or by task
+            The weight of each row, at least 0, if the algorithm uses weights. They are scaled to
+            mean 1 in each task, so a common factor changes nothing. Default: equal weights.
 
         Returns
         -------
@@ -96,13 +110,22 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         algorithm = self._algorithm
         recipe = parse_recipe(getattr(self, "preparation"))  # noqa: B009 - not known to mypy
         calibration = parse_calibration(getattr(self, "calibration"))  # noqa: B009 - as above
-        params, given = read_fit(self, self, X, y, tasks=tasks, groups=groups)
+        params, given = read_fit(
+            self, self, X, y, tasks=tasks, groups=groups, sample_weight=sample_weight
+        )
         if self._target() == "auto":
             warn_of_codes(given)
         trace = Trace()
         seed = getattr(self, "random_state")  # noqa: B009 - as above
         model = fit_model(
-            algorithm, given, params, recipe=recipe, calibration=calibration, trace=trace, seed=seed
+            algorithm,
+            given,
+            params,
+            recipe=recipe,
+            calibration=calibration,
+            class_weight=class_weight_of(self),
+            trace=trace,
+            seed=seed,
         )
         self._set_columns(
             {task.name: (task.n_features, task.feature_names) for task in given.tasks}
@@ -118,7 +141,15 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         warn_of_fit(model)
         return self
 
-    def adapt(self, X: Any, y: Any = None, *, task: str | int, groups: Any = None) -> Self:
+    def adapt(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        task: str | int,
+        groups: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Add a task to the model, trained on its rows while the other tasks stay fixed.
 
         Parameters
@@ -131,6 +162,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             Name of the new task, as text or an integer.
         groups : (n_samples,)
             The group of each row, as in :meth:`fit`.
+        sample_weight : (n_samples,)
+            The weight of each row, as in :meth:`fit`.
 
         Returns
         -------
@@ -146,11 +179,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         kind: Kind | None = None
         if y is not None and kinds_of(self._algorithm):
             kind = "classes" if hasattr(self, "classes_") else "numbers"
-        given = read_new_task(self, X, y, task=task, groups=groups, kind=kind)
+        given = read_new_task(
+            self, X, y, task=task, groups=groups, sample_weight=sample_weight, kind=kind
+        )
         (new,) = given.tasks
         if isinstance(self.model_, CalibratedModel):
             raise cannot_adapt(new.name)
         adapting = for_model(self._algorithm, self.model_, given.columns)
+        adapting = weighted(adapting, None, has_weights=new.weights is not None)
         model = adapting.adapt(self.model_, new, trace=Trace())
         old = [self.classes_] if given.classes is not None else []
         self._names_by_task[new.name] = new.feature_names
@@ -266,8 +302,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return str(getattr(self, "target", "auto"))
 
     def _values(self) -> dict[str, Any]:
-        """Return the parameters of the algorithm."""
-        return {name: getattr(self, name) for name in self._algorithm.Params.model_fields}
+        """Return the parameters of the algorithm; weights by class are no parameter of any."""
+        found = {name: getattr(self, name) for name in self._algorithm.Params.model_fields}
+        if isinstance(found.get("class_weight"), Mapping):
+            del found["class_weight"]
+        return found
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether there is a model."""
@@ -292,6 +331,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         elif kind == "numbers":
             tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
         return tags
+
+
+def class_weight_of(estimator: Any) -> ClassWeight | None:
+    """Return the weights of classes of an estimator that are no parameter of its algorithm."""
+    given = parse_class_weight(getattr(estimator, "class_weight", None))
+    return own_class_weight(estimator._algorithm, given)[1]  # noqa: SLF001 - of the estimators
 
 
 def _columns_of(model: Model, task: str) -> tuple[int, tuple[str, ...] | None]:

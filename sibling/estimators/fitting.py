@@ -2,28 +2,32 @@
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from algorithms.calibration.algorithm import calibrated
 from algorithms.calibration.options import Calibration
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.errors import InvalidData, InvalidParams, UnusedWeights
 from algorithms.interface.model import Model
 from algorithms.interface.params import Params
 from algorithms.interface.strict_model import StrictModel
 from algorithms.interface.target_codes import class_codes
 from algorithms.interface.tasks import TargetKind, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.weighted_algorithm import weighted
+from algorithms.interface.weights import ClassWeight
 from algorithms.preparation.algorithm import prepared
 from algorithms.preparation.recipe import Recipe
+from algorithms.registry import explain_weights
 from sibling.estimators.inputs import Given, read_tasks
-from sibling.estimators.kinds import Kind, kind_of, kinds_of
+from sibling.estimators.kinds import Kind, as_labels, kind_of, kinds_of
 from sibling.estimators.tables import FitWarning
 
 S = TypeVar("S", bound=StrictModel)
+_CLASS_WEIGHT: Final = TypeAdapter[ClassWeight | None](ClassWeight | None)
 
 
 def parse_params(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> Params:
@@ -58,6 +62,23 @@ def parse_calibration(options: Any) -> Calibration | None:
     return _parse(Calibration, {} if options is True else options, name="calibration")
 
 
+def parse_class_weight(value: Any) -> ClassWeight | None:
+    """Return weights of classes as jobs have them: a name, or weights by the text of the class.
+
+    Raises
+    ------
+    InvalidParams
+        It is neither a known name nor positive weights by class.
+    """
+    if isinstance(value, Mapping):
+        value = {str(as_labels(np.array([k]))[0]): float(w) for k, w in value.items()}
+    try:
+        return _CLASS_WEIGHT.validate_python(value)
+    except ValidationError as error:
+        problem = error.errors(include_input=False, include_url=False)[-1]["msg"]
+        raise InvalidParams(f"'class_weight': {problem}", field="class_weight") from None
+
+
 def _parse(schema: type[S], options: Mapping[str, Any], *, name: str) -> S:
     try:
         return schema.model_validate(_plain(options), strict=False)
@@ -79,7 +100,14 @@ def min_rows(algorithm: Algorithm[Any, Any], params: Params, kind: Kind | None) 
 
 
 def read_fit(
-    estimator: Any, spec: Any, X: Any, y: Any, *, tasks: Any, groups: Any
+    estimator: Any,
+    spec: Any,
+    X: Any,
+    y: Any,
+    *,
+    tasks: Any,
+    groups: Any,
+    sample_weight: Any,
 ) -> tuple[Params, Given]:
     """Return the parameters and the tasks of a fit.
 
@@ -109,6 +137,7 @@ def read_fit(
         y,
         tasks=tasks,
         groups=groups,
+        sample_weight=sample_weight,
         needs=algorithm.needs,
         kind=kind,
         min_rows=min_rows(algorithm, params, kind),
@@ -131,7 +160,10 @@ def takes_sparse_rows(algorithm: Algorithm[Any, Any], values: Mapping[str, Any])
 def check_fit(algorithm: Algorithm[Any, Any], given: Given, params: Params) -> None:
     """Raise InvalidData or InvalidParams if an algorithm cannot be fitted to the tasks."""
     summaries = given.tasks.summaries()
-    algorithm.check(summaries, params)
+    try:
+        algorithm.check(summaries, params)
+    except UnusedWeights as error:
+        raise explain_weights(error) from None
     algorithm.check_selection(summaries, params)
 
 
@@ -142,11 +174,14 @@ def fit_model(
     *,
     recipe: Recipe | None,
     calibration: Calibration | None,
+    class_weight: ClassWeight | None,
     trace: Trace,
     seed: Any,
 ) -> Model:
     """Return the model that a job makes of the same tasks, parameters and seed."""
-    ready = calibrated(prepared(algorithm, given.columns, recipe), calibration)
+    ready = prepared(algorithm, given.columns, recipe)
+    has_weights = any(task.weights is not None for task in given.tasks)
+    ready = calibrated(weighted(ready, class_weight, has_weights=has_weights), calibration)
     check_fit(ready, given, params)
     model: Model = ready.fit(given.tasks, params, trace=trace, rng=np.random.default_rng(seed))
     return model

@@ -63,6 +63,7 @@ def read_tasks(
     *,
     tasks: Any,
     groups: Any,
+    sample_weight: Any,
     needs: Needs,
     kind: Kind | None,
     min_rows: int,
@@ -82,9 +83,10 @@ def read_tasks(
     if is_by_task(X):
         if tasks is not None:
             raise InvalidData("X has the rows by task, so tasks= must be left out")
-        return _read_by_task(X, y, groups, kind)
+        return _read_by_task(X, y, groups, sample_weight, kind)
     check_by_task(X, y, "y")
     check_by_task(X, groups, "groups")
+    check_by_task(X, sample_weight, "sample_weight")
     if isinstance(tasks, str) and tasks in (_frame_names(X) or ()):
         raise InvalidData(
             f"tasks={tasks!r} is the name of a column of X; pass the column itself, without it in "
@@ -100,7 +102,8 @@ def read_tasks(
     feature_names = _names_of(estimator) if columns is None else names_of_columns(columns)
     names, codes = read_names(tasks, rows.shape[0])
     labels = None if groups is None else _as_groups(groups, rows.shape[0])
-    targets, classes = _encode(y, kind)
+    weights = None if sample_weight is None else _as_weights(sample_weight, rows.shape[0])
+    targets, classes = _encode(y, kind, weights)
     made = []
     for code, name in enumerate(names):
         own = slice(None) if len(names) == 1 else np.flatnonzero(codes == code)
@@ -111,6 +114,7 @@ def read_tasks(
                 y=None if targets is None else targets[own],
                 feature_names=feature_names,
                 groups=None if labels is None else labels[own],
+                weights=None if weights is None else weights[own],
                 allows_missing=True,
             )
         )
@@ -200,7 +204,14 @@ def read_new_rows(
 
 
 def read_new_task(
-    estimator: Any, X: Any, y: Any, *, task: str | int, groups: Any, kind: Kind | None
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    task: str | int,
+    groups: Any,
+    sample_weight: Any,
+    kind: Kind | None,
 ) -> Given:
     """Return a task to be added to the model of an estimator.
 
@@ -210,7 +221,8 @@ def read_new_task(
         The values cannot be used, or the columns are not those of the other tasks.
     """
     rows = read_new_rows(estimator, X, "transform", expected=None)
-    targets, classes = _encode(y, kind)
+    weights = None if sample_weight is None else _as_weights(sample_weight, rows.shape[0])
+    targets, classes = _encode(y, kind, weights)
     names = _names_of(estimator)
     if kind is not None and raw_columns(estimator.model_) is not None:
         _check_targets(y, rows)
@@ -220,6 +232,7 @@ def read_new_task(
         y=targets,
         feature_names=_frame_names(X) if names is None else names,
         groups=None if groups is None else _as_groups(groups, rows.shape[0]),
+        weights=weights,
         allows_missing=True,
     )
     return Given(TaskSet((new,)), _kinds_of([new], raw_columns(estimator.model_)), classes)
@@ -259,9 +272,11 @@ def _read_rows(
     return rows, targets
 
 
-def _read_by_task(X: Mapping[Any, Any], y: Any, groups: Any, kind: Kind | None) -> Given:
+def _read_by_task(
+    X: Mapping[Any, Any], y: Any, groups: Any, sample_weight: Any, kind: Kind | None
+) -> Given:
     """Return tasks of rows, or of covariance matrices, that are given by task."""
-    for other, what in ((y, "y"), (groups, "groups")):
+    for other, what in ((y, "y"), (groups, "groups"), (sample_weight, "sample_weight")):
         check_by_task(X, other, what)
     done: dict[int, tuple[NDArray[np.float64], tuple[str, ...] | None]] = {}
     columns = None
@@ -270,7 +285,7 @@ def _read_by_task(X: Mapping[Any, Any], y: Any, groups: Any, kind: Kind | None) 
         parts = np.split(whole, np.cumsum(counts)[:-1])
         named = names_of_columns(columns)
         done = {id(given): (part, named) for given, part in zip(X.values(), parts, strict=True)}
-    targets, classes = _encode_by_task(y, kind)
+    targets, classes = _encode_by_task(y, kind, sample_weight)
     made = []
     for given, values in X.items():
         name = clean_name(given)
@@ -278,8 +293,15 @@ def _read_by_task(X: Mapping[Any, Any], y: Any, groups: Any, kind: Kind | None) 
             done[id(values)] = _read_task_rows(values, name)
         rows, names = done[id(values)]
         labels = None if groups is None else _as_groups(groups[given], rows.shape[0])
+        weights = None
+        if sample_weight is not None:
+            weights = _as_weights(sample_weight[given], rows.shape[0])
         if rows.ndim == 3:
-            made.append(Task.from_covariances(name, rows, feature_names=names, groups=labels))
+            made.append(
+                Task.from_covariances(
+                    name, rows, feature_names=names, groups=labels, weights=weights
+                )
+            )
             continue
         made.append(
             Task.from_rows(
@@ -288,6 +310,7 @@ def _read_by_task(X: Mapping[Any, Any], y: Any, groups: Any, kind: Kind | None) 
                 y=None if targets is None else targets[given],
                 feature_names=names,
                 groups=labels,
+                weights=weights,
                 allows_missing=True,
             )
         )
@@ -321,22 +344,28 @@ def _kinds_of(
     return None if is_plain and is_complete else columns or ()
 
 
-def _encode(y: Any, kind: Kind | None) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    """Return targets as tasks have them, and the distinct labels."""
+def _encode(
+    y: Any, kind: Kind | None, weights: Any
+) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    """Return targets as tasks have them, and the distinct labels of rows of positive weight."""
     if y is None or kind is None:
         return None, None
     values = np.asarray(y)
     if kind == "classes":
-        return as_labels(values), np.unique(values)
+        counted = values if weights is None else values[np.asarray(weights) > 0]
+        return as_labels(values), np.unique(counted)
     return values.astype(np.float64), None
 
 
 def _encode_by_task(
-    y: Mapping[Any, Any] | None, kind: Kind | None
+    y: Mapping[Any, Any] | None, kind: Kind | None, weights: Mapping[Any, Any] | None
 ) -> tuple[dict[Any, NDArray[Any]] | None, NDArray[Any] | None]:
     if y is None or kind is None:
         return None, None
-    found = {name: _encode(values, kind) for name, values in y.items()}
+    found = {
+        name: _encode(values, kind, None if weights is None else weights[name])
+        for name, values in y.items()
+    }
     labels = [classes for _, classes in found.values() if classes is not None]
     encoded = {name: values for name, (values, _) in found.items() if values is not None}
     return encoded, np.unique(np.concatenate(labels)) if labels else None
@@ -347,6 +376,22 @@ def _as_groups(groups: Any, n_rows: int) -> NDArray[Any]:
     if len(labels) != n_rows:
         raise InvalidData(f"expected the group of each of the {n_rows} rows, got {len(labels)}")
     return labels.astype(str) if labels.dtype.kind == "O" else labels
+
+
+def _as_weights(weights: Any, n_rows: int) -> NDArray[np.float64]:
+    """Return the weights of rows, whose values a task checks; one number is that of all rows."""
+    try:
+        values = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidData("expected the weights of rows as numbers in sample_weight") from None
+    if values.ndim == 0:
+        values = np.full(n_rows, float(values))
+    if values.shape != (n_rows,):
+        raise InvalidData(
+            f"expected the weight of each of the {n_rows} rows as sample_weight, got shape "
+            f"{values.shape}"
+        )
+    return values
 
 
 def clean_name(name: Any) -> str:

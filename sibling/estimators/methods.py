@@ -171,9 +171,18 @@ def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = 
 class Transformer(ClassNamePrefixFeaturesOutMixin):  # type: ignore[misc]
     """What estimators with ``transform`` have besides."""
 
-    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any:
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        tasks: Any = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+    ) -> Any:
         """Train a model and return the coordinates of its rows; the parameters are of ``fit``."""
-        fitted = self.fit(X, y, tasks=tasks, groups=groups)
+        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        fitted = self.fit(X, y, tasks=tasks, groups=groups, **given)
         return fitted.transform(X, tasks=tasks)
 
     @property

@@ -1,5 +1,7 @@
 """Gradient-boosted trees, beside LightGBM's own predictions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact, InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.interface.weights import joint_weights, weigh
 from algorithms.registry import load_model, save_model
 
 #: Sums of the same leaves in another order.
@@ -32,15 +35,26 @@ def fit(tasks, **values):
     return BoostedTrees().fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
 
 
+def moments(values, weights):
+    """Return the weighted mean and standard deviation of each column."""
+    mean = np.average(values, axis=0, weights=weights)
+    return mean, np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
+
+
 @pytest.mark.parametrize("form", ["task", "pooled"])
 @pytest.mark.parametrize("kind", ["numbers", "two", "three"])
-def test_predictions_are_those_of_lightgbm(form, kind) -> None:
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_predictions_are_those_of_lightgbm(form, kind, is_weighted) -> None:
     import lightgbm
 
     tasks = made(kind)
+    if is_weighted:
+        own = np.random.default_rng(2).uniform(0.1, 3.0, (6, 40))
+        pairs = zip(tasks, own, strict=True)
+        tasks = weigh(TaskSet(tuple(replace(task, weights=w) for task, w in pairs)))
     model = fit(tasks, form=form, learning_rate=0.2, n_leaves=7, min_rows=3, l2=0.5)
     union = np.concatenate([task.X for task in tasks])
-    mean, deviation = union.mean(axis=0), union.std(axis=0)
+    mean, deviation = moments(union, joint_weights(tasks))
     settings = {
         "objective": {"numbers": "regression", "two": "binary", "three": "multiclass"}[kind],
         "num_class": 3 if kind == "three" else 1,
@@ -53,14 +67,16 @@ def test_predictions_are_those_of_lightgbm(form, kind) -> None:
         some = list(tasks) if form == "pooled" else [task]
         X = (np.concatenate([one.X for one in some]) - mean) / deviation
         y = np.concatenate([one.y for one in some])
-        center, unit = (y.mean(), y.std()) if kind == "numbers" else (0.0, 1.0)
+        w = joint_weights(TaskSet(tuple(some)))
+        center, unit = moments(y, w) if kind == "numbers" else (0.0, 1.0)
         new = np.concatenate([rng.normal(size=(30, 3)) * 3, task.X])
         Z = (new - mean) / deviation
         categorical = []
         if form == "pooled":
             X = np.column_stack([X, np.repeat(np.arange(6), 40)])
             Z, categorical = np.column_stack([Z, np.full(len(Z), t)]), [3]
-        data = lightgbm.Dataset(X, (y - center) / unit, categorical_feature=categorical)
+        y = (y - center) / unit
+        data = lightgbm.Dataset(X, y, weight=w, categorical_feature=categorical)
         booster = lightgbm.train(settings, data, num_boost_round=30)
         theirs = booster.predict(Z, raw_score=True)
         if kind == "numbers":
@@ -73,6 +89,31 @@ def test_predictions_are_those_of_lightgbm(form, kind) -> None:
         np.testing.assert_array_equal(model.predict(new, task=task.name), expected)
     if form == "pooled":  # the test reaches splits on the task
         assert len(model.forest.sets)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "two"])
+def test_weights_as_lightgbm_takes_them_need_a_regularisation_larger_by_their_mean(kind) -> None:
+    import lightgbm
+
+    (task, *_) = made(kind)
+    w = np.random.default_rng(2).uniform(0.1, 9.0, task.n_samples)
+    own = TaskSet((replace(task, weights=w),))
+    model = fit(weigh(own), form="task", learning_rate=0.2, n_leaves=7, min_rows=3, l2=0.5)
+    mean, deviation = moments(task.X, w)
+    center, unit = moments(task.y, w) if kind == "numbers" else (0.0, 1.0)
+    settings = {
+        "objective": "regression" if kind == "numbers" else "binary",
+        "learning_rate": 0.2, "num_leaves": 7, "min_data_in_leaf": 3, "min_data_in_bin": 1,
+        "lambda_l2": 0.5 * w.mean(), "min_sum_hessian_in_leaf": 1e-3 * w.mean(),
+        "use_missing": False, "num_threads": 1, "deterministic": True, "verbosity": -1,
+    }  # fmt: skip
+    X = (task.X - mean) / deviation
+    data = lightgbm.Dataset(X, (task.y - center) / unit, weight=w)
+    theirs = lightgbm.train(settings, data, num_boost_round=30).predict(X, raw_score=True)
+    method = "predict" if kind == "numbers" else "decision_function"
+    found = getattr(model, method)(task.X, task=task.name)
+    # their sums of weights have single precision
+    np.testing.assert_allclose(found, center + unit * theirs, rtol=1e-4, atol=1e-4 * unit)
 
 
 def test_pooled_trees_use_the_task() -> None:

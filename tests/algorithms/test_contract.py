@@ -24,11 +24,13 @@ from algorithms.interface.errors import (
     InvalidData,
     InvalidParams,
     UnknownTask,
+    UnusedWeights,
     find_similar,
 )
 from algorithms.interface.model import CLASS_METHODS
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Checkpoint, Step, Trace
+from algorithms.interface.weights import weigh
 from algorithms.problems import covariance_tasks, identical_gaussians, tilted_gaussians
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from sibling.plots import Source, available, specification
@@ -280,6 +282,46 @@ def test_targets_change_nothing_where_they_are_ignored(algorithm, tasks) -> None
     expected = fitted(algorithm, tasks).model
     for kind in kinds:
         assert same_bits(fit(algorithm, with_targets(tasks, kind)), expected)
+
+
+def with_weights(tasks: TaskSet, weights: Callable[[Task], Any]) -> TaskSet:
+    """Return tasks with weights, ready for a fit; an extra row of weight 0 if weights have one."""
+    made = []
+    for task in tasks:
+        w = np.asarray(weights(task), dtype=np.float64)
+        extra = len(w) - task.n_samples
+        X = np.concatenate([task.X, 7.0 + task.X[:extra]])
+        y = None if task.y is None else np.concatenate([task.y, task.y[:extra]])
+        made.append(replace(task, X=X, y=y, weights=w))
+    return weigh(TaskSet(tuple(made)))
+
+
+def uneven(task: Task) -> Any:
+    return 1.0 + np.arange(task.n_samples) % 3
+
+
+@over_cases
+def test_weights_are_used_or_refused(algorithm, tasks) -> None:
+    weighted = with_weights(tasks, uneven)
+    if algorithm.needs.weights:
+        assert not same_bits(fit(algorithm, weighted), fitted(algorithm, tasks).model)
+        return
+    with pytest.raises(UnusedWeights, match=f"have weights, which {algorithm.name} does not use"):
+        fit(algorithm, weighted)
+
+
+@over_cases
+def test_laws_of_weights(algorithm, tasks) -> None:
+    if not algorithm.needs.weights:
+        return
+    equal = fit(algorithm, with_weights(tasks, lambda task: np.full(task.n_samples, 3.7)))
+    assert same_bits(equal, fitted(algorithm, tasks).model)
+    expected = fit(algorithm, with_weights(tasks, uneven))
+    scaled = fit(algorithm, with_weights(tasks, lambda task: 4.0 * uneven(task)))
+    assert same_bits(scaled, expected)
+    if not algorithm.needs.shared_rows:
+        more = fit(algorithm, with_weights(tasks, lambda task: np.append(uneven(task), 0.0)))
+        assert same_bits(more, expected)
 
 
 @over_cases

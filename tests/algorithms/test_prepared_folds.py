@@ -39,7 +39,7 @@ SHARED = [
 ]
 
 
-def made(kind, *, n=40, d=6, n_tasks=3) -> TaskSet:
+def made(kind, *, n=40, d=6, n_tasks=3, is_weighted=False) -> TaskSet:
     """Return tasks with numbers, two classes or four classes; the columns have own scales."""
     rng = np.random.default_rng(0)
     tasks = []
@@ -47,15 +47,19 @@ def made(kind, *, n=40, d=6, n_tasks=3) -> TaskSet:
         X = rng.standard_normal((n, d)) * rng.uniform(0.5, 2, d)
         f = X @ rng.standard_normal(d) + 0.5 * rng.standard_normal(n)
         y = {"numbers": f, "two": f > 0, "classes": np.digitize(f, np.quantile(f, (0.2, 0.5, 0.8)))}
-        tasks.append(Task.from_rows(f"t{t}", X, y=y[kind] + 0))
+        weights = rng.uniform(0.2, 3.0, n) if is_weighted else None
+        tasks.append(Task.from_rows(f"t{t}", X, y=y[kind] + 0, weights=weights))
     return TaskSet(tuple(tasks))
 
 
 @pytest.mark.parametrize(("name", "kind", "values"), SHARED)
 @pytest.mark.parametrize("is_wide", [False, True])
-def test_a_prepared_fold_gives_the_models_of_separate_fits(name, kind, values, is_wide) -> None:
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_a_prepared_fold_gives_the_models_of_separate_fits(
+    name, kind, values, is_wide, is_weighted
+) -> None:
     algorithm = ALGORITHMS[name]
-    tasks = made(kind, d=50 if is_wide else 6)
+    tasks = made(kind, d=50 if is_wide else 6, is_weighted=is_weighted and algorithm.needs.weights)
     params = algorithm.Params(selection="cv", **values)
     split = fold_splits(tasks, n_folds=3, seed=1)[0]
     candidates = grid_candidates(params)
@@ -101,13 +105,20 @@ def test_a_selection_resumed_inside_a_fold_has_the_same_losses(tmp_path) -> None
 @pytest.mark.parametrize("shape", [(30, 5), (8, 20), (6, 6)])
 @pytest.mark.parametrize("has_intercept", [True, False])
 @pytest.mark.parametrize("is_grouped", [True, False])
-def test_one_decomposition_gives_all_leave_one_out_errors(shape, has_intercept, is_grouped) -> None:
+@pytest.mark.parametrize("is_weighted", [True, False])
+def test_one_decomposition_gives_all_leave_one_out_errors(
+    shape, has_intercept, is_grouped, is_weighted
+) -> None:
     rng = np.random.default_rng(0)
     A, Y = 1.0 + rng.standard_normal(shape), rng.standard_normal((shape[0], 2))
     unit = np.arange(shape[0]) // 2 if is_grouped else None
-    path = RidgePath.of(A, Y, has_intercept=has_intercept)
+    shared = {
+        "has_intercept": has_intercept,
+        "weights": rng.uniform(0.2, 3.0, shape[0]) if is_weighted else None,
+    }
+    path = RidgePath.of(A, Y, **shared)
     for ridge in (0.01, 1.0, 100.0):
-        expected = leave_one_out_errors(A, Y, ridge=ridge, has_intercept=has_intercept, unit=unit)
+        expected = leave_one_out_errors(A, Y, ridge=ridge, unit=unit, **shared)
         # relative to the size of the errors, because a single one may nearly cancel
         atol = ROUNDING_RTOL * np.abs(expected).max()
         np.testing.assert_allclose(path.errors(ridge, unit=unit), expected, rtol=0.0, atol=atol)

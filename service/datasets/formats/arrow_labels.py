@@ -1,4 +1,4 @@
-"""Columns of an Arrow table with labels: tasks, targets and groups."""
+"""Columns of an Arrow table that are no features: tasks, targets, groups and weights."""
 
 import unicodedata
 from dataclasses import replace
@@ -98,6 +98,28 @@ def read_groups(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
             row = int(np.flatnonzero(labels == label)[0])
             reject("invalid-label", f"row {row}, column '{name}': {problem}", row=row, column=name)
     return labels
+
+
+def read_weights(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
+    """Return the weight of each row.
+
+    Raises
+    ------
+    Rejected
+        With the location of each weight that is missing, negative or not a finite number.
+    """
+    column = decoded(column)
+    _check_complete(column, name, "the weight")
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        detail = f"column '{name}' has values of type {column.type}; expected weights as numbers"
+        reject("not-a-number", detail, column=name)
+    weights = np.asarray(column.to_numpy(), dtype=np.float64)
+    issues = ValidationIssues()
+    for row in np.flatnonzero(~(np.isfinite(weights) & (weights >= 0))).tolist():
+        detail = f"row {row}, column '{name}': the weight is {weights[row]:g}, expected a finite"
+        issues.add("invalid-weight", f"{detail} number of at least 0", row=row, column=name)
+    issues.check()
+    return weights
 
 
 def _texts(column: pa.ChunkedArray, name: str, what: str) -> pa.ChunkedArray:

@@ -5,7 +5,7 @@ writes the values as numbers, and splits the rows by task.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,11 @@ from service.datasets.formats.arrow_labels import (
     read_groups,
     read_target,
     read_task_names,
+    read_weights,
 )
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
+from service.datasets.formats.row_extras import NO_EXTRAS, RowExtras
 from service.datasets.formats.table_columns import DEFAULT_TASK_COLUMN, TableColumns, find_columns
 from service.datasets.formats.validation import (
     Target,
@@ -48,10 +50,10 @@ def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
         reject("no-rows", "the table has columns but no rows")
     issues = ValidationIssues()
     X, columns, notes = _features(table, roles, options, issues)
-    groups, codes = None, None
+    extras, codes = NO_EXTRAS, None
     targets: dict[str, Target] = {}
     with issues.collect():
-        groups = _groups(table, roles)
+        extras = _extras(table, roles)
     with issues.collect():
         codes = _codes(table, roles, limits)
     for position in roles.targets:
@@ -62,10 +64,10 @@ def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
     names = tuple(column.name for column in columns)
     check_counts(len(codes[1]) if codes else 1, len(names), limits)
     if codes is None:
-        split = tasks_of_targets(X, targets, feature_names=names, groups=groups)
+        split = tasks_of_targets(X, targets, feature_names=names, extras=extras)
     else:
         target = next(iter(targets.values()), None)
-        split = split_rows(X, codes[0], codes[1], target=target, feature_names=names, groups=groups)
+        split = split_rows(X, codes[0], codes[1], target=target, feature_names=names, extras=extras)
     names_left = {task.name for task in split.tasks}
     empty = [name for name in (targets if codes is None else codes[1]) if name not in names_left]
     notes += _missing_targets(targets, table.num_rows, are_kept=len(targets) == 1)
@@ -133,10 +135,18 @@ def _read_column(
         raise Rejected(*issues) from None
 
 
-def _groups(table: pa.Table, roles: TableColumns) -> NDArray[Any] | None:
-    if roles.group is None:
-        return None
-    return read_groups(table.column(roles.group), roles.names[roles.group])
+def _extras(table: pa.Table, roles: TableColumns) -> RowExtras:
+    """Return the groups and weights of the rows."""
+    issues = ValidationIssues()
+    groups = weights = None
+    with issues.collect():
+        if roles.group is not None:
+            groups = read_groups(table.column(roles.group), roles.names[roles.group])
+    with issues.collect():
+        if roles.weight is not None:
+            weights = read_weights(table.column(roles.weight), roles.names[roles.weight])
+    issues.check()
+    return RowExtras(groups, weights)
 
 
 def _codes(

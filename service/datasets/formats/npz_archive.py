@@ -16,8 +16,8 @@ _COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED: Final = 0x1
 #: Up to this decompressed size, any compression ratio is accepted.
 _UNLIMITED_RATIO_BYTES: Final = 16 * 1024 * 1024
-#: ``X`` or the six parts of a sparse one, ``y``, ``groups`` and ``feature_names``.
-_MAX_ARRAYS_PER_TASK: Final = 9
+#: ``X`` or the six parts of a sparse one, ``y``, ``groups``, ``sample_weight``, ``feature_names``.
+_MAX_ARRAYS_PER_TASK: Final = 10
 _SUFFIX: Final = ".npy"
 
 Arrays = dict[str, NDArray[Any]]

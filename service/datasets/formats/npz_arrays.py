@@ -22,6 +22,7 @@ from algorithms.preparation.columns import Column
 from service.datasets.formats.npz_archive import Arrays, read_archive
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
+from service.datasets.formats.row_extras import RowExtras
 from service.datasets.formats.sparse_arrays import join_sparse
 from service.datasets.formats.validation import (
     SplitTasks,
@@ -39,13 +40,16 @@ from service.datasets.issues import Rejected, ValidationIssues, reject
 
 #: Maximum number of columns without values that have a note.
 _MAX_NOTES: Final = 20
-_TABLE: Final = frozenset({"X", "task", "y", "groups", "feature_names"})
+#: Arrays with a value for each row besides the targets.
+_EXTRAS: Final = ("groups", "sample_weight")
+_TABLE: Final = frozenset({"X", "task", "y", *_EXTRAS, "feature_names"})
 _NAMES: Final = "feature_names"
-_PARTS: Final = frozenset({"X", "y", "C", "groups", _NAMES})
+_PARTS: Final = frozenset({"X", "y", "C", *_EXTRAS, _NAMES})
 _LAYOUTS: Final = (
-    "expected '<task>/X' (and '<task>/y', '<task>/groups', '<task>/feature_names') or '<task>/C' "
-    "for each task, or one table in 'X' and 'task' (and 'y', 'groups', 'feature_names'); a sparse "
-    "X as 'X.data', 'X.indices', 'X.indptr' and 'X.shape'"
+    "expected '<task>/X' (and '<task>/y', '<task>/groups', '<task>/sample_weight', "
+    "'<task>/feature_names') or '<task>/C' for each task, or one table in 'X' and 'task' (and 'y', "
+    "'groups', 'sample_weight', 'feature_names'); a sparse X as 'X.data', 'X.indices', 'X.indptr' "
+    "and 'X.shape'"
 )
 #: Text that NumPy writes for missing values among text: NaN, None and pandas.NA.
 MISSING_TEXTS: Final = ("nan", "None", "<NA>")
@@ -109,7 +113,14 @@ def _empty_columns(tasks: Sequence[Task]) -> list[str]:
 
 def _check_options(options: ReadOptions) -> None:
     issues = ValidationIssues()
-    for name in ("task_column", "target_column", "group_column", "ignore_column", "column_kind"):
+    for name in (
+        "task_column",
+        "target_column",
+        "group_column",
+        "weight_column",
+        "ignore_column",
+        "column_kind",
+    ):
         if getattr(options, name):
             detail = (
                 f"{name} applies to tables only; in files of arrays, the names define the layout"
@@ -133,9 +144,9 @@ def _from_table(
     position = np.empty(len(order), np.int32)
     position[order] = np.arange(len(order), dtype=np.int32)
     names = _task_names([str(found[i]) for i in order], limits)
-    groups = _groups(arrays, None)
+    extras = _extras(arrays, None)
     split = split_rows(
-        X, position[which], names, target=target, feature_names=features, groups=groups
+        X, position[which], names, target=target, feature_names=features, extras=extras
     )
     names_left = {task.name for task in split.tasks}
     notes += [_no_targets(name) for name in names if name not in names_left]
@@ -154,7 +165,7 @@ def _check_table(arrays: Arrays) -> None:
         reject("wrong-shape", f"'X' needs shape (rows, columns), got {X.shape}")
     if X.shape[0] == 0:
         reject("no-rows", f"'X' has shape {X.shape}; at least one row is required")
-    for name in ("task", "y", "groups"):
+    for name in ("task", "y", *_EXTRAS):
         array = arrays.get(name, labels)
         if array.shape != X.shape[:1]:
             detail = f"'{name}' needs shape {X.shape[:1]}, one entry per row of 'X', got"
@@ -230,19 +241,19 @@ def _add_own(
 ) -> None:
     """Add the task of its arrays, and the task of its rows without a target."""
 
-    def add(tasks: list[Task], X: NDArray[Any], y: Any, groups: NDArray[Any] | None) -> None:
-        task = rows_task(name, X, y, features, issues, groups=groups)
+    def add(tasks: list[Task], X: NDArray[Any], y: Any, extras: RowExtras) -> None:
+        task = rows_task(name, X, y, features, issues, extras=extras)
         if task is not None:
             tasks.append(task)
 
-    own = {part: array for part, array in arrays.items() if part not in (_NAMES, "groups")}
-    groups = _groups(arrays, name)
+    own = {part: array for part, array in arrays.items() if part not in (_NAMES, *_EXTRAS)}
+    extras = _extras(arrays, name)
     if own.keys() == {"C"}:
         C = _as_numbers(own["C"], f"{name}/C", name)
         width = C.shape[-1] if C.ndim else 0
         check_counts(1, width, limits)
         features = _feature_names(arrays.get(_NAMES), width, limits, task=name)
-        task = covariance_task(name, C, features, issues, groups=groups)
+        task = covariance_task(name, C, features, issues, extras=extras)
         split.tasks += [] if task is None else [task]
         return
     if "C" in own or "X" not in own:
@@ -256,16 +267,17 @@ def _add_own(
         reject("wrong-shape", detail, task=name)
     features = _feature_names(arrays.get(_NAMES), X.shape[1], limits, task=name)
     if y is None:
-        add(split.tasks, X, None, groups)
+        add(split.tasks, X, None, extras)
         return
     target = _target(y, f"{name}/y", name, options, notes)
     if not len(target.values):
         notes.append(_no_targets(name))
         return
-    add(split.tasks, target.take(X), target.values, None if groups is None else target.take(groups))
+    _check_lengths(name, extras, X.shape[0])
+    add(split.tasks, target.take(X), target.values, extras.take(target.rows))
     rest = target.rest(X.shape[0])
     if len(rest):
-        add(split.unlabelled, X[rest], None, None if groups is None else groups[rest])
+        add(split.unlabelled, X[rest], None, extras.take(rest))
 
 
 def _target(
@@ -289,6 +301,18 @@ def _target(
 
 def _no_targets(task: str) -> str:
     return f"task '{task}' has no targets and is left out"
+
+
+def _extras(arrays: Arrays, task: str | None) -> RowExtras:
+    """Return the groups and weights of the rows; `Task` checks the weights."""
+    return RowExtras(_groups(arrays, task), arrays.get("sample_weight"))
+
+
+def _check_lengths(task: str, extras: RowExtras, n_rows: int) -> None:
+    for part, array in (("groups", extras.groups), ("sample_weight", extras.weights)):
+        if array is not None and array.shape != (n_rows,):
+            detail = f"'{task}/{part}' needs shape {(n_rows,)}, one entry per row of X, got"
+            reject("wrong-shape", f"{detail} {array.shape}", task=task)
 
 
 def _groups(arrays: Arrays, task: str | None) -> NDArray[Any] | None:

@@ -42,6 +42,12 @@ class ReadOptions(BaseModel):
         description="Column with the group of each row. Rows of one group (such as a patient or a "
         "session) are held out together, across all tasks.",
     )
+    weight_column: str | None = Field(
+        None,
+        max_length=200,
+        description="Column with the weight of each row, at least 0: how much the row counts among "
+        "those of its task in fits and metrics. A row of weight 0 does not count.",
+    )
     ignore_column: tuple[str, ...] = Field((), max_length=1000, description="Columns to ignore.")
     column_kind: tuple[str, ...] = Field(
         (),
@@ -138,7 +144,14 @@ class ReadOptions(BaseModel):
             raise ValueError(f"{encoding!r} is not the name of a text encoding") from None
         return codecs.lookup(encoding).name
 
-    @field_validator("task_column", "target_column", "group_column", "ignore_column", "column_kind")
+    @field_validator(
+        "task_column",
+        "target_column",
+        "group_column",
+        "weight_column",
+        "ignore_column",
+        "column_kind",
+    )
     @classmethod
     def _compose(cls, names: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
         """Return names in Unicode normal form C, as column names are."""

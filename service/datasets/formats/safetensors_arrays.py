@@ -13,8 +13,9 @@ from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.issues import reject
 
-#: Number of tensors of a task: ``X`` or the four parts of a sparse one, ``y``, ``C``, ``groups``.
-_MAX_ARRAYS_PER_TASK: Final = 7
+#: Number of tensors of a task: ``X`` or the four parts of a sparse one, ``y``, ``C``, ``groups``,
+#: ``sample_weight``.
+_MAX_ARRAYS_PER_TASK: Final = 8
 
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:

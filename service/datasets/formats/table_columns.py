@@ -1,4 +1,4 @@
-"""The roles of the columns of a table: task, target, group, feature, ignored."""
+"""The roles of the columns of a table: task, target, group, weight, feature, ignored."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,6 +21,7 @@ class TableColumns:
     task: int | None
     targets: tuple[int, ...]
     group: int | None
+    weight: int | None
     features: tuple[int, ...]
 
     @property
@@ -49,12 +50,13 @@ def find_columns(
     if task is None and DEFAULT_TASK_COLUMN in names:
         task = DEFAULT_TASK_COLUMN
     _check_options(names, task, options, hint)
-    special = {task, options.group_column, *options.target_column, *options.ignore_column}
+    extras = {options.group_column, options.weight_column}
+    special = {task, *extras, *options.target_column, *options.ignore_column}
     features = tuple(i for i, name in enumerate(names) if name not in special)
     if not features:
         reject(
             "no-features",
-            "no feature column is left: every column is task, target, group or ignored",
+            "no feature column is left: every column is task, target, group, weight or ignored",
         )
     check_counts(1, len(features), limits)
     return TableColumns(
@@ -62,6 +64,7 @@ def find_columns(
         None if task is None else names.index(task),
         tuple(names.index(name) for name in options.target_column),
         None if options.group_column is None else names.index(options.group_column),
+        None if options.weight_column is None else names.index(options.weight_column),
         features,
     )
 
@@ -91,7 +94,8 @@ def _check_options(
     issues = ValidationIssues()
     used = [("task_column", task)] if task is not None else []
     used += [("target_column", name) for name in options.target_column]
-    used += [("group_column", name) for name in (options.group_column,) if name is not None]
+    extras = (("group_column", options.group_column), ("weight_column", options.weight_column))
+    used += [(parameter, name) for parameter, name in extras if name is not None]
     used += [("ignore_column", name) for name in options.ignore_column]
     declared = [("column_kind", name) for name in options.kinds()]
     known = ", ".join(f"'{name}'" for name in names[:_MAX_COLUMNS_SHOWN])

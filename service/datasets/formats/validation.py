@@ -12,6 +12,7 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.labels import has_forbidden_character, label_problem
 from algorithms.interface.tasks import Task
 from service.datasets.formats.options import Limits, TargetKind
+from service.datasets.formats.row_extras import NO_EXTRAS, RowExtras
 from service.datasets.issues import ValidationIssues, reject
 
 Labels = NDArray[Any]
@@ -117,7 +118,7 @@ def split_rows(
     *,
     target: Target | None,
     feature_names: Sequence[str] | None,
-    groups: NDArray[Any] | None = None,
+    extras: RowExtras = NO_EXTRAS,
 ) -> SplitTasks:
     """Split a table of all tasks into tasks, in the order of names.
 
@@ -137,11 +138,15 @@ def split_rows(
             names,
             target=Target(target.values),
             feature_names=feature_names,
-            groups=None if groups is None else target.take(groups),
+            extras=extras.take(target.rows),
         ).tasks
-        own = None if groups is None else groups[rest]
         others = split_rows(
-            X[rest], codes[rest], names, target=None, feature_names=feature_names, groups=own
+            X[rest],
+            codes[rest],
+            names,
+            target=None,
+            feature_names=feature_names,
+            extras=extras.take(rest),
         ).tasks
         kept = {task.name for task in labelled}
         return SplitTasks(labelled, [task for task in others if task.name in kept])
@@ -154,8 +159,8 @@ def split_rows(
             continue
         rows = _as_slice(order[ends[code] : ends[code + 1]])
         targets = None if target is None else target.values[rows]
-        own = None if groups is None else groups[rows]
-        tasks.append(rows_task(name, X[rows], targets, feature_names, issues, groups=own))
+        own = extras.take(rows)
+        tasks.append(rows_task(name, X[rows], targets, feature_names, issues, extras=own))
     issues.check()
     return SplitTasks([task for task in tasks if task is not None], [])
 
@@ -172,7 +177,7 @@ def tasks_of_targets(
     targets: Mapping[str, Target],
     *,
     feature_names: Sequence[str] | None,
-    groups: NDArray[Any] | None = None,
+    extras: RowExtras = NO_EXTRAS,
 ) -> SplitTasks:
     """Return one task per target, with the rows that have it; complete ones share the very same X.
 
@@ -183,14 +188,13 @@ def tasks_of_targets(
     tasks = []
     for name, target in targets.items():
         if len(target.values):
-            own = None if groups is None else target.take(groups)
-            rows = target.take(X)
-            tasks.append(rows_task(name, rows, target.values, feature_names, issues, groups=own))
-    rest = target.rest(X.shape[0]) if len(targets) == 1 else ()
+            own, rows = extras.take(target.rows), target.take(X)
+            tasks.append(rows_task(name, rows, target.values, feature_names, issues, extras=own))
+    rest = target.rest(X.shape[0]) if len(targets) == 1 else np.empty(0, np.intp)
     unlabelled = None
     if len(rest):
-        own = None if groups is None else groups[rest]
-        unlabelled = rows_task(name, X[rest], None, feature_names, issues, groups=own)
+        own = extras.take(rest)
+        unlabelled = rows_task(name, X[rest], None, feature_names, issues, extras=own)
     issues.check()
     return SplitTasks(
         [task for task in tasks if task is not None], [] if unlabelled is None else [unlabelled]
@@ -204,12 +208,12 @@ def rows_task(
     feature_names: Sequence[str] | None,
     issues: ValidationIssues,
     *,
-    groups: NDArray[Any] | None = None,
+    extras: RowExtras = NO_EXTRAS,
 ) -> Task | None:
     """Return the task of rows and targets, or None after adding an issue; X may contain NaN."""
     try:
         return Task.from_rows(
-            name, X, y=y, feature_names=feature_names, groups=groups, allows_missing=True
+            name, X, y=y, feature_names=feature_names, allows_missing=True, **extras.options()
         )
     except InvalidData as error:
         _add_issue(issues, error)
@@ -222,11 +226,11 @@ def covariance_task(
     feature_names: Sequence[str] | None,
     issues: ValidationIssues,
     *,
-    groups: NDArray[Any] | None = None,
+    extras: RowExtras = NO_EXTRAS,
 ) -> Task | None:
     """Return the task of covariance matrices, or None after adding an issue."""
     try:
-        return Task.from_covariances(name, C, feature_names=feature_names, groups=groups)
+        return Task.from_covariances(name, C, feature_names=feature_names, **extras.options())
     except InvalidData as error:
         _add_issue(issues, error)
         return None

@@ -188,7 +188,11 @@ def _select_from_task(task: Task, selection: Selection, where: str, cache: _Arra
         names = tuple(names[j] for j in columns)
     y = None if task.y is None else task.y[rows]
     groups = None if task.groups is None else task.groups[rows]
-    return replace(task, X=X, y=y, groups=groups, feature_names=names)
+    weights = None if task.weights is None else task.weights[rows]
+    if weights is not None and y is not None and not weights.any():
+        detail = f"the weights of the selected rows of task '{task.name}' are all zero; select more"
+        reject("invalid-weight", detail, task=task.name)
+    return replace(task, X=X, y=y, groups=groups, weights=weights, feature_names=names)
 
 
 def _slice_array(task: Task, rows: slice | NDArray[np.intp], columns: list[int] | None) -> Array:
@@ -314,7 +318,10 @@ def _merge(members: Sequence[Task], cache: _ArrayCache, left_out: Collection[str
     y = _concatenate([task.y for task in tasks])
     if first.target == "classes":
         check_classes(len(np.unique(y)), task=first.name)
-    return replace(first, X=X, y=y, groups=_concatenate([task.groups for task in tasks]))
+    groups, weights = (
+        _concatenate([getattr(task, name) for task in tasks]) for name in ("groups", "weights")
+    )
+    return replace(first, X=X, y=y, groups=groups, weights=weights)
 
 
 def _concatenate(arrays: Sequence[NDArray[Any] | None]) -> Any:
@@ -327,7 +334,8 @@ def _reorder_columns(task: Task, first: Task, left_out: Collection[str]) -> Task
     Raises
     ------
     Rejected
-        The tasks differ in columns, kind of input or of targets, or only one has groups.
+        The tasks differ in columns, kind of input or of targets, or only one has groups or
+        weights.
     """
     what = f"task '{task.name}' has"
     if task.input != first.input:
@@ -350,6 +358,9 @@ def _reorder_columns(task: Task, first: Task, left_out: Collection[str]) -> Task
     if (task.groups is None) != (first.groups is None):
         detail = f"{what} groups in only one of the datasets; upload the other again"
         reject("different-groups", detail, task=task.name)
+    if (task.weights is None) != (first.weights is None):
+        detail = f"{what} weights in only one of the datasets; upload the other again"
+        reject("different-weights", detail, task=task.name)
     if task.feature_names == first.feature_names:
         return task
     position = {name: j for j, name in enumerate(task.feature_names or ())}

@@ -42,6 +42,8 @@ class NewJob:
     preparation: dict[str, Any] | None = None
     #: Options of the calibration of the model; None: without.
     calibration: dict[str, Any] | None = None
+    #: Weights of classes in the fit; None: without.
+    class_weight: str | dict[str, float] | None = None
     #: The specification as it was sent, of a training job.
     spec: dict[str, Any] | None = None
     warnings: list[str] = field(default_factory=list)

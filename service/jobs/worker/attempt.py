@@ -191,6 +191,7 @@ class _Attempt:
             "params": job.params,
             "preparation": job.preparation,
             "calibration": job.calibration,
+            "class_weight": job.class_weight,
             "seed": job.seed,
             "plan": job.plan,
             "child_results": self._child_results,

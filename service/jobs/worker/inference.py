@@ -149,7 +149,8 @@ def _outputs(
             yield outputs
         if dataset is not None:
             reader = source.reader
-            for values in chain(reader.targets(task.name), reader.groups(task.name)):
+            name = task.name
+            for values in chain(reader.targets(name), reader.groups(name), reader.weights(name)):
                 dataset.write(values)
 
 
@@ -197,7 +198,11 @@ def _header(model: Model, plan: Mapping[str, Any]) -> dict[str, Any]:
 
 def _arrays(task: _TaskWork, reader: DatasetReader) -> list[Layout]:
     rows = Layout(f"{task.name}/X", np.dtype("<f8"), (task.n_rows, task.n_outputs))
-    others = (reader.target_layout(task.name), reader.group_layout(task.name))
+    others = (
+        reader.target_layout(task.name),
+        reader.group_layout(task.name),
+        reader.weight_layout(task.name),
+    )
     return [rows, *(layout for layout in others if layout is not None)]
 
 
@@ -217,7 +222,7 @@ def _result(
 
 def _manifest(work: list[_TaskWork], before: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest of the dataset of outputs, which has the same tasks, rows and targets."""
-    kept = ("name", "n_samples", "target", "classes", "has_groups")
+    kept = ("name", "n_samples", "target", "classes", "has_groups", "has_weights")
     tasks = [
         {name: task.entry[name] for name in kept if name in task.entry}
         | {"n_features": task.n_outputs, "input": "rows"}

@@ -22,6 +22,7 @@ from algorithms.evaluation.importance import importance_of
 from algorithms.interface.errors import AlgorithmError, Cancelled
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Checkpoint, Step, Trace
+from algorithms.interface.weighted_algorithm import weighted
 from algorithms.numerics.threads import blas_threads
 from algorithms.per_task.algorithm import per_task
 from algorithms.preparation.algorithm import for_model, prepared
@@ -125,6 +126,8 @@ def _train(
             base = load_model(Path(request["base"]))
             columns = columns_of_manifest(request["manifest"])
             adapting = for_model(ALGORITHMS[request["algorithm"]], base, columns)
+            has_weights = any(task.weights is not None for task in tasks)
+            adapting = weighted(adapting, None, has_weights=has_weights)
             model = _adapt(base, adapting, plan, tasks, trace)
         else:
             algorithm.check(tasks.summaries(), params)
@@ -190,6 +193,8 @@ def _algorithm(request: dict[str, Any], *, is_calibrated: bool) -> Algo:
         ALGORITHMS[request["algorithm"]], request.get("alone"), find=ALGORITHMS.__getitem__
     )
     algorithm = prepared(algorithm, columns, recipe)
+    has_weights = any(entry.get("has_weights") for entry in request["manifest"]["tasks"])
+    algorithm = weighted(algorithm, request.get("class_weight"), has_weights=has_weights)
     return calibrated(algorithm, request["calibration"] if is_calibrated else None)
 
 

@@ -74,6 +74,8 @@ def _needs(needs: Mapping[str, Any]) -> list[str]:
         found.append("the same columns in every task")
     if needs["covariances"]:
         found.append("rows, or covariance matrices")
+    if needs["weights"]:
+        found.append("rows may have weights")
     if needs["sparse"]:
         found.append("rows may be sparse")
     return found
