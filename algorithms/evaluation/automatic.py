@@ -27,12 +27,11 @@ from algorithms.evaluation.gains import LEVEL, Gain, benjamini_hochberg, gain_of
 from algorithms.evaluation.metrics import Metric, MetricChoice
 from algorithms.evaluation.per_task import divided_entry, tasks_of, with_divided
 from algorithms.evaluation.pipelines import APART, TOGETHER, Entry, Pipeline, choose
-from algorithms.evaluation.predictions import Predictions
+from algorithms.evaluation.predictions import Predictions, without_scores
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import (
     Scores,
     mean_known,
-    mean_score,
     score_per_split,
 )
 
@@ -201,7 +200,18 @@ def report_choice(
         report["per_task"] = found
         if chosen is divided:
             report["alone"] = _alone(found, pair[1])
-    return Choice(chosen, report, everything.scores.get("predictions"))
+    return Choice(chosen, report, _predictions(entries, everything))
+
+
+def _predictions(entries: Sequence[Entry], everything: Pipeline) -> Predictions | None:
+    """Return the held-out predictions of the choice; with scores if one method has made them all.
+
+    Scores of different methods have different scales, so a ROC curve cannot join them.
+    """
+    found: Predictions | None = everything.scores.get("predictions")
+    chosen = [entries[i] for i in set(everything.chosen)]
+    is_one = len(chosen) == 1 and chosen[0].role != "per_task"
+    return found if found is None or is_one else without_scores(found)
 
 
 def _estimate(
@@ -209,11 +219,13 @@ def _estimate(
 ) -> dict[str, float | None]:
     """Return the mean over splits with its 95 % interval, by the corrected variance.
 
-    The interval ends at the bounds of the metric.
+    As in all comparisons, it is the mean over splits of the mean over tasks, which differs from the
+    mean over tasks of means over splits if some splits hold out no row of a task. The interval ends
+    at the bounds of the metric.
     """
     per_split = score_per_split(scores, metric.name, options.average)
     known = np.array([value for value in per_split if value is not None])
-    mean = mean_score(scores, metric.name, options.average)
+    mean = mean_known(per_split)
     if len(known) < 2 or mean is None:
         return {"value": mean, "low": None, "high": None}
     reach = float(stdtrit(len(known) - 1, 1 - LEVEL / 2))
@@ -308,7 +320,9 @@ def _against_best(
     That one is the best of many, so the comparison is biased against the choice.
     """
     sign = -1.0 if metric.larger_is_better else 1.0
-    means = [mean_score(entry.scores, metric.name, options.average) for entry in entries]
+    means = [
+        mean_known(score_per_split(entry.scores, metric.name, options.average)) for entry in entries
+    ]
     losses = [math.inf if mean is None else sign * mean for mean in means]
     best = losses.index(min(losses))
     fixed = Pipeline((best,) * len(everything.chosen), best, entries[best].scores)

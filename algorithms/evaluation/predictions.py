@@ -173,6 +173,15 @@ def pick_predictions(
     return {"n_rows": first["n_rows"], "tasks": found | others}
 
 
+def without_scores(predictions: Predictions) -> Predictions:
+    """Return the sample without scores."""
+    tasks: dict[str, TaskPredictions] = {
+        name: {**own, "scores": [None] * len(own["rows"])}
+        for name, own in predictions["tasks"].items()
+    }
+    return {**predictions, "tasks": tasks}
+
+
 def _empty() -> TaskPredictions:
     return {"rows": [], "true": [], "predicted": [], "scores": []}
 

@@ -1,9 +1,12 @@
 """The automatic choice: chosen by inner scores only, and honest about it."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
+from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from algorithms.evaluation.automatic import AutomaticOptions, report_choice
 from algorithms.evaluation.automatic_verdict import summarize_choice
@@ -19,11 +22,15 @@ from algorithms.interface.trace import Trace
 from algorithms.linear_baselines.ridge import Ridge
 from algorithms.registry import ALGORITHMS
 from service.jobs.studies import plans
+from sibling.plots.held_out import held_out_rows
+from sibling.plots.predictions import describe_confusion, describe_roc
+from sibling.plots.source import Source
 
 RMSE = METRICS["rmse"]
 #: Methods that fit in milliseconds, of every role.
 FAST = ["constant", "ridge", "mean-regularised"]
 FEW = Splits(n_folds=5, repeats=1)
+DATA = Path(__file__).parents[1] / "data"
 
 
 def linear_tasks(rng, *, n_tasks=6, n=20, d=8, shared=0.0, noise=1.0, signal=1.0) -> TaskSet:
@@ -186,6 +193,118 @@ def test_held_out_predictions_are_those_of_the_choice_in_each_split() -> None:
             rows = split[task.name]
             errors.append(np.sqrt(np.mean((predicted[rows] - task.y[rows]) ** 2)))
     assert np.mean(errors) == pytest.approx(once["estimate"]["value"])
+
+
+def labelled_tasks(rng, *, n_classes=2) -> TaskSet:
+    """Return three tasks of 40 rows with text labels."""
+    labels = np.array(["bad", "good", "none"])[:n_classes]
+    tasks = []
+    for t in range(3):
+        X = rng.normal(size=(40, 3))
+        codes = np.argmax(X[:, :n_classes] + 0.5 * rng.normal(size=(40, n_classes)), axis=1)
+        tasks.append(Task.from_rows(f"t{t}", X, y=labels[codes]))
+    return TaskSet(tuple(tasks))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_held_out_predictions_of_classes_give_confusion_and_roc(n_classes) -> None:
+    tasks = labelled_tasks(np.random.default_rng(3), n_classes=n_classes)
+    _, report = auto(tasks, algorithms=["mtfl"], splits=FEW, seed=7, metric="error_rate")
+    rows = held_out_rows({"predictions": report["predictions"]})
+    # the error rate of a split is that of its predictions
+    held_out = FEW.held_out(tasks, range(5), seed=7, min_rows=2)
+    errors = []
+    for split in held_out:
+        for task in tasks:
+            own = report["predictions"]["tasks"][task.name]
+            predicted = np.empty(task.n_samples, dtype=object)
+            predicted[own["rows"]] = own["predicted"]
+            errors.append(np.mean(predicted[split[task.name]] != task.y[split[task.name]]))
+    assert np.mean(errors) == pytest.approx(report["estimate"]["value"])
+    labels = sorted(set(np.concatenate([task.y for task in tasks]).tolist()))
+    cells = describe_confusion(Source(rows=rows)).tables["cells"]
+    found = {(cell["true"], cell["predicted"]): cell["rows"] for cell in cells}
+    expected = confusion_matrix(rows.true, rows.predicted, labels=labels)
+    assert [[found[a, b] for b in labels] for a in labels] == expected.tolist()
+    roc = describe_roc(Source(rows=rows))
+    if n_classes == 3:
+        assert roc is None
+        return
+    for task in tasks:
+        own = report["predictions"]["tasks"][task.name]
+        area = roc_auc_score([label == "good" for label in own["true"]], own["scores"])
+        assert f"{task.name} {area:.3f}" in roc.sentence
+
+
+def test_scores_of_different_methods_are_in_no_roc_curve() -> None:
+    scores = {"rows": [0], "true": ["a"], "predicted": ["a"], "scores": [0.3]}
+
+    def labelled(name, inner):
+        one = entry(name, "single_task", inner, [0.0, 0.0])
+        for result in one.results:
+            result["outer"]["predictions"] = {"n_rows": 1, "tasks": {"t": scores}}
+        return one
+
+    for inner, expected in (([2.0, 2.0], [0.3, 0.3]), ([2.0, 0.5], [None, None])):
+        entries = [labelled("a", [1.0, 1.0]), labelled("b", inner)]
+        options = AutomaticOptions(splits=FEW)
+        choice = report_choice(entries, RMSE, options, n_inner_folds=3, ratio=0.25)
+        assert choice.predictions["tasks"]["t"]["scores"] == expected
+        assert choice.predictions["n_rows"] == 2
+
+
+def test_a_choice_goes_on_with_results_of_a_version_without_numbers_of_rows() -> None:
+    stored = orjson.loads((DATA / "choice_without_numbers_of_rows.json").read_bytes())
+    tasks = TaskSet(
+        tuple(
+            Task.from_rows(name, np.array(X), y=np.array(stored["targets"][name]))
+            for name, X in stored["rows"].items()
+        )
+    )
+    plan, old = stored["plan"], stored["results"]
+    plan["auto"]["options"]["curve"] = True
+    assert "n_rows" not in old[0]["splits"][0]
+    results, parts = list(old), plans.next_child_jobs(plan, old)
+    while parts:
+        results += [
+            plans.run_child_job(part.plan, ALGORITHMS[part.algorithm], tasks, seed=0, trace=Trace())
+            for part in parts
+        ]
+        parts = plans.next_child_jobs(plan, results)
+    choice = plans.combine_results(plan, results, tasks)[1]["choice"]
+    assert len(choice["leaderboard"]) == len({one["plan"]["contender"] for one in old}) + 1
+    points = choice["curve"]["points"]
+    assert [point["rows"] for point in points] == [2, 4, 5, 6]
+    # the same as without an upgrade
+    again = [
+        plans.run_child_job(part.plan, ALGORITHMS[part.algorithm], tasks, seed=0, trace=Trace())
+        for part in plans.plan_choice(
+            tasks.summaries(),
+            AutomaticOptions.model_validate(plan["auto"]["options"], strict=False),
+        ).child_jobs
+    ]
+    known = plans.combine_results(plan, [*again, *results[len(again) :]], tasks)[1]["choice"]
+    assert known["estimate"]["chosen"] == choice["estimate"]["chosen"]
+    assert known["estimate"]["value"] == pytest.approx(choice["estimate"]["value"])
+
+
+def test_the_order_of_the_leaderboard_is_that_of_the_values_that_are_compared() -> None:
+    def of_tasks(name, role, inner, by_task):
+        one = entry(name, role, [inner] * 2, [0.0, 0.0])
+        for f, result in enumerate(one.results):
+            own = {task: [values[f]] for task, values in by_task.items()}
+            result["outer"]["by_task"]["rmse"] = own
+        return one
+
+    # the second split holds out no row of task u; means over splits of a task come first for b
+    a = of_tasks("a", "single_task", 1.0, {"t": [2.0, 2.0], "u": [3.0, None]})
+    b = of_tasks("b", "multi_task", 2.0, {"t": [3.0, 1.4], "u": [2.6, None]})
+    options = AutomaticOptions(splits=FEW)
+    report = report_choice([a, b], RMSE, options, n_inner_folds=3, ratio=0.25).report
+    pair = report["choice_or_best"]
+    assert [row["value"] for row in report["leaderboard"]] == pytest.approx([2.1, 2.25])
+    assert (pair["first_value"], pair["second_value"]) == pytest.approx((2.25, 2.1))
+    assert report["estimate"]["value"] == pytest.approx(2.25)
 
 
 def test_roles_agree_with_those_of_the_baselines() -> None:

@@ -6,6 +6,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from algorithms.calibration.model import CALIBRATED_METHODS
 from algorithms.evaluation.automatic import AutomaticOptions, report_choice
 from algorithms.evaluation.automatic_verdict import summarize_choice
@@ -128,6 +130,9 @@ def report_automatic(
         Every contender failed.
     """
     options = options_of(plan)
+    ratio = options.splits.ratio(tasks)
+    n_rows = float(np.mean([task.n_samples for task in tasks])) / (1 + ratio)
+    results = [_with_number_of_rows(result, n_rows) for result in results]
     _, dropped = admit(plan, results)
     failed = failures(results)
     entries = _entries(plan, results)
@@ -142,7 +147,7 @@ def report_automatic(
         METRICS[plan["metric"]],
         options,
         n_inner_folds=options.n_inner_folds or default_inner_folds(tasks),
-        ratio=options.splits.ratio(tasks),
+        ratio=ratio,
     )
     report = {
         **choice.report,
@@ -153,6 +158,16 @@ def report_automatic(
     }
     report["sentences"] = summarize_choice(report, unsuitable=plan["left_out"], dropped=dropped)
     return choice.chosen.final["params"], report, choice.predictions
+
+
+def _with_number_of_rows(result: Result, n_rows: float) -> Result:
+    """Return a result whose splits have their number of training rows per task.
+
+    Results that an earlier version has stored, while a job ran, lack it; in these all training rows
+    were used.
+    """
+    splits = result["splits"]
+    return {**result, "splits": splits and [{"n_rows": n_rows, **one} for one in splits]}
 
 
 def _entries(plan: Plan, results: Sequence[Result]) -> dict[int, Entry]:

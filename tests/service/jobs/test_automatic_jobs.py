@@ -51,6 +51,25 @@ def test_the_best_method_is_chosen_and_trained_on_all_rows(client, dataset) -> N
     assert again.report()["choice"]["estimate"] == choice["estimate"]
 
 
+def test_a_choice_for_classes_has_the_plots_of_held_out_rows(client) -> None:
+    rng = np.random.default_rng(0)
+    rows = {name: rng.normal(size=(30, 3)) for name in ("a", "b")}
+    labels = {name: np.where(X[:, 0] > 0, "yes", "no") for name, X in rows.items()}
+    options = {**FAST, "algorithms": ["mtfl"]}
+    model = client.train(client.upload(rows, labels), "auto", model="labels", **options).wait()
+    assert {"confusion", "roc"} <= {plot["name"] for plot in model.plots()}
+    stored = model.report()["predictions"]
+    assert stored["n_rows"] == 60
+    right = [
+        a == b
+        for own in stored["tasks"].values()
+        for a, b in zip(own["true"], own["predicted"], strict=True)
+    ]
+    cells = model.plot("confusion").to_dict()["datasets"]["cells"]
+    assert sum(c["rows"] for c in cells if c["true"] == c["predicted"]) == sum(right)
+    assert sum(c["rows"] for c in cells) == 60
+
+
 def test_a_learning_curve_is_in_the_report_the_plots_and_on_the_page(
     client, service, dataset
 ) -> None:
