@@ -115,11 +115,11 @@ class ServerTemplate:
 
     @contextmanager
     def start(
-        self, arguments: list[str], *, env: dict[str, str], log: io.TextIOWrapper
+        self, module: str, arguments: list[str], *, env: dict[str, str], log: io.TextIOWrapper
     ) -> Iterator[ServerProcess]:
-        """Run ``python -m service`` with these arguments until the end of the block."""
+        """Run ``python -m module`` with these arguments until the end of the block."""
         (output, its_output), (exit_code, its_exit_code) = os.pipe(), os.pipe()
-        message = json.dumps({"arguments": arguments, "env": env}).encode()
+        message = json.dumps({"module": module, "arguments": arguments, "env": env}).encode()
         files = [its_output, log.fileno(), its_exit_code]
         socket.send_fds(self._requests, [message], files)
         pid = int(self._responses.readline())
@@ -151,7 +151,7 @@ def running_service(
     template: ServerTemplate,
     data_dir: Path | None = None,
     n_files: int | None = None,
-    is_forked: bool = True,
+    is_forked: bool | None = None,
     **env: Any,
 ) -> Iterator[Service]:
     """Run a server until the end of the block, then stop it and look for what it left behind.
@@ -170,13 +170,13 @@ def running_service(
         Limit of its open files, if any.
     is_forked
         Whether ``template`` starts it; otherwise the command does, with an interpreter of its own,
-        as for every server with more than settings in its environment.
+        by default for every server with more than settings in its environment. What concerns only
+        its workers and their children reaches them from a fork, too.
     env
-        Settings by their names in the environment: ``SIBLING_MAX_BODY_BYTES=1000``. By default it
-        has one worker: each takes as long to start as a third of the rest.
+        Settings by their names in the environment: ``SIBLING_MAX_BODY_BYTES=1000``.
     """
-    env = {"SIBLING_WORKER_SLOTS": 1} | env
-    is_forked = is_forked and n_files is None and all(name.startswith("SIBLING_") for name in env)
+    if is_forked is None:
+        is_forked = n_files is None and all(name.startswith("SIBLING_") for name in env)
     data_dir = data_dir or folder / "data"
     log_path = folder / "service.log"
     arguments = ["serve", "--port", "0", "--data-dir", str(data_dir)]
@@ -186,7 +186,7 @@ def running_service(
     environment = clean_environment(SIBLING_DATABASE_URL=database_url, **env)
     with (
         log_path.open("a", encoding="utf-8") as log,
-        template.start(arguments, env=environment, log=log)
+        template.start("service", arguments, env=environment, log=log)
         if is_forked
         else subprocess.Popen(
             command,
@@ -314,13 +314,40 @@ def server_template() -> Iterator[ServerTemplate]:
 
 
 @pytest.fixture(scope="session")
-def launch_on(
+def worker_pool(
     tmp_path_factory: pytest.TempPathFactory, guard: Guard, server_template: ServerTemplate
+) -> Iterator[str]:
+    """The address of the scheduler of a worker for servers without one: see ``worker_pool.py``."""
+    folder = tmp_path_factory.mktemp("pool")
+    env = clean_environment(SIBLING_DATA_DIR=folder)
+    with (
+        (folder / "log").open("w", encoding="utf-8") as log,
+        server_template.start("tests.service.worker_pool", [], env=env, log=log) as process,
+        guard(process.pid),
+    ):
+        address = process.stdout.readline().strip()
+        assert address, (folder / "log").read_text(encoding="utf-8")
+        yield address
+        _stop(process)
+
+
+@pytest.fixture(scope="session")
+def launch_on(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    guard: Guard,
+    server_template: ServerTemplate,
 ) -> Launch:
-    """``with launch_on(database_url, **env) as service``: a server on a database of the caller."""
+    """``with launch_on(database_url, **env) as service``: a server on a database of the caller.
+
+    It has workers of its own with ``SIBLING_WORKER_SLOTS=1``; otherwise ``worker_pool`` runs its
+    jobs, which tests must not leave behind then.
+    """
 
     def launch(database_url: str, **env: Any) -> AbstractContextManager[Service]:
         folder = tmp_path_factory.mktemp("service")
+        if not {"SIBLING_WORKER_SLOTS", "SIBLING_SCHEDULER_URL"} & env.keys():
+            env["SIBLING_SCHEDULER_URL"] = request.getfixturevalue("worker_pool")
         return running_service(database_url, folder, guard=guard, template=server_template, **env)
 
     return launch
@@ -365,7 +392,7 @@ def service(launch_service: Launch) -> Iterator[Service]:
 
     It responds to an upload once it is parsed, however busy the machine is.
     """
-    with launch_service(SIBLING_INGEST_WAIT_S=40) as running:
+    with launch_service(SIBLING_WORKER_SLOTS=1, SIBLING_INGEST_WAIT_S=40) as running:
         yield running
 
 
@@ -373,10 +400,11 @@ def service(launch_service: Launch) -> Iterator[Service]:
 def start_replica(launch_service: Launch, service: Service) -> Iterator[Callable[..., Service]]:
     """``replica = start_replica(**env)``: a server with settings of its own on the shared data.
 
-    The workers of the shared server run its jobs, so that it starts in a third of the time.
+    The workers of the shared server run its jobs.
     """
+    settings = {"SIBLING_WORKER_SLOTS": 1}
     with contextlib.ExitStack() as stack:
-        yield lambda **env: stack.enter_context(launch_service(service.data_dir, **env))
+        yield lambda **env: stack.enter_context(launch_service(service.data_dir, **settings | env))
 
 
 @pytest.fixture(scope="session")

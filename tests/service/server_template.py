@@ -1,7 +1,7 @@
 """Starts servers in a fraction of the time: a process that has imported the service, and forks.
 
-It gets the arguments, environment, output and error file of a server over a socket, which is its
-standard input, and runs ``python -m service`` in a fork. It responds with the process id, and
+It gets the module, arguments, environment, output and error file of a server over a socket, which
+is its standard input, and runs ``python -m module`` in a fork. It responds with the process id, and
 writes the exit code to a pipe that it gets with them. It ends when the socket is closed.
 """
 
@@ -40,8 +40,9 @@ def main() -> None:
     if request is not None:
         os.environ.clear()
         os.environ.update(request["env"])
-        sys.argv = ["service", *request["arguments"]]
-        runpy.run_module("service", run_name="__main__", alter_sys=True)
+        module = request["module"]
+        sys.argv = [module, *request["arguments"]]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def next_server(requests: socket.socket) -> dict | None:

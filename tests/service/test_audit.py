@@ -57,7 +57,7 @@ def of_request(service, request_id):
 @pytest.fixture(scope="module")
 def guarded(launch_service):
     key = new_key().text()
-    settings = {"REQUIRE_KEYS": "true", "BOOTSTRAP_KEY": key, "WORKER_SLOTS": 1}
+    settings = {"REQUIRE_KEYS": "true", "BOOTSTRAP_KEY": key}
     settings["INGEST_WAIT_S"] = 240  # an upload is 201, also on a busy machine
     with launch_service(**{f"SIBLING_{k}": v for k, v in settings.items()}) as running:
         yield running

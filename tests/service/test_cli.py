@@ -458,7 +458,7 @@ def test_serve_rejects_an_unknown_schema_version(run, start, empty_database):
 
 
 def test_serve_uses_a_free_port_and_sqlite_and_stops_at_ctrl_c(launch_on):
-    with launch_on("", is_forked=False) as service:
+    with launch_on("", is_forked=False, SIBLING_WORKER_SLOTS=1) as service:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+", service.url)
         assert (service.data_dir / "sibling.db").exists()
         service.process.send_signal(signal.SIGINT)

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
 @pytest.fixture(scope="module")
 def documented(launch_service):
     """A server of its own: pages create keys, and the names of their datasets are ambiguous."""
-    with launch_service(SIBLING_INGEST_WAIT_S=40) as running:
+    with launch_service(SIBLING_WORKER_SLOTS=1, SIBLING_INGEST_WAIT_S=40) as running:
         yield running
 
 

@@ -126,7 +126,7 @@ CORPUS = [
 
 @pytest.fixture(scope="module")
 def front(launch_service):
-    with launch_service(SIBLING_WORKER_SLOTS=1, **KEYS) as service:
+    with launch_service(**KEYS) as service:
         with Client(service.url, api_key=KEY) as client:
             rng = np.random.default_rng(0)
             data = client.upload({name: rng.standard_normal((20, 5)) for name in "ab"})

@@ -366,7 +366,7 @@ def spare(launch_service):
         "SIBLING_MAX_UPLOAD_BYTES": 3000,
         "SIBLING_MAX_THREADS": 2,
     }
-    with launch_service(SIBLING_WORKER_SLOTS=1, **limits) as running:
+    with launch_service(**limits) as running:
         yield running
 
 

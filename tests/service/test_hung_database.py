@@ -172,7 +172,6 @@ def test_requests_have_as_many_threads_as_are_counted():
 def served(launch_on, postgres):
     with launch_on(
         postgres.create(),
-        SIBLING_WORKER_SLOTS=1,
         SIBLING_DB_STATEMENT_TIMEOUT_S=STATEMENT_TIMEOUT_S,
         SIBLING_DB_CONNECT_TIMEOUT_S=CONNECT_TIMEOUT_S,
     ) as running:

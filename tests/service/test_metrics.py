@@ -64,7 +64,7 @@ def test_the_queue_is_read_from_the_database(start_service):
 
     from sibling import Client
 
-    service = start_service(SIBLING_WORKER_SLOTS=1)
+    service = start_service()
     with Client(service.url) as client, httpx.Client(base_url=service.url, timeout=240) as http:
         assert read(http)["sibling_jobs", "queued"] == 0
         data = client.upload({"a": np.random.default_rng(0).standard_normal((30, 4))})
@@ -81,9 +81,7 @@ def test_the_queue_is_read_from_the_database(start_service):
 
 
 def test_it_needs_a_key_of_its_own_scope_where_keys_are_required(start_service):
-    service = start_service(
-        SIBLING_WORKER_SLOTS=1, SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=KEY
-    )
+    service = start_service(SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=KEY)
     with httpx.Client(base_url=service.url, timeout=240) as http:
         assert http.get("/metrics").status_code == 401
         assert read(http, Authorization=f"Bearer {KEY}")["sibling_ready",] == 1

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 def run_service(launch_on):
     """``run_service(database_url, **env)``: a server until the test ends."""
     with contextlib.ExitStack() as stack:
-        yield lambda url, **env: stack.enter_context(launch_on(url, SIBLING_WORKER_SLOTS=1, **env))
+        yield lambda url, **env: stack.enter_context(launch_on(url, **env))
 
 
 def wait_for(condition, *, seconds=240):
@@ -57,7 +57,9 @@ def test_it_rejects_a_database_without_its_schema_until_it_is_migrated(postgres,
 def test_of_two_replicas_one_dispatches_and_the_other_takes_over(postgres, run_service):
     """Each has a folder of its own, as on two machines: all that they share is the database."""
     url = postgres.create()
-    leader, replica = (run_service(url, SIBLING_LEASE_TIMEOUT_S=LEASE_S) for _ in range(2))
+    leader, replica = (
+        run_service(url, SIBLING_WORKER_SLOTS=1, SIBLING_LEASE_TIMEOUT_S=LEASE_S) for _ in range(2)
+    )
     rng = np.random.default_rng(0)
     rows = {f"task {t}": rng.normal(size=(40, 24)) for t in range(120)}
     with Client(replica.url) as client:

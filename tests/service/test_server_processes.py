@@ -180,16 +180,20 @@ def test_a_killed_process_is_replaced_and_totals_continue(replicas, trained):
 
 
 def test_a_signal_ends_all_processes_after_they_have_answered(start_service):
+    """The resource tracker of Python reports semaphores when it ends, last of all processes."""
     service = start_service(SIBLING_WORKERS=2, SIBLING_WORKER_SLOTS=1)
-    found = workers(service)
     with Client(service.url) as client, httpx.Client(base_url=service.url, timeout=240) as http:
         job = client.train(client.upload({"a": ROWS}), "pca", model="last", k=1)
         job.wait()
+        family = psutil.Process(service.process.pid).children(recursive=True)
         service.process.terminate()
         assert service.process.wait(120) == 0
         with pytest.raises(httpx.TransportError):
             http.get("/v2/health/live")
-    assert not any(worker.is_running() for worker in found)
+    _, left = psutil.wait_procs(family, timeout=120)
+    assert left == []
+    assert "leaked" not in service.log()
+    assert "Traceback" not in service.log()
 
 
 def test_processes_whose_parent_is_killed_end_too(start_service):

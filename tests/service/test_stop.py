@@ -2,17 +2,15 @@
 
 import numpy as np
 import psutil
-import pytest
 
 from sibling import Client
 
 STOP_TIMEOUT_S = 120
 
 
-@pytest.mark.parametrize("n_processes", [1, 2])
-def test_sigterm_leaves_no_semaphores_and_exits_with_0(launch_on, n_processes):
+def test_sigterm_leaves_no_semaphores_and_exits_with_0(launch_on):
     """The resource tracker of Python reports semaphores when it ends, last of all processes."""
-    with launch_on("", is_forked=False, SIBLING_WORKERS=n_processes) as service:
+    with launch_on("", SIBLING_WORKER_SLOTS=1) as service:
         with Client(service.url) as client:
             dataset = client.upload({"a": np.eye(4), "b": np.eye(4)}, name="d")
             client.train(dataset, "pca", model="m", k=1).wait()

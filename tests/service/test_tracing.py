@@ -192,7 +192,6 @@ def test_a_caller_decides_whether_a_request_is_sampled(traced, collector, wait_u
 
 def test_a_collector_that_is_away_changes_no_response(start_service):
     service = start_service(
-        SIBLING_WORKER_SLOTS=1,
         SIBLING_TRACING="true",
         OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
         OTEL_BSP_SCHEDULE_DELAY=50,

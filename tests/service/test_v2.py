@@ -540,9 +540,7 @@ def test_an_unsupported_content_type_is_415(http):
 def test_keys_are_required_if_configured(start_service):
     import httpx
 
-    service = start_service(
-        SIBLING_WORKER_SLOTS=1, SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=KEY
-    )
+    service = start_service(SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=KEY)
     with httpx.Client(base_url=service.url, timeout=240) as http:
         checked(http.get("/v2"), "server")
         assert http.get("/v2/health/ready").status_code == 200

@@ -51,9 +51,7 @@ def make_key(service, owner, scopes) -> str:
 def guarded(launch_service):
     """A service that requires keys, with a model and other data of its owner ada."""
     first = Key("a" * 12, "s" * 40).text()
-    with launch_service(
-        SIBLING_WORKER_SLOTS=1, SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=first
-    ) as running:
+    with launch_service(SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=first) as running:
         yield running
 
 

@@ -137,9 +137,7 @@ def test_models_and_unfinished_jobs_that_train_one_count_together(database, uplo
 
 @pytest.fixture(scope="module")
 def small(launch_service):
-    with launch_service(
-        SIBLING_WORKER_SLOTS=1, SIBLING_MAX_DATASETS=2, SIBLING_MAX_MODELS=1
-    ) as running:
+    with launch_service(SIBLING_MAX_DATASETS=2, SIBLING_MAX_MODELS=1) as running:
         yield running
 
 

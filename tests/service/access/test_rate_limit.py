@@ -98,7 +98,6 @@ def test_a_check_takes_little_time():
 @pytest.fixture(scope="module")
 def limited(launch_service):
     with launch_service(
-        SIBLING_WORKER_SLOTS=1,
         SIBLING_REQUIRE_KEYS="true",
         SIBLING_BOOTSTRAP_KEY=new_key().text(),
         SIBLING_MAX_REQUESTS_PER_S=PER_S,

@@ -229,5 +229,5 @@ def app(make_app: Callable[..., App]) -> App:
 @pytest.fixture(scope="session")
 def uploads(launch_service: Any, uploads_to: Any) -> Iterator[Any]:
     """A server that responds to uploads once they are parsed; it is shared by several tests."""
-    with launch_service(SIBLING_WORKER_SLOTS=1, SIBLING_INGEST_WAIT_S=40) as service:
+    with launch_service(SIBLING_INGEST_WAIT_S=40) as service:
         yield uploads_to(service)

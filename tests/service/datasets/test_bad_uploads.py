@@ -25,7 +25,7 @@ def uploads(launch_service, uploads_to):
         "SIBLING_MAX_FEATURES": 300,
         "SIBLING_MAX_NAME_LENGTH": 50,
     }
-    with launch_service(SIBLING_WORKER_SLOTS=1, **limits) as service:
+    with launch_service(**limits) as service:
         yield uploads_to(service)
 
 

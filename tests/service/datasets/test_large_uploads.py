@@ -13,7 +13,7 @@ LIMIT_MB = 100
 
 @pytest.fixture(scope="module")
 def uploads(launch_service, uploads_to):
-    with launch_service(SIBLING_WORKER_SLOTS=1, SIBLING_MAX_UPLOAD_BYTES=LIMIT_MB * MB) as service:
+    with launch_service(SIBLING_MAX_UPLOAD_BYTES=LIMIT_MB * MB) as service:
         yield uploads_to(service)
 
 

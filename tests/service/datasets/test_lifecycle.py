@@ -176,7 +176,7 @@ def test_a_wait_out_of_bounds_is_rejected(uploads, wait):
 
 @pytest.fixture(scope="module")
 def slow(launch_service, uploads_to):
-    with launch_service(SIBLING_WORKER_SLOTS=1, SIBLING_INGEST_WAIT_S=0) as service:
+    with launch_service(SIBLING_INGEST_WAIT_S=0) as service:
         yield uploads_to(service)
 
 

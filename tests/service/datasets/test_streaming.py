@@ -19,7 +19,7 @@ UPLOAD_S = 60
 
 @pytest.fixture
 def uploads(start_service, uploads_to):
-    return uploads_to(start_service(SIBLING_WORKER_SLOTS=1, SIBLING_INGEST_WAIT_S=0))
+    return uploads_to(start_service(SIBLING_INGEST_WAIT_S=0))
 
 
 def npz_stream(size):

@@ -336,7 +336,7 @@ def test_an_evaluation_scores_held_out_rows(client, rows):
 def test_a_search_is_cancelled_with_all_its_child_jobs(start_service):
     rng = np.random.default_rng(0)
     rows = {f"task {t}": rng.normal(size=(40, 24)) for t in range(60)}
-    service = start_service(SIBLING_WORKER_SLOTS=1)
+    service = start_service()
     with Client(service.url) as client:
         space = {"k": [1, 2, 3, 4]}
         job = client.train(

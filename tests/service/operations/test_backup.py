@@ -118,7 +118,7 @@ def test_a_restored_service_predicts_the_same_bits(
     rows = rng.standard_normal((7, 4))
     backup = tmp_path / "drill.backup"
     with (
-        launch_service(SIBLING_WORKER_SLOTS=1) as original,
+        launch_service() as original,
         Client(original.url) as client,
     ):
         model = client.train(client.upload(tasks, targets), "ridge", model="drill").wait()
@@ -128,7 +128,7 @@ def test_a_restored_service_predicts_the_same_bits(
         listed = [list(items) for items in (client.models, client.datasets, client.jobs)]
     url = databases.create(is_migrated=False)
     run("restore", backup, url=url, folder=tmp_path / "elsewhere")
-    with launch_on(url, SIBLING_WORKER_SLOTS=1) as elsewhere, Client(elsewhere.url) as client:
+    with launch_on(url) as elsewhere, Client(elsewhere.url) as client:
         assert [list(items) for items in (client.models, client.datasets, client.jobs)] == listed
         assert client.aliases("drill") == {"production": 1}
         again = client.model("drill").predict(rows, task="a")

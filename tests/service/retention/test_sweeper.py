@@ -25,7 +25,7 @@ def test_models_work_as_before_once_everything_else_has_expired(start_service, w
     rng = np.random.default_rng(3)
     rows = {name: rng.standard_normal((12, 4)) for name in ("a", "b")}
     numbers = {name: X @ np.arange(4.0) for name, X in rows.items()}
-    before = start_service(SIBLING_WORKER_SLOTS=2)
+    before = start_service()
     with Client(before.url) as client:
         dataset = client.upload(rows, numbers, name="kept")
         unused = client.upload({"a": rows["a"]}, name="unused")
