@@ -5,14 +5,14 @@
 γ → ∞ is one function for all tasks (with separate intercepts), μ → ∞ is ridge regression per task.
 With H_t = γ(X_tX_tᵀ + γI)⁻¹, the common part solves (Σ_t X_tᵀH_tX_t + μI) w_0 = Σ_t X_tᵀH_ty_t, and
 v_t is the ridge regression of the residuals. Leave-one-out errors follow from the diagonal of
-Q⁻¹ = H − HX(XᵀHX + μI)⁻¹XᵀH. Cost: O(n_t² q + q³) per task and pair (γ, μ).
+Q⁻¹ = H − HX(XᵀHX + μI)⁻¹XᵀH. Cost: O(n_t q² + q³) per task and γ, and O(n q) for each μ.
 
 Reference: Evgeniou, Pontil, *Regularized multi-task learning*, KDD 2004,
 doi:10.1145/1014052.1014067 (with the hinge loss; γ and μ are its λ₁/T and λ₂).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -33,6 +33,7 @@ from algorithms.linear_baselines.choice import (
     column_variance,
     mean_known,
 )
+from algorithms.linear_baselines.elimination import Eliminated, Spectrum, TaskBlocks
 from algorithms.linear_baselines.params import Gamma, LeaveOneOutParams
 from algorithms.linear_baselines.pooling import check_two_classes
 from algorithms.numerics.leave_one_out import intercept_roots, left_out_errors
@@ -59,39 +60,6 @@ class MeanRegularisedParams(LeaveOneOutParams):
         title="Grid of the common part",
         description="Values of 'common_share' to try.",
     )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Eliminated:
-    """Linear system of the common part w_0 after elimination of all v_t: (S + μI) w_0 = c.
-
-    The symbols are those of the module.
-
-    Parameters
-    ----------
-    H
-        γ(X_tX_tᵀ + γI)⁻¹ of each task, (n_t, n_t).
-    X, y
-        Rows and targets, centred if there are intercepts, times the roots of the weights.
-    S : (q, q)
-        Σ_t X_tᵀH_tX_t.
-    c : (q,)
-        Σ_t X_tᵀH_ty_t.
-    weights
-        Weights of the rows of each task; None: 1.
-    """
-
-    gamma: float
-    H: list[Array]
-    X: list[Array]
-    y: list[Array]
-    S: Array
-    c: Array
-    weights: list[Array | None]
-
-    def matrix(self, mu: float) -> Array:
-        """Return S + μI."""
-        return np.asarray(mu * np.eye(len(self.S)) + self.S)
 
 
 class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
@@ -131,12 +99,18 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
             scale_targets=params.scale_targets,
             has_intercept=params.fit_intercept,
         )
-        gamma, mu, fit_info, warnings = _choose(design, params, units_of(tasks).unit, trace=trace)
-        parts = _eliminate(design, params, gamma)
+        spectra = [
+            Spectrum.of(block.X, block.Y[:, 0])
+            for block in design.blocks(centre=params.fit_intercept)
+        ]
+        gamma, mu, fit_info, warnings = _choose(
+            spectra, design, params, units_of(tasks).unit, trace=trace
+        )
+        parts = Eliminated.of(spectra, gamma)
         W, b = solve_at_once(lambda: _solve(parts, design, mu), trace)
         if not params.fit_intercept:
             b = np.zeros(len(W))
-        w_0 = _common(parts, mu)
+        w_0 = parts.common(mu)
         common = design.target_unit * design.weights(w_0[np.newaxis])[:, 0]
         fit_info |= {
             "params": params.model_dump(mode="json"),
@@ -172,7 +146,12 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
 
 
 def _choose(
-    design: Design, params: MeanRegularisedParams, unit: Indices, *, trace: Trace
+    spectra: list[Spectrum],
+    design: Design,
+    params: MeanRegularisedParams,
+    unit: Indices,
+    *,
+    trace: Trace,
 ) -> tuple[float, float, dict[str, Any], tuple[str, ...]]:
     """Return γ and μ, the results of the selection as JSON, and warnings.
 
@@ -181,9 +160,11 @@ def _choose(
     size = column_variance(design)
 
     def errors_of(gamma: float) -> list[float]:
-        parts = _eliminate(design, params, gamma * size)
+        parts = Eliminated.of(spectra, gamma * size)
         mus = [share * gamma * size for share in shares]
-        return [design.target_unit**2 * one for one in _loo_errors(parts, params, unit, mus)]
+        return [
+            design.target_unit**2 * one for one in _loo_errors(parts, design, params, unit, mus)
+        ]
 
     shares = sorted(set(params.common_grid))
     choice = choose_gamma(
@@ -197,32 +178,21 @@ def _choose(
     return gamma, share * gamma, {**choice.fit_info, "common_share": share}, warnings
 
 
-def _eliminate(design: Design, params: MeanRegularisedParams, gamma: float) -> _Eliminated:
-    blocks = design.blocks(centre=params.fit_intercept)
-    X, y = [block.X for block in blocks], [block.Y[:, 0] for block in blocks]
-    H = [np.asarray(gamma * np.linalg.inv(x @ x.T + gamma * np.eye(len(x)))) for x in X]
-    S = np.asarray(sum(x.T @ h @ x for x, h in zip(X, H, strict=True)))
-    c = sum((x.T @ h @ t for x, h, t in zip(X, H, y, strict=True)), np.zeros(len(S)))
-    return _Eliminated(gamma, H, X, y, S, c, [one.weights for one in design.targets])
-
-
-def _common(parts: _Eliminated, mu: float) -> Array:
-    return np.asarray(np.linalg.solve(parts.matrix(mu), parts.c))
-
-
-def _solve(parts: _Eliminated, design: Design, mu: float) -> tuple[Array, Array, float]:
+def _solve(parts: Eliminated, design: Design, mu: float) -> tuple[Array, Array, float]:
     """Return W (T, q), b (T,) and the objective, which is Σ_t y_tᵀH_t(y_t − X_tw_0)."""
-    w_0 = _common(parts, mu)
-    W, objective = [], 0.0
-    for x, h, t in zip(parts.X, parts.H, parts.y, strict=True):
-        rest = h @ (t - x @ w_0)
-        W.append(w_0 + x.T @ rest / parts.gamma)
-        objective += float(t @ rest)
-    return np.stack(W), design.intercepts(np.stack(W)), objective
+    w_0 = parts.common(mu)
+    W = w_0 + parts.own(w_0)
+    residuals = parts.residuals(w_0)
+    objective = sum(float(one.y @ r) for one, r in zip(parts.spectra, residuals, strict=True))
+    return W, design.intercepts(W), objective
 
 
 def _loo_errors(
-    parts: _Eliminated, params: MeanRegularisedParams, unit: Indices, mus: Sequence[float]
+    parts: Eliminated,
+    design: Design,
+    params: MeanRegularisedParams,
+    unit: Indices,
+    mus: Sequence[float],
 ) -> list[float]:
     """Return the mean squared leave-one-out error for each μ.
 
@@ -230,76 +200,21 @@ def _loo_errors(
     all rows. With intercepts, 1/n_t is subtracted from the entries of Q⁻¹ between rows of task t.
     With weights s, rows and targets are multiplied by √s, and 1/n_t is √(s_is_j)/Σs.
     """
-    HX = np.concatenate([h @ x for h, x in zip(parts.H, parts.X, strict=True)])
-    weights = _joint(parts.weights, parts.H)
+    lifted = parts.lifted()
+    squares = lifted**2
     roots = [
-        intercept_roots(len(h), w) * params.fit_intercept
-        for h, w in zip(parts.H, parts.weights, strict=True)
+        intercept_roots(len(one.Y), one.weights) * params.fit_intercept for one in design.targets
     ]
-    own = _TaskBlocks.of(parts.H, np.concatenate(roots))
+    own = TaskBlocks.of(parts, np.concatenate(roots))
     means = []
     for mu in mus:
-        w_0 = _common(parts, mu)
-        lifted = np.ascontiguousarray(np.linalg.solve(parts.matrix(mu), HX.T).T)
+        shares = 1.0 / (parts.values + mu)
 
-        def blocks_of(rows: Indices, lifted: Array = lifted) -> Array:
-            return own.at(rows) - HX[rows] @ np.swapaxes(lifted[rows], 1, 2)
+        def blocks_of(rows: Indices, shares: Array = shares) -> Array:
+            return own.at(rows) - (lifted[rows] * shares) @ np.swapaxes(lifted[rows], 1, 2)
 
-        diagonal = own.diagonal - np.einsum("nq,nq->n", HX, lifted)
-        residuals = np.concatenate(
-            [h @ (t - x @ w_0) for x, h, t in zip(parts.X, parts.H, parts.y, strict=True)]
-        )
+        residuals = np.concatenate(parts.residuals(parts.common(mu)))
+        diagonal = own.diagonal - squares @ shares
         errors = left_out_errors(residuals[:, np.newaxis], diagonal, blocks_of, unit=unit)
-        means.append(mean_known(errors[:, 0] ** 2, weights))
+        means.append(mean_known(errors[:, 0] ** 2, design.weights_of_rows))
     return means
-
-
-def _joint(weights: Sequence[Array | None], H: Sequence[Array]) -> Array | None:
-    if all(w is None for w in weights):
-        return None
-    pairs = zip(weights, H, strict=True)
-    return np.concatenate([np.ones(len(h)) if w is None else w for w, h in pairs])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _TaskBlocks:
-    """The block-diagonal matrix of H_t − r_tr_tᵀ over all tasks, where r_tr_tᵀ is 1/n_t.
-
-    Parameters
-    ----------
-    entries
-        The entries of all H_t, row by row.
-    task, first : (n,)
-        Task of each row, and the position of the row's first entry minus its column.
-    roots : (n,)
-        r_t, the roots of 1/n_t (with weights, of s_i/Σs) with intercepts, 0 without.
-    diagonal : (n,)
-        Diagonal of the matrix.
-    """
-
-    entries: Array
-    task: Indices
-    first: Indices
-    roots: Array
-    diagonal: Array
-
-    @classmethod
-    def of(cls, H: Sequence[Array], roots: Array) -> "_TaskBlocks":
-        """Return the matrix with the given blocks."""
-        sizes = np.array([len(h) for h in H])
-        task = np.repeat(np.arange(len(H)), sizes)
-        starts, rows = np.cumsum(sizes) - sizes, np.arange(sizes.sum())
-        first = (np.cumsum(sizes**2) - sizes**2)[task] - starts[task]
-        first += (rows - starts[task]) * sizes[task]
-        diagonal = np.concatenate([np.diag(h) for h in H]) - roots**2
-        return cls(np.concatenate([h.ravel() for h in H]), task, first, roots, diagonal)
-
-    def at(self, rows: Indices) -> Array:
-        """Return the blocks (n_units, k, k) between the rows (n_units, k) of each unit."""
-        row, column = np.broadcast_arrays(rows[:, :, np.newaxis], rows[:, np.newaxis])
-        is_same = self.task[row] == self.task[column]
-        blocks = np.zeros(row.shape)
-        row, column = row[is_same], column[is_same]
-        shares = self.roots[row] * self.roots[column]
-        blocks[is_same] = self.entries[self.first[row] + column] - shares
-        return blocks

@@ -130,6 +130,7 @@ CHAPTERS: Final[dict[str, tuple[Benchmark, ...]]] = {
         Benchmark("csv_upload", "Reading of large tables"),
         Benchmark("large_uploads", "Uploads of large tables", quick=("--gigabytes", "0.05")),
         Benchmark("jobs_latency", "Jobs beside their training"),
+        Benchmark("searches", "Searches on all cores"),
         Benchmark("service_many_tasks", "A job of 1,000 tasks", quick=("--tasks", "100")),
         Benchmark(
             "fmtl_large",

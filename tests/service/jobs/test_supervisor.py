@@ -17,7 +17,7 @@ from algorithms.registry import load_model
 from service.datasets.canonical import write_tasks
 from service.job_states import AttemptCommand
 from service.jobs.worker import training
-from service.jobs.worker.child_process import TERM_GRACE_S
+from service.jobs.worker.child_process import TERM_GRACE_S, ChildProcess
 from service.jobs.worker.supervisor import Supervisor
 from service.settings import Settings
 
@@ -321,3 +321,14 @@ def test_the_child_dies_with_its_supervisor():
     parent.wait()
     parent.stdout.close()
     child.wait(timeout=120)
+
+
+def test_a_child_does_not_take_over_how_dask_limits_the_memory_of_its_workers(monkeypatch):
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")  # Dask's default for its workers
+    child = ChildProcess(1)
+    try:
+        environment = psutil.Process(child.process.pid).environ()
+    finally:
+        child.kill()
+    assert "MALLOC_TRIM_THRESHOLD_" not in environment
+    assert environment["OMP_NUM_THREADS"] == "1"

@@ -1,0 +1,184 @@
+"""Elimination of the tasks' own parts from mean-regularised learning, for many regularisations.
+
+The symbols are those of ``mean_regularised.py``. One eigendecomposition of each task serves every
+γ, and one of S every μ. No matrix is larger than the rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spectrum:
+    """Rows of a task, factorised so that X = PM and PᵀH = diag(γ/(λ + γ)) Pᵀ for every γ.
+
+    With at least as many rows as columns, M has the eigenvectors of XᵀX; with fewer, P has those of
+    XXᵀ.
+
+    Parameters
+    ----------
+    P : (n_t, r)
+    M : (r, q)
+    values : (r,)
+        Eigenvalues λ.
+    y : (n_t,)
+        Targets. Like the rows, they are centred if there are intercepts, and multiplied by the
+        roots of the weights if there are any.
+    z : (r,)
+        Pᵀy.
+    is_dual
+        Whether there are fewer rows than columns; then PᵀP = I, otherwise diag(λ).
+    """
+
+    P: Array
+    M: Array
+    values: Array
+    y: Array
+    z: Array
+    is_dual: bool
+
+    @classmethod
+    def of(cls, X: Array, y: Array) -> "Spectrum":
+        """Return the spectrum of the rows (n_t, q) and targets (n_t,) of a task."""
+        is_dual = X.shape[0] < X.shape[1]
+        values, V = np.linalg.eigh(X @ X.T if is_dual else X.T @ X)
+        P, M = (V, V.T @ X) if is_dual else (X @ V, V.T)
+        return cls(P, M, np.maximum(values, 0.0), y, P.T @ y, is_dual)
+
+    @property
+    def squares(self) -> Array:
+        """Diagonal of PᵀP, (r,)."""
+        return np.ones_like(self.values) if self.is_dual else self.values
+
+    def kept(self, gamma: float) -> Array:
+        """Return γ/(λ + γ), (r,)."""
+        return np.asarray(gamma / (self.values + gamma))
+
+    def shrinkage(self, gamma: float) -> tuple[float, Array]:
+        """Return the a and b (r,) of H = aI + P diag(b) Pᵀ."""
+        if self.is_dual:
+            return 0.0, self.kept(gamma)
+        return 1.0, np.asarray(-1.0 / (self.values + gamma))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Eliminated:
+    """Linear system of the common part w_0 after elimination of all v_t: (S + μI) w_0 = c.
+
+    Parameters
+    ----------
+    spectra
+        The tasks.
+    values, Q : (q,), (q, q)
+        Eigenvalues and eigenvectors of S = Σ_t X_tᵀH_tX_t.
+    c : (q,)
+        Σ_t X_tᵀH_ty_t.
+    """
+
+    gamma: float
+    spectra: Sequence[Spectrum]
+    values: Array
+    Q: Array
+    c: Array
+
+    @classmethod
+    def of(cls, spectra: Sequence[Spectrum], gamma: float) -> "Eliminated":
+        """Return the system for a γ."""
+        q = spectra[0].M.shape[1]
+        S, c = np.zeros((q, q)), np.zeros(q)
+        for one in spectra:
+            kept = one.kept(gamma)
+            S += one.M.T @ ((one.squares * kept)[:, np.newaxis] * one.M)
+            c += one.M.T @ (kept * one.z)
+        values, Q = np.linalg.eigh(S)
+        return cls(gamma, spectra, np.maximum(values, 0.0), Q, c)
+
+    def common(self, mu: float) -> Array:
+        """Return w_0 (q,)."""
+        return np.asarray(self.Q @ ((self.Q.T @ self.c) / (self.values + mu)))
+
+    def own(self, w_0: Array) -> Array:
+        """Return the v_t, (T, q)."""
+        return np.stack(
+            [
+                one.M.T @ ((one.z - one.squares * (one.M @ w_0)) / (one.values + self.gamma))
+                for one in self.spectra
+            ]
+        )
+
+    def residuals(self, w_0: Array) -> list[Array]:
+        """Return H_t(y_t − X_tw_0) of each task, (n_t,)."""
+        found = []
+        for one in self.spectra:
+            a, b = one.shrinkage(self.gamma)
+            inner = b * one.z - one.kept(self.gamma) * (one.M @ w_0)
+            found.append(a * one.y + one.P @ inner)
+        return found
+
+    def lifted(self) -> Array:
+        """Return H_tX_tQ of all tasks, (n, q)."""
+        return np.concatenate(
+            [
+                one.P @ (one.kept(self.gamma)[:, np.newaxis] * (one.M @ self.Q))
+                for one in self.spectra
+            ]
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskBlocks:
+    """The block-diagonal matrix of H_t − r_tr_tᵀ over all tasks, where r_tr_tᵀ is 1/n_t.
+
+    Parameters
+    ----------
+    task : (n,)
+        Task of each row.
+    roots : (n,)
+        r_t, the roots of 1/n_t (with weights, of s_i/Σs) with intercepts, 0 without.
+    diagonal : (n,)
+        Diagonal of the matrix.
+    """
+
+    parts: Eliminated
+    task: Indices
+    roots: Array
+    diagonal: Array
+
+    @classmethod
+    def of(cls, parts: Eliminated, roots: Array) -> "TaskBlocks":
+        """Return the matrix of all tasks."""
+        sizes = [len(one.y) for one in parts.spectra]
+        diagonals = []
+        for one in parts.spectra:
+            a, b = one.shrinkage(parts.gamma)
+            diagonals.append(a + one.P**2 @ b)
+        task = np.repeat(np.arange(len(sizes)), sizes)
+        return cls(parts, task, roots, np.concatenate(diagonals) - roots**2)
+
+    def at(self, rows: Indices) -> Array:
+        """Return the blocks (n_units, k, k) between the rows (n_units, k) of each unit."""
+        task = self.task[rows]
+        P, a, b = self._padded()
+        blocks = (P[rows] * b[task]) @ np.swapaxes(P[rows], 1, 2)
+        blocks += a[task][:, :, np.newaxis] * np.eye(rows.shape[1])
+        blocks -= self.roots[rows][:, :, np.newaxis] * self.roots[rows][:, np.newaxis]
+        is_same = task[:, :, np.newaxis] == task[:, np.newaxis]
+        return np.asarray(np.where(is_same, blocks, 0.0))
+
+    def _padded(self) -> tuple[Array, Array, Array]:
+        """Return P (n, r), and a (T,) and b (T, r) of all tasks, with zeros up to the longest."""
+        spectra = self.parts.spectra
+        r = max(len(one.values) for one in spectra)
+        P, a, b = np.zeros((len(self.task), r)), np.zeros(len(spectra)), np.zeros((len(spectra), r))
+        starts = np.cumsum([0, *(len(one.y) for one in spectra)])
+        for t, (start, one) in enumerate(zip(starts, spectra, strict=False)):
+            own = len(one.values)
+            P[start : start + len(one.y), :own] = one.P
+            a[t], b[t, :own] = one.shrinkage(self.parts.gamma)
+        return P, a, b
