@@ -334,8 +334,8 @@ def unreferenced_blobs(
     return UnreferencedPage(found, rows[-1][0] if len(rows) == limit else None)
 
 
-def condemn_blob(session: Session, blob_id: str, *, before: datetime) -> bool:
-    """Make a blob unavailable to new references; return False if it has one or was written to.
+def mark_for_deletion(session: Session, blob_id: str, *, before: datetime) -> bool:
+    """Make a blob unavailable to new references; return False if it has one, or is new.
 
     Afterwards its chunks can be deleted in several transactions.
     """
@@ -350,7 +350,7 @@ def condemn_blob(session: Session, blob_id: str, *, before: datetime) -> bool:
 
 
 def delete_chunks(session: Session, blob_id: str, *, limit: int) -> bool:
-    """Delete some chunks of a condemned blob; return False once it is deleted."""
+    """Delete some chunks of a blob that is marked for deletion; return False once it is deleted."""
     query = sa.select(BlobChunkRow.position).where(BlobChunkRow.blob_id == blob_id).limit(limit)
     positions = session.scalars(query).all()
     if len(positions) < limit:

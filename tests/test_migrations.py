@@ -329,3 +329,4 @@ def test_a_migrated_database_is_not_locked_again(database):
     with database.engine.connect() as connection:
         begin_exclusive(connection, "migration", timeout_s=5)
         migrate(database, lock_timeout_s=0.2)
+        assert connection.in_transaction()  # the lock was held all the time

@@ -202,7 +202,10 @@ def _check(search: SearchOptions) -> None:
     for name, tried in search.space.items():
         if isinstance(tried, list):
             if not tried:
-                raise InvalidParams(f"'{name}' has no value to try", field=f"space/{name}")
+                raise InvalidParams(
+                    f"'{name}' has an empty list of values to try; give at least one",
+                    field=f"space/{name}",
+                )
         elif search.method == "grid":
             detail = "is a range, but 'grid' needs a list; list values, or use the method 'random'"
             raise InvalidParams(f"'{name}' {detail}", field=f"space/{name}")

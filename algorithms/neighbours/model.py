@@ -217,4 +217,5 @@ class NeighboursModel(Predictor):
         ):
             raise ValueError(f"source {self.source} does not fit to {len(self.tasks)} tasks")
         if self.k < 1 or self.weights not in ("uniform", "distance"):
-            raise ValueError(f"k = {self.k} with weights {self.weights!r} is invalid")
+            detail = "expected k >= 1 and weights 'uniform' or 'distance'"
+            raise ValueError(f"{detail}, got k = {self.k} and weights {self.weights!r}")

@@ -56,7 +56,7 @@ def hash_rows(X: NDArray[np.float64]) -> Hashes:
 
 
 def _hash_sparse_rows(X: Any) -> Hashes:
-    """Return the hashes of the dense rows: those of zeros, changed by the stored values."""
+    """Return the hashes of the rows as dense arrays, computed from the stored values only."""
     factors = mix(np.arange(X.shape[1], dtype=np.uint64)) | np.uint64(1)
     zero = mix(np.zeros(1, dtype=np.uint64))
     changes = (mix((X.data + 0.0).view(np.uint64)) - zero) * factors[X.indices]

@@ -13,9 +13,9 @@ SMALL_ORDER = 512
 
 @contextmanager
 def limit_blas_threads(order: int) -> Iterator[None]:
-    """Limit BLAS to one thread within the context if matrices of this order are small.
+    """Limit BLAS to one thread within the context if matrices (order, order) are small.
 
-    Results then also do not depend on the number of cores.
+    Several threads would take longer. Also, results then do not depend on the number of cores.
     """
     if order > SMALL_ORDER:
         yield

@@ -37,7 +37,9 @@ async def stream_changes(request: Request, services: Context, owner: Owner) -> R
     Needs `Accept: text/event-stream`.
     """
     if "text/event-stream" not in request.headers.get("accept", ""):
-        raise Problem("not-acceptable", "changes are a stream; send Accept: text/event-stream")
+        raise Problem(
+            "not-acceptable", "this URL returns a stream of events; send Accept: text/event-stream"
+        )
     check_room(services, owner)
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     stream = _stream(services, request, owner)

@@ -15,117 +15,139 @@ from sibling.client.http import DEFAULT_URL
 
 training = App()
 
+Algorithm = Annotated[
+    str,
+    typer.Option(
+        "--algorithm",
+        "-a",
+        help="Algorithm, see 'sibling algorithms'.",
+        autocompletion=COMPLETE_ALGORITHM,
+    ),
+]
+Param = Annotated[
+    list[str] | None,
+    typer.Option("--param", "-p", help="Set a parameter: NAME=VALUE (VALUE is JSON)."),
+]
+Search = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--search",
+        "-s",
+        help="Values of a parameter to try: NAME=[V1,V2,...]. With --method random or halving also "
+        'a range: NAME={"low":1,"high":9}.',
+    ),
+]
+Compare = Annotated[
+    bool, typer.Option("--compare", help="Compare with baselines on held-out rows.")
+]
+Evaluate = Annotated[bool, typer.Option("--evaluate", help="Score the algorithm on held-out rows.")]
+Method = Annotated[
+    Literal["grid", "random", "halving"],
+    typer.Option("--method", help="Search method: grid, random or halving."),
+]
+ModelName = Annotated[
+    str | None, typer.Option(help="Name of the model. Default: name of the algorithm.")
+]
+TaskColumn = Annotated[str | None, typer.Option(help="Column of the task.")]
+TargetColumn = Annotated[str | None, typer.Option(help="Column of the target.")]
+TargetKind = Annotated[
+    Literal["auto", "numbers", "classes"] | None,
+    typer.Option(help="Kind of targets: auto, numbers or classes. Default: auto."),
+]
+ClassWeight = Annotated[
+    str | None,
+    typer.Option(
+        help='Weights of classes in the fit: balanced, or as JSON {"ill":5}. Default: none.'
+    ),
+]
+Preparation = Annotated[
+    str | None,
+    typer.Option(
+        help='How raw rows are prepared, as JSON, such as {"scale":"robust"}. Default: missing '
+        "values are filled, text and dates become numbers."
+    ),
+]
+Calibrate = Annotated[
+    bool,
+    typer.Option(
+        "--calibrate",
+        help="Fit also without folds of the rows, for predict-proba, predict-set and "
+        "predict-interval.",
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+MemoryMb = Annotated[
+    int | None,
+    typer.Option(help="Memory limit of the job in MiB. Default: SIBLING_DEFAULT_MEMORY_MB."),
+]
+TimeoutS = Annotated[
+    float | None,
+    typer.Option(help="Time limit of one attempt in seconds. Default: SIBLING_DEFAULT_TIMEOUT_S."),
+]
+
 
 @training.command()
 def train(
     data: Data,
-    algorithm: Annotated[
-        str,
-        typer.Option(
-            "--algorithm",
-            "-a",
-            help="Algorithm, see 'sibling algorithms'.",
-            autocompletion=COMPLETE_ALGORITHM,
-        ),
-    ],
+    algorithm: Algorithm,
     *,
-    param: Annotated[
-        list[str] | None,
-        typer.Option("--param", "-p", help="Set a parameter: NAME=VALUE (VALUE is JSON)."),
-    ] = None,
-    search: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--search",
-            "-s",
-            help="Values of a parameter to try: NAME=[V1,V2,...]. With --method random or halving "
-            'also a range: NAME={"low":1,"high":9}.',
-        ),
-    ] = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Compare with baselines on held-out rows.")
-    ] = False,
-    evaluate: Annotated[
-        bool, typer.Option("--evaluate", help="Score the algorithm on held-out rows.")
-    ] = False,
-    method: Annotated[
-        Literal["grid", "random", "halving"],
-        typer.Option("--method", help="Search method: grid, random or halving."),
-    ] = "grid",
-    model: Annotated[
-        str | None, typer.Option(help="Name of the model. Default: name of the algorithm.")
-    ] = None,
-    task_column: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
-    target_column: Annotated[str | None, typer.Option(help="Column of the target.")] = None,
-    target_kind: Annotated[
-        Literal["auto", "numbers", "classes"] | None,
-        typer.Option(help="Kind of targets: auto, numbers or classes. Default: auto."),
-    ] = None,
+    param: Param = None,
+    search: Search = None,
+    compare: Compare = False,
+    evaluate: Evaluate = False,
+    method: Method = "grid",
+    model: ModelName = None,
+    task_column: TaskColumn = None,
+    target_column: TargetColumn = None,
+    target_kind: TargetKind = None,
     group_column: GroupColumn = None,
     weight_column: WeightColumn = None,
-    class_weight: Annotated[
-        str | None,
-        typer.Option(
-            help='Weights of classes in the fit: balanced, or as JSON {"ill":5}. Default: none.'
-        ),
-    ] = None,
+    class_weight: ClassWeight = None,
     read: Read = None,
-    preparation: Annotated[
-        str | None,
-        typer.Option(
-            help='How raw rows are prepared, as JSON, such as {"scale":"robust"}. Default: missing '
-            "values are filled, text and dates become numbers."
-        ),
-    ] = None,
-    calibrate: Annotated[
-        bool,
-        typer.Option(
-            "--calibrate",
-            help="Fit also without folds of the rows, for predict-proba, predict-set and "
-            "predict-interval.",
-        ),
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    preparation: Preparation = None,
+    calibrate: Calibrate = False,
+    seed: Seed = 0,
+    memory_mb: MemoryMb = None,
+    timeout_s: TimeoutS = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Upload data, train a model, and show the progress."""
     if method != "grid" and not search:
         raise typer.BadParameter("--method needs values to try; add --search NAME=[V1,V2,...]")
-    params = dict(_param(text) for text in param or [])
-    given = {
-        "task_column": task_column,
-        "target_column": target_column,
-        "target_kind": target_kind,
-        "group_column": group_column,
-        "weight_column": weight_column,
-    }
-    options: Any = {name: value for name, value in given.items() if value is not None}
-    options |= read_options(read)
-    recipe = None if preparation is None else _param(f"preparation={preparation}")[1]
+    options = _given(
+        task_column=task_column,
+        target_column=target_column,
+        target_kind=target_kind,
+        group_column=group_column,
+        weight_column=weight_column,
+    )
     space = dict(_param(text) for text in search or [])
     with Client(url) as client:
         job = client.submit(
-            find_or_upload(client, data, **options),
+            find_or_upload(client, data, **options, **read_options(read)),
             algorithm,
-            params,
+            dict(_param(text) for text in param or []),
             model=model,
             seed=seed,
+            limits=_given(memory_mb=memory_mb, timeout_s=timeout_s),
             search={"space": space, "method": method} if space else None,
             compare=compare,
             evaluate=evaluate,
-            preparation=recipe,
+            preparation=_json(preparation),
             calibration=calibrate or None,
-            class_weight=None
-            if class_weight is None
-            else _param(f"class_weight={class_weight}")[1],
+            class_weight=_json(class_weight),
         )
-        trained = _wait(job)
-        report = find_report(trained)
+        _show(_wait(job))
+
+
+def _show(model: RemoteModel) -> None:
+    """Print a new model with its scores, and the report of its comparison if there is one."""
+    report = find_report(model)
     if is_json():
-        print_json(trained.info | {"report": report})
+        print_json(model.info | {"report": report})
         return
-    print_text(f"model {trained.name}, version {trained.version}")
-    print_scores(trained)
+    print_text(f"model {model.name}, version {model.version}")
+    print_scores(model)
     if report is not None:
         print_report(report)
 
@@ -138,11 +160,21 @@ def _wait(job: TrainingJob) -> RemoteModel:
         raise
 
 
+def _given(**options: Any) -> dict[str, Any]:
+    """Return the options that are not None."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def _param(text: str) -> tuple[str, Any]:
     name, separator, value = text.partition("=")
     if not separator:
         raise typer.BadParameter(f"expected NAME=VALUE, got '{text}'")
+    return name, _json(value)
+
+
+def _json(text: str | None) -> Any:
+    """Return the value of JSON; text that is not JSON is a string without quotes."""
     try:
-        return name, orjson.loads(value)
+        return None if text is None else orjson.loads(text)
     except orjson.JSONDecodeError:
-        return name, value  # text without quotes is a string
+        return text

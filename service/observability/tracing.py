@@ -77,13 +77,6 @@ def start_tracing(component: str) -> None:
     _State.tracer = _State.provider.get_tracer(_NAME)
 
 
-def stop_tracing() -> None:
-    """Export the spans that are left, and stop."""
-    if _State.provider is not None:
-        _State.provider.shutdown()
-    _State.tracer = _State.provider = None
-
-
 def is_tracing() -> bool:
     """Return whether this process exports spans."""
     return _State.tracer is not None

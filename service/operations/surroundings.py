@@ -124,7 +124,7 @@ def _ask(url: str, *, verify: bool = True) -> httpx.Response:
 
 
 def _version_of(answer: httpx.Response) -> str | None:
-    """Return the version of the service that has answered, or None if this is something else."""
+    """Return the version of the service that has answered, or None if it is not Sibling."""
     try:
         body = answer.json()
     except ValueError:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 from ulid import ULID
 
-from service.blobs import condemn_blob, delete_chunks, unreferenced_blobs
+from service.blobs import delete_chunks, mark_for_deletion, unreferenced_blobs
 from service.database import Database
 from service.job_states import FINAL
 from service.jobs.queue import deletion
@@ -208,13 +208,13 @@ def expire_blobs(database: Database, before: datetime) -> Iterator[int]:
             page = unreferenced_blobs(session, after=after, before=before, limit=BATCH_SIZE)
         for blob_id in page.blob_ids:
             with database.write() as session:
-                is_condemned = condemn_blob(session, blob_id, before=before)
-            while is_condemned:
+                is_marked = mark_for_deletion(session, blob_id, before=before)
+            while is_marked:
                 yield 0
                 with database.write() as session:
                     if not delete_chunks(session, blob_id, limit=_CHUNKS_PER_STEP):
                         break
-            yield int(is_condemned)
+            yield int(is_marked)
         yield 0
         if page.last_id is None:
             return

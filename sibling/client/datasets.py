@@ -328,9 +328,7 @@ def _pack(
     for what, given in (("targets", targets), *extras.items()):
         unknown = sorted(given.keys() - data.keys())
         if unknown:
-            raise ValueError(
-                f"expected {what} only for tasks with rows, got {what} for: {', '.join(unknown)}"
-            )
+            raise ValueError(f"there are {what} for tasks without rows: {', '.join(unknown)}")
     arrays: dict[str, NDArray[Any]] = {}
     for task, X in data.items():
         if is_sparse(X):

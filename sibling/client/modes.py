@@ -24,11 +24,11 @@ else:
 
 
 class Sync:
-    """Mode of objects whose methods return results."""
+    """Mode of :class:`Client`: methods return results."""
 
 
 class Async:
-    """Mode of objects whose methods return coroutines."""
+    """Mode of :class:`AsyncClient`: methods return coroutines."""
 
 
 #: What the service lists of an item.
@@ -146,7 +146,9 @@ class Collection(Listing[Mode], Generic[Mode, Item]):
         if self._has_filters:
             return any(wanted in (item.get("id"), item.get("name")) for item in self)
         if self._http.is_async:
-            raise TypeError("'in' cannot wait for an AsyncClient; await its item instead")
+            raise TypeError(
+                "'in' is not supported for an AsyncClient; use await client.models[name] instead"
+            )
         try:
             self._http.run(self._find(wanted))
         except ValueError:  # no item can have such a name

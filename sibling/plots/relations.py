@@ -99,7 +99,7 @@ def _cut(tree: Array, order: Sequence[int], limit: int) -> tuple[list[list[int]]
 
 
 def _branches(tree: Array, n_leaves: int) -> list[Row]:
-    """Return the corners of the line of each merge."""
+    """Return the points of the line that the dendrogram has for each merge."""
     place = {i: (i + 0.5, 0.0) for i in range(n_leaves)}
     rows: list[Row] = []
     for merge, (a, b, height, _) in enumerate(tree.tolist()):

@@ -57,7 +57,7 @@ def test_uploading_the_same_bytes_twice_returns_one_dataset(client):
 def test_invalid_data_is_rejected_before_it_is_sent(client, tmp_path):
     with pytest.raises(ValueError, match=r"one of \.csv, \.npz, .*, got 'data\.txt'"):
         client.upload(tmp_path / "data.txt")
-    with pytest.raises(ValueError, match="only for tasks with rows, got targets for: three"):
+    with pytest.raises(ValueError, match="targets for tasks without rows: three"):
         client.upload(tasks(1), {"three": [1.0]})
     with pytest.raises(ValueError, match="targets of task 'one' to be all numbers or all text"):
         client.upload(tasks(1), {"one": np.array([1, "a", None], dtype=object)})
@@ -230,12 +230,6 @@ def server_with_responses(*responses):
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-def error_of(call, *arguments):
-    with pytest.raises(ServiceError) as caught:
-        call(*arguments)
-    return caught.value
 
 
 JOB = (202, {}, json.dumps({"id": "job_1", "state": "queued"}).encode())

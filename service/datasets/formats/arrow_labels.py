@@ -132,10 +132,6 @@ def _texts(column: pa.ChunkedArray, name: str, what: str) -> pa.ChunkedArray:
     return column.cast(pa.string())
 
 
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-
-
 def _check_complete(column: pa.ChunkedArray, name: str, what: str) -> None:
     """Raise Rejected with each row that has no value."""
     if not column.null_count:

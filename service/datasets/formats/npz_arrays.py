@@ -359,7 +359,7 @@ def _check_numeric(array: NDArray[Any], name: str, task: str | None) -> None:
     """Raise Rejected unless an array has numbers that are exact as 64-bit floats."""
     if array.dtype.kind not in "fiub":
         detail = f"'{name}' has dtype {array.dtype}; numbers are required"
-        reject("not-a-number", detail, task=task)
+        reject("not-a-number", f"{detail}, so convert it with .astype(float)", task=task)
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
         largest = max(abs(int(array.min())), abs(int(array.max())))
         if largest > _MAX_EXACT_INTEGER:

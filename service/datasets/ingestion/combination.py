@@ -133,7 +133,7 @@ def _members(
     kinds: Mapping[str, Column],
     cache: _ArrayCache,
 ) -> dict[str, list[Task]]:
-    """Return the selected tasks of all datasets by name, with the joint levels of categories."""
+    """Return the selected tasks of all datasets by name, with the categories of all."""
     members: dict[str, list[Task]] = {}
     for source, tasks in zip(sources, selected, strict=True):
         for task in tasks:

@@ -181,7 +181,7 @@ def _share_parsed(path: Path) -> float | None:
 
 
 def _last_output(path: Path) -> str:
-    """Return the end of what a child printed; nothing if it died before it could."""
+    """Return the end of what a child printed, or an empty string if it printed nothing."""
     with suppress(FileNotFoundError):
         return path.read_bytes()[-_MAX_LOGGED_BYTES:].decode(errors="replace")
     return ""

@@ -110,7 +110,7 @@ class Engine:
     def _workers(self) -> dict[str, dict[str, Any]]:
         scheduler = self._client.scheduler
         if scheduler is None or self._client.status != "running":
-            raise OSError("the scheduler is not connected")
+            raise OSError("not connected to the scheduler; check that it runs")
         found: dict[str, dict[str, Any]] = self._client.sync(
             scheduler.sibling_workers, callback_timeout=_RPC_TIMEOUT_S
         )

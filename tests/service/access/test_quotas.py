@@ -7,6 +7,7 @@ import httpx
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import event
 
 from service.access import quotas
 from service.blobs import BlobStore
@@ -42,9 +43,16 @@ def upload(database, tmp_path):
     return run
 
 
-def test_without_limits_nothing_is_counted(upload):
-    for number in range(3):
-        upload(b"%d" % number, settings())
+def test_without_limits_nothing_is_counted(database):
+    def statements(limits):
+        found = []
+        with database.write() as session:
+            event.listen(session.connection(), "before_cursor_execute", lambda *a: found.append(a))
+            quotas.check_upload(session, "ada", limits, size_bytes=5)
+        return [statement for _, _, statement, *_ in found if "count(" in statement.lower()]
+
+    assert statements(settings()) == []
+    assert len(statements(settings(max_datasets=2))) == 2
 
 
 def test_an_upload_beyond_the_number_of_datasets_is_refused(upload):

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from service.blobs import BlobStore, condemn_blob
+from service.blobs import BlobStore, mark_for_deletion
 from service.database import now
 from service.datasets import store as dataset_store
 from service.job_states import FINAL, JobState
@@ -300,13 +300,13 @@ def test_uploads_and_publications_during_a_sweep_lose_nothing(world, database):
         assert b"".join(world.blobs.chunks(blob_id)) == world.contents[blob_id]
 
 
-def test_a_blob_that_is_referenced_meanwhile_is_not_condemned(world, database):
+def test_a_blob_that_is_referenced_meanwhile_is_not_marked_for_deletion(world, database):
     blob_id = world.lone_blob()
     dataset_id = world.dataset()
     with database.write() as session:
         session.get_one(DatasetRow, dataset_id).upload_blob_id = blob_id
     with database.write() as session:
-        assert not condemn_blob(session, blob_id, before=now() + LATER)
+        assert not mark_for_deletion(session, blob_id, before=now() + LATER)
 
 
 def test_nothing_is_older_than_a_century(world, database):
