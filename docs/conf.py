@@ -9,7 +9,7 @@ sys.path.insert(0, str(HERE / "_site"))
 project = "Sibling"
 html_title = "Sibling"
 language = "en"
-extensions = ["myst_parser", "finish_pages"]
+extensions = ["myst_parser", "finish_pages", "search_words"]
 exclude_patterns = ["_site", "examples", "notebooks"]
 
 # Markdown, with the anchors of headings that GitHub makes

@@ -120,6 +120,7 @@ def _section(algorithm: Algo, shared: Fields, family: str) -> Iterator[str]:
     yield f"- Needs: {rows}; {features}; targets: {_TARGETS[needs.target]}; {minimum}."
     methods = ", ".join(f"`{method}`" for method in described.methods)
     yield f"- Methods of its models: {methods}."
+    yield f"- Can add tasks: {'yes' if algorithm.supports_adaptation() else 'no'}."
     yield from (f"- Reference: {described.reference}", "")
     own = {n: f for n, f in described.params["properties"].items() if n not in shared}
     yield from _parameters(own, _ranks(algorithm))

@@ -12,6 +12,7 @@ import service
 from algorithms.registry import ALGORITHMS
 from service.errors import ERRORS, JOB_CODES
 from service.generate import DOCS, pages
+from service.job_states import JobState
 from service.patterns import EXPECTED
 
 SERVICE = Path(service.__file__).parent
@@ -47,6 +48,11 @@ def test_every_error_code_of_jobs_is_documented():
     )
     assert {"worker-lost", "base-model-deleted", "internal-error", "timed-out"} <= found
     assert found - {"invalid", "unknown-task", "invalid-data"} <= set(JOB_CODES) | set(ERRORS)
+
+
+def test_the_page_on_jobs_lists_every_state():
+    text = (DOCS / "explanation" / "jobs.md").read_text(encoding="utf-8")
+    assert re.findall(r"(?m)^\| `(\w+)` \|", text) == list(JobState)
 
 
 def test_generation_is_deterministic(generated):

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,22 @@ CHROMIUM = os.environ.get("SIBLING_CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 TIMEOUT_MS = 240_000  # only ends a hang
+#: What readers search for in the documentation, and the page that answers it.
+QUERIES = {
+    "upload parquet": "how-to/upload-data.html#parquet-arrow-and-feather",
+    "Excel": "how-to/upload-data.html#excel",
+    "decimal comma": "how-to/upload-data.html#csv",
+    "backup": "how-to/back-up.html",
+    "docker compose": "how-to/deploy.html#docker-compose-with-postgresql",
+    "prediction intervals": "how-to/intervals.html",
+    "add task": "how-to/add-a-task.html",
+    "rotate key": "how-to/secure.html#rotate-keys",
+    "out of memory": "how-to/failed-jobs.html#out-of-memory",
+    "feature importance": "how-to/importance.html",
+    "golang": "how-to/call-a-model.html#go",
+    "own algorithm": "how-to/add-an-algorithm.html",
+    "transfer": "how-to/judge-sharing.html",
+}
 
 
 @pytest.fixture(scope="module")
@@ -359,6 +375,14 @@ def test_the_help_is_found_by_navigation_and_search(page, scheme):
     page.set_viewport_size({"width": 390, "height": 800})
     check_accessibility(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_search_of_the_help_shows_the_page_that_answers_first(page):
+    found = {}
+    for query in QUERIES:
+        page.goto(f"/help/search.html?q={quote(query)}")
+        found[query] = page.locator("#search-results li a").first.get_attribute("href")
+    assert found == QUERIES
 
 
 def test_two_browsers_see_the_same_job(visit, service, client):

@@ -2,6 +2,9 @@
 
 import asyncio
 import re
+import runpy
+from collections import Counter
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,6 +19,10 @@ IS_ELSEWHERE = re.compile(
     r"<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)=[\"'](?:https?:)?//"
 )
 STYLE_IS_ELSEWHERE = re.compile(r"@import|url\([\"']?(?:https?:)?//")
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+SEARCH_WORDS = runpy.run_path(str(DOCS / "_site" / "search_words.py"))["SEARCH_WORDS"]
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +41,13 @@ def test_no_page_has_inline_scripts_or_styles_or_uses_another_host(site):
         assert IS_ELSEWHERE.findall(html) == [], page
     for sheet in site.rglob("*.css"):
         assert STYLE_IS_ELSEWHERE.findall(sheet.read_text(encoding="utf-8")) == [], sheet
+
+
+def test_words_of_the_search_lead_to_one_page_that_exists():
+    words = Counter(w.strip() for line in SEARCH_WORDS.values() for w in line.split(","))
+    assert [word for word, n in words.items() if n > 1] == []
+    pages = {place.partition("#")[0] for place in SEARCH_WORDS}
+    assert [name for name in pages if not (DOCS / f"{name}.md").exists()] == []
 
 
 def test_its_pages_have_the_policy_of_all_pages(site, http):
