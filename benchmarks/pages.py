@@ -3,18 +3,23 @@
 Copies a real job and its model many times, and prints for each page the size of its HTML, the
 median time of a request and the CPU time of the server for it. Where Chromium is found, also for a
 first visit: all bytes that the browser received, and the time until the page can be used (its
-content and scripts are loaded). Run: python -m benchmarks.pages
+content and scripts are loaded). Says on standard error how long each step took.
+Run: python -m benchmarks.pages [--databases sqlite postgres]
 """
 
 import argparse
+import contextlib
 import os
 import shutil
 import statistics
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import httpx
 import numpy as np
@@ -31,6 +36,7 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--jobs", type=int, default=10_000)
 parser.add_argument("--models", type=int, default=1_000)
 parser.add_argument("--repeats", type=int, default=9)
+parser.add_argument("--databases", nargs="+", default=["sqlite"])
 
 _ROWS_PER_INSERT = 1_000
 _CHROMIUM = os.environ.get("SIBLING_CHROMIUM") or next(
@@ -55,22 +61,62 @@ class Visit(NamedTuple):
 
 def main() -> None:
     options = parser.parse_args()
-    with servers.service() as client:
+    for name in options.databases:
+        with tempfile.TemporaryDirectory() as folder, servers.database(name, Path(folder)) as url:
+            print_table(name, *measure_all(url, options))
+
+
+def measure_all(
+    database_url: str, options: argparse.Namespace
+) -> tuple[dict[str, Times], dict[str, Visit]]:
+    """Fill a database, and measure every page of a service that uses it."""
+    servers.migrate(database_url)
+    with servers.service(SIBLING_DATABASE_URL=database_url) as client:
         process = server_process()
-        url, paths = url_of(process), make(client)
-        fill(Database(f"sqlite:///{folder_of(process) / 'sibling.db'}"), options)
-        with httpx.Client(base_url=url, timeout=120) as http:
+        url = url_of(process)
+        with step("a model is trained"):
+            paths = make(client)
+        with step(f"{options.jobs} jobs and {options.models} models are stored"):
+            fill(Database(database_url), options)
+        with step("pages are requested"), httpx.Client(base_url=url, timeout=120) as http:
+            paths["jobs, page 101"] = page_of(http, "/v1/jobs", "/jobs", 101)
             times = {name: measure(http, path, process, options) for name, path in paths.items()}
-        visits = dict(visit(url, paths)) if _CHROMIUM else {}
-    print("| page | HTML | request | CPU | first visit | usable after |\n|---|---|---|---|---|---|")
-    for name, found in times.items():
-        browser = visits.get(name)
+        with step("pages are visited"):
+            visits = dict(visit(url, paths)) if _CHROMIUM else {}
+    return times, visits
+
+
+@contextlib.contextmanager
+def step(what: str) -> Iterator[None]:
+    """Print how long the block took."""
+    began = time.perf_counter()
+    yield
+    print(f"{what}: {time.perf_counter() - began:.1f} s", file=sys.stderr, flush=True)
+
+
+def print_table(name: str, times: dict[str, Times], visits: dict[str, Visit]) -> None:
+    print(f"| {name} | HTML | request | CPU | first visit | usable after |")
+    print("|---|---|---|---|---|---|")
+    for page, found in times.items():
+        browser = visits.get(page)
         seen = ("-", "-")
         if browser is not None:
             seen = (f"{browser.n_bytes / 1024:.0f} KiB", f"{browser.interactive_ms:.0f} ms")
         size = f"{found.html_bytes / 1024:.0f} KiB"
-        row = (name, size, f"{found.median_ms:.0f} ms", f"{found.cpu_ms:.0f} ms", *seen)
+        row = (page, size, f"{found.median_ms:.0f} ms", f"{found.cpu_ms:.0f} ms", *seen)
         print(f"| {' | '.join(row)} |")
+
+
+def page_of(http: httpx.Client, api_path: str, path: str, n: int) -> str:
+    """Return the path of the n-th page of a list."""
+    token = None
+    for _ in range(n - 1):
+        token = http.get(api_path, params={"page_token": token} if token else {}).json()[
+            "next_page_token"
+        ]
+        if token is None:
+            return path
+    return f"{path}?{urlencode({'page_token': token})}"
 
 
 def make(client: Client) -> dict[str, str]:
@@ -86,6 +132,7 @@ def make(client: Client) -> dict[str, str]:
         "jobs": "/jobs",
         "jobs, failed": "/jobs?state=failed",
         "jobs, by text": "/jobs?text=model-0500",
+        "jobs, by text of none": "/jobs?text=nothing",
         "job": f"/jobs/{job.id}",
         "models": "/models",
         "models, by text": "/models?text=0500",
@@ -96,8 +143,10 @@ def make(client: Client) -> dict[str, str]:
         "new job": f"/jobs/new?dataset={dataset.id}&algorithm=mtfl",
         "upload": "/datasets/new",
         "algorithms": "/algorithms",
+        "algorithm": "/algorithms/mtfl",
         "compare": "/compare?models=real/1,model-0500/1",
         "audit": "/audit",
+        "help": "/help/",
     }
 
 
@@ -209,11 +258,6 @@ def server_process() -> psutil.Process:
 def url_of(process: psutil.Process) -> str:
     (port,) = {c.laddr.port for c in process.net_connections() if c.status == psutil.CONN_LISTEN}
     return f"http://127.0.0.1:{port}"
-
-
-def folder_of(process: psutil.Process) -> Path:
-    arguments = process.cmdline()
-    return Path(arguments[arguments.index("--data-dir") + 1])
 
 
 def cpu_of(process: psutil.Process) -> float:

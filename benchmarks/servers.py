@@ -24,12 +24,22 @@ _READY_S = 120
 
 
 @contextlib.contextmanager
-def service() -> Iterator[Client]:
-    """Return a client of a service that lives in a temporary folder for the block."""
+def service(**environment: str) -> Iterator[Client]:
+    """Return a client of a service that lives in a temporary folder for the block.
+
+    Parameters
+    ----------
+    environment
+        Settings of the service.
+    """
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "service", "serve", "--port", "0", "--data-dir", folder]
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, **environment},
         )
         try:
             assert process.stdout is not None
@@ -68,6 +78,7 @@ def _postgres() -> Iterator[str]:
 def migrate(url: str) -> None:
     subprocess.run(
         [sys.executable, "-m", "service", "migrate"],
+        stdout=sys.stderr,
         env={**os.environ, "SIBLING_DATABASE_URL": url},
         check=True,
     )

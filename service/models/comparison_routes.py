@@ -63,7 +63,7 @@ def draw_plot_of_models(
     """Draw a plot of several models as `Accept` asks: Vega-Lite (JSON), SVG or PNG."""
     sources = _sources(services, owner, query.model)
     try:
-        drawn = compared_specification(plot, sources, theme=query.theme)
+        drawn = compared_specification(plot, sources, theme=query.theme, has_title=query.title)
     except (UnknownPlot, NoPlot) as error:
         raise Problem("no-plot", str(error)) from None
     return drawing(services, drawn, media_type_of(request))

@@ -44,6 +44,11 @@ class PlotQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     theme: Theme = Field("light", description="Colours for a light or a dark page.")
+    title: bool = Field(
+        default=True,
+        description="Whether the title and the sentence are drawn above the plot; a page that has "
+        "them as text leaves them out.",
+    )
 
 
 Options = Annotated[PlotQuery, Query()]
@@ -96,7 +101,7 @@ def draw_plot_of_latest(
 ) -> Response:
     """Draw a plot as `Accept` asks: a Vega-Lite specification (JSON), SVG or PNG."""
     found = find_version(services, owner, name, None)
-    return _draw(request, services, owner, found, plot=plot, theme=query.theme)
+    return _draw(request, services, owner, found, plot=plot, query=query)
 
 
 @router.get(
@@ -114,7 +119,7 @@ def draw_plot_of_version(
 ) -> Response:
     """Draw a plot as `Accept` asks: a Vega-Lite specification (JSON), SVG or PNG."""
     found = find_version(services, owner, name, version)
-    return _draw(request, services, owner, found, plot=plot, theme=query.theme)
+    return _draw(request, services, owner, found, plot=plot, query=query)
 
 
 def _list(request: Request, services: Services, owner: str, version: NamedVersion) -> Response:
@@ -136,14 +141,15 @@ def _draw(
     version: NamedVersion,
     *,
     plot: str,
-    theme: Theme,
+    query: PlotQuery,
 ) -> Response:
     media_type = media_type_of(request)
-    tag = _tag(version, plot, theme, media_type)
+    tag = _tag(version, plot, query.theme, f"title={query.title}", media_type)
     if plot in PLOTS and is_not_modified(request, tag):
         return Response(status_code=304, headers={**_HEADERS, "ETag": tag})
     try:
-        drawn = specification(plot, source_of(services, owner, version), theme=theme)
+        source = source_of(services, owner, version)
+        drawn = specification(plot, source, theme=query.theme, has_title=query.title)
     except (UnknownPlot, NoPlot) as error:
         raise Problem("no-plot", str(error)) from None
     return drawing(services, drawn, media_type, ETag=tag)

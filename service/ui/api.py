@@ -52,12 +52,18 @@ class Api:
             raise Refused(parsed)
         return parsed
 
-    async def find(self, path: str, **query: Any) -> dict[str, Any] | None:
-        """Return the JSON of a resource, or None if it does not exist."""
+    async def find(self, path: str, *, refused: int = 404, **query: Any) -> dict[str, Any] | None:
+        """Return the JSON of a resource, or None if it does not exist.
+
+        Parameters
+        ----------
+        refused
+            Another status for which None is returned.
+        """
         try:
             return await self.get(path, **query)
         except Refused as error:
-            if error.problem["status"] == 404:
+            if error.problem["status"] in (404, refused):
                 return None
             raise
 

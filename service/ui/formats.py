@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 NONE: Final = "\u2013"
+#: Larger numbers that are not of type int have an exponent.
+_MAX_WHOLE: Final = 1e9
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _AGES: Final = ((86_400 * 2, 86_400, "days"), (7200, 3600, "hours"), (120, 60, "minutes"))
 
@@ -14,7 +16,7 @@ def number(value: float | None, digits: int = 4) -> str:
     """Return a number with so many significant digits; integers have all of theirs."""
     if value is None or not math.isfinite(value):
         return NONE
-    if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
+    if isinstance(value, int) or (value == int(value) and abs(value) < _MAX_WHOLE):
         return f"{int(value):,}".replace(",", "\u202f")
     return f"{value:.{digits}g}"
 

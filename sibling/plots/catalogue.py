@@ -12,6 +12,7 @@ from sibling.plots import (
     importance,
     learning_curve,
     objective,
+    parallel,
     predictions,
     relations,
     reliability,
@@ -44,6 +45,7 @@ PLOTS: Final[dict[str, Plot]] = {
         angles.PLOT,
         objective.PLOT,
         search.PLOT,
+        parallel.PLOT,
     )
 }
 
@@ -75,8 +77,15 @@ def available(source: Source) -> dict[str, Content]:
     return {name: content for name, content in described.items() if content is not None}
 
 
-def specification(name: str, source: Source, *, theme: Theme = "light") -> dict[str, Any]:
+def specification(
+    name: str, source: Source, *, theme: Theme = "light", has_title: bool = True
+) -> dict[str, Any]:
     """Return a plot as a Vega-Lite specification.
+
+    Parameters
+    ----------
+    has_title
+        Whether the title and the sentence are drawn above the plot.
 
     Raises
     ------
@@ -91,18 +100,25 @@ def specification(name: str, source: Source, *, theme: Theme = "light") -> dict[
     content = plot.describe(source)
     if content is None:
         raise NoPlot(_reason(plot, source))
-    return assemble(plot.title, content, plot.draw, theme=theme)
+    return assemble(plot.title, content, plot.draw, theme=theme, has_title=has_title)
 
 
 def assemble(
-    title: str, content: Content, draw: Callable[[Content], Any], *, theme: Theme
+    title: str,
+    content: Content,
+    draw: Callable[[Content], Any],
+    *,
+    theme: Theme,
+    has_title: bool,
 ) -> dict[str, Any]:
-    """Return the specification of a chart with its title, its sentence, and its data."""
+    """Return the specification of a chart with its title, its sentence, its notes, and its data."""
     alt = load_altair()
-    lines = [
-        line for text in (content.sentence, *content.notes) for line in wrap(text, _MAX_LETTERS)
-    ]
-    chart = draw(content).properties(title=alt.TitleParams(title, subtitle=lines))
+    texts = (content.sentence, *content.notes) if has_title else content.notes
+    lines = [line for text in texts for line in wrap(text, _MAX_LETTERS)]
+    chart = draw(content)
+    if has_title or lines:
+        above = alt.TitleParams(title if has_title else "", subtitle=lines)
+        chart = chart.properties(title=above)
     drawn: dict[str, Any] = chart.to_dict()
     drawn["config"] = config(theme)
     drawn["description"] = " ".join([content.sentence, *content.notes])

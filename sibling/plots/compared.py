@@ -42,7 +42,7 @@ def compared(sources: Sources) -> dict[str, Content]:
 
 
 def compared_specification(
-    name: str, sources: Sources, *, theme: Theme = "light"
+    name: str, sources: Sources, *, theme: Theme = "light", has_title: bool = True
 ) -> dict[str, Any]:
     """Return a plot of several models as a Vega-Lite specification.
 
@@ -62,7 +62,7 @@ def compared_specification(
     if content is None:
         there = ", ".join(compared(sources)) or "none"
         raise NoPlot(f"fewer than two of these models have the plot '{name}'; their plots: {there}")
-    return assemble(plot.title, content, plot.draw, theme=theme)
+    return assemble(plot.title, content, plot.draw, theme=theme, has_title=has_title)
 
 
 def held_out_scores(report: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -13,9 +13,9 @@ _METRICS: Final = {"r2": "R²", "auc": "area under the ROC curve", "accuracy": "
 
 
 def describe(source: Source) -> Content | None:
-    """Return the mean importance of the columns, and that of each task."""
+    """Return the mean importance of the columns, and that of each task; None if all are 0."""
     found = source.importance
-    if found is None:
+    if found is None or not any(value and value > 0 for value in found["shared"]):
         return None
     columns = found["columns"][:_MAX_COLUMNS]
     names = list(found["tasks"])

@@ -7,7 +7,7 @@ import numpy as np
 
 from algorithms.evaluation.curve_verdict import describe_curve
 from sibling.plots.source import Content, Plot, Row, Source
-from sibling.plots.style import COLOURS, NEUTRAL
+from sibling.plots.style import COLOURS, NEUTRAL, SHAPES
 
 #: What the sides are called, by their names in a report.
 _SIDES: Final = {"together": "together or pooled", "apart": "each task alone"}
@@ -37,10 +37,14 @@ def describe(source: Source) -> Content | None:
     stop: list[Row] = [{"rows": stops_at}] if is_inside else []
     first, *others = describe_curve(curve, n_tasks=len(choice["tasks"]))
     better = "larger" if choice["larger_is_better"] else "smaller"
-    title = f"{choice['title']} on held-out rows ({better} is better)"
     note = "Points are means over splits; lines are fitted curves c + b n^(-a)."
     tables = {"points": points, "lines": lines, "stop": stop}
-    return Content(tables, first, (*others, note), {"title": title})
+    return Content(
+        tables,
+        first,
+        (*others, note),
+        {"title": [f"{choice['title']} on held-out rows", f"({better} is better)"]},
+    )
 
 
 def draw(content: Content) -> Any:
@@ -48,7 +52,8 @@ def draw(content: Content) -> Any:
     import altair as alt
 
     scale = alt.Scale(domain=list(_SIDES.values()), range=[COLOURS[0], COLOURS[3]])
-    rows = alt.X("rows:Q", title="training rows per task", scale=alt.Scale(type="log"))
+    shapes = alt.Scale(domain=list(_SIDES.values()), range=list(SHAPES[:2]))
+    rows = alt.X("rows:Q", title="Training rows per task", scale=alt.Scale(type="log"))
     value = alt.Y("value:Q", title=content.options["title"], scale=alt.Scale(zero=False))
     side = alt.Color("side:N", scale=scale, title="Tasks learned")
     lines = alt.Chart(alt.NamedData("lines")).mark_line().encode(x=rows, y=value, color=side)
@@ -59,7 +64,7 @@ def draw(content: Content) -> Any:
             x=rows,
             y=value,
             color=side,
-            shape=alt.Shape("side:N", title="Tasks learned"),
+            shape=alt.Shape("side:N", scale=shapes, title="Tasks learned"),
             tooltip=["side:N", *(alt.Tooltip(f"{n}:Q", format=".4g") for n in ("rows", "value"))],
         )
     )

@@ -1,5 +1,6 @@
 """How the objective fell, and how far each step was from the end."""
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, Final
@@ -22,6 +23,8 @@ from sibling.plots.style import COLOURS
 _MAX_LOOPS: Final = len(COLOURS)
 #: Maximum number of loops that the sentence names.
 _MAX_DESCRIBED: Final = 4
+#: Approximate maximum number of lines at powers of ten.
+_MAX_POWERS: Final = 8
 #: Numbers in the name of a loop; a quoted name of a task is kept.
 _NUMBERS: Final = re.compile(r"('[^']*')|\d[\d.e+-]*")
 
@@ -97,8 +100,9 @@ def draw(content: Content) -> Any:
     objective = base.encode(
         x=x, y=alt.Y("objective:Q", title="Objective", scale=alt.Scale(zero=False)), tooltip=tooltip
     )
-    title = f"{content.options['residual']}, log scale"
-    y = alt.Y("residual:Q", title=title, scale=alt.Scale(type="log"), axis=alt.Axis(format="~e"))
+    title = [content.options["residual"], "log scale"]
+    axis = alt.Axis(format="~e", values=_powers(steps))
+    y = alt.Y("residual:Q", title=title, scale=alt.Scale(type="log"), axis=axis)
     residual = base.transform_filter("isValid(datum.residual)").encode(x=x, y=y, tooltip=tooltip)
     numbers = sorted({row["panel"] for row in steps})
     panels = [objective.properties(width=480, height=200)]
@@ -112,6 +116,13 @@ def draw(content: Content) -> Any:
     if any(row["residual"] is not None for row in steps):
         panels.append(residual.properties(width=480, height=160))
     return alt.vconcat(*panels)
+
+
+def _powers(steps: Sequence[Row]) -> list[float]:
+    """Return powers of ten for the lines of the residuals, at most about eight."""
+    known = [row["residual"] for row in steps if row["residual"] is not None] or [1.0]
+    low, high = (math.floor(math.log10(end(known))) for end in (min, max))
+    return [10.0**power for power in range(low, high + 2, 1 + (high + 1 - low) // _MAX_POWERS)]
 
 
 def _panel(loop: str) -> str:

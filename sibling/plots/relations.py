@@ -68,7 +68,7 @@ def draw(content: Content) -> Any:
         .mark_line(color=NEUTRAL, strokeWidth=1.5)
         .encode(
             x=alt.X("position:Q", scale=position, axis=None),
-            y=alt.Y("distance:Q", scale=height, title="1 - |strength|"),
+            y=alt.Y("distance:Q", scale=height, title=["1 minus", "|strength|"]),
             detail="merge:N",
             order="order:Q",
         )

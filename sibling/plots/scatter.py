@@ -2,12 +2,17 @@
 
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sibling.plots.source import Content, Plot, Row, Source, finite, kept, spread
 from sibling.plots.style import MAX_CLASSES, class_scales
 
 _MAX_TASKS: Final = 12
 _MAX_POINTS: Final = 300
-_COLUMNS: Final = 3
+_COLUMNS: Final = 2
+#: A coordinate is shown as 0 if it varies less than this, relative to the other one.
+_MIN_SPREAD: Final = 1e-9
 
 
 def describe(source: Source) -> Content | None:
@@ -22,8 +27,9 @@ def describe(source: Source) -> Content | None:
     rows: list[Row] = []
     for task in tasks:
         one = embeddings[task]
-        for i in spread(len(one.coordinates), _MAX_POINTS):
-            point = one.coordinates[i]
+        coordinates = _without_noise(one.coordinates[:, :2])
+        for i in spread(len(coordinates), _MAX_POINTS):
+            point = coordinates[i]
             row = {"task": task, "first": finite(point[0])}
             row["second"] = finite(point[1]) if len(point) > 1 else 0.0
             rows.append(row | ({"class": str(one.classes[i])} if len(one.classes) else {}))
@@ -69,6 +75,12 @@ def draw(content: Content) -> Any:
     return points.facet(facet=facet, columns=_COLUMNS).resolve_scale(
         x="independent", y="independent"
     )
+
+
+def _without_noise(coordinates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return coordinates of which one that only has rounding errors is 0."""
+    spreads = np.ptp(coordinates, axis=0)
+    return np.where(spreads < _MIN_SPREAD * spreads.max(), 0.0, coordinates)
 
 
 PLOT: Final = Plot("scatter", "Rows in the learned space", describe, draw)

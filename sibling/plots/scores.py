@@ -27,12 +27,16 @@ def describe(source: Source) -> Content | None:
     tasks = list(evaluation["by_task"][metrics[0]])
     chosen = [tasks[i] for i in spread(len(tasks), MAX_NAMES)]
     rows: list[Row] = [
-        {"metric": metric, "task": task, "score": finite(evaluation["by_task"][metric].get(task))}
+        {
+            "metric": metric,
+            "task": task,
+            "score": finite(evaluation["by_task"][metric].get(task)),
+        }
         for metric in metrics
         for task in chosen
     ]
     means = [
-        f"{metric} {evaluation['mean'][metric]:.3g}"
+        f"{metric.replace('_', ' ')} {evaluation['mean'][metric]:.3g}"
         for metric in metrics
         if finite(evaluation["mean"].get(metric)) is not None
     ]
@@ -40,7 +44,12 @@ def describe(source: Source) -> Content | None:
     sentence = f"Mean over the tasks, on held-out rows of {splits}: {', '.join(means)}."
     notes = kept(len(metrics), len(evaluation["by_task"]), "metrics", "the first")
     notes += kept(len(chosen), len(tasks), "tasks")
-    return Content({"scores": rows}, sentence, notes, {"tasks": chosen, "metrics": metrics})
+    return Content(
+        {"scores": rows},
+        sentence,
+        notes,
+        {"tasks": chosen, "metrics": metrics},
+    )
 
 
 def draw(content: Content) -> Any:
@@ -57,7 +66,8 @@ def draw(content: Content) -> Any:
         )
         .properties(width=220)
     )
-    facet = alt.Facet("metric:N", title=None, sort=content.options["metrics"])
+    words = alt.Header(labelExpr="join(split(datum.label, '_'), ' ')")
+    facet = alt.Facet("metric:N", title=None, header=words, sort=content.options["metrics"])
     return points.facet(facet=facet, columns=2).resolve_scale(x="independent")
 
 

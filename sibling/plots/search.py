@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from sibling.plots.source import Content, Plot, Row, Source, finite, kept, spread
 from sibling.plots.style import COLOURS
@@ -10,7 +10,7 @@ from sibling.plots.style import COLOURS
 _MAX_CANDIDATES: Final = 500
 _MAX_PARAMS: Final = 6
 #: Positive values that span more than this ratio get a log scale.
-_MIN_LOG_RATIO: Final = 50
+MIN_LOG_RATIO: Final = 50
 
 
 def describe(source: Source) -> Content | None:
@@ -19,8 +19,8 @@ def describe(source: Source) -> Content | None:
     if search is None or not search["candidates"]:
         return None
     metric, candidates = search["metric"], search["candidates"]
-    varied = _varied(candidates)
-    names = varied[:_MAX_PARAMS]
+    different = varied(candidates)
+    names = different[:_MAX_PARAMS]
     if not names:
         return None
     best = search["best"]
@@ -36,12 +36,12 @@ def describe(source: Source) -> Content | None:
     told = "without a value" if value is None else f"{value:.4g}"
     better = "larger" if search["larger_is_better"] else "smaller"
     settings = ", ".join(
-        f"{name} = {_text(candidates[best]['params'].get(name))}" for name in names
+        f"{name} = {text_of(candidates[best]['params'].get(name))}" for name in names
     )
     sentence = f"The best of {len(candidates)} candidates has {settings}, with {metric} {told}."
     notes = kept(len(chosen), len(candidates), "candidates")
-    notes += kept(len(names), len(varied), "parameters", "the first")
-    title = f"{metric} on held-out rows ({better} is better)"
+    notes += kept(len(names), len(different), "parameters", "the first")
+    title = [f"{metric.replace('_', ' ')} on held-out rows", f"({better} is better)"]
     return Content(tables, sentence, notes, {"names": names, "title": title})
 
 
@@ -58,7 +58,7 @@ def draw(content: Content) -> Any:
         x, shown = alt.X("value:N", title=name, sort=None), "value:N"
         numbers = [row["value"] for row in content.tables[table]]
         if all(isinstance(one, float) for one in numbers):
-            is_log = min(numbers) > 0 and max(numbers) / min(numbers) > _MIN_LOG_RATIO
+            is_log = min(numbers) > 0 and max(numbers) / min(numbers) > MIN_LOG_RATIO
             scale = alt.Scale(type="log") if is_log else alt.Scale(zero=False)
             title = f"{name}, log scale" if is_log else name
             x, shown = alt.X("value:Q", title=title, scale=scale), "value:Q"
@@ -77,7 +77,7 @@ def draw(content: Content) -> Any:
     return alt.concat(*panels, columns=2)
 
 
-def _varied(candidates: Any) -> list[str]:
+def varied(candidates: Any) -> list[str]:
     """Return the parameters with more than one value, in the order of their names."""
     values: dict[str, set[str]] = {}
     for candidate in candidates:
@@ -88,17 +88,22 @@ def _varied(candidates: Any) -> list[str]:
 
 def _row(candidate: Mapping[str, Any], name: str, metric: str, *, is_best: bool) -> Row:
     value = candidate["params"].get(name)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    settings = ", ".join(f"{key} = {_text(one)}" for key, one in candidate["params"].items())
+    settings = ", ".join(f"{key} = {text_of(one)}" for key, one in candidate["params"].items())
     return {
-        "value": float(value) if is_number and value is not None else _text(value),
+        "value": float(value) if is_number(value) else text_of(value),
         "score": finite(candidate["mean"].get(metric)),
         "kind": "best" if is_best else "other",
         "params": settings,
     }
 
 
-def _text(value: Any) -> str:
+def is_number(value: Any) -> TypeGuard[float]:
+    """Return whether a value of a parameter is a number, and not a flag."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def text_of(value: Any) -> str:
+    """Return a value of a parameter as text."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

@@ -20,7 +20,7 @@ NEUTRAL: Final = "#808080"
 
 _INK: Final[dict[Theme, dict[str, str]]] = {
     "light": {"page": "#ffffff", "text": "#1f2328", "line": "#d0d7de"},
-    "dark": {"page": "#16181d", "text": "#e6e8eb", "line": "#3d434d"},
+    "dark": {"page": "#14171c", "text": "#e6e8eb", "line": "#3d434d"},
 }
 
 
@@ -44,6 +44,8 @@ def config(theme: Theme) -> dict[str, Any]:
         "font": "system-ui, sans-serif",
         "axis": {**labels, **axis, "labelLimit": 160, "gridOpacity": 0.6},
         # labels that would run into each other are left out
+        # room for labels that are wider where the image is shown than where it was made
+        "axisY": {"titlePadding": 14},
         "axisQuantitative": {"labelOverlap": "greedy", "labelSeparation": 6},
         "legend": {**labels, "labelLimit": 160},
         "header": labels,

@@ -344,9 +344,54 @@ def test_a_search_is_drawn_by_the_parameters_that_differ():
     assert "fixed" not in [panel["encoding"]["x"]["title"] for panel in spec["concat"]]
 
 
+def test_a_search_is_drawn_in_parallel_coordinates():
+    candidates = [
+        {"params": {"gamma": g, "kernel": k, "fixed": 1}, "mean": {"mean_rmse": score}}
+        for g, k, score in [(0.01, "linear", 1.0), (1.0, "gaussian", 2.0), (100.0, "linear", 5.0)]
+    ]
+    candidates.append({"params": candidates[0]["params"] | {"gamma": 7.0}, "mean": {}})  # failed
+    search = {"metric": "mean_rmse", "larger_is_better": False, "best": 0, "candidates": candidates}
+    data = draw("parallel", Source(report={"search": search}))["datasets"]
+    lines = {}
+    for row in (*data["others"], *data["best"]):
+        lines.setdefault(row["candidate"], {})[row["axis"]] = row["position"]
+    assert [list(line.values()) for line in lines.values()] == [
+        pytest.approx([0.5, 0.0, 0.25]),  # a log scale, the order of names, and the score
+        pytest.approx([1.0, 1.0, 1.0]),
+        pytest.approx([0.0, 1.0, 0.0]),
+    ]
+    assert {row["candidate"] for row in data["best"]} == {2}
+    labels = [row["label"] for row in data["labels"] if row["axis"] == "kernel"]
+    assert labels == ["gaussian", "linear"]
+    one = [{"params": {"gamma": g}, "mean": {"mean_rmse": g}} for g in (1.0, 2.0)]
+    with pytest.raises(NoPlot):
+        draw("parallel", Source(report={"search": search | {"candidates": one}}))
+
+
+def test_a_plot_without_title_has_the_notes_and_the_description():
+    source = fit("mtfl", make_tasks(), selection="given")
+    bare, full = (draw("objective", source, has_title=flag) for flag in (False, True))
+    assert "title" not in bare
+    assert full["title"]["text"] == PLOTS["objective"].title
+    assert bare["description"] == full["description"]
+    rows = HeldOut(np.repeat("a", 5000), *np.random.default_rng(0).normal(size=(2, 5000)))
+    above = draw("residuals", Source(rows=rows), has_title=False)["title"]
+    assert above["text"] == ""
+    assert "2,000 of 5,000 rows" in " ".join(above["subtitle"])
+
+
+def test_importance_is_not_drawn_if_no_column_has_any():
+    found = {"shared": [0.0, 0.0]}
+    assert available(Source(importance=found)) == {}
+
+
 def test_scores_are_those_of_the_evaluation():
-    by_task = {"r2": {"a": 0.5, "b": None}, "rmse": {"a": 1.0, "b": 2.0}}
-    evaluation = {"by_task": by_task, "mean": {"r2": 0.5, "rmse": 1.5}, "n_splits": 3}
+    by_task = {"explained_variance": {"a": 0.5, "b": None}, "rmse": {"a": 1.0, "b": 2.0}}
+    evaluation = {
+        "by_task": by_task,
+        "mean": {"explained_variance": 0.5, "rmse": 1.5},
+        "n_splits": 3,
+    }
     rows = draw("scores", Source(report={"evaluation": evaluation}))["datasets"]["scores"]
     assert {(r["metric"], r["task"]): r["score"] for r in rows} == {
         (metric, task): value for metric, of in by_task.items() for task, value in of.items()

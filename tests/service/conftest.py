@@ -150,6 +150,7 @@ def running_service(
     guard: Guard,
     template: ServerTemplate,
     data_dir: Path | None = None,
+    port: int = 0,
     n_files: int | None = None,
     is_forked: bool | None = None,
     **env: Any,
@@ -166,6 +167,8 @@ def running_service(
         Where log and, unless ``data_dir`` is given, data go.
     template
         Forks it with its imports done, which take most of the time of a start.
+    port
+        That of an earlier server whose clients go on; 0 for any.
     n_files
         Limit of its open files, if any.
     is_forked
@@ -179,7 +182,7 @@ def running_service(
         is_forked = n_files is None and all(name.startswith("SIBLING_") for name in env)
     data_dir = data_dir or folder / "data"
     log_path = folder / "service.log"
-    arguments = ["serve", "--port", "0", "--data-dir", str(data_dir)]
+    arguments = ["serve", "--port", str(port), "--data-dir", str(data_dir)]
     command = [sys.executable, "-m", "service", *arguments]
     if n_files is not None:
         command = ["sh", "-c", f'ulimit -n {n_files}; exec "$@"', "sh", *command]

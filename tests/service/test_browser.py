@@ -12,6 +12,7 @@ import pytest
 from pyarrow import csv
 
 from service.access.keys import new_key
+from sibling import Client
 
 #: The browser of the machine; Playwright would have to download its own.
 CHROMIUM = os.environ.get("SIBLING_CHROMIUM") or next(
@@ -48,9 +49,22 @@ def browser():
 
 
 @pytest.fixture
-def visit(browser):
+def expected():
+    """Parts of errors of the console that a test causes on purpose: the browser's own of requests.
+
+    An open page of one whose key is revoked has a request refused with 401.
+    """
+    return ["status of 422", "status of 401", "ERR_CONNECTION_RESET"]
+
+
+@pytest.fixture
+def visit(browser, expected):
     """``visit(url)``: a page of a new browser; reports console errors and other hosts."""
     wrong = []
+
+    def is_error(message):
+        return message.type == "error" and not any(text in message.text for text in expected)
+
     with contextlib.ExitStack() as stack:
 
         def visit(url):
@@ -70,15 +84,6 @@ def visit(browser):
 @pytest.fixture
 def page(visit, service):
     return visit(service.url)
-
-
-def is_error(message):
-    """Return whether a message is an error, other than the browser's own of refused requests.
-
-    An open page of one whose key is revoked has a request refused with 401.
-    """
-    wanted = ("status of 422", "status of 401", "ERR_CONNECTION_RESET")
-    return message.type == "error" and not any(text in message.text for text in wanted)
 
 
 def is_elsewhere(url, host):
@@ -252,6 +257,158 @@ def compare(page, client, dataset):
     check_accessibility(page)
 
 
+class Keys:
+    """The keyboard of a page, which is all that a person uses."""
+
+    def __init__(self, page):
+        self.page = page
+        self.press = page.keyboard.press
+        self.type = page.keyboard.type
+
+    def to(self, locator, *, key="Tab"):
+        """Press Tab until an element has the focus, which is visible at each step."""
+        locator.wait_for()
+        wanted = locator.element_handle()
+        for _ in range(MAX_TABS):
+            self.press(key)
+            is_there, is_visible, focused = self.page.evaluate(FOCUS, wanted)
+            assert is_visible, focused
+            if is_there:
+                return
+        raise AssertionError(f"{locator} cannot be reached with {key}")
+
+    def use(self, role, name, key="Enter"):
+        """Press a key on what has a role and a name."""
+        self.to(self.page.get_by_role(role, name=name, exact=True).first)
+        self.press(key)
+
+    def write(self, label, text, *, exact=True):
+        self.to(self.page.get_by_label(label, exact=exact))
+        self.press("Control+A")
+        self.type(text)
+
+
+MAX_TABS = 200
+#: Whether an element has the focus, whether the focus can be seen, and where it is.
+FOCUS = """wanted => {
+  const focused = document.activeElement, body = document.body, style = getComputedStyle(focused);
+  const box = focused.getBoundingClientRect();
+  const isShown = box.bottom > 0 && box.top < innerHeight && box.right > 0;
+  const hasOutline = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+  return [focused === wanted, focused === body || isShown && hasOutline, focused.outerHTML];
+}"""
+
+
+def test_a_day_with_the_keyboard_alone(page, client, http):
+    keys = Keys(page)
+    page.goto("/")
+    dataset = upload_by_keys(page, keys)
+    train_by_keys(page, keys)
+    cancel_by_keys(page, keys, train_for_minutes(client, "keyboard-slow"))
+    client.train(dataset, "constant", model="keyboard-other", evaluate=True).wait()
+    keys.use("link", "Models")
+    page.wait_for_url("**/models")
+    keys.use("link", "keyboard-day")
+    page.wait_for_url("**/models/keyboard-day")
+    keys.use("link", "1")
+    page.wait_for_url("**/models/keyboard-day/1")
+    use_a_model_by_keys(page, keys)
+    keys.use("link", "Compare")
+    keys.write("Models, as NAME", "keyboard-day@production, keyboard-other", exact=False)
+    keys.press("Enter")
+    page.get_by_role("heading", name="All of them in one plot").wait_for()
+    keys.use("link", "keyboard-other / 1")
+    page.wait_for_url("**/models/keyboard-other/1")
+    keys.use("button", "Delete")
+    keys.to(page.get_by_role("button", name="Yes"))
+    keys.press("Enter")
+    page.wait_for_url("**/models")
+    assert http.get("/v1/models/keyboard-other").status_code == 404
+
+
+def upload_by_keys(page, keys):
+    """Upload a table, look at the columns of its second task, and return its id."""
+    keys.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    keys.press("Enter")
+    keys.use("link", "Upload a dataset")
+    page.wait_for_url("**/datasets/new")
+    keys.to(page.locator("#file"))
+    with page.expect_file_chooser() as chooser:
+        keys.press("Space")
+    content = table(np.random.default_rng(2))
+    chooser.value.set_files({"name": "keys.csv", "mimeType": "text/csv", "buffer": content})
+    keys.write("Target columns", "target", exact=False)
+    keys.use("button", "Upload", "Space")
+    page.get_by_text("2 tasks with 60 rows and 2 columns.").wait_for()
+    keys.to(page.locator("summary", has_text="south: 30 rows"))
+    keys.press("Enter")
+    page.get_by_text("Columns of south").wait_for()
+    return page.url.rpartition("/")[2]
+
+
+def train_by_keys(page, keys):
+    """Choose an algorithm in the list, and train it with an evaluation."""
+    keys.use("link", "Train a model")
+    page.wait_for_url("**/jobs/new?*")
+    keys.to(page.get_by_label("Algorithm"))
+    keys.type("ridge")
+    keys.use("button", "Continue")
+    keys.write("Name of the model", "keyboard-day")
+    keys.use("checkbox", "Evaluate on held-out rows", "Space")
+    keys.use("button", "Train")
+    page.wait_for_url("**/jobs/job_*")
+    page.get_by_role("link", name="keyboard-day / 1").wait_for()
+
+
+def cancel_by_keys(page, keys, job):
+    """Cancel a running job, after a change of mind: the question returns the focus."""
+    keys.use("link", "Jobs")
+    page.wait_for_url("**/jobs")
+    keys.to(page.locator(f"a[href='/jobs/{job.id}']").first)
+    keys.press("Enter")
+    page.locator("main .state.running").first.wait_for()
+    cancel = page.get_by_role("button", name="Cancel")
+    keys.to(cancel)
+    keys.press("Enter")
+    question = page.get_by_role("dialog")
+    question.wait_for()
+    for _ in range(5):  # the rest of the page cannot be reached
+        keys.press("Tab")
+        assert page.evaluate("document.activeElement.closest('dialog, body > *')?.id ?? 'question'")
+        assert not page.evaluate("document.querySelector('main').contains(document.activeElement)")
+    keys.press("Escape")
+    question.wait_for(state="hidden")
+    assert cancel.evaluate("button => button === document.activeElement")
+    keys.press("Enter")
+    keys.to(page.get_by_role("button", name="Yes"))
+    keys.press("Enter")
+    page.locator("main .state.cancelled").first.wait_for()
+    # what took the place of the button is the next thing to reach
+    keys.to(page.get_by_role("button", name="Delete"))
+
+
+def use_a_model_by_keys(page, keys):
+    """Make a plot interactive, predict rows of the dataset, and set an alias."""
+    keys.use("button", "Interactive: Predicted against true")
+    page.locator(".vega svg.marks").wait_for()
+    page.wait_for_function("document.activeElement.className === 'vega scroll'")
+    keys.to(page.get_by_label("Task", exact=True))
+    keys.press("ArrowDown")
+    assert page.get_by_label("Task", exact=True).input_value() == "south"
+    take = page.get_by_role("button", name="Take 5 rows of the task")
+    keys.to(take)
+    with page.expect_response("**/preview?*"):
+        keys.press("Enter")
+    page.wait_for_function("document.activeElement.id === 'try-take'")  # it keeps the focus
+    keys.use("button", "Run")
+    page.locator("#try-answer").wait_for()
+    assert len(page.locator("#try-answer").inner_text().split()) == 5
+    keys.write("Point this alias at version 1", "production")
+    keys.press("Enter")
+    page.locator(".state.alias", has_text="production").wait_for()
+
+
 def test_a_job_that_is_repeated_has_the_whole_specification(page, http, dataset):
     spec = {
         "dataset_id": dataset.id,
@@ -265,6 +422,8 @@ def test_a_job_that_is_repeated_has_the_whole_specification(page, http, dataset)
         "search": {"space": {"gamma": [0.5, 2]}, "n_folds": 4, "repeats": 3},
         "evaluate": {"splits": {"scheme": "holdout", "n_splits": 4}},
         "compare": {"min_effect": 0.2},
+        "calibration": {"n_folds": 3},
+        "class_weight": "none",
     }
     submitted = http.post("/v1/jobs", json=spec)
     assert submitted.status_code == 202, submitted.text
@@ -296,6 +455,70 @@ def test_a_list_changes_in_place_and_announces_new_rows(page, client, dataset):
     page.get_by_role("button", name="Show").click()
     page.locator(f"tr[data-key='{second.id}']").wait_for()
     check_accessibility(page)
+
+
+def test_a_selection_stays_while_the_page_changes(page, client):
+    job = train_for_minutes(client, "browser-selection")
+    page.goto(f"/jobs/{job.id}")
+    page.locator("main .state.running").first.wait_for()
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('main code'))")
+    sentence = page.locator("[data-key='sentence']")
+    sentence.evaluate("element => { element.marked = true; }")
+    job.cancel()
+    sentence.filter(has_text="was cancelled").wait_for()
+    assert sentence.evaluate("element => element.marked")  # the page was not loaded again
+    assert page.evaluate("`${getSelection()}`") == job.id
+
+
+def test_a_button_in_use_is_replaced_once_the_focus_has_left_it(page, client):
+    job = train_for_minutes(client, "browser-focus")
+    page.goto(f"/jobs/{job.id}")
+    page.locator("main .state.running").first.wait_for()
+    button = page.get_by_role("button", name="Cancel")
+    button.focus()
+    job.cancel()
+    page.locator("main .state.cancelled").first.wait_for()
+    assert button.evaluate("button => button === document.activeElement")
+    page.keyboard.press("Tab")
+    page.get_by_role("button", name="Delete").wait_for()
+    assert button.count() == 0
+
+
+def test_a_page_goes_on_after_a_restart_of_the_service(visit, launch_service, expected):
+    expected += ["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "status of 503"]
+    with launch_service() as first, Client(first.url) as client:
+        page = visit(first.url)
+        job = train_for_minutes(client, "browser-restart")
+        page.goto(f"/jobs/{job.id}")
+        page.locator("main .state.running").first.wait_for()
+        page.evaluate("document.body.marked = true")
+        first.process.terminate()
+        first.process.wait()
+        page.get_by_text("The service does not respond.").wait_for()
+        check_accessibility(page)
+        with launch_service(data_dir=first.data_dir, port=urlsplit(first.url).port):
+            page.get_by_text("The service does not respond.").wait_for(state="hidden")
+            # the stream is a new one: what happens from now on is seen
+            job.cancel()
+            page.locator("main .state.cancelled").first.wait_for()
+            assert page.evaluate("document.body.marked")  # the page was not loaded again
+            page.goto("about:blank")
+
+
+def test_the_page_of_a_job_that_was_deleted_says_so(page, client, http, expected):
+    expected += ["ERR_INTERNET_DISCONNECTED", "status of 404"]
+    job = train_for_minutes(client, "browser-deleted")
+    page.goto(f"/jobs/{job.id}")
+    page.locator("main .state.running").first.wait_for()
+    page.context.set_offline(True)
+    page.get_by_text("The service does not respond.").wait_for()
+    job.cancel().wait_for_end()
+    assert http.delete(f"/v1/jobs/{job.id}").status_code == 204
+    page.context.set_offline(False)
+    page.get_by_text(f"There is no job '{job.id}'").wait_for()
+    check_accessibility(page)
+    page.get_by_role("link", name="All jobs").click()
+    page.get_by_role("heading", level=1, name="Jobs").wait_for()
 
 
 def test_the_overview_follows_a_job_from_the_queue_to_its_model(page, client, dataset):
@@ -447,6 +670,21 @@ def test_keys_are_made_and_revoked_by_one_who_has_signed_in(visit, guarded):
     admin.context.add_cookies([cookie])  # the session has ended, not only its cookie
     admin.goto("/jobs")
     admin.wait_for_url("**/login?next=*")
+
+
+def test_a_page_whose_session_has_ended_asks_to_sign_in(visit, guarded):
+    url, key = guarded
+    page = visit(url)
+    sign_in(page, key)
+    other = page.context.new_page()
+    other.goto("/")
+    other.get_by_role("button", name="Sign out").click()
+    other.wait_for_url("**/login")
+    with Client(url, api_key=key) as client:
+        client.train(client.upload({"a": [[1.0], [2.0]]}), "constant", model="session").wait()
+    page.wait_for_url("**/login?next=*")
+    page.get_by_label("API key").wait_for()
+    check_accessibility(page)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

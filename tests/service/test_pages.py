@@ -15,7 +15,8 @@ from service.database import now
 from service.job_states import UNFINISHED
 from service.ui import formats
 from service.ui.views.curves import curves_of
-from service.ui.views.jobs import state_cell
+from service.ui.views.jobs import progress_cell, state_cell
+from service.ui.views.lists import PAGE_SIZE
 from service.ui.views.overview import machine_facts, overview_sentence
 
 
@@ -78,7 +79,7 @@ def test_a_dataset_shows_columns_kinds_classes_and_what_can_be_trained(http, dat
     said = text_of(http.get(paths["dataset"]))
     assert "3 tasks with 36 rows and 5 columns" in said
     assert "süd: 12 rows, 5 columns" in said
-    assert "blue 33 %" in said
+    assert "blue: 33 %" in said
     preview = http.get(f"/v1/datasets/{dataset.id}/preview").json()
     assert {a["algorithm"] for a in preview["algorithms"]} == set(ALGORITHMS)
     assert all(a["algorithm"] in said for a in preview["algorithms"])
@@ -101,6 +102,41 @@ def test_lists_are_filtered_and_paged_as_the_api_does(http, model, paths):
     assert http.get("/v1/datasets?state=rejected&text=shared by").json()["items"] == []
     assert http.get("/v1/datasets?text=%25").json()["items"] == []  # no wildcard
     assert http.get(paths["jobs"], params={"state": "lost"}).status_code == 422
+
+
+def test_the_newest_come_first_and_every_page_is_reached(client, http):
+    n = PAGE_SIZE + 2
+    names = [f"paged {i:02}" for i in range(n)]
+    made = [client.upload({"a": [[float(i)], [1.0]]}, name=name) for i, name in enumerate(names)]
+    path, found = "/datasets?text=paged", []
+    while path:
+        page = http.get(path).text
+        found.append(re.findall(r">(paged \d+)</a>", page))
+        following = re.search(r'href="([^"]*)" rel="next"', page)
+        path = following and html.unescape(following[1])
+    assert [len(of_page) for of_page in found] == [PAGE_SIZE, 2]
+    assert [name for of_page in found for name in of_page] == names[::-1]
+    for dataset in made:
+        http.delete(f"/v1/datasets/{dataset.id}")
+
+
+def test_every_plot_of_a_page_is_there_in_every_form(client, http):
+    rng = np.random.default_rng(0)
+    rows = {name: rng.standard_normal((20, 2)) for name in "ab"}
+    targets = {name: x @ [1, 1] for name, x in rows.items()}
+    data = client.upload(rows, targets, name="for plots")
+    search = {"space": {"gamma": [0.1, 1.0], "features": ["learned", "selected"]}, "n_folds": 2}
+    client.train(data, "mtfl", model="plots", search=search, evaluate=True).wait()
+    client.train(data, "ridge", model="plots", evaluate=True).wait()
+    pages = [http.get(path) for path in ("/models/plots/1", "/compare?models=plots/1,plots/2")]
+    shown = {
+        html.unescape(p) for page in pages for p in re.findall(r'data-href="([^"]*)"', page.text)
+    }
+    assert {"search", "parallel", "relations"} <= {re.split(r"[/?]", p)[-2] for p in shown}
+    for path in shown:
+        for accept in ("application/json", "image/svg+xml", "image/png"):
+            plot = http.get(path, headers={"Accept": accept})
+            assert (plot.status_code, plot.headers["content-type"]) == (200, accept), path
 
 
 def test_the_curves_of_a_job_show_the_last_loop():
@@ -236,6 +272,29 @@ def test_the_form_of_a_job_has_every_parameter_of_every_algorithm(http, dataset,
     assert re.findall(r'data-path="/params/(\w+)"', page.text) == list(fields)
 
 
+def test_the_form_offers_what_suits_the_dataset_and_the_algorithm(http, dataset):
+    def form(**query):
+        page = http.get("/jobs/new", params=query).text
+        groups = re.findall(r'<optgroup label="([^"]*)">(.*?)</optgroup>', page)
+        names = {title: re.findall(r'value="([^"]*)"', options) for title, options in groups}
+        return page, names
+
+    page, names = form()
+    assert len(names["Algorithms"]) == len(ALGORITHMS) + 1
+    assert 'value="auto" selected' in page
+    page, names = form(dataset=dataset.id)
+    found = http.get(f"/v1/datasets/{dataset.id}/preview").json()["algorithms"]
+    fits = {a["algorithm"] for a in found if a["can_train"]}
+    assert set(names["Suit the dataset"]) == fits | {"auto"}
+    assert set(names.get("Do not suit the dataset", ())) == set(ALGORITHMS) - fits
+    page, _ = form(dataset=dataset.id, algorithm="auto")
+    # the automatic choice compares and evaluates in any case
+    assert re.findall(r'data-group="(\w+)"', page) == ["calibration", "preparation"]
+    assert "Budget, in seconds" in page
+    page, _ = form(dataset=dataset.id, algorithm="mtfl")
+    assert "Number of folds" in page
+
+
 def test_the_programs_of_a_model_run_as_they_stand(http, model, capsys):
     page = http.get(f"/models/{model.name}/1")
     programs = dict(
@@ -305,6 +364,9 @@ def test_a_comparison_shows_its_parts_as_a_grid_of_methods_and_splits(client, ht
 def test_a_job_runs_while_its_parts_run():
     job = {"state": "waiting", "child_jobs": {"running": 1, "queued": 3}}
     assert (state_cell(job).text, state_cell(job).value) == ("running parts", "running")
+    done = job | {"child_jobs": {"succeeded": 6, "running": 1, "queued": 33}}
+    progress = progress_cell(done | {"error": None, "is_final": False, "progress": None})
+    assert (progress.text, progress.value) == ("6 of 40 parts done", 0.15)
     sentence = overview_sentence(
         {state: [] for state in UNFINISHED} | {"failed": [], "waiting": [job]}
     )

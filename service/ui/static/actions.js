@@ -1,12 +1,11 @@
 // Buttons that change something after a question, and the form that sets an alias.
-import { ask, send, show } from "./request.js";
+import { ask, hold, send, show } from "./request.js";
 
 const error = document.getElementById("action-error");
 
 async function attempt(button, change) {
-  button.disabled = true;
   error.hidden = true;
-  try { await change(); } catch (failure) { show(error, failure); } finally { button.disabled = false; }
+  await hold(button, () => change().catch(failure => show(error, failure)));
 }
 
 // One listener, as live pages replace their buttons.
@@ -17,6 +16,7 @@ document.addEventListener("click", async event => {
     await send(button.dataset.method, button.dataset.path);
     if (button.dataset.next) location.assign(button.dataset.next);
     else if (!document.body.dataset.live) location.reload();
+    else document.getElementById("main").focus({ preventScroll: true }); // the button will be another one
   });
 });
 

@@ -4,6 +4,8 @@
 const LEAST_MS = 500, RETRY_MS = 2000;
 const GONE = [401, 403, 404, 410];
 const { dataset } = document.body;
+// Elements in use, by what replaces them once they no longer are.
+const waiting = new Map();
 let timer = null, stream = null, took = 0;
 
 // Not replaced: what has the focus, or text that is selected.
@@ -14,8 +16,15 @@ function isInUse(element) {
 
 function copy(from, to) {
   if (to.className !== from.className) to.className = from.className;
-  if (to.innerHTML !== from.innerHTML && !isInUse(to)) to.innerHTML = from.innerHTML;
+  waiting.delete(to);
+  if (to.innerHTML === from.innerHTML) return;
+  if (isInUse(to)) waiting.set(to, from);
+  else to.innerHTML = from.innerHTML;
 }
+
+function settle() { for (const [to, from] of [...waiting]) copy(from, to); }
+document.addEventListener("focusout", () => setTimeout(settle));
+document.addEventListener("selectionchange", settle);
 
 function copyRow(from, to) {
   if (to.cells.length !== from.cells.length) to.innerHTML = from.innerHTML;

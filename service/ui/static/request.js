@@ -26,6 +26,16 @@ export function show(element, error) {
   element.scrollIntoView({ block: "nearest" });
 }
 
+// Runs an action of a button, which is disabled meanwhile; a disabled button loses the focus.
+export async function hold(button, act) {
+  const hadFocus = button === document.activeElement;
+  button.disabled = true;
+  try { await act(); } finally {
+    button.disabled = false;
+    if (hadFocus && document.activeElement === document.body) button.focus();
+  }
+}
+
 // Resolves to whether the answer is yes; the focus returns to where it was.
 export function ask(text) {
   const dialog = document.getElementById("question");

@@ -1,5 +1,5 @@
 // Rows that were written, taken from the dataset or chosen as a file are sent to the model.
-import { send, show } from "./request.js";
+import { hold, send, show } from "./request.js";
 
 const form = document.getElementById("try"), answer = document.getElementById("try-answer"), error = document.getElementById("try-error");
 const [method, task, rows, file, take, more] = ["method", "task", "rows", "file", "take", "more"].map(name => document.getElementById(`try-${name}`));
@@ -26,8 +26,7 @@ rows.addEventListener("input", () => { file.value = ""; settle(); });
 
 async function attempt(button, act) {
   error.hidden = true;
-  button.disabled = true;
-  try { await act(); } catch (failure) { show(error, failure); } finally { button.disabled = false; }
+  await hold(button, () => act().catch(failure => show(error, failure)));
 }
 
 take?.addEventListener("click", () => attempt(take, async () => {

@@ -1,5 +1,5 @@
 // A file is sent with its options; progress while it is sent, and all that is wrong with it.
-import { send, show } from "./request.js";
+import { hold, send, show } from "./request.js";
 import { upload } from "./tus.js";
 
 const form = document.getElementById("upload"), file = document.getElementById("file"), drop = document.getElementById("drop");
@@ -49,17 +49,15 @@ function report(share, tries) {
 
 form.addEventListener("submit", async event => {
   event.preventDefault();
-  const button = form.querySelector("button");
-  button.disabled = true;
   errors.hidden = true;
   sent.hidden = false;
   sent.removeAttribute("value");
   status.textContent = "Sending the file.";
-  try {
-    location.assign(`/datasets/${await put(file.files[0])}`);
-  } catch (error) {
-    show(errors, error);
-    status.textContent = "No dataset was stored.";
-    sent.hidden = true;
-  } finally { button.disabled = false; }
+  await hold(form.querySelector("button"), async () => {
+    try { location.assign(`/datasets/${await put(file.files[0])}`); } catch (error) {
+      show(errors, error);
+      status.textContent = "No dataset was stored.";
+      sent.hidden = true;
+    }
+  });
 });

@@ -10,7 +10,7 @@ from service.ui.api import Api, segment
 from service.ui.api_examples import ApiExample
 from service.ui.tables import Cell, Row, Table
 from service.ui.views.lists import model_href
-from service.ui.views.plots import Plot
+from service.ui.views.plots import Plot, plot_href
 from service.ui.views.reports import mean
 from sibling.plots import held_out_scores
 
@@ -118,7 +118,7 @@ async def _common_plots(api: Api, found: Sequence[_Compared]) -> list[Plot]:
     query = urlencode([("model", one.reference) for one in found])
     listed = (await api.get("/v1/models:plots", model=[one.reference for one in found]))["plots"]
     return [
-        Plot(plot["title"], plot["sentence"], f"/v1/models:plots/{plot['name']}?{query}")
+        Plot(plot["title"], plot["sentence"], plot_href(f"/v1/models:plots/{plot['name']}", query))
         for plot in listed
     ]
 
@@ -126,7 +126,9 @@ async def _common_plots(api: Api, found: Sequence[_Compared]) -> list[Plot]:
 def _sentence(found: Sequence[_Compared], common: Sequence[Plot]) -> str:
     """Return which version is the best in how many tasks, or what is missing for that."""
     if len(found) < _MIN_MODELS:
-        return "Which model is better? Name at least two versions that learned from the same data."
+        return (
+            "Which model is better? Choose at least two versions that learned from the same data."
+        )
     if common and any(one.scores is not None for one in found):
         return common[0].sentence
     return (
@@ -237,7 +239,9 @@ def _params(found: Sequence[_Compared]) -> Table:
 def _plots(found: Sequence[_Compared]) -> list[PlotRow]:
     titles = {name: title for one in found for name, title in one.plots.items()}
     rows = {
-        name: [(one.title, f"{one.path}/plots/{name}") for one in found if name in one.plots]
+        name: [
+            (one.title, plot_href(f"{one.path}/plots/{name}")) for one in found if name in one.plots
+        ]
         for name in titles
     }
     return [PlotRow(titles[name], images) for name, images in rows.items() if len(images) > 1]

@@ -164,12 +164,13 @@ def _balance(task: Mapping[str, Any]) -> str:
     total = sum(summary["counts"].values())
     shown = list(summary["counts"].items())[:6]
     more = ", ..." if len(summary["counts"]) > len(shown) else ""
-    return ", ".join(f"{name} {formats.share(n / total)}" for name, n in shown) + more
+    return ", ".join(f"{name}: {formats.share(n / total)}" for name, n in shown) + more
 
 
 def _task(task: Mapping[str, Any]) -> TaskSection:
     names = [column["name"] for column in task["columns"]]
     first = names[:12]
+    numbers = {column["name"] for column in task["columns"] if column["kind"] == "number"}
     unlabelled = task["n_unlabelled"]
     sentence = formats.count(task["n_samples"], "row")
     if unlabelled:
@@ -193,7 +194,10 @@ def _task(task: Mapping[str, Any]) -> TaskSection:
             f"First rows of {task['name']}",
             first,
             [
-                Row(f"{task['name']}-row-{i}", [_value_cell(row[name]) for name in first])
+                Row(
+                    f"{task['name']}-row-{i}",
+                    [_value_cell(row[name], is_number=name in numbers) for name in first],
+                )
                 for i, row in enumerate(task["rows"])
             ],
             "No rows to show.",
@@ -241,7 +245,9 @@ def _distribution(column: Mapping[str, Any]) -> str:
     return "rows in equal intervals: " + ", ".join(str(n) for n in counts)
 
 
-def _value_cell(value: Any) -> Cell:
+def _value_cell(value: Any, *, is_number: bool = False) -> Cell:
+    if value is None and is_number:
+        return tables.quantity(formats.NONE)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return tables.number(value)
     return tables.text(value.removesuffix(_MIDNIGHT) if isinstance(value, str) else value)

@@ -1,14 +1,13 @@
 """The form of a job, drawn from JSON Schemas."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from algorithms.evaluation.automatic import AutomaticOptions
-from service.jobs.schemas import JobLimits, JobSpec
+from service.jobs.schemas import JobLimits
 from service.ui.api import Api, Refused, segment
-from service.ui.views.algorithms import allowed
+from service.ui.views.fields import SPECIFICATION, Field, fields_of
 
 #: Parameters that are shown at once, in the order in which the algorithm declares them.
 _N_COMMON: Final = 4
@@ -20,52 +19,29 @@ _AUTO: Final = {
     "budget, and the best one is trained.",
     "params": AutomaticOptions.model_json_schema(),
 }
-_SPEC: Final = JobSpec.model_json_schema()
+#: Weights of classes, and the limits of a job.
+_LIMITS: Final = {
+    "properties": {
+        "class_weight": SPECIFICATION["properties"]["class_weight"],
+        **JobLimits.model_json_schema()["properties"],
+    }
+}
 #: Optional parts of a specification, with their titles.
 _GROUPS: Final = {
-    "search": "Search",
-    "evaluate": "Evaluate",
-    "compare": "Compare",
+    "search": "Search for the best parameters",
+    "evaluate": "Evaluate on held-out rows",
+    "compare": "Compare with learning each task alone, and with other baselines",
+    "calibration": "Calibrate probabilities and intervals",
     "preparation": "Prepare rows in another way",
     "adapt": "Adapt a trained model",
 }
 #: Groups that are beside the usual ones, and so are folded.
 _RARE: Final = ("preparation", "adapt")
+#: Groups that the automatic choice has, which compares and evaluates in any case.
+_OF_AUTO: Final = ("calibration", "preparation")
+#: Parameters of the automatic choice that are shown at once.
+_COMMON_OF_AUTO: Final = ("budget_s", "metric", "per_task", "curve")
 _WRONG_STATE: Final = 409
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A field of a form.
-
-    Parameters
-    ----------
-    path
-        JSON pointer of the value in the request.
-    kind
-        number, integer, boolean, choice, text or json.
-    value, default
-        Its text, and that of the default; empty for none.
-    can_search
-        Whether a search can try several values.
-    search
-        The values that a search tries.
-    """
-
-    path: str
-    name: str
-    title: str
-    description: str
-    allowed: str
-    kind: str
-    value: str
-    default: str
-    options: Sequence[str]
-    low: float | None
-    high: float | None
-    is_required: bool
-    can_search: bool
-    search: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +69,12 @@ class JobForm:
     ----------
     algorithm
         The chosen algorithm; None until one is chosen, with its dataset.
-    datasets, algorithms
+    datasets
         What can be chosen, as value and title.
+    algorithms
+        The same in groups with a title: those that suit the dataset, and those that do not.
+    suggested
+        Algorithm that is selected in the list.
     groups, rare
         Optional parts of the specification; the rare ones are folded.
     """
@@ -102,7 +82,8 @@ class JobForm:
     dataset: str
     algorithm: Mapping[str, Any] | None
     datasets: Sequence[tuple[str, str]]
-    algorithms: Sequence[tuple[str, str]]
+    algorithms: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+    suggested: str
     common: Sequence[Field]
     folded: Sequence[Field]
     groups: Sequence[Group]
@@ -120,7 +101,10 @@ async def job_form(api: Api, *, dataset: str, algorithm: str, like: str) -> JobF
     algorithm = algorithm or spec.get("algorithm", "")
     found = [_AUTO, *(await api.get("/v1/algorithms", page_size=200))["items"]]
     chosen = await _algorithm(api, algorithm) if algorithm else None
-    sentence = "Choose what to train, and on which data."
+    sentence = (
+        "Choose the data and an algorithm. 'auto' compares all that suit the data, and trains "
+        "the best."
+    )
     if like:
         sentence = f"The values are those of {like}."
     elif chosen is not None:
@@ -128,18 +112,24 @@ async def job_form(api: Api, *, dataset: str, algorithm: str, like: str) -> JobF
     searched = (spec.get("search") or {}).get("space", {})
     schema = {"properties": {}} if chosen is None else chosen["params"]
     fields = fields_of(schema, "/params", spec.get("params", {}), searched=searched)
-    is_common = [field.is_required or i < _N_COMMON for i, field in enumerate(fields)]
-    groups = [_group(name, spec) for name in _GROUPS]
+    is_auto = algorithm == _AUTO["name"]
+    is_common = [
+        field.is_required or (field.name in _COMMON_OF_AUTO if is_auto else i < _N_COMMON)
+        for i, field in enumerate(fields)
+    ]
+    groups = [_group(name, spec) for name in _GROUPS if not is_auto or name in _OF_AUTO]
+    algorithms = await _algorithms(api, dataset, found)
     return JobForm(
         dataset=dataset,
         algorithm=chosen if dataset else None,
         datasets=await _datasets(api, dataset),
-        algorithms=[(a["name"], f"{a['name']}: {a['title']}") for a in found],
+        algorithms=algorithms,
+        suggested=algorithm or algorithms[0][1][0][0],
         common=[field for field, common in zip(fields, is_common, strict=True) if common],
         folded=[field for field, common in zip(fields, is_common, strict=True) if not common],
         groups=[group for group in groups if group.name not in _RARE],
         rare=[group for group in groups if group.name in _RARE],
-        limits=fields_of(JobLimits.model_json_schema(), "", spec),
+        limits=fields_of(_LIMITS, "", spec),
         model=spec.get("model", ""),
         seed=str(spec.get("seed", 0)),
         sentence=sentence,
@@ -162,6 +152,27 @@ async def _algorithm(api: Api, name: str) -> Mapping[str, Any]:
     return _AUTO if name == _AUTO["name"] else await api.get(f"/v1/algorithms/{segment(name)}")
 
 
+async def _algorithms(
+    api: Api, dataset: str, found: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the algorithms as name and title, those that suit the dataset first."""
+    names = {a["name"]: f"{a['name']}: {a['title']}" for a in found}
+    preview = None
+    if dataset:
+        path = f"/v1/datasets/{segment(dataset)}/preview"
+        preview = await api.find(path, tasks=1, rows=1, refused=_WRONG_STATE)
+    if preview is None:
+        return [("Algorithms", list(names.items()))]
+    fits = {a["algorithm"] for a in preview["algorithms"] if a["can_train"]}
+    if any(task["target"] is not None for task in preview["tasks"]):
+        fits.add(_AUTO["name"])
+    both = {
+        "Suit the dataset": [pair for pair in names.items() if pair[0] in fits],
+        "Do not suit the dataset": [pair for pair in names.items() if pair[0] not in fits],
+    }
+    return [(title, pairs) for title, pairs in both.items() if pairs]
+
+
 async def _datasets(api: Api, chosen: str) -> list[tuple[str, str]]:
     """Return the newest datasets that are ready, and the chosen one, as id and name."""
     ready = (await api.get("/v1/datasets", state="ready", page_size=200))["items"]
@@ -173,9 +184,9 @@ async def _datasets(api: Api, chosen: str) -> list[tuple[str, str]]:
 
 def _group(name: str, spec: Mapping[str, Any]) -> Group:
     """Return an optional part of a specification, with the values of a job that has it."""
-    declared = _SPEC["properties"][name]
+    declared = SPECIFICATION["properties"][name]
     (reference,) = (part["$ref"] for part in declared["anyOf"] if "$ref" in part)
-    schema = _SPEC["$defs"][reference.rpartition("/")[2]]
+    schema = SPECIFICATION["$defs"][reference.rpartition("/")[2]]
     values = spec.get(name)
     return Group(
         name=name,
@@ -188,103 +199,3 @@ def _group(name: str, spec: Mapping[str, Any]) -> Group:
             if field.path != "/search/space"  # has a field for each parameter
         ],
     )
-
-
-def fields_of(
-    schema: Mapping[str, Any],
-    prefix: str,
-    values: Mapping[str, Any],
-    *,
-    searched: Mapping[str, Any] | None = None,
-) -> list[Field]:
-    """Return the fields of the properties of a schema, and of the objects in it.
-
-    Parameters
-    ----------
-    values
-        Given values; others have their defaults.
-    searched
-        Values that a search tries, by property.
-    """
-    known = {**_SPEC["$defs"], **schema.get("$defs", {})}
-    return [
-        _searched(field, searched[field.name]) if searched and field.name in searched else field
-        for field in _fields(schema, prefix, values, known)
-    ]
-
-
-def _fields(
-    schema: Mapping[str, Any], prefix: str, values: Mapping[str, Any], known: Mapping[str, Any]
-) -> Iterator[Field]:
-    required = schema.get("required", ())
-    for name, declared in schema["properties"].items():
-        path = f"{prefix}/{name}"
-        inner = known.get(declared.get("$ref", "").rpartition("/")[2], {})
-        if "properties" in inner:
-            yield from _fields(inner, path, values.get(name) or {}, known)
-        else:
-            yield _field(path, name, declared, values, is_required=name in required)
-
-
-def _field(
-    path: str,
-    name: str,
-    declared: Mapping[str, Any],
-    values: Mapping[str, Any],
-    *,
-    is_required: bool,
-) -> Field:
-    parts = [part for part in declared.get("anyOf", ()) if part.get("type") != "null"]
-    kind_of = parts[0] if len(parts) == 1 else declared
-    kind = _kind(kind_of, is_union=len(parts) > 1)
-    options = [_text(value, "text") for value in kind_of.get("enum", ())]
-    if kind == "choice" and parts:
-        options.insert(0, "")
-    default = declared.get("default")
-    return Field(
-        path=path,
-        name=name,
-        title=_title(name, declared),
-        description=declared.get("description", ""),
-        allowed=allowed(declared),
-        kind=kind,
-        value=_text(values.get(name, default), kind),
-        default=_text(default, kind),
-        options=options,
-        low=kind_of.get("minimum"),
-        high=kind_of.get("maximum"),
-        is_required=is_required,
-        can_search=kind in {"number", "integer", "boolean", "choice"},
-        search="",
-    )
-
-
-def _searched(field: Field, space: Any) -> Field:
-    """Return a field with the values that a search tries: a list, or an object with a range."""
-    is_list = isinstance(space, list)
-    text = ", ".join(_text(v, field.kind) for v in space) if is_list else json.dumps(space)
-    return replace(field, search=text)
-
-
-def _title(name: str, declared: Mapping[str, Any]) -> str:
-    """Return the title of a property; one that pydantic made of its name reads as a sentence."""
-    title = str(declared.get("title", name))
-    is_made = title.lower() == name.replace("_", " ").lower()
-    return name.replace("_", " ").capitalize() if is_made else title
-
-
-def _kind(schema: Mapping[str, Any], *, is_union: bool) -> str:
-    if is_union:
-        return "json"
-    if "enum" in schema:
-        return "choice"
-    kinds = {"number": "number", "integer": "integer", "boolean": "boolean", "string": "text"}
-    return kinds.get(str(schema.get("type")), "json")
-
-
-def _text(value: Any, kind: str) -> str:
-    if value is None:
-        return ""
-    if kind in {"choice", "text"} and isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)

@@ -155,7 +155,7 @@ def _facts(job: Mapping[str, Any]) -> list[tuple[str, Cell]]:
 def _attempt_cells(attempt: Mapping[str, Any]) -> list[Cell]:
     error = attempt["error"]
     return [
-        tables.number(attempt["attempt"]),
+        tables.text(str(attempt["attempt"])),
         tables.state(attempt["outcome"]),
         tables.code(attempt["worker"]),
         tables.time(attempt["started_at"]),

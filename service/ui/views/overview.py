@@ -54,7 +54,7 @@ async def overview(api: Api) -> Overview:
         for job in await _jobs(api, state)
         if datetime.now(UTC) - formats.moment(job["finished_at"]) < _RECENT
     ]
-    succeeded = await _jobs(api, "succeeded")
+    succeeded = [job for job in await _jobs(api, "succeeded") if job["inference"] is None]
     datasets = (await api.get("/v1/datasets", page_size=_N_ROWS))["items"]
     unfinished = [job for found in by_state.values() for job in found]
     return Overview(

@@ -10,3 +10,8 @@ class Plot:
     title: str
     sentence: str
     href: str
+
+
+def plot_href(path: str, query: str = "") -> str:
+    """Return the address of a plot without its title, which a page has as text."""
+    return f"{path}?{query}&title=false" if query else f"{path}?title=false"

@@ -9,7 +9,7 @@ from service.ui.api import Api, segment
 from service.ui.api_examples import ApiExample
 from service.ui.tables import Cell, Table
 from service.ui.views import reports
-from service.ui.views.plots import Plot
+from service.ui.views.plots import Plot, plot_href
 from service.ui.views.snippets import example_of, snippets_of
 
 
@@ -115,7 +115,7 @@ async def _plots(api: Api, path: str) -> list[Plot]:
     if found is None:
         return []
     return [
-        Plot(plot["title"], plot["sentence"], f"{path}/plots/{plot['name']}")
+        Plot(plot["title"], plot["sentence"], plot_href(f"{path}/plots/{plot['name']}"))
         for plot in found["plots"]
     ]
 
