@@ -1,15 +1,11 @@
 """RMT-PCA on EEG covariances: two epochs per subject, coupling by 2-fold cross-validation.
 
-    python -m benchmarks.rmtpca_eeg --data FOLDER [--quick]
-
-FOLDER contains ``eeg_ssvep12.npz``: 12 subjects, covariances of 24 channels in four classes
-(Kalunga et al. 2016, doi:10.1016/j.neucom.2016.01.007). As in section 3.3.2 of the paper, a pair of
-consecutive epochs is for training and all other epochs of the class for testing. Covariances are
-divided by their trace.
+``eeg_ssvep12.npz`` has 12 subjects, covariances of 24 channels in four classes (Kalunga et al.
+2016, doi:10.1016/j.neucom.2016.01.007). As in section 3.3.2 of the paper, a pair of consecutive
+epochs is for training and all other epochs of the class for testing. Covariances are divided by
+their trace. The table has mean retained variance ratios on the epochs for testing.
 """
 
-import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +18,8 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.rmtpca import RMTPCA
+from benchmarks.harness.context import Context
+from benchmarks.harness.results import Block, Claim, Table
 
 Array = NDArray[np.float64]
 
@@ -30,10 +28,7 @@ DIMENSIONS = (1, 4, 7, 10)
 
 def load(folder: Path) -> list[list[Array]]:
     """Return, per class and subject, covariances of unit trace (n_epochs, 24, 24)."""
-    path = folder / "eeg_ssvep12.npz"
-    if not path.exists():
-        sys.exit(f"{path} does not exist; pass the folder of eeg_ssvep12.npz with --data")
-    with np.load(path, allow_pickle=False) as file:
+    with np.load(folder / "eeg_ssvep12.npz", allow_pickle=False) as file:
         C, y, subject = file["cov24"].astype(np.float64), file["y"], file["task"]
     C /= np.trace(C, axis1=1, axis2=2)[:, np.newaxis, np.newaxis]
     return [
@@ -72,28 +67,23 @@ def trial(subjects: list[Array], *, first: int, k: int) -> tuple[float, float, f
 
 
 @threadpool_limits.wrap(limits=1)
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder with eeg_ssvep12.npz")
-    parser.add_argument("--quick", action="store_true", help="three pairs of epochs, not all")
-    args = parser.parse_args()
-    classes = load(args.data)
-    print(f"{'class':>5}{'k':>4}{'RMT-PCA':>10}{'I-PCA':>9}{'C-PCA':>9}{'vs I':>10}{'vs C':>10}")
-    above = np.zeros(2, dtype=int)
+def run(context: Context) -> list[Block]:
+    """Return the table, and how often RMT-PCA is above its baselines."""
+    classes = load(context.folder("eeg_ssvep12.npz"))
+    rows = []
     for label, subjects in enumerate(classes, start=1):
-        n_pairs = min(len(C) for C in subjects) // 2
+        n_pairs = 1 if context.is_quick else min(len(C) for C in subjects) // 2
         for k in DIMENSIONS:
-            firsts = range(0, 2 * (3 if args.quick else n_pairs), 2)
-            ours, own, common = np.mean([trial(subjects, first=f, k=k) for f in firsts], axis=0)
-            above += [ours > own, ours > common]
-            print(
-                f"{label:>5}{k:>4}{ours:>10.4f}{own:>9.4f}{common:>9.4f}"
-                f"{ours - own:>+10.4f}{ours - common:>+10.4f}",
-                flush=True,
+            trials = [trial(subjects, first=2 * pair, k=k) for pair in range(n_pairs)]
+            rows.append((str(label), str(k), *(float(mean) for mean in np.mean(trials, axis=0))))
+    claims = []
+    for which, baseline in ((3, "PCA of each subject"), (4, "common PCA")):
+        n_above = sum(row[2] > row[which] for row in rows)
+        claims.append(
+            Claim(
+                text=f"RMT-PCA is above {baseline} in most cells: in {n_above} of {len(rows)}.",
+                is_confirmed=2 * n_above > len(rows),
             )
-    n_cells = len(classes) * len(DIMENSIONS)
-    print(f"\nabove I-PCA in {above[0]} of {n_cells} cells, above C-PCA in {above[1]}")
-
-
-if __name__ == "__main__":
-    main()
+        )
+    columns = ("class", "k", "RMT-PCA", "PCA of each subject", "common PCA")
+    return [Table(columns=columns, rows=tuple(rows), higher_is_better=("RMT-PCA",)), *claims]

@@ -5,11 +5,12 @@ A service with its default workers (one for each core) searches the width of the
 same child jobs are then computed by as many plain processes as there are cores, with one thread
 each, and the best candidate is fitted ("plain"). "Short" parts have few rows.
 
-Other programs on the machine stretch every wall time, so that the efficiency counts core-seconds
-instead: plain / (plain + other CPU + idle). "Other CPU" is what all processes of the service used
-beyond the plain ones, with the importance of columns of the final model; "idle" is the time in
-which a worker had no job, between the start of the first child job and the end of the last one,
-from the times of the jobs. "Gap" is the median time between two jobs of a worker.
+Other programs on the machine stretch every wall time, so that the efficiency is a product of two
+shares that they hardly change: plain / (plain + other CPU), and the share of the time in which a
+worker has a job. "Other CPU" is what all processes of the service used beyond the plain ones, with
+the importance of columns of the final model; "busy" is counted from the start of the first child
+job to the end of the last one, from the times of the jobs. "Gap" is the median time between two
+jobs of a worker.
 """
 
 import multiprocessing
@@ -37,6 +38,7 @@ from service.jobs.studies.searches import child_jobs_of_round, plan_search
 from sibling import Client
 
 MIN_EFFICIENCY = 0.8
+N_CORES = psutil.cpu_count() or 1
 ALGORITHM = "fmtl"
 N_TASKS, N_COLUMNS = 20, 10
 #: Rows of each task, so that a part takes one to three seconds, and hardly any time.
@@ -45,13 +47,12 @@ LONG_ROWS, SHORT_ROWS = 200, 10
 
 @dataclass(frozen=True)
 class Timeline:
-    """Times of the child jobs of one job, in seconds."""
+    """Times of child jobs in seconds, and the share of the time in which a worker has one."""
 
     n: int
     part_s: float
     gap_s: float
-    idle_s: float
-    whole_s: float
+    busy: float
 
 
 def run(context: Context) -> Iterator[Block]:
@@ -70,7 +71,7 @@ def run(context: Context) -> Iterator[Block]:
             "wall, s",
             "plain, CPU s",
             "other CPU, s",
-            "idle, s",
+            "busy",
             "efficiency",
         ),
         rows=(long, short),
@@ -87,14 +88,14 @@ def _warm_up(client: Client) -> None:
     """Let every worker run some jobs, so that all have loaded the algorithms."""
     rows = {task.name: task.X for task in make_tasks(SHORT_ROWS)}
     dataset = client.upload(rows, name="warm")
-    for job in [client.train(dataset, "pca", k=2) for _ in range(4 * psutil.cpu_count())]:
+    for job in [client.train(dataset, "pca", k=2) for _ in range(4 * N_CORES)]:
         job.wait()
 
 
 def _search(client: Client, label: str, n_rows: int, n: int) -> tuple[Any, ...]:
     tasks = make_tasks(n_rows)
     data = {task.name: task.X for task in tasks}
-    targets = {task.name: task.y for task in tasks}
+    targets = {task.name: task.y for task in tasks if task.y is not None}
     dataset = client.upload(data, targets, name=label)
     search = _options(n)
     server = _server()
@@ -107,8 +108,8 @@ def _search(client: Client, label: str, n_rows: int, n: int) -> tuple[Any, ...]:
     line = timeline(list(client.jobs(parent=job.id)))
     plain_s = plain_cpu_s(tasks, search)
     other_s = used_s - plain_s
-    efficiency = plain_s / (plain_s + max(0.0, other_s) + line.idle_s)
-    return (label, line.n, line.part_s, line.gap_s, wall_s, plain_s, other_s, line.idle_s,
+    efficiency = plain_s / (plain_s + max(0.0, other_s)) * line.busy
+    return (label, line.n, line.part_s, line.gap_s, wall_s, plain_s, other_s, line.busy,
             efficiency)  # fmt: skip
 
 
@@ -137,7 +138,7 @@ def plain_cpu_s(tasks: TaskSet, search: SearchOptions) -> float:
     plan = plan_search(algorithm, {}, tasks.summaries(), search, seed=0)
     children = child_jobs_of_round(algorithm, plan, [])
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(psutil.cpu_count(), context) as pool:
+    with ProcessPoolExecutor(N_CORES, context) as pool:
         list(pool.map(_part_cpu_s, [tasks] * 4, [children[0].plan] * 4))  # compile and load
         used_s = list(pool.map(_part_cpu_s, [tasks] * len(children), [c.plan for c in children]))
         fitted_s = pool.submit(_fit_cpu_s, tasks, children[0].params).result()
@@ -174,8 +175,8 @@ def timeline(jobs: list[dict[str, Any]]) -> Timeline:
         for one, following in zip(sorted(found), sorted(found)[1:], strict=False)
     ]
     whole_s = last - first
-    idle_s = psutil.cpu_count() * whole_s - sum(lengths)
-    return Timeline(len(jobs), statistics.median(lengths), statistics.median(gaps), idle_s, whole_s)
+    busy = sum(lengths) / (N_CORES * whole_s)
+    return Timeline(len(jobs), statistics.median(lengths), statistics.median(gaps), busy)
 
 
 def _seconds(moment: str) -> float:
