@@ -1,5 +1,15 @@
-"""``python -m service`` is the command ``sibling``."""
+"""``python -m service`` is the command ``sibling``.
 
-from service.cli import main
+Python imports the main module again in each process of a pool of workers, which needs no command.
+"""
 
-main()
+
+def main() -> None:
+    """Run the command."""
+    from service.cli import main as run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -42,8 +42,7 @@ def check_imports() -> None:
     warnings.simplefilter("ignore", DeprecationWarning)
     for package in (algorithms, sibling, service):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if module.name != "service.__main__":  # runs the command
-                importlib.import_module(module.name)
+            importlib.import_module(module.name)
 
 
 def check_pages(docs: Path) -> None:
