@@ -121,12 +121,13 @@ def train(
         group_column=group_column,
         weight_column=weight_column,
     )
+    params = dict(_param(text) for text in param or [])
     space = dict(_param(text) for text in search or [])
     with Client(url) as client:
         job = client.submit(
             find_or_upload(client, data, **options, **read_options(read)),
             algorithm,
-            dict(_param(text) for text in param or []),
+            params,
             model=model,
             seed=seed,
             limits=_given(memory_mb=memory_mb, timeout_s=timeout_s),
