@@ -2,15 +2,17 @@
 
     python -m benchmarks.automatic_studies time --data FOLDER
     python -m benchmarks.automatic_studies inner-folds --data FOLDER --sets 4
-    python -m benchmarks.automatic_studies groups --sets 10
+    python -m benchmarks.automatic_studies groups --sets 20
     python -m benchmarks.automatic_studies curve --sets 6
 
 `time` compares the processor time of `auto` with that of nested cross-validation of every
 contender, one after the other, in turn.
 
-`groups` scores new rows if four of eight linear tasks share their coefficients and the others are
-unrelated: learned alone; learned together; together, but the unrelated ones alone; and if the
-related ones are also fitted without them.
+`groups` scores 1,000 new rows of eight linear tasks, of which four, all or none have coefficients
+in common. The columns are: each learned alone (`ridge`); learned together (`mean-regularised`); the
+ideal division of `per_task`, in which unrelated tasks are learned alone, but the others from all of
+them; the ideal groups, in which the related ones are also learned without the unrelated ones; and
+what `mean-regularised` finds with `unrelated="leave-out"`, which does not know the groups.
 
 `inner-folds` chooses among fast methods for the survey by several numbers of inner folds, for some
 random draws of ten rows per task, and scores each choice on the other rows.
@@ -27,7 +29,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from automatic_choice import DATASETS, N_FRESH, choose, divide, error_of_parts, linear, of_survey
 from threadpoolctl import threadpool_limits
 
 from algorithms.evaluation.automatic import AutomaticOptions
@@ -38,6 +39,15 @@ from algorithms.evaluation.splits import Splits
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from benchmarks.automatic_choice import (
+    DATASETS,
+    N_FRESH,
+    choose,
+    divide,
+    error_of_parts,
+    linear,
+    of_survey,
+)
 
 #: Methods of several costs for the comparison of times.
 TIMED = ["constant", "ridge", "mean-regularised", "nearest-neighbours"]
@@ -127,34 +137,70 @@ def compare_inner_folds(folder: Path, n_sets: int) -> None:
             )
 
 
+#: Made problems of `groups`: numbers of related and of unrelated tasks, and the share of the
+#: variance of the coefficients that is common to the related ones.
+GROUPS = {
+    "four of eight related": (4, 4, 1.0),
+    "all related": (8, 0, 0.9),
+    "all a little related": (8, 0, 0.5),
+    "none related": (0, 8, 0.0),
+}
+
+
 def groups(n_sets: int) -> None:
-    """Print errors on new rows if the ideal division of tasks is known."""
-    for n, d in ((12, 8), (20, 8), (10, 20)):
-        errors = [_errors_of_groups(np.random.default_rng(seed), n, d) for seed in range(n_sets)]
-        print(f"groups, {n} rows of {d} columns:", np.round(np.mean(errors, axis=0), 3), flush=True)
+    """Print errors on new rows of several divisions of tasks."""
+    print(
+        "problem: rows x columns: RMSE alone, together, ideal division, ideal groups, found groups"
+    )
+    for problem in GROUPS:
+        for n, d in ((12, 8), (20, 8), (10, 20)):
+            found = [
+                _errors_of_groups(np.random.default_rng(seed), problem, n, d)
+                for seed in range(n_sets)
+            ]
+            errors, is_divided = np.array([one for one, _ in found]), [one for _, one in found]
+            gains = 1 - errors[:, 4] / errors[:, 1]
+            print(
+                f"{problem}: {n} x {d}: {' '.join(f'{one:.3f}' for one in errors.mean(axis=0))}; "
+                f"divided {sum(is_divided)} of {n_sets} sets, gain over together "
+                f"{gains.mean():.1%} ({gains.min():.1%} to {gains.max():.1%}), "
+                f"{np.sum(gains < -0.02)} sets worse by more than 2 %",
+                flush=True,
+            )
 
 
-def _errors_of_groups(rng: np.random.Generator, n: int, d: int) -> list[float]:
+def _errors_of_groups(
+    rng: np.random.Generator, problem: str, n: int, d: int
+) -> tuple[list[float], bool]:
+    """Return the errors of all divisions, and whether the tasks were divided."""
+    n_related, n_others, shared = GROUPS[problem]
     whole = [
-        *linear(rng, n=n + N_FRESH, n_tasks=4, d=d, shared=1.0),
-        *linear(rng, n=n + N_FRESH, n_tasks=4, d=d, shared=0.0),
+        task
+        for n_tasks, share in ((n_related, shared), (n_others, 0.0))
+        for task in (
+            linear(rng, n=n + N_FRESH, n_tasks=n_tasks, d=d, shared=share) if n_tasks else ()
+        )
     ]
     names = [f"task {t}" for t in range(len(whole))]
     whole = [replace(task, name=name) for task, name in zip(whole, names, strict=True)]
     tasks = TaskSet(tuple(task.take(np.arange(n)) for task in whole))
 
-    def errors(name: str, train: TaskSet, values: dict[str, Any]) -> list[float]:
+    def fit(name: str, train: TaskSet, values: dict[str, Any]) -> Any:
         algorithm = ALGORITHMS[name]
         params = algorithm.parse({"selection": "loo", **values})
-        model = algorithm.fit(train, params, trace=Trace(), rng=np.random.default_rng(0))
-        known = whole[: len(train)]
-        return [error_of_parts(model, task, n, N_FRESH) for task in known]
+        return algorithm.fit(train, params, trace=Trace(), rng=np.random.default_rng(0))
 
-    alone = errors("ridge", tasks, {"form": "task"})
-    together = errors("mean-regularised", tasks, {})
-    without = errors("mean-regularised", TaskSet(tasks.tasks[:4]), {})
-    divided = (alone, together, together[:4] + alone[4:], without + alone[4:])
-    return [float(np.mean(one)) for one in divided]
+    def errors(model: Any, n_tasks: int = len(whole)) -> list[float]:
+        return [error_of_parts(model, task, n, N_FRESH) for task in whole[:n_tasks]]
+
+    alone = errors(fit("ridge", tasks, {"form": "task"}))
+    together = errors(fit("mean-regularised", tasks, {}))
+    few = TaskSet(tasks.tasks[:n_related]) if n_related else None
+    related = errors(fit("mean-regularised", few, {}), n_related) if few else []
+    found = fit("mean-regularised", tasks, {"unrelated": "leave-out"})
+    divided = together[:n_related] + alone[n_related:]
+    errors_of = (alone, together, divided, related + alone[n_related:], errors(found))
+    return [float(np.mean(one)) for one in errors_of], "unrelated" in found.fit_info
 
 
 def curve(n_sets: int) -> None:

@@ -47,7 +47,8 @@ def contenders_of(algorithm: Algo) -> list[Contender]:
     """Return the contenders of an algorithm.
 
     An algorithm that can train each task alone, and all tasks pooled, has one for each. One that
-    can select parameters of every task alone also has one that does.
+    can select parameters of every task alone also has one that does, and each variant of an
+    algorithm is one.
 
     Raises
     ------
@@ -63,6 +64,10 @@ def contenders_of(algorithm: Algo) -> list[Contender]:
     contenders = [
         Contender(algorithm.name, role, "", _candidates(algorithm, defaults, values))
         for role, values in forms.items()
+    ]
+    contenders += [
+        Contender(algorithm.name, algorithm.role, variant, _candidates(algorithm, defaults, own))
+        for variant, own in algorithm.Params.VARIANTS.items()
     ]
     values = forms.get("single_task")
     if values is not None and "selection_scope" in algorithm.Params.model_fields:

@@ -255,7 +255,7 @@ class Trace:
         return self.run(loop, step, start, max_iter=1, tolerance=0.5).array
 
     def stage(self, name: str, compute: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Return the array that a stage of several loops computes.
+        """Return the array that a stage of several loops, or of none, computes.
 
         Once it is computed, checkpoints have this array instead of the states of its loops.
 
@@ -280,7 +280,8 @@ class Trace:
                 self._finished.pop(loop, None)
         else:
             array = np.asarray(stored["array"], dtype=np.float64)
-            loops = stored["@loops"].tobytes().decode().split("\n")
+            names = stored["@loops"].tobytes().decode()
+            loops = names.split("\n") if names else []
             for loop, code in zip(loops, stored["@reasons"].tolist(), strict=True):
                 self.stop_reasons[loop] = _REASONS[code]
             self._n_finished += len(loops)

@@ -5,7 +5,7 @@ Tasks are in the order of their names, so that results do not depend on the orde
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -103,6 +103,13 @@ class Design:
         return np.concatenate(
             [np.ones(len(one.Y)) if one.weights is None else one.weights for one in self.targets]
         )
+
+    def take(self, tasks: NDArray[np.intp]) -> "Design":
+        """Return the design of the tasks at some positions, in the same coordinates."""
+        names, rows, targets = (
+            tuple(one[t] for t in tasks) for one in (self.names, self.rows, self.targets)
+        )
+        return replace(self, names=names, rows=rows, targets=targets)
 
     def blocks(self, *, centre: bool) -> list[Block]:
         """Return the rows and targets of each task, centred if ``centre`` is true.

@@ -4,11 +4,13 @@ The symbols are those of ``mean_regularised.py``. One eigendecomposition of each
 γ, and one of S every μ. No matrix is larger than the rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from algorithms.numerics.leave_one_out import left_out_errors
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -182,3 +184,31 @@ class TaskBlocks:
             P[start : start + len(one.y), :own] = one.P
             a[t], b[t, :own] = one.shrinkage(self.parts.gamma)
         return P, a, b
+
+
+def left_out_squares(
+    parts: Eliminated, roots: Array, unit: Indices, mus: Sequence[float]
+) -> Iterator[Array]:
+    """Yield the squared leave-one-out errors (n,) of the rows of all tasks for each μ.
+
+    For a unit with rows G, the errors are (Q⁻¹)_GG⁻¹ r_G, where r are the residuals of the fit with
+    all rows. With intercepts, 1/n_t is subtracted from the entries of Q⁻¹ between rows of task t.
+    With weights s, rows and targets are multiplied by √s, and 1/n_t is √(s_is_j)/Σs.
+
+    Parameters
+    ----------
+    roots, unit : (n,)
+        Roots of 1/n_t with intercepts, 0 without; units of rows that are left out together.
+    """
+    lifted = parts.lifted()
+    squares, own = lifted**2, TaskBlocks.of(parts, roots)
+    for mu in mus:
+        shares = 1.0 / (parts.values + mu)
+
+        def blocks_of(rows: Indices, shares: Array = shares) -> Array:
+            return own.at(rows) - (lifted[rows] * shares) @ np.swapaxes(lifted[rows], 1, 2)
+
+        residuals = np.concatenate(parts.residuals(parts.common(mu)))
+        diagonal = own.diagonal - squares @ shares
+        errors = left_out_errors(residuals[:, np.newaxis], diagonal, blocks_of, unit=unit)
+        yield errors[:, 0] ** 2

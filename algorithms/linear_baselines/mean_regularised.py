@@ -13,7 +13,7 @@ doi:10.1145/1014052.1014067 (with the hinge loss; γ and μ are its λ₁/T and 
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +33,11 @@ from algorithms.linear_baselines.choice import (
     column_variance,
     mean_known,
 )
-from algorithms.linear_baselines.elimination import Eliminated, Spectrum, TaskBlocks
+from algorithms.linear_baselines.elimination import Eliminated, Spectrum, left_out_squares
 from algorithms.linear_baselines.params import Gamma, LeaveOneOutParams
 from algorithms.linear_baselines.pooling import check_two_classes
-from algorithms.numerics.leave_one_out import intercept_roots, left_out_errors
+from algorithms.linear_baselines.unrelated import MIN_RELATED, find_unrelated
+from algorithms.numerics.leave_one_out import RidgePath, intercept_roots
 from algorithms.numerics.ridge import ridge_regression
 
 Array = NDArray[np.float64]
@@ -47,6 +48,15 @@ class MeanRegularisedParams(LeaveOneOutParams):
     """Parameters of mean-regularised multi-task learning."""
 
     GRIDS: ClassVar = {"gamma": "grid", "common_share": "common_grid"}
+    VARIANTS: ClassVar = {"unrelated tasks alone": {"unrelated": "leave-out"}}
+
+    unrelated: Literal["keep", "leave-out"] = Field(
+        "keep",
+        title="Unrelated tasks",
+        description="'leave-out': tasks that leave-one-out errors show to be unrelated to the "
+        "others have ridge regressions of their own, and the others are learned without them. "
+        "'keep': all tasks are learned together.",
+    )
 
     common_share: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
         0.1,
@@ -103,13 +113,21 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
             Spectrum.of(block.X, block.Y[:, 0])
             for block in design.blocks(centre=params.fit_intercept)
         ]
-        gamma, mu, fit_info, warnings = _choose(
-            spectra, design, params, units_of(tasks).unit, trace=trace
-        )
-        parts = Eliminated.of(spectra, gamma)
-        W, b = solve_at_once(lambda: _solve(parts, design, mu), trace)
-        if not params.fit_intercept:
-            b = np.zeros(len(W))
+        unit = units_of(tasks).unit
+        is_alone = _tasks_alone(spectra, design, params, unit, trace=trace)
+        kept = np.flatnonzero(~is_alone)
+        related = design.take(kept)
+        own = unit[np.isin(_task_of_rows(design), kept)]
+        few = [spectra[t] for t in kept]
+        gamma, mu, fit_info, warnings = _choose(few, related, params, own, trace=trace)
+        parts = Eliminated.of(few, gamma)
+        W = np.zeros((len(spectra), design.rows[0].shape[1]))
+        W[kept], _ = solve_at_once(lambda: _solve(parts, related, mu), trace)
+        if is_alone.any():
+            names = [name for name, one in zip(design.names, is_alone, strict=True) if one]
+            W[is_alone], ridge = _solve_alone(design, params, unit, np.flatnonzero(is_alone))
+            fit_info |= {"unrelated": names, "ridge_alone": ridge * design.row_unit**2}
+        b = design.intercepts(W) if params.fit_intercept else np.zeros(len(W))
         w_0 = parts.common(mu)
         common = design.target_unit * design.weights(w_0[np.newaxis])[:, 0]
         fit_info |= {
@@ -157,14 +175,14 @@ def _choose(
 
     Each γ is scored with its best μ.
     """
-    size = column_variance(design)
+    size, weights = column_variance(design), design.weights_of_rows
+    roots = _roots(design, params)
 
     def errors_of(gamma: float) -> list[float]:
         parts = Eliminated.of(spectra, gamma * size)
         mus = [share * gamma * size for share in shares]
-        return [
-            design.target_unit**2 * one for one in _loo_errors(parts, design, params, unit, mus)
-        ]
+        found = left_out_squares(parts, roots, unit, mus)
+        return [design.target_unit**2 * mean_known(one, weights) for one in found]
 
     shares = sorted(set(params.common_grid))
     choice = choose_gamma(
@@ -178,6 +196,101 @@ def _choose(
     return gamma, share * gamma, {**choice.fit_info, "common_share": share}, warnings
 
 
+def _roots(design: Design, params: MeanRegularisedParams) -> Array:
+    """Return the roots (n,) whose products an intercept adds to the hat matrix; 0 without."""
+    return np.concatenate(
+        [intercept_roots(len(one.Y), one.weights) * params.fit_intercept for one in design.targets]
+    )
+
+
+def _task_of_rows(design: Design) -> Indices:
+    """Return the position of the task of each row, (n,)."""
+    return np.repeat(np.arange(len(design.names)), [len(X) for X in design.rows])
+
+
+def _tasks_alone(
+    spectra: Sequence[Spectrum],
+    design: Design,
+    params: MeanRegularisedParams,
+    unit: Indices,
+    *,
+    trace: Trace,
+) -> NDArray[np.bool_]:
+    """Return whether each task is left out of the common fit, (n_tasks,)."""
+    n_tasks = len(spectra)
+    if params.unrelated == "keep" or n_tasks <= MIN_RELATED:
+        return np.zeros(n_tasks, dtype=bool)
+    task, roots, size = _task_of_rows(design), _roots(design, params), column_variance(design)
+
+    def together(tasks: Indices) -> Array:
+        squares, own = np.full(len(task), np.nan), np.isin(task, tasks)
+        few = [spectra[t] for t in tasks]
+        candidates = [
+            one
+            for gamma in _values(params, "gamma")
+            for one in left_out_squares(
+                Eliminated.of(few, gamma * size),
+                roots[own],
+                unit[own],
+                [share * gamma * size for share in _values(params, "common_share")],
+            )
+        ]
+        squares[own] = min(candidates, key=_size)
+        return squares
+
+    def search() -> Array:
+        alone, _ = _alone(design, params, unit)
+        return find_unrelated(together, alone, task=task, unit=unit).astype(np.float64)
+
+    return trace.stage("unrelated tasks", search) > 0
+
+
+def _alone(design: Design, params: MeanRegularisedParams, unit: Indices) -> tuple[Array, float]:
+    """Return the squared leave-one-out errors (n,) of ridge regressions, and their best γ."""
+    units = np.split(unit, np.cumsum([len(X) for X in design.rows])[:-1])
+    paths = [
+        RidgePath.of(X, one.Y, has_intercept=params.fit_intercept, weights=one.weights)
+        for X, one in zip(design.rows, design.targets, strict=True)
+    ]
+    found = []
+    for gamma in column_variance(design) * np.array(_values(params, "gamma")):
+        pairs = zip(paths, units, strict=True)
+        errors = [path.errors(float(gamma), unit=own)[:, 0] for path, own in pairs]
+        found.append((np.concatenate(errors) ** 2, float(gamma)))
+    return min(found, key=lambda one: _size(one[0]))
+
+
+def _solve_alone(
+    design: Design, params: MeanRegularisedParams, unit: Indices, tasks: Indices
+) -> tuple[Array, float]:
+    """Return W (n, q) of the n tasks at some positions, each learned alone, and the γ of all."""
+    _, gamma = _alone(design, params, unit)
+    W = [
+        ridge_regression(
+            design.rows[t],
+            design.targets[t].Y,
+            ridge=gamma,
+            has_intercept=params.fit_intercept,
+            weights=design.targets[t].weights,
+        )[0][:, 0]
+        for t in tasks
+    ]
+    return np.stack(W), gamma
+
+
+def _size(squares: Array) -> float:
+    """Return the mean of squared errors; infinity if none is known."""
+    mean = mean_known(squares)
+    return np.inf if np.isnan(mean) else mean
+
+
+def _values(params: MeanRegularisedParams, name: Literal["gamma", "common_share"]) -> list[float]:
+    """Return the values of a parameter that are tried, the largest first."""
+    if params.selection == "given":
+        return [getattr(params, name)]
+    return sorted(set(getattr(params, params.GRIDS[name])), reverse=True)
+
+
 def _solve(parts: Eliminated, design: Design, mu: float) -> tuple[Array, Array, float]:
     """Return W (T, q), b (T,) and the objective, which is Σ_t y_tᵀH_t(y_t − X_tw_0)."""
     w_0 = parts.common(mu)
@@ -185,36 +298,3 @@ def _solve(parts: Eliminated, design: Design, mu: float) -> tuple[Array, Array, 
     residuals = parts.residuals(w_0)
     objective = sum(float(one.y @ r) for one, r in zip(parts.spectra, residuals, strict=True))
     return W, design.intercepts(W), objective
-
-
-def _loo_errors(
-    parts: Eliminated,
-    design: Design,
-    params: MeanRegularisedParams,
-    unit: Indices,
-    mus: Sequence[float],
-) -> list[float]:
-    """Return the mean squared leave-one-out error for each μ.
-
-    For a unit with rows G, the errors are (Q⁻¹)_GG⁻¹ r_G, where r are the residuals of the fit with
-    all rows. With intercepts, 1/n_t is subtracted from the entries of Q⁻¹ between rows of task t.
-    With weights s, rows and targets are multiplied by √s, and 1/n_t is √(s_is_j)/Σs.
-    """
-    lifted = parts.lifted()
-    squares = lifted**2
-    roots = [
-        intercept_roots(len(one.Y), one.weights) * params.fit_intercept for one in design.targets
-    ]
-    own = TaskBlocks.of(parts, np.concatenate(roots))
-    means = []
-    for mu in mus:
-        shares = 1.0 / (parts.values + mu)
-
-        def blocks_of(rows: Indices, shares: Array = shares) -> Array:
-            return own.at(rows) - (lifted[rows] * shares) @ np.swapaxes(lifted[rows], 1, 2)
-
-        residuals = np.concatenate(parts.residuals(parts.common(mu)))
-        diagonal = own.diagonal - squares @ shares
-        errors = left_out_errors(residuals[:, np.newaxis], diagonal, blocks_of, unit=unit)
-        means.append(mean_known(errors[:, 0] ** 2, design.weights_of_rows))
-    return means

@@ -95,7 +95,7 @@ CHAPTERS: Final[dict[str, tuple[Benchmark, ...]]] = {
             "automatic_groups",
             "Tasks that are unrelated to the others",
             module="automatic_studies",
-            full=("groups", "--sets", "10"),
+            full=("groups", "--sets", "20"),
             quick=("groups", "--sets", "1"),
         ),
         Benchmark(

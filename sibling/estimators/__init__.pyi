@@ -1891,6 +1891,8 @@ class MeanRegularised(Estimator):
         'given': use 'gamma'. 'loo': select from 'grid' by the mean squared leave-one-out error over all rows, in closed form.
     scale_targets : default 'moderated'
         Targets are divided by the scale before the fit, and predictions multiplied by it. 'task': the standard deviation of the task's targets, so that all tasks count the same, whatever their units. 'moderated': the same, shrunk towards the deviation of all tasks (empirical Bayes), because a deviation of few rows is uncertain. 'all': one standard deviation for all tasks. 'none': 1. A task with constant targets gets a typical scale of the others. Class labels are never scaled.
+    unrelated : default 'keep'
+        'leave-out': tasks that leave-one-out errors show to be unrelated to the others have ridge regressions of their own, and the others are learned without them. 'keep': all tasks are learned together.
     common_share : default 0.1
         Regularisation of the common part, relative to gamma, which regularises the tasks' own parts. Small values favour the common part, large ones separate tasks.
     common_grid : default (0.001, 0.03, 1.0, 30.0)
@@ -1923,6 +1925,7 @@ class MeanRegularised(Estimator):
         fit_intercept: bool = True,
         selection: Literal['given', 'loo'] = 'loo',
         scale_targets: Literal['moderated', 'task', 'all', 'none'] = 'moderated',
+        unrelated: Literal['keep', 'leave-out'] = 'keep',
         common_share: float = 0.1,
         common_grid: Sequence[float] | NDArray[Any] = (0.001, 0.03, 1.0, 30.0),
         target: Literal['auto', 'numbers', 'classes'] = 'auto',

@@ -73,6 +73,12 @@ REPEATED = {
         {**PLAIN, "grid": [0.1, 1, 10]},
         {"grid": [0.2, 2, 20]},
     ),
+    "mean-regularised without unrelated tasks": (
+        "mean-regularised",
+        "numbers",
+        {**PLAIN, "grid": [0.1, 1, 10], "unrelated": "leave-out"},
+        {"grid": [0.2, 2, 20]},
+    ),
     "logistic-regression": (
         "logistic-regression",
         "classes",
