@@ -133,7 +133,7 @@ def _wins(scores: Mapping[str, Mapping[str, float | None]], metric: str) -> str:
             wins[winners[0]] += 1
     shown = METRICS[metric].title if metric in METRICS else metric
     parts = ", ".join(f"{title} in {n}" for title, n in wins.items())
-    return f"Best {shown} on held-out rows, of {counted(n_tasks, 'task')}: {parts}."
+    return f"{shown} on held-out rows, best of {counted(n_tasks, 'task')}: {parts}."
 
 
 def _draw_scores(content: Content) -> Any:
@@ -145,11 +145,10 @@ def _draw_scores(content: Content) -> Any:
     y = alt.Y("task:N", sort=options["tasks"], title=None)
     panels = []
     for metric in options["metrics"]:
+        title = f"{metric.replace('_', ' ')} on held-out rows"
         base = alt.Chart(alt.NamedData("scores")).transform_filter(f"datum.metric === '{metric}'")
         spans = base.mark_rule(color=NEUTRAL, opacity=0.5).encode(
-            x=alt.X(
-                "min(score):Q", title=f"{metric} on held-out rows", scale=alt.Scale(zero=False)
-            ),
+            x=alt.X("min(score):Q", title=title, scale=alt.Scale(zero=False)),
             x2="max(score):Q",
             y=y,
         )

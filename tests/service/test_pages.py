@@ -358,7 +358,18 @@ def test_a_comparison_shows_its_parts_as_a_grid_of_methods_and_splits(client, ht
     # the scores of a comparison are comparable with those of an evaluation
     client.train(data, "constant", model="grid", evaluate={"splits": splits}).wait()
     compared = text_of(http.get("/compare?models=grid/1,grid/2"))
-    assert "Best RMSE on held-out rows, of 2 tasks: grid/1 in 2, grid/2 in 0." in compared
+    assert "RMSE on held-out rows, best of 2 tasks: grid/1 in 2, grid/2 in 0." in compared
+
+
+def test_a_job_of_inference_leads_to_its_outputs(client, http, dataset, model):
+    job = client.infer(model, "transform", dataset, name="projected")
+    job.wait()
+    page = http.get(f"/jobs/{job.id}")
+    assert "has run. It has the outputs for 36 rows of 3 tasks." in text_of(page)
+    assert "Parameters" not in text_of(page)
+    outputs = http.get(f"/v1/jobs/{job.id}").json()["result"]["dataset_id"]
+    assert {f"/v1/jobs/{job.id}/output", f"/datasets/{outputs}"} <= links_of(page)
+    assert http.get(f"/v1/jobs/{job.id}/output").status_code == 200
 
 
 def test_a_job_runs_while_its_parts_run():

@@ -128,8 +128,13 @@ def _what(job: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _result(job: Mapping[str, Any]) -> str:
-    """Return the result of a comparison or an automatic choice in a sentence."""
+    """Return the result of a comparison, an automatic choice or an inference in a sentence."""
     result = job["result"] or {}
+    if job["inference"] is not None and result:
+        rows, tasks = (
+            formats.count(result[n], w) for n, w in (("rows", "row"), ("n_tasks", "task"))
+        )
+        return f"It has the outputs for {rows} of {tasks}."
     return str(result.get("sentence") or next(iter(result.get("sentences", ())), ""))
 
 
@@ -146,6 +151,9 @@ def _facts(job: Mapping[str, Any]) -> list[tuple[str, Cell]]:
     ]
     model = tables.text(job["model"]) if job["version"] is None else model_cell(job)
     facts.insert(0, ("Model", model))
+    outputs = (job["result"] or {}).get("dataset_id") if job["inference"] is not None else None
+    if outputs is not None:
+        facts.insert(3, ("Dataset of the outputs", tables.code(outputs, f"/datasets/{outputs}")))
     if job["parent"] is not None:
         facts.insert(0, ("Part of", tables.code(job["parent"], f"/jobs/{job['parent']}")))
     # those of a job that goes on may get a value
