@@ -105,7 +105,12 @@ def test_estimates_on_school_are_those_of_statsmodels(data_file) -> None:
 
 def problem_of(tasks, *, has_slopes):
     ordered = tasks.by_name()
-    return Problem.of([t.X for t in ordered], [t.y for t in ordered], has_slopes=has_slopes)
+    return Problem.of(
+        [t.X for t in ordered],
+        [t.y for t in ordered],
+        weights=[None] * len(ordered),
+        has_slopes=has_slopes,
+    )
 
 
 def dense_restricted_likelihood(problem, Psi, noise):

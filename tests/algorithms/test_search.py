@@ -94,7 +94,7 @@ def test_draws_from_a_range_are_even_on_its_scale() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"space": {"k": []}}, "'k' has no value"),
+        ({"space": {"k": []}}, "'k' has an empty list"),
         ({"space": {"k": {"low": 1, "high": 2}}}, "'k' is a range"),
         ({"space": {"k": {"low": 3, "high": 2}}, "method": "random"}, "expected low < high"),
         (

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 from urllib.parse import quote, urlsplit
 
@@ -308,6 +309,9 @@ def test_a_day_with_the_keyboard_alone(page, client, http):
     client.train(dataset, "constant", model="keyboard-other", evaluate=True).wait()
     keys.use("link", "Models")
     page.wait_for_url("**/models")
+    keys.write("Search", "keyboard-day")
+    keys.press("Enter")
+    page.wait_for_url(re.compile(r"/models\?text=keyboard-day"))
     keys.use("link", "keyboard-day")
     page.wait_for_url("**/models/keyboard-day")
     keys.use("link", "1")

@@ -252,7 +252,7 @@ def test_child_jobs_are_listed_under_their_parent_only(client, http, rows):
     ("search", "message"),
     [
         ({"space": {}}, "at least 1"),
-        ({"space": {"k": []}}, "'k' has no value"),
+        ({"space": {"k": []}}, "'k' has an empty list"),
         ({"space": {"nothing": [1]}}, "nothing"),
         ({"space": {"k": [0]}}, "greater than or equal to 1"),
         ({"space": {"k": [1], "n_folds": [2] * 2}}, "n_folds"),
