@@ -33,6 +33,7 @@ class AuditRecorder:
         self._database = database
         self._metrics = metrics
         self._limit = RefusalLimit()
+        self._is_closed = False
         self._queue: queue.Queue[_Pending | None] = queue.Queue(_MAX_PENDING)
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
         self._thread.start()
@@ -43,6 +44,9 @@ class AuditRecorder:
         if not self._limit.admits(event):
             self._metrics.count_audit_event("limited")
             return
+        if self._is_closed:  # waiting would keep the response from being sent before the end
+            self._report_failure(event, "the service is stopping")
+            return
         stored: Future[None] = Future()
         try:
             self._queue.put_nowait((event, stored))
@@ -52,7 +56,8 @@ class AuditRecorder:
         await asyncio.wait({asyncio.wrap_future(stored)}, timeout=_MAX_WAIT_S)
 
     def close(self) -> None:
-        """Store the events that are left, if that takes little time."""
+        """Store the events that are left, if that takes little time; later ones are only logged."""
+        self._is_closed = True
         try:
             self._queue.put(None, timeout=_CLOSE_TIMEOUT_S)
         except queue.Full:

@@ -1,5 +1,6 @@
 """Every change, and every refused one, leaves one audit event; reading and inference leave none."""
 
+import asyncio
 import json
 import re
 import threading
@@ -18,7 +19,9 @@ from service.access import store as key_store
 from service.access.keys import new_key, parse_key
 from service.audit import store
 from service.audit.events import MAX_REFUSED_AT_ONCE, AuditEvent, RefusalLimit
+from service.audit.recorder import AuditRecorder
 from service.audit.store import AuditFilter
+from service.observability.metrics import Metrics
 from service.retention import store as retention
 from service.rows import AuditRow
 from sibling import Client, ServiceError
@@ -352,6 +355,26 @@ def test_a_response_does_not_wait_long_for_its_event(guarded, ada, admin_key, wa
         assert of_request(guarded, "locked") == []
     assert refused.status_code == 415
     wait_until(lambda: len(of_request(guarded, "locked")) == 1)
+
+
+def test_a_response_does_not_wait_for_its_event_once_the_service_stops(database):
+    metrics = Metrics()
+
+    def failed():
+        found = (one for one in metrics.samples() if one.labels.get("result") == "failed")
+        return sum(one.value for one in found)
+
+    recorder = AuditRecorder(database, metrics)
+    asyncio.run(recorder.record(AuditEvent("submit_job", status=202)))
+    recorder.close()
+    assert failed() == 0
+    # the loop ends at once, with whatever a task still waits for
+    recording = recorder.record(AuditEvent("submit_job", status=503))
+    with pytest.raises(StopIteration):
+        recording.send(None)
+    assert failed() == 1
+    with database.read() as session:
+        assert session.scalars(sa.select(AuditRow.status)).all() == [202]
 
 
 def test_refused_requests_cannot_fill_the_database():
