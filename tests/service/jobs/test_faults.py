@@ -149,7 +149,7 @@ class Faulty:
             ballast = self.folder / "ballast"
             try:
                 with ballast.open("wb", buffering=0) as file:
-                    for _ in range(2):  # the log grows while the disk is filled
+                    for _ in range(6):  # the log grows while the disk is filled, less each time
                         with contextlib.suppress(sa.exc.OperationalError):
                             wait_for(self._shrink_log)  # or its free pages would hold more
                         for size in (2**20, 2**12):
