@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import psutil
-from csv_upload import write
 
+from benchmarks.csv_upload import write
 from benchmarks.servers import service
 
 parser = argparse.ArgumentParser(description=__doc__)
