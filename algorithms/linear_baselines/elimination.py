@@ -101,9 +101,10 @@ class Eliminated:
         values, Q = np.linalg.eigh(S)
         return cls(gamma, spectra, np.maximum(values, 0.0), Q, c)
 
-    def common(self, mu: float) -> Array:
-        """Return w_0 (q,)."""
-        return np.asarray(self.Q @ ((self.Q.T @ self.c) / (self.values + mu)))
+    def common(self, mus: Sequence[float]) -> Array:
+        """Return w_0 for each μ, (q, k)."""
+        values = self.values[:, np.newaxis] + np.array(mus)
+        return np.asarray(self.Q @ ((self.Q.T @ self.c)[:, np.newaxis] / values))
 
     def own(self, w_0: Array) -> Array:
         """Return the v_t, (T, q)."""
@@ -114,13 +115,14 @@ class Eliminated:
             ]
         )
 
-    def residuals(self, w_0: Array) -> list[Array]:
-        """Return H_t(y_t − X_tw_0) of each task, (n_t,)."""
+    def residuals(self, W_0: Array) -> list[Array]:
+        """Return H_t(y_t − X_tw_0) of each task, (n_t, k), for the columns of W_0 (q, k)."""
         found = []
         for one in self.spectra:
             a, b = one.shrinkage(self.gamma)
-            inner = b * one.z - one.kept(self.gamma) * (one.M @ w_0)
-            found.append(a * one.y + one.P @ inner)
+            kept = one.kept(self.gamma)[:, np.newaxis]
+            inner = (b * one.z)[:, np.newaxis] - kept * (one.M @ W_0)
+            found.append(a * one.y[:, np.newaxis] + one.P @ inner)
         return found
 
     def lifted(self) -> Array:
@@ -187,7 +189,7 @@ class TaskBlocks:
 
 
 def left_out_squares(
-    parts: Eliminated, roots: Array, unit: Indices, mus: Sequence[float]
+    parts: Eliminated, roots: Array, units: Sequence[Indices], mus: Sequence[float]
 ) -> Iterator[Array]:
     """Yield the squared leave-one-out errors (n,) of the rows of all tasks for each μ.
 
@@ -197,18 +199,19 @@ def left_out_squares(
 
     Parameters
     ----------
-    roots, unit : (n,)
-        Roots of 1/n_t with intercepts, 0 without; units of rows that are left out together.
+    roots : (n,)
+        Roots of 1/n_t with intercepts, 0 without.
+    units
+        The rows of units of several rows, which are left out together, from ``units_by_size``.
     """
-    lifted = parts.lifted()
-    squares, own = lifted**2, TaskBlocks.of(parts, roots)
-    for mu in mus:
-        shares = 1.0 / (parts.values + mu)
+    lifted, own = parts.lifted(), TaskBlocks.of(parts, roots)
+    all_shares = 1.0 / (parts.values + np.array(mus)[:, np.newaxis])
+    residuals = np.concatenate(parts.residuals(parts.common(mus)))
+    diagonals = own.diagonal[:, np.newaxis] - lifted**2 @ all_shares.T
+    for k, shares in enumerate(all_shares):
 
         def blocks_of(rows: Indices, shares: Array = shares) -> Array:
             return own.at(rows) - (lifted[rows] * shares) @ np.swapaxes(lifted[rows], 1, 2)
 
-        residuals = np.concatenate(parts.residuals(parts.common(mu)))
-        diagonal = own.diagonal - squares @ shares
-        errors = left_out_errors(residuals[:, np.newaxis], diagonal, blocks_of, unit=unit)
+        errors = left_out_errors(residuals[:, [k]], diagonals[:, k], blocks_of, units=units)
         yield errors[:, 0] ** 2

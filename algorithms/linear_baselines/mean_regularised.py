@@ -37,7 +37,7 @@ from algorithms.linear_baselines.elimination import Eliminated, Spectrum, left_o
 from algorithms.linear_baselines.params import Gamma, LeaveOneOutParams
 from algorithms.linear_baselines.pooling import check_two_classes
 from algorithms.linear_baselines.unrelated import MIN_RELATED, find_unrelated
-from algorithms.numerics.leave_one_out import RidgePath, intercept_roots
+from algorithms.numerics.leave_one_out import RidgePath, intercept_roots, units_by_size
 from algorithms.numerics.ridge import ridge_regression
 
 Array = NDArray[np.float64]
@@ -128,7 +128,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
             W[is_alone], ridge = _solve_alone(design, params, unit, np.flatnonzero(is_alone))
             fit_info |= {"unrelated": names, "ridge_alone": ridge * design.row_unit**2}
         b = design.intercepts(W) if params.fit_intercept else np.zeros(len(W))
-        w_0 = parts.common(mu)
+        w_0 = parts.common([mu])[:, 0]
         common = design.target_unit * design.weights(w_0[np.newaxis])[:, 0]
         fit_info |= {
             "params": params.model_dump(mode="json"),
@@ -176,12 +176,12 @@ def _choose(
     Each γ is scored with its best μ.
     """
     size, weights = column_variance(design), design.weights_of_rows
-    roots = _roots(design, params)
+    roots, units = _roots(design, params), units_by_size(unit)
 
     def errors_of(gamma: float) -> list[float]:
         parts = Eliminated.of(spectra, gamma * size)
         mus = [share * gamma * size for share in shares]
-        found = left_out_squares(parts, roots, unit, mus)
+        found = left_out_squares(parts, roots, units, mus)
         return [design.target_unit**2 * mean_known(one, weights) for one in found]
 
     shares = sorted(set(params.common_grid))
@@ -224,14 +224,14 @@ def _tasks_alone(
 
     def together(tasks: Indices) -> Array:
         squares, own = np.full(len(task), np.nan), np.isin(task, tasks)
-        few = [spectra[t] for t in tasks]
+        few, units = [spectra[t] for t in tasks], units_by_size(unit[own])
         candidates = [
             one
             for gamma in _values(params, "gamma")
             for one in left_out_squares(
                 Eliminated.of(few, gamma * size),
                 roots[own],
-                unit[own],
+                units,
                 [share * gamma * size for share in _values(params, "common_share")],
             )
         ]
@@ -247,7 +247,8 @@ def _tasks_alone(
 
 def _alone(design: Design, params: MeanRegularisedParams, unit: Indices) -> tuple[Array, float]:
     """Return the squared leave-one-out errors (n,) of ridge regressions, and their best γ."""
-    units = np.split(unit, np.cumsum([len(X) for X in design.rows])[:-1])
+    by_task = np.split(unit, np.cumsum([len(X) for X in design.rows])[:-1])
+    units = [units_by_size(own) for own in by_task]
     paths = [
         RidgePath.of(X, one.Y, has_intercept=params.fit_intercept, weights=one.weights)
         for X, one in zip(design.rows, design.targets, strict=True)
@@ -255,7 +256,7 @@ def _alone(design: Design, params: MeanRegularisedParams, unit: Indices) -> tupl
     found = []
     for gamma in column_variance(design) * np.array(_values(params, "gamma")):
         pairs = zip(paths, units, strict=True)
-        errors = [path.errors(float(gamma), unit=own)[:, 0] for path, own in pairs]
+        errors = [path.errors(float(gamma), units=own)[:, 0] for path, own in pairs]
         found.append((np.concatenate(errors) ** 2, float(gamma)))
     return min(found, key=lambda one: _size(one[0]))
 
@@ -293,8 +294,8 @@ def _values(params: MeanRegularisedParams, name: Literal["gamma", "common_share"
 
 def _solve(parts: Eliminated, design: Design, mu: float) -> tuple[Array, Array, float]:
     """Return W (T, q), b (T,) and the objective, which is Σ_t y_tᵀH_t(y_t − X_tw_0)."""
-    w_0 = parts.common(mu)
-    W = w_0 + parts.own(w_0)
-    residuals = parts.residuals(w_0)
-    objective = sum(float(one.y @ r) for one, r in zip(parts.spectra, residuals, strict=True))
+    w_0 = parts.common([mu])
+    W = w_0[:, 0] + parts.own(w_0[:, 0])
+    pairs = zip(parts.spectra, parts.residuals(w_0), strict=True)
+    objective = sum(float(one.y @ residuals[:, 0]) for one, residuals in pairs)
     return W, design.intercepts(W), objective

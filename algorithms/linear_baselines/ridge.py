@@ -37,7 +37,7 @@ from algorithms.linear_baselines.choice import (
 from algorithms.linear_baselines.params import RidgeParams
 from algorithms.linear_baselines.pooling import adapt_linear_model, pooled
 from algorithms.numerics.centering import times_roots
-from algorithms.numerics.leave_one_out import RidgePath
+from algorithms.numerics.leave_one_out import RidgePath, units_by_size
 from algorithms.numerics.ridge import ridge_regression
 
 Array = NDArray[np.float64]
@@ -84,7 +84,8 @@ class _RidgeRegression(LinearBaseline[P]):
         parts = pooled(design) if params.form == "pooled" else design
         unit = column_variance(design)
         all_units = units_of(tasks)
-        units = [all_units.unit] if params.form == "pooled" else all_units.by_task()
+        parted = [all_units.unit] if params.form == "pooled" else all_units.by_task()
+        units = [units_by_size(one) for one in parted]
         trace.expect_loops(1 + (params.selection == "loo"))
 
         pairs = zip(parts.rows, parts.targets, strict=True)
@@ -185,12 +186,14 @@ class KernelRidge(_RidgeRegression[KernelRidgeParams]):
         return Form(params.standardise, params.kernel, params.width, params.degree)
 
 
-def _loo_squares(paths: Sequence[RidgePath], ridge: float, units: Sequence[Indices]) -> list[Array]:
+def _loo_squares(
+    paths: Sequence[RidgePath], ridge: float, units: Sequence[Sequence[Indices]]
+) -> list[Array]:
     """Return the squared leave-one-out errors (n_t,) of each task, times the weights.
 
     Units are left out together.
     """
-    errors = [path.errors(ridge, unit=unit) for path, unit in zip(paths, units, strict=True)]
+    errors = [path.errors(ridge, units=own) for path, own in zip(paths, units, strict=True)]
     return [np.mean(one**2, axis=1) for one in errors]
 
 

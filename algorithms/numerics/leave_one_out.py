@@ -1,6 +1,6 @@
 """Leave-one-out errors of ridge regression without refitting."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +63,7 @@ def leave_one_out_errors(
             block = inverse[rows[:, :, np.newaxis], rows[:, np.newaxis]]
             return np.asarray(ridge * block - _outer(share[rows]))
 
-    return left_out_errors(residuals, diagonal, blocks_of, unit=unit)
+    return left_out_errors(residuals, diagonal, blocks_of, units=units_by_size(unit))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,8 +111,14 @@ class RidgePath:
         kept = slice(n - n_left_out)
         return cls(V[:, kept], np.maximum(values[kept], 0.0), Y, np.zeros(n), is_dual=True)
 
-    def errors(self, ridge: float, *, unit: Indices | None = None) -> Array:
-        """Return the errors (n, m) of :func:`leave_one_out_errors`."""
+    def errors(self, ridge: float, *, units: Sequence[Indices] = ()) -> Array:
+        """Return the errors (n, m) of :func:`leave_one_out_errors`.
+
+        Parameters
+        ----------
+        units
+            The rows of units of several rows, from :func:`units_by_size`.
+        """
         shrinkage = (ridge if self.is_dual else 1.0) / (self.values + ridge)
         shrunk, share = self.P * shrinkage, self.roots**2
         inner, diagonal = shrunk @ (self.P.T @ self.Y), np.sum(shrunk * self.P, axis=1)
@@ -126,7 +132,7 @@ class RidgePath:
             outer = inner if self.is_dual else np.eye(rows.shape[1]) - inner
             return np.asarray(outer - _outer(self.roots[rows]))
 
-        return left_out_errors(residuals, diagonal, blocks_of, unit=unit)
+        return left_out_errors(residuals, diagonal, blocks_of, units=units)
 
 
 def intercept_roots(n: int, weights: Array | None) -> Array:
@@ -145,7 +151,7 @@ def left_out_errors(
     diagonal: Array,
     blocks_of: Callable[[Indices], Array],
     *,
-    unit: Indices | None,
+    units: Sequence[Indices],
 ) -> Array:
     """Return the leave-one-unit-out errors (n, m), given the residuals (n, m) of the full fit.
 
@@ -158,9 +164,11 @@ def left_out_errors(
         Diagonal of I − H, with the hat matrix H.
     blocks_of
         Returns the blocks of I − H (n_units, k, k) for the rows (n_units, k) of units of k rows.
+    units
+        The rows of units of several rows, from :func:`units_by_size`.
     """
     errors: Array = residuals / np.where(diagonal > MIN_FREEDOM, diagonal, np.nan)[:, np.newaxis]
-    for rows in units_by_size(unit):
+    for rows in units:
         blocks = blocks_of(rows)
         symmetric = (blocks + np.swapaxes(blocks, 1, 2)) / 2
         is_regular = np.linalg.eigvalsh(symmetric)[:, 0] > MIN_FREEDOM

@@ -17,7 +17,7 @@ from benchmarks.harness.results import Kept, Machine, Problem, Run, Table
 from benchmarks.harness.runner import run
 
 ROOT = Path(__file__).parents[2]
-CHEAP = ("estimator_overhead", "import_time", "selection_folds")
+CHEAP = ("estimator_overhead", "selection_folds")
 #: Programs that a benchmark starts.
 STARTED = {"__main__", "fit_child", "gpy_peer"}
 
