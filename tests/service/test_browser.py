@@ -4,9 +4,11 @@ import contextlib
 import os
 import re
 import shutil
+from types import SimpleNamespace
 from urllib.parse import quote, urlsplit
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -691,21 +693,52 @@ def test_a_page_whose_session_has_ended_asks_to_sign_in(visit, guarded):
     check_accessibility(page)
 
 
+@pytest.fixture(scope="module")
+def long_names(client):
+    """A model with a score whose names are as long as they may be, without a break; its version."""
+    rng = np.random.default_rng(3)
+    columns = ["c" * 200, "target" * 30]
+    parts = [
+        pd.DataFrame(rng.standard_normal((20, 2)), columns=columns).assign(task=name * 200)
+        for name in "tu"
+    ]
+    dataset = client.upload(pd.concat(parts), name="d" * 200, target_column=columns[1])
+    job = client.train(dataset, "ridge", model="m" * 100, evaluate=True)
+    job.wait().set_alias("a" * 64)
+    return SimpleNamespace(dataset=dataset.id, job=job.id, model="m" * 100)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_are_accessible_and_as_wide_as_a_phone(page, dataset, model, scheme):
+def test_pages_are_accessible_and_as_wide_as_a_phone(
+    page, dataset, model, long_names, scheme, expected
+):
+    expected += ["status of 404"]
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": 390, "height": 800})
-    version = f"/models/{model.name}/1"
+    version, long_version = f"{model.name}/1", f"{long_names.model}/1"
+    widths = {}
     for path in (
         "/",
+        "/datasets",
         f"/datasets/{dataset.id}",
+        f"/datasets/{long_names.dataset}",
+        "/datasets/new",
         "/jobs",
-        version,
+        f"/jobs/{long_names.job}",
+        "/models",
+        f"/models/{long_names.model}",
+        f"/models/{version}",
+        f"/models/{long_version}",
         "/algorithms",
         "/algorithms/mtfl",
         f"/jobs/new?dataset={dataset.id}&algorithm=mtfl",
-        f"/compare?models={model.name}/1",
+        f"/jobs/new?like={long_names.job}",
+        "/compare",
+        f"/compare?models={version}",
+        f"/compare?models={version},{long_version}",
+        f"/models/{'n' * 100}",
     ):
         page.goto(path)
         check_accessibility(page)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        widths[path] = page.evaluate("document.documentElement.scrollWidth")
+    assert {path: width for path, width in widths.items() if width > 390} == {}
