@@ -3,8 +3,13 @@
 Backward elimination: the tasks with the largest errors of the common fit, relative to those of a
 fit of their own, are left out of it, until two are left; of the sets on this path, the one with the
 smallest error of all tasks is taken. A path has about 8 log T sets, because an eighth of the tasks
-is left out at once. The best of many sets looks better than it is: it is taken if its gain over the
-fit of all tasks is larger than :data:`MIN_GAIN` standard errors.
+is left out at once. The best of many sets looks better than it is, so it is taken only if it is
+clearly better than both other ways:
+
+- than the fit of all tasks, by :data:`MIN_GAIN` standard errors over units of rows;
+- than a fit of each task alone, by √(2 log T) standard errors over tasks, about the largest of T
+  normal values. The errors of a task's rows depend on each other through its coefficients, so that
+  a few tasks that look related by chance have a large gain over rows, but not over tasks.
 """
 
 from collections.abc import Callable
@@ -16,8 +21,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-#: Smallest gain, in standard errors, for which tasks are left out.
-MIN_GAIN: Final = 2.0
+#: Smallest gain over the fit of all tasks, in standard errors over units of rows.
+MIN_GAIN: Final = 2.25
 #: Smallest number of tasks with a common fit.
 MIN_RELATED: Final = 2
 #: Share of the tasks that a step leaves out, at least one.
@@ -52,15 +57,18 @@ def find_unrelated(
         errors = np.where(np.isin(task, related), together(related), alone)
         if np.nansum(errors) < np.nansum(best):
             best, unrelated = errors, ~np.isin(np.arange(n_tasks), related)
-    return unrelated & _is_shown(everything - best, unit)
+    return unrelated & (
+        _is_shown(everything - best, unit, MIN_GAIN)
+        and _is_shown(alone - best, task, np.sqrt(2 * np.log(n_tasks)))
+    )
 
 
-def _is_shown(gains: Array, unit: Indices) -> bool:
-    """Return whether the sum of gains (n,) is larger than :data:`MIN_GAIN` standard errors."""
+def _is_shown(gains: Array, unit: Indices, n_errors: float) -> bool:
+    """Return whether the sum of gains (n,) of units is larger than some standard errors."""
     is_known = np.isfinite(gains)
     if not is_known.any():
         return False
     units = np.unique(unit[is_known], return_inverse=True)[1]
     sums = np.bincount(units, gains[is_known])
     error = np.sqrt(len(sums)) * float(sums.std(ddof=1)) if len(sums) > 1 else np.inf
-    return bool(sums.sum() > MIN_GAIN * error)
+    return bool(sums.sum() > n_errors * error)

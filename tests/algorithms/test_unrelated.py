@@ -85,7 +85,7 @@ def test_the_search_is_not_repeated_by_a_resumed_fit(tmp_path) -> None:
         np.testing.assert_array_equal(again.functions.W, whole.functions.W)
 
 
-def test_the_best_set_must_gain_more_than_two_standard_errors() -> None:
+def test_the_best_set_must_gain_more_than_its_standard_errors() -> None:
     task, unit = np.repeat(np.arange(3), 4), np.arange(12)
     alone = np.full(12, 1.0)
 
@@ -101,6 +101,21 @@ def test_the_best_set_must_gain_more_than_two_standard_errors() -> None:
     assert not few.any()
     noise = 100.0 * np.tile([1, -1, 1, -1], 3)
     assert not find_unrelated(lambda _: together([2]) + noise, alone, task=task, unit=unit).any()
+
+
+def test_the_gain_over_tasks_alone_must_be_of_several_tasks() -> None:
+    task = np.repeat(np.arange(8), 4)
+    alone = np.full(32, 1.0)
+
+    def together(tasks):
+        """Return smaller errors of some tasks if the last one is not among them."""
+        return np.where(task == 7, 3.0, 2.0 if 7 in tasks else errors[task])
+
+    errors = np.array([0.5, 0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 3.0])
+    found = find_unrelated(together, alone, task=task, unit=np.arange(32))
+    assert found.tolist() == [False] * 7 + [True]
+    errors[2:4] = 1.0
+    assert not find_unrelated(together, alone, task=task, unit=np.arange(32)).any()
 
 
 def test_it_is_a_method_of_its_own_in_an_automatic_choice() -> None:
