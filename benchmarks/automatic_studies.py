@@ -17,8 +17,8 @@ what `mean-regularised` finds with `unrelated="leave-out"`, which does not know 
 `inner-folds` chooses among fast methods for the survey by several numbers of inner folds, for some
 random draws of ten rows per task, and scores each choice on the other rows.
 
-`curve` compares the number of rows per task from which sharing stops to pay, as the learning curve
-estimates it, with gains on new rows for several numbers of training rows.
+`curve` compares the number of rows per task from which sharing no longer helps, as the learning
+curve estimates it, with gains on new rows for several numbers of training rows.
 """
 
 import argparse

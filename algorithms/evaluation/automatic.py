@@ -73,8 +73,8 @@ class AutomaticOptions(MetricChoice):
     curve: bool = Field(
         default=False,
         description="Make the choice also with 1/4, 1/2 and 3/4 of the training rows of each task, "
-        "for an estimate of the number of rows per task from which learning together stops to pay. "
-        "Takes about one and a half times as long again, within `budget_s`.",
+        "for an estimate of the number of rows per task from which learning together no longer "
+        "helps. Takes about one and a half times as long again, within `budget_s`.",
     )
     per_task: bool = Field(
         default=False,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-_UNKNOWN = "From how many rows per task on learning together stops to pay cannot be told"
+_UNKNOWN = "The number of rows per task from which learning together no longer helps cannot be told"
 
 
 def describe_curve(curve: Mapping[str, Any] | None, *, n_tasks: int) -> list[str]:
@@ -17,30 +17,30 @@ def describe_curve(curve: Mapping[str, Any] | None, *, n_tasks: int) -> list[str
 
 
 def _describe_end(curve: Mapping[str, Any]) -> str:
-    """Return from how many rows per task on sharing does not pay; 0: any, None: not in range."""
+    """Return from how many rows per task sharing no longer helps; 0: any, None: not in range."""
     first, last = (_rows(curve["points"][i]["rows"]) for i in (0, -1))
     furthest = _rows(curve["max_rows"])
     stops_at, low, high = curve["stops_at"], curve["low"], curve["high"]
     if low is None:
         return (
-            f"Learning together pays with up to {furthest} rows per task at least, ten times as "
+            f"Learning together helps with up to at least {furthest} rows per task, ten times as "
             "many as there are (learning curve, 95 % confidence)."
         )
     if high == 0:
-        return f"Learning together does not pay with {first} rows per task or more."
+        return f"Learning together does not help with {first} rows per task or more."
     bounds = (
         f"{f'fewer than {first}' if low == 0 else _rows(low)} to "
         f"{f'more than {furthest}' if high is None else _rows(high)}"
     )
     if low > 0 and high is not None:
         return (
-            f"Learning together stops to pay from about {_rows(stops_at)} rows per task on (95 % "
-            f"confidence interval {bounds}; there are {last})."
+            f"From about {_rows(stops_at)} rows per task on, learning together no longer helps "
+            f"(95 % confidence interval {bounds}; there are {last})."
         )
     if low > 0:
         return (
-            f"Learning together pays with up to about {_rows(low)} rows per task (there are "
-            f"{last}); from how many on it stops to pay cannot be told."
+            f"Learning together helps with up to about {_rows(low)} rows per task (there are "
+            f"{last}). The number from which it no longer helps cannot be told."
         )
     return f"{_UNKNOWN} (95 % confidence interval {bounds}; there are {last})."
 

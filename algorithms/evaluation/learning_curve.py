@@ -1,10 +1,10 @@
-"""The number of rows per task from which learning together stops to pay.
+"""The number of rows per task from which learning together no longer helps.
 
 The choice among methods that learn together or pooled, and the one among methods that learn each
 task alone, are made anew with a part of the training rows of every outer split, and scored on its
 held-out rows. The gain of the first over the second, as a mean over splits, is fitted by
 c + b n^(-a), with c <= 0: with any number of rows of its own, a task does not need the others.
-Points are weighted by their variances. Sharing pays at n rows per task if the gain there exceeds
+Points are weighted by their variances. Sharing helps at n rows per task if the gain there exceeds
 the smallest relevant one; the number sought is the largest such n, up to :data:`MAX_GROWTH` times
 the rows that there are.
 
@@ -153,14 +153,14 @@ def _random_means(gains: Array, ratio: float) -> Array:
     return random
 
 
-def _largest(grid: Array, pays: NDArray[np.bool_]) -> Array:
-    """Return the largest number of rows at which sharing pays, for each row of ``pays``.
+def _largest(grid: Array, helps: NDArray[np.bool_]) -> Array:
+    """Return the largest number of rows at which sharing helps, for each row of ``helps``.
 
     0: at none; infinite: at the largest of the grid.
     """
-    last = len(grid) - 1 - pays[:, ::-1].argmax(axis=1)
+    last = len(grid) - 1 - helps[:, ::-1].argmax(axis=1)
     found = np.where(last == len(grid) - 1, np.inf, grid[last])
-    return np.where(pays.any(axis=1), found, 0.0)
+    return np.where(helps.any(axis=1), found, 0.0)
 
 
 def _needed(

@@ -48,7 +48,7 @@ def describe(source: Source) -> Content | None:
 
 
 def draw(content: Content) -> Any:
-    """Return points and a line for both sides, and a rule where sharing stops to pay."""
+    """Return points and a line for both sides, and a rule where sharing no longer helps."""
     import altair as alt
 
     scale = alt.Scale(domain=list(_SIDES.values()), range=[COLOURS[0], COLOURS[3]])

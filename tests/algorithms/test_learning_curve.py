@@ -147,7 +147,8 @@ def test_the_number_of_rows_where_a_gain_ends_is_found() -> None:
     assert found["low"] < 30 < found["high"]
     assert found["rows_needed"] is None  # it is shown already
     sentence = describe_curve(found, n_tasks=4)[0]
-    assert sentence.startswith("Learning together stops to pay from about")
+    start = f"From about {found['stops_at']:.2g} rows per task on, learning together no longer"
+    assert sentence.startswith(start)
     assert "there are 20" in sentence
 
 
@@ -164,10 +165,10 @@ def test_the_interval_covers_the_truth_in_most_data_sets() -> None:
 @pytest.mark.parametrize(
     ("gain", "noise", "expected"),
     [
-        (lambda n: -0.5 + 0 * n, 0.01, "does not pay with 5 rows per task or more"),
-        (lambda n: 2.0 * n**-0.25, 0.001, "pays with up to 200 rows per task at least"),
+        (lambda n: -0.5 + 0 * n, 0.01, "does not help with 5 rows per task or more"),
+        (lambda n: 2.0 * n**-0.25, 0.001, "helps with up to at least 200 rows per task"),
         (lambda n: 0 * n, 0.5, "cannot be told"),
-        (lambda n: 2.0 / n, 0.08, "from how many on it stops to pay cannot be told"),
+        (lambda n: 2.0 / n, 0.08, "from which it no longer helps cannot be told"),
     ],
 )
 def test_what_cannot_be_told_is_said(gain, noise, expected) -> None:

@@ -516,7 +516,7 @@ def test_a_learning_curve_shows_the_points_and_fits_of_a_report():
         factor = 4 if line["side"] == "each task alone" else 1
         assert line["value"] == pytest.approx(1 + factor / line["rows"])
     assert spec["datasets"]["stop"] == [{"rows": 30.0}]
-    assert "stops to pay from about 30 rows" in spec["description"]
+    assert "From about 30 rows per task on, learning" in spec["description"]
     far = {"curve": {**curve, "stops_at": None, "high": None}}
     assert draw("learning-curve", Source(report={"choice": choice | far}))["datasets"]["stop"] == []
     none = {"curve": {"reason": "too few rows", "points": []}}
