@@ -19,6 +19,7 @@ from typing import Protocol
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import settings
 
 from service.database import Database
 from service.schema import migrate
@@ -32,9 +33,12 @@ GUARD = 'read word || { kill -INT "$0"; sleep 5; rm -rf "$1"; }'
 def pytest_configure() -> None:
     """Limit BLAS to one thread in each process that the tests start, workers of xdist included.
 
-    Their threads would wait for each other on the same cores.
+    Their threads would wait for each other on the same cores. Examples of hypothesis have no time
+    limit.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    settings.register_profile("no-deadline", deadline=None)  # the machine may be busy
+    settings.load_profile("no-deadline")
     gc.disable()  # until all tests are collected: there is nothing to find in what stays
 
 
