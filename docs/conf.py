@@ -27,3 +27,4 @@ html_show_copyright = False
 html_show_sphinx = False
 html_use_index = False
 html_domain_indices = False
+html_search_scorer = str(HERE / "_site" / "scorer.js")
