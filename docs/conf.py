@@ -17,6 +17,16 @@ myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 
 html_theme = "furo"
+html_sidebars = {
+    "**": [
+        "sidebar/scroll-start.html",
+        "sidebar/brand.html",
+        "sidebar/service.html",
+        "sidebar/search.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
 templates_path = ["_site/templates"]
 html_favicon = "_site/static/icon.svg"
 html_static_path = ["_site/static"]

@@ -75,6 +75,9 @@ class TaskPreview(BaseModel):
     target: TargetSummary | None = Field(description="Targets; null if it has none.")
     weights: WeightSummary | None = Field(description="Weights of rows; null if it has none.")
     rows: list[dict[str, Value]] = Field(description="The first rows, by column.")
+    targets: list[float | str] | None = Field(
+        None, description="The targets of these rows; null if the task has none."
+    )
 
 
 class Suitability(BaseModel):
@@ -174,7 +177,16 @@ def _task(
         target=entry.get("target_summary") or describe_targets(task),
         weights=_weights(task),
         rows=rows if columns else [],
+        targets=_targets(task, n_rows) if columns else None,
     )
+
+
+def _targets(task: Task, n_rows: int) -> list[float | str] | None:
+    """Return the targets of the first rows: numbers, or classes as text."""
+    if task.y is None:
+        return None
+    is_number = task.target == "numbers"
+    return [float(y) if is_number else str(y) for y in task.y[:n_rows]]
 
 
 def _weights(task: Task) -> WeightSummary | None:

@@ -55,6 +55,7 @@ from service.ui import (
     session_routes,
     vega_routes,
 )
+from service.ui.error_pages import install_error_pages
 
 DESCRIPTION = """Train related tasks together, and serve the models over HTTP.
 
@@ -126,6 +127,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     install_handlers(app)
+    install_error_pages(app)
     app.state.settings = settings
     app.state.metrics = metrics
     limit = settings.max_requests_per_s

@@ -13,7 +13,7 @@ from sibling.plots.catalogue import (
 )
 from sibling.plots.compared import compared, compared_specification, held_out_scores
 from sibling.plots.held_out import held_out_rows
-from sibling.plots.source import Content, HeldOut, Plot, Source
+from sibling.plots.source import Content, HeldOut, Plot, Source, metric_words
 from sibling.plots.style import THEMES, Theme
 
 __all__ = [
@@ -32,5 +32,6 @@ __all__ = [
     "find_plot",
     "held_out_rows",
     "held_out_scores",
+    "metric_words",
     "specification",
 ]

@@ -8,7 +8,17 @@ from algorithms.evaluation.metrics import METRICS
 from algorithms.interface.errors import explain_unknown
 from sibling.plots.catalogue import NoPlot, UnknownPlot, assemble
 from sibling.plots.objective import last_loop
-from sibling.plots.source import MAX_NAMES, Content, Row, Source, counted, finite, kept, spread
+from sibling.plots.source import (
+    MAX_NAMES,
+    Content,
+    Row,
+    Source,
+    counted,
+    finite,
+    kept,
+    metric_words,
+    spread,
+)
 from sibling.plots.style import NEUTRAL, Theme, class_scales
 
 _MAX_METRICS: Final = 4
@@ -145,7 +155,7 @@ def _draw_scores(content: Content) -> Any:
     y = alt.Y("task:N", sort=options["tasks"], title=None)
     panels = []
     for metric in options["metrics"]:
-        title = f"{metric.replace('_', ' ')} on held-out rows"
+        title = f"{metric_words(metric)} on held-out rows"
         base = alt.Chart(alt.NamedData("scores")).transform_filter(f"datum.metric === '{metric}'")
         spans = base.mark_rule(color=NEUTRAL, opacity=0.5).encode(
             x=alt.X("min(score):Q", title=title, scale=alt.Scale(zero=False)),

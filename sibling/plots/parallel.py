@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sibling.plots.search import MIN_LOG_RATIO, is_number, text_of, varied
-from sibling.plots.source import Content, Plot, Row, Source, finite, kept, spread
+from sibling.plots.source import Content, Plot, Row, Source, finite, kept, metric_words, spread
 from sibling.plots.style import COLOURS, NEUTRAL
 
 _MAX_CANDIDATES: Final = 200
@@ -33,7 +33,7 @@ def describe(source: Source) -> Content | None:
     # the best one is drawn last, above the others
     chosen = [order[i] for i in spread(len(order), _MAX_CANDIDATES - 1)] + [best]
     params = [search["candidates"][i]["params"] for i in chosen]
-    title = metric.replace("_", " ")
+    title = metric_words(metric)
     axes = {name: [one.get(name) for one in params] for name in names[:_MAX_PARAMS]}
     lines, labels = _drawn({**axes, title: [scored[i] for i in chosen]})
     tables: dict[str, Sequence[Row]] = {

@@ -1,5 +1,6 @@
 """Scores of each task on held-out rows."""
 
+import json
 from typing import Any, Final
 
 from sibling.plots.source import (
@@ -11,6 +12,7 @@ from sibling.plots.source import (
     counted,
     finite,
     kept,
+    metric_words,
     spread,
 )
 from sibling.plots.style import COLOURS
@@ -36,7 +38,7 @@ def describe(source: Source) -> Content | None:
         for task in chosen
     ]
     means = [
-        f"{metric.replace('_', ' ')} {evaluation['mean'][metric]:.3g}"
+        f"{metric_words(metric)} {evaluation['mean'][metric]:.3g}"
         for metric in metrics
         if finite(evaluation["mean"].get(metric)) is not None
     ]
@@ -66,8 +68,10 @@ def draw(content: Content) -> Any:
         )
         .properties(width=220)
     )
-    words = alt.Header(labelExpr="join(split(datum.label, '_'), ' ')")
-    facet = alt.Facet("metric:N", title=None, header=words, sort=content.options["metrics"])
+    metrics = content.options["metrics"]
+    titles = json.dumps({metric: metric_words(metric) for metric in metrics})
+    words = alt.Header(labelExpr=f"{titles}[datum.label]")
+    facet = alt.Facet("metric:N", title=None, header=words, sort=metrics)
     return points.facet(facet=facet, columns=2).resolve_scale(x="independent")
 
 

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from algorithms.interface.model import Model
 
+#: Words in names of metrics that are written otherwise.
+_METRIC_WORDS: Final = {"rmse": "RMSE", "r2": "R²", "auc": "AUC"}
+
 #: A row of a table: its values by column.
 Row = dict[str, Any]
 
@@ -145,3 +148,8 @@ def counted(n: int, noun: str) -> str:
 def kept(shown: int, total: int, what: str, rule: str = "evenly spaced") -> tuple[str, ...]:
     """Return a note if not all of something is shown."""
     return () if shown >= total else (f"{shown:,} of {total:,} {what} are shown ({rule}).",)
+
+
+def metric_words(metric: str) -> str:
+    """Return the name of a metric as people write it: ``train_rmse`` as ``train RMSE``."""
+    return " ".join(_METRIC_WORDS.get(word, word) for word in metric.split("_"))

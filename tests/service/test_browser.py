@@ -132,7 +132,7 @@ def test_a_day_from_the_upload_to_the_comparison(page, client, http, tmp_path):
     train_by_keyboard(page)
     follow_and_cancel(page, client)
     page.goto("/models/browser-day/1")
-    assert "rmse on held-out rows" in page.locator("table").first.inner_text()
+    assert "RMSE on held-out rows" in page.locator("table").first.inner_text()
     check_accessibility(page)
     look_at_plots(page)
     predict(page, http, tmp_path)
@@ -265,7 +265,7 @@ def compare(page, client, dataset):
     page.get_by_role("button", name="Compare").click()
     page.get_by_role("link", name="browser-other / 1").first.wait_for()
     said = page.locator("main").inner_text()
-    assert "rmse (held out)" in said
+    assert "RMSE (held out)" in said
     assert "cannot be compared" not in said
     assert page.locator("figure img").count() >= 4  # the same plots of both, side by side
     check_accessibility(page)
@@ -602,6 +602,9 @@ def test_the_help_is_found_by_navigation_and_search(page, scheme):
     page.get_by_role("link", name="Help", exact=True).click()
     page.get_by_role("heading", level=1, name="Sibling").wait_for()
     check_accessibility(page)
+    page.get_by_role("link", name="Pages of the service").click()
+    page.get_by_role("heading", level=1, name="Overview").wait_for()
+    page.go_back()
     page.get_by_role("link", name="Which method when", exact=True).first.click()
     page.get_by_role("heading", level=1, name="Which method when").wait_for()
     check_accessibility(page)
@@ -665,8 +668,12 @@ def test_keys_are_made_and_revoked_by_one_who_has_signed_in(visit, guarded):
     assert admin.evaluate("document.cookie") == ""
     admin.get_by_role("link", name="Keys").click()
     admin.get_by_label("What is it for?").fill("a colleague")
+    create = admin.get_by_role("button", name="Create")
+    create.click()  # without a scope: the browser asks for one
+    scope = admin.get_by_label("datasets:read")
+    assert scope.evaluate("box => box.validationMessage") == "Choose at least one scope."
     admin.get_by_label("jobs:read").check()
-    admin.get_by_role("button", name="Create").click()
+    create.click()
     made = admin.locator("#new-key-text")
     made.wait_for()
     check_accessibility(admin)

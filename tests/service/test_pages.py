@@ -188,6 +188,32 @@ def test_an_unknown_resource_is_a_page_that_says_so(http):
     assert page.headers["content-type"].startswith("text/html")
 
 
+def test_a_browser_gets_a_page_where_there_is_none_and_a_program_a_problem(http):
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for path in ("/nothing", "/models/a/1/nothing"):
+        page = http.get(path, headers=browser)
+        assert page.status_code == 404
+        assert page.headers["content-type"].startswith("text/html")
+        assert f"there is no page at {path}" in text_of(page)
+        assert http.get(path).json()["code"] == "not-found"
+    invalid = http.get("/compare", params={"models": "a" * 1001}, headers=browser)
+    assert invalid.status_code == 422
+    assert "at most 1000 characters" in text_of(invalid)
+    assert http.get("/v1/nothing", headers=browser).json()["code"] == "not-found"
+    assert http.post("/jobs/new", headers=browser).json()["code"] == "method-not-allowed"
+
+
+def test_lists_without_anything_lead_to_the_first_steps(launch_service):
+    with launch_service() as empty, httpx.Client(base_url=empty.url, timeout=60) as http:
+        steps = {"/datasets": "/datasets/new", "/jobs": "/jobs/new", "/models": "/jobs/new"}
+        for path, step in (steps | {"/jobs/new": "/datasets/new", "/": "/datasets/new"}).items():
+            page = http.get(path)
+            assert step in links_of(page)
+            assert 'class="filters"' not in page.text
+            assert f'<a href="{step}"' in page.text
+        assert "No job matches." in text_of(http.get("/jobs?state=failed"))
+
+
 def test_names_of_users_are_shown_as_text(http, client):
     uploaded = client.upload({"<b>": [[1.0, 2.0], [3.0, 5.0]]}, name="<script>alert(1)</script>")
     page = http.get(f"/datasets/{uploaded.id}")
@@ -260,8 +286,9 @@ def test_pages_of_keys_and_of_the_audit_log_are_for_those_who_may(guarded):
     assert "No event matches." in text_of(http.get("/audit?owner=nobody", headers=admin))
     jobs = http.get("/jobs", headers=reader)
     assert not {"/keys", "/audit"} & links_of(jobs)
-    for path in ("/keys", "/audit"):
+    for path in ("/keys", "/audit", "/datasets"):
         assert http.get(path, headers=reader).status_code == 403
+    assert "Newest datasets" not in text_of(http.get("/", headers=reader))
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
@@ -350,9 +377,9 @@ def test_a_comparison_shows_its_parts_as_a_grid_of_methods_and_splits(client, ht
     found = re.findall(r'class="square state succeeded" href="/jobs/(\w+)"', page.text)
     assert set(found) == {part["id"] for part in parts}
     assert len(found) == sum(len(part["part"]["splits"]) for part in parts)
-    assert "has been trained" in text_of(page)
+    assert "succeeded" in text_of(page)
     said = text_of(http.get(f"/jobs/{parts[0]['id']}"))
-    assert f"A part of the comparison, {parts[0]['algorithm']}, has run." in said
+    assert f"A part of the comparison, {parts[0]['algorithm']}, succeeded." in said
     version = text_of(http.get("/models/grid/1"))
     assert re.search(r"On held-out rows its RMSE is [\d.]+", version)
     # the scores of a comparison are comparable with those of an evaluation
@@ -365,7 +392,7 @@ def test_a_job_of_inference_leads_to_its_outputs(client, http, dataset, model):
     job = client.infer(model, "transform", dataset, name="projected")
     job.wait()
     page = http.get(f"/jobs/{job.id}")
-    assert "has run. It has the outputs for 36 rows of 3 tasks." in text_of(page)
+    assert "succeeded. It has the outputs for 36 rows of 3 tasks." in text_of(page)
     assert "Parameters" not in text_of(page)
     outputs = http.get(f"/v1/jobs/{job.id}").json()["result"]["dataset_id"]
     assert {f"/v1/jobs/{job.id}/output", f"/datasets/{outputs}"} <= links_of(page)

@@ -4,6 +4,12 @@ import { send, show } from "./request.js";
 const form = document.getElementById("key"), error = document.getElementById("key-error");
 const shown = document.getElementById("new-key"), text = document.getElementById("new-key-text");
 
+// the browser asks for a scope, as it does for other required fields
+const scopes = form?.querySelectorAll("[name=scopes]") ?? [];
+function check() { scopes[0]?.setCustomValidity([...scopes].some(box => box.checked) ? "" : "Choose at least one scope."); }
+form?.addEventListener("change", check);
+check();
+
 form?.addEventListener("submit", async event => {
   event.preventDefault();
   const data = new FormData(form);
@@ -15,6 +21,7 @@ form?.addEventListener("submit", async event => {
     shown.hidden = false;
     shown.focus();
     form.reset();
+    check();
   } catch (failure) { show(error, failure); }
 });
 

@@ -13,15 +13,23 @@ export async function send(method, path, { json, ...options } = {}) {
   return { body, response };
 }
 
-export function show(element, error) {
-  const { detail, remedy = "", errors = [] } = error.body ?? { detail: error.message };
-  element.replaceChildren();
-  for (const text of new Set([detail, ...errors.map(entry => entry.detail), remedy])) {
-    if (!text) continue;
-    const line = document.createElement("p");
-    line.textContent = text;
-    element.append(line);
+// A paragraph, in which backticks mark what a program has.
+function prose(text) {
+  const paragraph = document.createElement("p");
+  for (const [i, part] of text.split("`").entries()) {
+    const node = document.createElement(i % 2 ? "code" : "span");
+    node.textContent = part;
+    paragraph.append(node);
   }
+  return paragraph;
+}
+
+export function show(element, error) {
+  const { code, detail, remedy, errors = [] } = error.body ?? { detail: error.message };
+  const more = errors.map(entry => entry.detail).filter(text => !detail.includes(text));
+  // the remedy of an invalid request tells programs how to read the response
+  const texts = [detail, ...more, code === "invalid-request" ? "" : remedy];
+  element.replaceChildren(...[...new Set(texts)].filter(Boolean).map(prose));
   element.hidden = false;
   element.scrollIntoView({ block: "nearest" });
 }

@@ -12,7 +12,7 @@ from service.ui.tables import Cell, Row, Table
 from service.ui.views.lists import model_href
 from service.ui.views.plots import Plot, plot_href
 from service.ui.views.reports import mean
-from sibling.plots import held_out_scores
+from sibling.plots import held_out_scores, metric_words
 
 #: Number of versions that are compared.
 MAX_MODELS: Final = 10
@@ -186,14 +186,14 @@ def _means(one: _Compared) -> dict[str, tuple[float | None, str]]:
     """Return the scores of a version and their intervals, held-out rows first."""
     held_out = one.scores or {"mean": {}}
     means = {
-        f"{name.replace('_', ' ')} (held out)": (
+        f"{metric_words(name)} (held out)": (
             value,
             _interval(held_out.get("interval", {}).get(name)),
         )
         for name, value in held_out["mean"].items()
     }
     return means | {
-        f"{name.replace('_', ' ')} (training)": (mean(by_task), "")
+        f"{metric_words(name)} (training)": (mean(by_task), "")
         for name, by_task in one.model["metrics"].items()
     }
 
@@ -218,7 +218,7 @@ def _tasks(found: Sequence[_Compared]) -> Table | None:
         Row(f"task-{task}", [tables.text(task), *(column[i] for column in columns)])
         for i, task in enumerate(tasks)
     ]
-    caption = f"{metric.replace('_', ' ')} on held-out rows, by task"
+    caption = f"{metric_words(metric)} on held-out rows, by task"
     return Table(caption, _columns("Task", found), rows)
 
 

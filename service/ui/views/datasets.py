@@ -12,6 +12,7 @@ from service.ui.views.jobs import COLUMNS, job_rows
 _TASKS: Final = 6
 _ROWS: Final = 5
 _MAX_COLUMNS: Final = 30
+_MAX_SHOWN: Final = 12
 _MIDNIGHT: Final = "T00:00:00"
 
 
@@ -74,7 +75,7 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
         facts=_facts(dataset),
         issues=[issue["detail"] for issue in dataset["issues"]],
         sizes=_sizes(manifest["tasks"]),
-        tasks=[_task(task) for task in preview["tasks"]],
+        tasks=[_task(task, _target_title(dataset)) for task in preview["tasks"]],
         more_tasks=_more_tasks(len(preview["tasks"]), dataset["n_tasks"] or 0),
         suitable=[(a["algorithm"], titles.get(a["algorithm"], a["algorithm"])) for a in fits],
         has_targets=any(task["target"] is not None for task in preview["tasks"]),
@@ -167,10 +168,13 @@ def _balance(task: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}: {formats.share(n / total)}" for name, n in shown) + more
 
 
-def _task(task: Mapping[str, Any]) -> TaskSection:
-    names = [column["name"] for column in task["columns"]]
-    first = names[:12]
-    numbers = {column["name"] for column in task["columns"] if column["kind"] == "number"}
+def _target_title(dataset: Mapping[str, Any]) -> str:
+    """Return the title of the column with the targets."""
+    names = dataset["options"].get("target_column") or []
+    return f"{names[0]} (target)" if len(names) == 1 else "Target"
+
+
+def _task(task: Mapping[str, Any], target: str) -> TaskSection:
     unlabelled = task["n_unlabelled"]
     sentence = formats.count(task["n_samples"], "row")
     if unlabelled:
@@ -190,19 +194,22 @@ def _task(task: Mapping[str, Any]) -> TaskSection:
             "Covariance matrices have no columns to show.",
         ),
         target=None if counts is None else _classes(task["name"], counts),
-        rows=Table(
-            f"First rows of {task['name']}",
-            first,
-            [
-                Row(
-                    f"{task['name']}-row-{i}",
-                    [_value_cell(row[name], is_number=name in numbers) for name in first],
-                )
-                for i, row in enumerate(task["rows"])
-            ],
-            "No rows to show.",
-        ),
+        rows=_first_rows(task, target),
     )
+
+
+def _first_rows(task: Mapping[str, Any], target: str) -> Table:
+    """Return the first rows with their targets, which come first: wide tables are scrolled."""
+    names = [column["name"] for column in task["columns"]][:_MAX_SHOWN]
+    numbers = {column["name"] for column in task["columns"] if column["kind"] == "number"}
+    targets = task["targets"]
+    rows = []
+    for i, row in enumerate(task["rows"]):
+        cells = [_value_cell(row[name], is_number=name in numbers) for name in names]
+        own = [] if targets is None else [_value_cell(targets[i])]
+        rows.append(Row(f"{task['name']}-row-{i}", own + cells))
+    columns = names if targets is None else [target, *names]
+    return Table(f"First rows of {task['name']}", columns, rows, "No rows to show.")
 
 
 def _classes(task: str, counts: Mapping[str, int]) -> Table:

@@ -11,6 +11,7 @@ from service.ui.api_examples import ApiExample, submission
 from service.ui.tables import Cell, Row, Table
 from service.ui.views.curves import Curve, curves_of
 from service.ui.views.jobs import model_cell, progress_cell, state_cell
+from service.ui.views.lists import dataset_cell
 from service.ui.views.parts import grid_of, part_table
 
 _EVENTS: Final = 200
@@ -65,7 +66,7 @@ async def job_view(api: Api, job_id: str) -> JobView:
         state=state_cell(job),
         sentence=_sentence(job),
         progress=progress_cell(job),
-        facts=_facts(job),
+        facts=_facts(job, await dataset_cell(api, job["dataset_id"])),
         params=[(name, tables.text(value)) for name, value in job["params"].items()],
         curves=curves_of(events),
         grid=grid_of(parts),
@@ -96,35 +97,32 @@ async def _submission(api: Api, path: str) -> ApiExample | None:
 
 
 def _sentence(job: Mapping[str, Any]) -> str:
-    what, present, past = _what(job)
+    what = _what(job)
     children = job["child_jobs"]
     states: dict[str, str] = {
         "waiting": f"{what} runs its parts, of which {children.get('succeeded', 0)} of "
         f"{sum(children.values())} are done; the model is trained once all are.",
         "queued": f"{what} waits for a free worker.",
         "submitted": f"{what} starts.",
-        "running": f"{what} {present}.",
+        "running": f"{what} is running.",
         "cancelling": f"{what} is being cancelled.",
         "cancelled": f"{what} was cancelled.",
         "timed_out": f"{what} took longer than its limit, {formats.duration(job['timeout_s'])}.",
         "failed": f"{what} failed.",
-        "succeeded": f"{what} {past}. {_result(job)}".rstrip(),
+        "succeeded": f"{what} succeeded. {_result(job)}".rstrip(),
     }
     return states[job["state"]]
 
 
-def _what(job: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return what a job is, what it does, and what it has done."""
+def _what(job: Mapping[str, Any]) -> str:
+    """Return what a job does."""
     if job["inference"] is not None:
-        what = f"{job['inference']['method']} of {job['model']} / {job['version']}"
-        return what, "runs", "has run"
+        return f"{job['inference']['method']} of {job['model']} / {job['version']}"
     if job["part"] is not None:
-        return f"A part of the {job['part']['purpose']}, {job['algorithm']},", "runs", "has run"
+        return f"A part of the {job['part']['purpose']}, {job['algorithm']},"
     if job["algorithm"] == AUTOMATIC:
-        what = f"The automatic choice for the model {job['model']}"
-        return what, "is being trained", "has been trained"
-    what = f"{job['algorithm']} for the model {job['model']}"
-    return what, "is being trained", "has been trained"
+        return f"The automatic choice for the model {job['model']}"
+    return f"Training of the model {job['model']} with {job['algorithm']}"
 
 
 def _result(job: Mapping[str, Any]) -> str:
@@ -138,10 +136,10 @@ def _result(job: Mapping[str, Any]) -> str:
     return str(result.get("sentence") or next(iter(result.get("sentences", ())), ""))
 
 
-def _facts(job: Mapping[str, Any]) -> list[tuple[str, Cell]]:
+def _facts(job: Mapping[str, Any], dataset: Cell) -> list[tuple[str, Cell]]:
     facts = [
         ("Algorithm", tables.algorithm(job["algorithm"])),
-        ("Dataset", tables.code(job["dataset_id"], f"/datasets/{job['dataset_id']}")),
+        ("Dataset", dataset),
         ("Seed", tables.text(str(job["seed"]))),
         ("Submitted", tables.time(job["created_at"])),
         ("Started", tables.time(job["started_at"])),

@@ -1,6 +1,7 @@
 """Jobs: the list, and one job."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from service.job_states import JobState
@@ -22,18 +23,38 @@ COLUMNS: Final = ("Job", "State", "Progress", "Algorithm", "Model", "Submitted")
 
 def job_rows(items: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Return the rows of a table of jobs."""
-    return [Row(job["id"], _cells(job)) for job in items]
+    return [Row(job["id"], _cells(job, _version_cell(job))) for job in items]
 
 
-def _cells(job: Mapping[str, Any]) -> list[Cell]:
+def table_without_models(
+    caption: str, items: Sequence[Mapping[str, Any]], progress: str = "Progress"
+) -> Table:
+    """Return a table of jobs that have no model, or none yet.
+
+    Parameters
+    ----------
+    progress
+        Title of the column with the progress, or with the errors of jobs that failed.
+    """
+    columns = ("Job", "State", progress, "Algorithm", "Submitted")
+    return Table(caption, columns, [Row(job["id"], _cells(job)) for job in items])
+
+
+def _cells(job: Mapping[str, Any], *model: Cell) -> list[Cell]:
     return [
         tables.text(job["model"], f"/jobs/{job['id']}", note=job["id"]),
         state_cell(job),
         progress_cell(job),
         tables.algorithm(job["algorithm"]),
-        model_cell(job),
+        *model,
         tables.time(job["created_at"]),
     ]
+
+
+def _version_cell(job: Mapping[str, Any]) -> Cell:
+    """Return the version of the model, whose name stands in the first column."""
+    cell = model_cell(job)
+    return cell if job["version"] is None else replace(cell, text=f"version {job['version']}")
 
 
 def state_cell(job: Mapping[str, Any]) -> Cell:

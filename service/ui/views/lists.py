@@ -8,8 +8,10 @@ from urllib.parse import urlencode
 from service.ui import formats, tables
 from service.ui.api import Api, segment
 from service.ui.tables import Cell, Row, Table
+from sibling.plots import metric_words
 
 PAGE_SIZE: Final = 50
+FORBIDDEN: Final = 403
 UNFINISHED_DATASETS: Final = ("uploaded", "ingesting")
 DATASET_STATES: Final = (*UNFINISHED_DATASETS, "ready", "rejected")
 
@@ -36,6 +38,8 @@ class ListView:
         What is searched for, if ``has_text``.
     next_href
         Address of the next page; None on the last.
+    is_empty
+        Whether there is nothing at all, so that first steps are shown.
     """
 
     title: str
@@ -48,6 +52,7 @@ class ListView:
     is_first: bool
     next_href: str | None
     has_text: bool
+    is_empty: bool
 
 
 def list_view(
@@ -75,6 +80,7 @@ def list_view(
         is_first=not query.get("page_token"),
         next_href=None if token is None else f"{path}?{following}",
         has_text=has_text,
+        is_empty=not (table.rows or query),
     )
 
 
@@ -131,7 +137,7 @@ def score(metrics: Mapping[str, Mapping[str, float | None]]) -> str:
     for name, by_task in metrics.items():
         known = [value for value in by_task.values() if value is not None]
         if known:
-            return f"{name.replace('_', ' ')} {formats.number(sum(known) / len(known))}"
+            return f"{metric_words(name)} {formats.number(sum(known) / len(known))}"
     return formats.NONE
 
 
@@ -139,6 +145,15 @@ async def algorithm_names(api: Api) -> list[str]:
     """Return the names of all algorithms."""
     found = await api.get("/v1/algorithms", page_size=200)
     return [algorithm["name"] for algorithm in found["items"]]
+
+
+async def dataset_cell(api: Api, dataset_id: str) -> Cell:
+    """Return a cell with the name and the id of a dataset; with the id if it is not known."""
+    href = f"/datasets/{dataset_id}"
+    dataset = await api.find(f"/v1{href}", refused=FORBIDDEN)
+    if dataset is None:
+        return tables.code(dataset_id, href)
+    return tables.text(dataset["name"], href, note=dataset_id)
 
 
 def only(query: Mapping[str, str], *names: str) -> dict[str, str]:

@@ -28,6 +28,8 @@ class Overview:
         Why the service is not ready, and what limits it.
     models
         Jobs that succeeded, with the verdict of those that compare methods.
+    datasets
+        The newest ones; None for callers that may not read them.
     machine
         Workers and disk; empty for callers that may not read metrics.
     is_empty
@@ -39,7 +41,7 @@ class Overview:
     unfinished: Table
     failed: Table
     models: Table
-    datasets: Table
+    datasets: Table | None
     machine: Sequence[tuple[str, Cell]]
     is_empty: bool
 
@@ -55,18 +57,22 @@ async def overview(api: Api) -> Overview:
         if datetime.now(UTC) - formats.moment(job["finished_at"]) < _RECENT
     ]
     succeeded = [job for job in await _jobs(api, "succeeded") if job["inference"] is None]
-    datasets = (await api.get("/v1/datasets", page_size=_N_ROWS))["items"]
+    found = await api.find("/v1/datasets", refused=lists.FORBIDDEN, page_size=_N_ROWS)
     unfinished = [job for found in by_state.values() for job in found]
     return Overview(
         sentence=overview_sentence({**by_state, "failed": failed}),
         problems=[*health["reasons"], *health["warnings"]],
-        unfinished=Table("Jobs that run or wait", jobs.COLUMNS, jobs.job_rows(unfinished)),
-        failed=Table("Failed since yesterday", jobs.COLUMNS, jobs.job_rows(failed)),
+        unfinished=jobs.table_without_models("Jobs that run or wait", unfinished),
+        failed=jobs.table_without_models("Failed since yesterday", failed, "Error"),
         models=Table("Newest models", _MODEL_COLUMNS, [_model_row(job) for job in succeeded]),
-        datasets=Table("Newest datasets", lists.DATASET_COLUMNS, lists.dataset_rows(datasets)),
+        datasets=None if found is None else _datasets(found["items"]),
         machine=machine_facts(await api.text("/metrics")),
-        is_empty=not (unfinished or failed or succeeded or datasets),
+        is_empty=not (unfinished or failed or succeeded or found is None or found["items"]),
     )
+
+
+def _datasets(items: Sequence[Mapping[str, Any]]) -> Table:
+    return Table("Newest datasets", lists.DATASET_COLUMNS, lists.dataset_rows(items))
 
 
 def _model_row(job: Mapping[str, Any]) -> Row:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from service.ui import formats, tables
 from service.ui.tables import Cell, Row, Table
 from service.ui.views.choices import leaderboard
+from sibling.plots import metric_words
 
 _VERDICTS: Final = {
     "helps": "Learning the tasks together helps.",
@@ -51,7 +52,7 @@ def held_out_sentence(report: Mapping[str, Any]) -> str:
     metric, value = next(iter(evaluation["mean"].items()))
     interval = evaluation.get("interval", {}).get(metric)
     around = "" if interval is None else f" ({_interval(interval)})"
-    return f"On held-out rows its {_spaced(metric)} is {formats.number(value, 3)}{around}."
+    return f"On held-out rows its {metric_words(metric)} is {formats.number(value, 3)}{around}."
 
 
 def means(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Table:
@@ -60,11 +61,11 @@ def means(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Tab
     if evaluation is not None:
         intervals = evaluation.get("interval", {})
         rows = [
-            _mean_row(f"{_spaced(name)} on held-out rows", value, intervals.get(name))
+            _mean_row(f"{metric_words(name)} on held-out rows", value, intervals.get(name))
             for name, value in evaluation["mean"].items()
         ]
     rows += [
-        _mean_row(f"{_spaced(name)} on training rows", mean(by_task), None)
+        _mean_row(f"{metric_words(name)} on training rows", mean(by_task), None)
         for name, by_task in model["metrics"].items()
     ]
     columns = ("Score", "Mean over the tasks", "95 % interval")
@@ -90,7 +91,7 @@ def scores(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Ta
     ]
     more = len(model["tasks"]) > _MAX_ROWS
     title = f"Scores by task, the first {_MAX_ROWS}" if more else "Scores by task"
-    return Table(title, ("Task", *map(_spaced, found)), rows)
+    return Table(title, ("Task", *map(metric_words, found)), rows)
 
 
 def methods(report: Mapping[str, Any]) -> Table | None:
@@ -112,7 +113,7 @@ def _compared(comparison: Mapping[str, Any]) -> Table:
         Row(f"method-{i}", [_method_cell(method), *(column[i] for column in columns)])
         for i, method in enumerate(found)
     ]
-    titles = (comparison["title"], *(f"mean {_spaced(metric)}" for metric in metrics))
+    titles = (comparison["title"], *(f"mean {metric_words(metric)}" for metric in metrics))
     return Table(_title(comparison), ("Method", *titles), rows)
 
 
@@ -190,7 +191,7 @@ def candidates(search: Mapping[str, Any]) -> Table:
         )
         for (i, candidate), value in zip(ranked, values, strict=True)
     ]
-    columns = ("Parameters", f"Mean {search['metric']}", "Splits", "Failed")
+    columns = ("Parameters", f"Mean {metric_words(search['metric'])}", "Splits", "Failed")
     return Table(f"Candidates of the {search['method']} search, the best first", columns, rows)
 
 
@@ -198,7 +199,3 @@ def mean(by_task: _Scores) -> float | None:
     """Return the mean of the known scores."""
     known: Sequence[float] = [value for value in by_task.values() if value is not None]
     return sum(known) / len(known) if known else None
-
-
-def _spaced(metric: str) -> str:
-    return metric.replace("_", " ")

@@ -9,6 +9,7 @@ from service.ui.api import Api, segment
 from service.ui.api_examples import ApiExample
 from service.ui.tables import Cell, Table
 from service.ui.views import reports
+from service.ui.views.lists import dataset_cell
 from service.ui.views.plots import Plot, plot_href
 from service.ui.views.snippets import example_of, snippets_of
 
@@ -88,7 +89,7 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
         vega=vega,
         request=_request(name, version, path, has_report=bool(report)),
         params=[(key, tables.text(value)) for key, value in model["lineage"]["params"].items()],
-        lineage=_lineage(model, history),
+        lineage=_lineage(model, history, await dataset_cell(api, model["lineage"]["dataset_id"])),
     )
 
 
@@ -120,14 +121,16 @@ async def _plots(api: Api, path: str) -> list[Plot]:
     ]
 
 
-def _lineage(model: Mapping[str, Any], history: Mapping[str, Any]) -> list[tuple[str, Cell]]:
+def _lineage(
+    model: Mapping[str, Any], history: Mapping[str, Any], dataset: Cell
+) -> list[tuple[str, Cell]]:
     lineage = model["lineage"]
     return [
         (
             "Algorithm",
             tables.text(model["algorithm"], f"/algorithms/{segment(model['algorithm'])}"),
         ),
-        ("Dataset", tables.code(lineage["dataset_id"], f"/datasets/{lineage['dataset_id']}")),
+        ("Dataset", dataset),
         ("Job", tables.code(lineage["job_id"], f"/jobs/{lineage['job_id']}")),
         ("Seed", tables.text(str(lineage["seed"]))),
         ("Trained", tables.time(model["created_at"])),

@@ -34,6 +34,7 @@ def test_rows_columns_and_classes_are_shown_as_they_were_uploaded(app):
     assert (found["n_tasks"], found["n_samples"]) == (2, 5)
     north, south = found["tasks"]
     assert north["target"]["counts"] == {"a": 2, "b": 1}
+    assert (north["targets"], south["targets"]) == (["a", "b", "a"], ["b", "a"])
     assert north["rows"][1] == {
         "age": None,
         "sex": "M",

@@ -1,0 +1,47 @@
+"""Errors outside of the handlers of pages: a browser gets a page, a program a problem document."""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from service.ui.routing import error_page
+
+#: Paths of programs.
+_API: Final = ("/v1", "/v2")
+
+Handler = Callable[[Request, Exception], Awaitable[Response]]
+
+
+def install_error_pages(app: FastAPI) -> None:
+    """Show browsers a page where no route matches, or the query of a page is invalid.
+
+    The handlers of the API are installed before; they say what is wrong.
+    """
+    for error in (HTTPException, RequestValidationError):
+        handler: Any = app.exception_handlers[error]
+        app.add_exception_handler(error, _with_page(handler))
+
+
+def _with_page(handle: Handler) -> Handler:
+    async def handle_for_browsers(request: Request, error: Exception) -> Response:
+        response = await handle(request, error)
+        if not _is_browser(request):
+            return response
+        problem = orjson.loads(response.body)
+        if problem["status"] == HTTPStatus.NOT_FOUND:
+            problem |= {"detail": f"there is no page at {request.url.path}", "remedy": ""}
+        return error_page(request, problem)
+
+    return handle_for_browsers
+
+
+def _is_browser(request: Request) -> bool:
+    """Return whether somebody looks for a page."""
+    accepts_html = "text/html" in request.headers.get("accept", "")
+    return accepts_html and request.method == "GET" and not request.url.path.startswith(_API)
