@@ -169,19 +169,15 @@ class Engine:
 
     def close(self) -> None:
         """Disconnect, and stop the embedded pool with its child processes."""
-        pids = (
-            []
-            if self._cluster is None
-            else [n.pid for n in self._cluster.workers.values() if n.pid]
-        )
         self._client.close(timeout=_CLOSE_TIMEOUT_S)
-        if self._cluster is not None:
-            with contextlib.suppress(TimeoutError):  # a worker in the middle of a job
-                self._cluster.close(timeout=_CLOSE_TIMEOUT_S)
+        if self._cluster is None:
+            return
+        pids = [nanny.pid for nanny in self._cluster.workers.values() if nanny.pid]
+        try:
+            self._cluster.close(timeout=_CLOSE_TIMEOUT_S)
+        except TimeoutError:  # a worker in the middle of a job, or a busy machine
+            # it is never closed; otherwise Dask would wait for that 10 s when this process exits
+            self._cluster.shutdown_on_close = False
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        if self._cluster is not None:
-            # completes now; otherwise Dask would try again for 10 s when this process exits
-            with contextlib.suppress(TimeoutError):
-                self._cluster.close(timeout=_CLOSE_TIMEOUT_S)
