@@ -238,6 +238,8 @@ def test_a_wrong_value_or_column_is_named(http, change, words):
     answer = call(http, {"task": "north", "inputs": [record]})
     assert answer.status_code == 422
     assert words in answer.json()["detail"]
+    is_missing = change == {"sex": ...}
+    assert ("write null" in answer.json()["detail"]) == is_missing
 
 
 @pytest.mark.usefixtures("model")

@@ -129,11 +129,11 @@ class ListRows:
                 problems = [
                     f"the column '{name}' is missing" for name in names if name not in record
                 ]
+                advice = "; write null for a missing value" if problems else ""
                 extra = [name for name in record if name not in allowed]
                 problems += [f"there is no column '{name}'" for name in extra]
                 raise_invalid_data(
-                    f"{spec}, by name; row {i}: {'; '.join(problems[:_MAX_PROBLEMS])}; "
-                    "write null for a missing value",
+                    f"{spec}, by name; row {i}: {'; '.join(problems[:_MAX_PROBLEMS])}{advice}",
                     task=spec.task,
                     row=i,
                     pointer=f"{self.pointer}/{i}",
