@@ -24,7 +24,8 @@ _NOTE: Final = "<!-- Made by `make tutorials` from docs/notebooks/{name}.py; cha
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 _MIME: Final = "image/svg+xml"
 _PLOT: Final = re.compile(r"\.plot\(\s*\"(\w+)\"")
-#: Digits of coordinates after the point that no eye sees.
+#: Attributes with coordinates, and digits after the point that no eye sees. Texts keep theirs.
+_COORDINATES: Final = re.compile(r'(?<! aria-label)="[^"]*"')
 _TOO_EXACT: Final = re.compile(r"(\d\.\d\d)\d+")
 
 
@@ -76,8 +77,13 @@ def _outputs(name: str, cell: Any, pictures: dict[str, str]) -> Iterator[str]:
         picture = output.get("data", {}).get(_MIME)
         if picture is not None:
             file = _file_name(name, cell, pictures)
-            pictures[file] = _TOO_EXACT.sub(r"\1", picture)
+            pictures[file] = shorten(picture)
             yield f"![{alternative_text(picture)}]({PICTURES}/{file})"
+
+
+def shorten(picture: str) -> str:
+    """Return a picture with two digits after the point in its coordinates."""
+    return _COORDINATES.sub(lambda found: _TOO_EXACT.sub(r"\1", found[0]), picture)
 
 
 def _file_name(name: str, cell: Any, pictures: dict[str, str]) -> str:

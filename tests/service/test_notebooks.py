@@ -34,6 +34,14 @@ def test_every_algorithm_of_a_paper_has_a_notebook():
     assert {name.replace("-", "") for name in papers} | {"auto"} == set(NOTEBOOKS)
 
 
+def test_coordinates_of_pictures_are_shortened_and_texts_are_not():
+    picture = (
+        '<g><path aria-label="49.5213" d="M1.23456,2.5L3,4"/><text x="1.999">49.5213</text></g>'
+    )
+    short = '<g><path aria-label="49.5213" d="M1.23,2.5L3,4"/><text x="1.99">49.5213</text></g>'
+    assert TUTORIALS["shorten"](picture) == short
+
+
 @on_sqlite
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_runs_and_shows_pictures(executed, name):
