@@ -13,11 +13,12 @@ _AGES: Final = ((86_400 * 2, 86_400, "days"), (7200, 3600, "hours"), (120, 60, "
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Return a number with so many significant digits; integers have all of theirs."""
+    """Return a number with so many significant digits; whole digits are all shown."""
     if value is None or not math.isfinite(value):
         return NONE
-    if isinstance(value, int) or (value == int(value) and abs(value) < _MAX_WHOLE):
-        return f"{int(value):,}".replace(",", "\u202f")
+    is_whole = value == int(value) or abs(value) >= 10**digits
+    if isinstance(value, int) or (is_whole and abs(value) < _MAX_WHOLE):
+        return f"{round(value):,}".replace(",", "\u202f")
     return f"{value:.{digits}g}"
 
 

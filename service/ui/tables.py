@@ -62,6 +62,11 @@ class Table:
         return [cell.kind == "number" for cell in first] or [False] * len(self.columns)
 
     @property
+    def has_squares(self) -> bool:
+        """Whether cells are states without words, of which many stand side by side on a phone."""
+        return any(cell.kind == "square" for row in self.rows[:1] for cell in row.cells)
+
+    @property
     def is_numeric(self) -> bool:
         """Whether all columns but the first one have numbers."""
         return all(self.numbers()[1:])

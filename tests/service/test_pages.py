@@ -155,7 +155,7 @@ def test_the_curves_of_a_job_show_the_last_loop():
     events.insert(2, {"kind": "state", "data": {"state": "running"}})
     objective, residual = curves_of(events)
     assert objective.points == "0.0,5.0 300.0,115.0 600.0,60.0"
-    expected = "The objective of the loop 'second' went from 80 to 70 in 3 reports of progress."
+    expected = "The objective (second) went from 80 to 70 in 3 reports of progress."
     assert objective.label == expected
     assert residual.points == "0.0,5.0 300.0,60.0 600.0,115.0"
     assert "went from 1 to 0.0001 in 3 reports" in residual.label
@@ -432,3 +432,8 @@ def test_models_are_compared_by_scores_and_by_parameters_that_differ(client, htt
     assert not any(key in found for key in ("param-algorithm", "param-standardise"))
     assert any(key.startswith("score-") for key in found)
     assert http.get("/compare?models=nothing").status_code == 404
+    # one more is added by a link
+    client.train(dataset, "pca", model="compared-third", k=2).wait()
+    page = http.get("/compare", params={"models": f"{model.name}/1, compared"})
+    (link,) = [link for link in links_of(page) if link.endswith("compared-third/1")]
+    assert {"/models/compared/1", "/models/compared-third/1"} <= links_of(http.get(link))

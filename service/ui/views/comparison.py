@@ -55,7 +55,7 @@ class ComparisonView:
     chosen
         What was asked for, as in ``a/1,b/3``.
     known
-        Names that can be chosen.
+        Names that can be chosen, too.
     sentence
         Which version is the best, or how to choose some.
     warning
@@ -90,7 +90,7 @@ async def comparison_view(api: Api, chosen: str) -> ComparisonView:
     common = await _common_plots(api, found)
     return ComparisonView(
         chosen=chosen,
-        known=[f"{model['name']}/{model['version']}" for model in listed],
+        known=_others(listed, found),
         sentence=_sentence(found, common),
         warning=_warning(found),
         scores=_scores(found) if found else None,
@@ -100,6 +100,13 @@ async def comparison_view(api: Api, chosen: str) -> ComparisonView:
         plots=_plots(found),
         example=_example(found),
     )
+
+
+def _others(listed: Sequence[Mapping[str, Any]], found: Sequence[_Compared]) -> list[str]:
+    """Return the names of versions that are not compared yet, none if there is no room."""
+    chosen = {one.reference for one in found}
+    names = [f"{model['name']}/{model['version']}" for model in listed]
+    return [name for name in names if name not in chosen] if len(chosen) < MAX_MODELS else []
 
 
 async def _read(api: Api, name: str, version: str) -> _Compared:

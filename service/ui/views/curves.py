@@ -33,7 +33,7 @@ def curves_of(events: Sequence[Mapping[str, Any]]) -> list[Curve]:
     steps = [event["data"] for event in events if event["kind"] == "progress"]
     loop = steps[-1].get("loop") if steps else None
     own = [step for step in steps if step.get("loop") == loop]
-    of_loop = f" of the loop '{loop}'" if loop else ""
+    of_loop = f" ({loop})" if loop else ""
     objectives = [value for step in own if (value := step.get("objective")) is not None]
     residuals = [value for step in own if (value := step.get("residual")) is not None and value > 0]
     return [

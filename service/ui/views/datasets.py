@@ -10,7 +10,7 @@ from service.ui.tables import Cell, Row, Table
 from service.ui.views.jobs import COLUMNS, job_rows
 
 _TASKS: Final = 6
-_ROWS: Final = 5
+_ROWS: Final = 10
 _MAX_COLUMNS: Final = 30
 _MAX_SHOWN: Final = 12
 _MIDNIGHT: Final = "T00:00:00"

@@ -81,8 +81,12 @@ def scores(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Ta
     """Return the scores of each task: on held-out rows if there are, and on training rows."""
     found: dict[str, _Scores] = {}
     if evaluation is not None:
-        found = {f"{name} (held out)": by for name, by in evaluation["by_task"].items()}
-    found |= {f"{name} (training)": by_task for name, by_task in model["metrics"].items()}
+        found = {
+            f"{metric_words(name)} (held out)": by for name, by in evaluation["by_task"].items()
+        }
+    found |= {
+        f"{metric_words(name)} (training)": by_task for name, by_task in model["metrics"].items()
+    }
     tasks = model["tasks"][:_MAX_ROWS]
     columns = [tables.numbers([by_task.get(task) for task in tasks]) for by_task in found.values()]
     rows = [
@@ -91,7 +95,7 @@ def scores(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Ta
     ]
     more = len(model["tasks"]) > _MAX_ROWS
     title = f"Scores by task, the first {_MAX_ROWS}" if more else "Scores by task"
-    return Table(title, ("Task", *map(metric_words, found)), rows)
+    return Table(title, ("Task", *found), rows)
 
 
 def methods(report: Mapping[str, Any]) -> Table | None:
