@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from algorithms.interface.model import Model
 
 #: Words in names of metrics that are written otherwise.
-_METRIC_WORDS: Final = {"rmse": "RMSE", "r2": "R²", "auc": "AUC"}
+_METRIC_WORDS: Final = {
+    "rmse": "RMSE",
+    "r2": "R²",
+    "auc": "AUC",
+    "rvr": "retained variance ratio",
+}
 
 #: A row of a table: its values by column.
 Row = dict[str, Any]

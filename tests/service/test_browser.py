@@ -760,3 +760,16 @@ def test_pages_are_accessible_and_as_wide_as_a_phone(
         check_accessibility(page)
         widths[path] = page.evaluate("document.documentElement.scrollWidth")
     assert {path: width for path, width in widths.items() if width > 390} == {}
+
+
+def test_lists_show_all_columns_beside_the_longest_names(page, long_names):
+    page.set_viewport_size({"width": 1280, "height": 900})
+    paths = ("/", "/jobs", "/models", f"/compare?models={long_names.model}/1")
+    hidden = {}
+    for path in paths:
+        page.goto(path)
+        page.get_by_text(long_names.model).first.wait_for()
+        hidden[path] = page.locator(".scroll").evaluate_all(
+            "regions => regions.filter(r => r.scrollWidth > r.clientWidth).map(r => r.ariaLabel)"
+        )
+    assert hidden == {path: [] for path in paths}
