@@ -171,7 +171,7 @@ def _balance(task: Mapping[str, Any]) -> str:
 def _target_title(dataset: Mapping[str, Any]) -> str:
     """Return the title of the column with the targets."""
     names = dataset["options"].get("target_column") or []
-    return f"{names[0]} (target)" if len(names) == 1 else "Target"
+    return f"{names[0]} (target)" if len(names) == 1 and names != ["target"] else "Target"
 
 
 def _task(task: Mapping[str, Any], target: str) -> TaskSection:
