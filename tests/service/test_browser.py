@@ -711,9 +711,9 @@ def test_a_page_whose_session_has_ended_asks_to_sign_in(visit, guarded):
     check_accessibility(page)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def long_names(client):
-    """A model with a score whose names are as long as they may be, without a break; its version."""
+    """The newest model, with a score; its names are as long as they may be, without a break."""
     rng = np.random.default_rng(3)
     columns = ["c" * 200, "target" * 30]
     parts = [

@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,8 @@ from service.settings import Settings
 
 _CLOSE_TIMEOUT_S: Final = 2
 _RPC_TIMEOUT_S: Final = 1
+#: Dask looks for a lost scheduler for 10 s, and may then be neither connected nor closed.
+_RECONNECT_TIMEOUT_S: Final = 20
 
 
 class Engine:
@@ -34,6 +37,8 @@ class Engine:
         self._database_url = database_url
         #: The worker of each submitted task that has not ended.
         self._placed: dict[str, str] = {}
+        #: When the connection was first seen to be lost.
+        self._lost_at: float | None = None
         self._cluster: Any = None
         url, data_dir = settings.scheduler_url, settings.data_dir.resolve()
         if not url:
@@ -117,8 +122,14 @@ class Engine:
         return found
 
     def is_closed(self) -> bool:
-        """Return whether the connection to the scheduler has ended for good."""
-        return self._client.status in ("closing", "closed")
+        """Return whether the connection has ended, for good or for longer than Dask waits."""
+        if self._client.status == "running":
+            self._lost_at = None
+            return False
+        now = time.monotonic()
+        self._lost_at = self._lost_at or now
+        is_late = now - self._lost_at > _RECONNECT_TIMEOUT_S
+        return is_late or self._client.status in ("closing", "closed")
 
     def submit(self, job_id: str, attempt: int, *, worker: str, on_done: Callable[[], None]) -> Any:
         """Submit an attempt to a worker; return a future that ends with it or with its process."""
@@ -169,7 +180,8 @@ class Engine:
 
     def close(self) -> None:
         """Disconnect, and stop the embedded pool with its child processes."""
-        self._client.close(timeout=_CLOSE_TIMEOUT_S)
+        with contextlib.suppress(TimeoutError):  # still looks for a lost scheduler
+            self._client.close(timeout=_CLOSE_TIMEOUT_S)
         if self._cluster is None:
             return
         pids = [nanny.pid for nanny in self._cluster.workers.values() if nanny.pid]

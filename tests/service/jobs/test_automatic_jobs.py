@@ -77,7 +77,7 @@ def test_a_learning_curve_is_in_the_report_the_plots_and_on_the_page(
     choice = model.report()["choice"]
     assert [point["share"] for point in choice["curve"]["points"]] == [0.25, 0.5, 0.75, 1.0]
     assert "learning-curve" in {plot["name"] for plot in model.plots()}
-    starts = ("Learning together", "From how")
+    starts = ("Learning together", "From about", "The number of rows per task")
     (sentence,) = [one for one in choice["sentences"][4:] if one.startswith(starts)]
     page = httpx.get(f"{service.url}/models/curve/1").text
     assert "Scores by training rows per task" in page

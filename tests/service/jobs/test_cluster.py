@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from service.jobs.worker import engine
 from service.jobs.worker.tls import find_security, make_certificates
+from service.settings import Settings
 from sibling import Client
 
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
@@ -81,6 +83,22 @@ def test_the_api_reconnects_to_a_scheduler_that_was_away_for_long(cluster, start
         cluster.worker("worker")
         job.wait()
         assert client.health()["ready"]
+
+
+def test_a_connection_that_dask_neither_opens_nor_closes_counts_as_closed(
+    cluster, tmp_path, monkeypatch
+):
+    cluster.scheduler()
+    tls_dir = cluster.folder / "tls"
+    wait_for(lambda: _can_connect(cluster.url, find_security(cluster.url, tls_dir)))
+    settings = Settings(data_dir=tmp_path, scheduler_url=cluster.url, tls_dir=tls_dir)
+    pool = engine.Engine(settings, database_url="sqlite://")
+    assert not pool.is_closed()
+    pool._client.status = "connecting"  # as it stays where two attempts to connect meet
+    assert not pool.is_closed()
+    monkeypatch.setattr(engine, "_RECONNECT_TIMEOUT_S", 0.0)
+    wait_for(pool.is_closed)
+    pool.close()
 
 
 def test_a_client_without_a_certificate_of_the_authority_is_rejected(cluster, tmp_path):
