@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import shutil
+import uuid
 from types import SimpleNamespace
 from urllib.parse import quote, urlsplit
 
@@ -714,6 +715,7 @@ def test_a_page_whose_session_has_ended_asks_to_sign_in(visit, guarded):
 @pytest.fixture
 def long_names(client):
     """The newest model, with a score; its names are as long as they may be, without a break."""
+    model = uuid.uuid4().hex.rjust(100, "m")  # its own: a list has the newest models first
     rng = np.random.default_rng(3)
     columns = ["c" * 200, "target" * 30]
     parts = [
@@ -721,9 +723,9 @@ def long_names(client):
         for name in "tu"
     ]
     dataset = client.upload(pd.concat(parts), name="d" * 200, target_column=columns[1])
-    job = client.train(dataset, "ridge", model="m" * 100, evaluate=True)
+    job = client.train(dataset, "ridge", model=model, evaluate=True)
     job.wait().set_alias("a" * 64)
-    return SimpleNamespace(dataset=dataset.id, job=job.id, model="m" * 100)
+    return SimpleNamespace(dataset=dataset.id, job=job.id, model=model)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
