@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sibling import Client
 
-N_WORKERS = 2
+N_WORKERS = 3
 ROWS = np.random.default_rng(0).standard_normal((40, 4))
 
 
