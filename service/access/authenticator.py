@@ -216,9 +216,11 @@ class Authenticator:
 
 def _key_of(authorization: str) -> Key:
     kind, _, text = authorization.partition(" ")
-    key = parse_key(text.strip())
-    if kind.lower() != "bearer" or key is None:
+    if kind.lower() != "bearer":
         raise _unauthenticated("the Authorization header is not 'Bearer sib_<id>_<secret>'")
+    key = parse_key(text.strip())
+    if key is None:
+        raise _unauthenticated("the API key is not of the form sib_<id>_<secret>; copy all of it")
     return key
 
 

@@ -243,6 +243,7 @@ def test_a_key_opens_a_session_that_only_pages_of_the_service_can_use(guarded):
     )
     wrong = http.post("/login", data={"key": "sib_x", "next": "/"}, headers=origin)
     assert (wrong.status_code, 'role="alert"' in wrong.text) == (401, True)
+    assert "The API key is not of the form sib_&lt;id&gt;_&lt;secret&gt;" in wrong.text
     assert not http.cookies
 
     done = http.post("/login", data={"key": key, "next": "//evil.example"}, headers=origin)
