@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,7 +81,7 @@ def scopes_of(request: Request) -> Sequence[str]:
 def render(
     request: Request, template: str, frame: Frame, view: Any = None, *, status: int = 200
 ) -> HTMLResponse:
-    """Return a page."""
+    """Return a page; its template asks ``may(scope)`` before it offers what needs the scope."""
     is_open = request.app.state.authenticator.is_open
     scopes = list(scopes_of(request))
     text = _environment.get_template(template).render(
@@ -88,6 +89,7 @@ def render(
         view=view,
         is_open=is_open,
         is_signed_in=is_open or bool(scopes),
+        may=partial(allows, scopes),
         is_live=frame.live_path != "" and allows(scopes, "jobs:read"),
         access=[
             (path, title)

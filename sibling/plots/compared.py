@@ -9,6 +9,7 @@ from algorithms.interface.errors import explain_unknown
 from sibling.plots.catalogue import NoPlot, UnknownPlot, assemble
 from sibling.plots.objective import last_loop
 from sibling.plots.source import (
+    MAX_METRICS,
     MAX_NAMES,
     Content,
     Row,
@@ -20,8 +21,6 @@ from sibling.plots.source import (
     spread,
 )
 from sibling.plots.style import NEUTRAL, Theme, class_scales
-
-_MAX_METRICS: Final = 4
 
 #: Sources by the titles of their models.
 Sources = Mapping[str, Source]
@@ -96,7 +95,7 @@ def _describe_scores(sources: Sources) -> Content | None:
     """Return the scores of the tasks that at least two models have in common."""
     found = {title: held_out_scores(source.report) for title, source in sources.items()}
     scored = {title: one["by_task"] for title, one in found.items() if one and one["by_task"]}
-    metrics = _common(scored.values())[:_MAX_METRICS]
+    metrics = _common(scored.values())[:MAX_METRICS]
     if len(scored) < 2 or not metrics:
         return None
     tasks = _common([by_task[metrics[0]] for by_task in scored.values()])

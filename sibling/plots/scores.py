@@ -4,6 +4,7 @@ import json
 from typing import Any, Final
 
 from sibling.plots.source import (
+    MAX_METRICS,
     MAX_NAMES,
     Content,
     Plot,
@@ -17,15 +18,13 @@ from sibling.plots.source import (
 )
 from sibling.plots.style import COLOURS
 
-_MAX_METRICS: Final = 4
-
 
 def describe(source: Source) -> Content | None:
     """Return the scores of an evaluation, by metric and task."""
     evaluation = source.part("evaluation")
     if evaluation is None or not evaluation["by_task"]:
         return None
-    metrics = list(evaluation["by_task"])[:_MAX_METRICS]
+    metrics = list(evaluation["by_task"])[:MAX_METRICS]
     tasks = list(evaluation["by_task"][metrics[0]])
     chosen = [tasks[i] for i in spread(len(tasks), MAX_NAMES)]
     rows: list[Row] = [

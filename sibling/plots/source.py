@@ -23,6 +23,8 @@ Row = dict[str, Any]
 
 #: Maximum number of outputs or tasks along an axis with names.
 MAX_NAMES: Final = 60
+#: Maximum number of metrics, one panel each.
+MAX_METRICS: Final = 4
 #: Maximum number of points of a curve.
 MAX_STEPS: Final = 500
 

@@ -18,6 +18,7 @@ from service.ui.views.curves import curves_of
 from service.ui.views.jobs import progress_cell, state_cell
 from service.ui.views.lists import PAGE_SIZE
 from service.ui.views.overview import machine_facts, overview_sentence
+from sibling import Client
 
 
 def text_of(page):
@@ -290,6 +291,25 @@ def test_pages_of_keys_and_of_the_audit_log_are_for_those_who_may(guarded):
     for path in ("/keys", "/audit", "/datasets"):
         assert http.get(path, headers=reader).status_code == 403
     assert "Newest datasets" not in text_of(http.get("/", headers=reader))
+
+
+def test_pages_offer_what_the_key_may_do(guarded):
+    http, key = guarded
+    admin = {"Authorization": f"Bearer {key}"}
+    with Client(str(http.base_url), api_key=key) as client:
+        data = client.upload({"a": [[1.0], [2.0]], "b": [[3.0], [5.0]]})
+        model = client.train(data, "constant", model="watched").wait()
+    job = model.info["lineage"]["job_id"]
+    scopes = ["datasets:read", "jobs:read", "models:read"]
+    made = http.post("/v1/keys", json={"name": "watcher", "scopes": scopes}, headers=admin).json()
+    watcher = {"Authorization": f"Bearer {made['key']}"}
+    changes = r'data-method="|href="/(?:jobs|datasets)/new|id="alias"'
+    version = "/models/watched/1"
+    for path in ("/", "/datasets", f"/datasets/{data.id}", "/jobs", f"/jobs/{job}", version):
+        assert re.search(changes, http.get(path, headers=admin).text), path
+        assert not re.search(changes, http.get(path, headers=watcher).text), path
+    assert "scope infer" in text_of(http.get(version, headers=watcher))
+    assert "scope infer" not in text_of(http.get(version, headers=admin))
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
