@@ -20,6 +20,28 @@ UNKNOWN_LEVEL: Final = -1.0
 
 
 @dataclass(frozen=True, slots=True)
+class DateWriting:
+    """How dates were written that were not in ISO format.
+
+    Attributes
+    ----------
+    day_first
+        Whether the day is before the month in dates such as 01/02/2024; None if the data did not
+        have such dates.
+    has_short_years
+        Whether years have two digits.
+    """
+
+    day_first: bool | None = None
+    has_short_years: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is known, as JSON."""
+        own = {} if self.day_first is None else {"day_first": self.day_first}
+        return own | ({"has_short_years": True} if self.has_short_years else {})
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """A column of a raw table.
 
@@ -27,30 +49,26 @@ class Column:
     ----------
     levels
         The values of a category as text; a raw value is a position in them.
-    day_first
-        How dates such as 01/02/2024 were written: day before month, or after it; None if the data
-        did not have such dates.
     """
 
     name: str
     kind: ColumnKind = "number"
     levels: tuple[str, ...] = ()
-    day_first: bool | None = None
+    dates: DateWriting = DateWriting()
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as JSON."""
         own: dict[str, Any] = {"name": self.name, "kind": self.kind}
         if self.kind == "category":
             own["levels"] = list(self.levels)
-        if self.day_first is not None:
-            own["day_first"] = self.day_first
-        return own
+        return own | self.dates.to_json()
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Return the column from the result of :meth:`to_json`."""
         levels = tuple(values.get("levels", ()))
-        return cls(values["name"], values["kind"], levels, values.get("day_first"))
+        dates = DateWriting(values.get("day_first"), values.get("has_short_years", False))
+        return cls(values["name"], values["kind"], levels, dates)
 
 
 def unnamed(n_columns: int) -> tuple[Column, ...]:

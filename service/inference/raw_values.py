@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from algorithms.preparation.columns import UNKNOWN_LEVEL, Column
+from algorithms.preparation.columns import UNKNOWN_LEVEL, Column, DateWriting
 from service.datasets.formats.csv_dialect import MISSING_MARKERS
 from service.datasets.formats.written_dates import parse_date
 from service.inference.call import Matrix, raise_invalid_data
@@ -65,7 +65,7 @@ def encode_column(
     encode = _ENCODERS[column.kind]
     label = column.name if label is None else label
     levels = {level: float(i) for i, level in enumerate(column.levels)}
-    writing = _Writing(levels, decimal, column.day_first)
+    writing = _Writing(levels, decimal, column.dates)
     missing = {"", *((_MARKERS - levels.keys()) if decimal is not None else ())}
     takes_text = decimal is not None or column.kind in _TEXT_KINDS
     encoded = np.empty(len(values))
@@ -105,7 +105,7 @@ class _Writing(NamedTuple):
 
     levels: dict[str, float]
     decimal: str | None
-    day_first: bool | None
+    dates: DateWriting
 
 
 #: Returns a value as a number; None if it is not of the kind.
@@ -116,8 +116,10 @@ def _expected(column: Column, decimal: str | None) -> str:
     expected = _EXPECTED[column.kind]
     if column.kind == "number" and decimal == ",":
         return f"{expected} with decimal '{decimal}'"
-    if column.day_first is not None:
-        return f"{expected} or {'31/01/2026' if column.day_first else '01/31/2026'}"
+    dates = column.dates
+    if dates.day_first is not None:
+        year = "26" if dates.has_short_years else "2026"
+        return f"{expected} or {'31/01' if dates.day_first else '01/31'}/{year}"
     return expected
 
 
@@ -157,7 +159,7 @@ def _date(value: Any, writing: _Writing) -> float | None:
         try:
             value = datetime.fromisoformat(value.strip())
         except ValueError:
-            value = parse_date(value.strip(), day_first=writing.day_first)
+            value = parse_date(value.strip(), writing.dates)
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time())
     if isinstance(value, float) and math.isnan(value):

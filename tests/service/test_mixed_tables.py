@@ -452,6 +452,36 @@ def test_a_model_reads_dates_in_the_order_of_its_training_data(http, form, other
     assert expected in refused.json()["detail"]
 
 
+def test_dates_with_short_years_and_hours_of_12_are_trained_on_and_called_with(http):
+    table = patients(60, seed=9)[["task", "age", "seen", "y"]]
+    table["seen"] = table["seen"].dt.strftime("%m/%d/%y %I:%M %p")
+    body = table.to_csv(index=False).encode()
+    dataset = upload(http, body, "text/csv", column_kind="seen:date-mdy")
+    assert any("69 to 99 are in the 1900s" in note for note in dataset["warnings"])
+    assert train(http, dataset, "american")["state"] == "succeeded"
+
+    def answer(text):
+        record = {"age": 61.5, "seen": text}
+        return call(http, {"task": "north", "inputs": [record]}, name="american")
+
+    iso = answer("2026-03-01T14:30").json()
+    for text in ("3/1/26 2:30 PM", "03/01/2026 14:30", "3/1/2026, 2:30:00 pm"):
+        assert answer(text).json() == iso
+    refused = answer("3/32/26").json()["detail"]
+    assert "expected a date such as 2026-01-31 or 01/31/26, got '3/32/26'" in refused
+
+
+def test_short_years_are_refused_by_a_model_that_was_not_trained_on_them(http):
+    table = patients(60, seed=9)[["task", "age", "seen", "y"]]
+    table["seen"] = table["seen"].dt.strftime("%d.%m.%Y")
+    dataset = upload(http, table.to_csv(index=False).encode(), "text/csv")
+    assert train(http, dataset, "long-years")["state"] == "succeeded"
+    body = {"task": "north", "inputs": [{"age": 61.5, "seen": "01.03.26"}]}
+    refused = call(http, body, name="long-years")
+    assert refused.status_code == 422
+    assert "got '01.03.26'" in refused.json()["detail"]
+
+
 def test_german_dates_are_trained_on_and_called_with(http):
     table = patients(60, seed=9)[["task", "age", "seen", "y"]]
     table["seen"] = table["seen"].dt.strftime("%d.%m.%Y")

@@ -1,16 +1,21 @@
 """Columns of text in a CSV file whose dates are written as in spreadsheets."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from algorithms.preparation.columns import DateWriting
 from service.datasets.formats.csv_numbers import Texts
 from service.datasets.formats.written_dates import (
+    SHORT_YEARS,
     UNCLEAR,
+    DateForm,
     DateOrder,
     FoundOrder,
     as_written,
     form_of,
+    has_short_years,
     is_day_first,
     order_of,
     to_iso,
@@ -27,13 +32,13 @@ class DateColumn(NamedTuple):
     ----------
     note
         How it was read.
-    day_first
-        Whether the day is before the month; None if the values do not show it.
+    writing
+        How the dates are written.
     """
 
     values: pa.ChunkedArray
     note: str | None = None
-    day_first: bool | None = None
+    writing: DateWriting = DateWriting()
 
 
 def found_dates(texts: Texts) -> DateColumn:
@@ -41,6 +46,8 @@ def found_dates(texts: Texts) -> DateColumn:
     form = form_of(texts.levels)
     if form is None:
         return DateColumn(texts.all())
+    if form.has_short_years:
+        return DateColumn(texts.all(), f"{_short_years(texts)}; it is read as text until then")
     order = order_of(texts.levels, form)
     if order in UNCLEAR:
         note = f"{_unclear(texts, order)}: it is read as text; {_advice(texts)}"
@@ -51,9 +58,8 @@ def found_dates(texts: Texts) -> DateColumn:
         advice = f"declare column_kind={texts.name}:date to find such values by their lines"
         note = f"column '{texts.name}' looks like dates, but some do not exist: it is read as text"
         return DateColumn(texts.all(), f"{note}; {advice}")
-    return DateColumn(
-        texts.as_type(dates), _read_as(texts, form, order), is_day_first(texts.levels, form, order)
-    )
+    writing = DateWriting(is_day_first(texts.levels, form, order))
+    return DateColumn(texts.as_type(dates), _read_as(texts, form, order), writing)
 
 
 def declared_dates(texts: Texts, order: DateOrder | None) -> DateColumn:
@@ -72,9 +78,12 @@ def declared_dates(texts: Texts, order: DateOrder | None) -> DateColumn:
         The order was not declared and cannot be found.
     """
     declared = None if order is None else order == "dmy"
+    writing = DateWriting(declared, has_short_years(texts.levels))
     form = form_of(texts.levels)
+    if order is None and writing.has_short_years:
+        reject("not-of-kind", _short_years(texts), column=texts.name)
     if form is None:
-        return DateColumn(_each(texts, order), day_first=declared)
+        return DateColumn(_each(texts, order), writing=writing)
     found = order_of(texts.levels, form)
     if order is None and found in UNCLEAR:
         detail = f"{_unclear(texts, found)}; {_advice(texts)}"
@@ -84,8 +93,9 @@ def declared_dates(texts: Texts, order: DateOrder | None) -> DateColumn:
         dates = to_iso(texts.levels, form, used).cast(_INSTANT)
     except pa.ArrowInvalid:
         return DateColumn(_each(texts, order))
-    day_first = is_day_first(texts.levels, form, used) if declared is None else declared
-    return DateColumn(texts.as_type(dates), _read_as(texts, form, used), day_first)
+    if order is None:
+        writing = replace(writing, day_first=is_day_first(texts.levels, form, used))
+    return DateColumn(texts.as_type(dates), _read_as(texts, form, used), writing)
 
 
 def _each(texts: Texts, order: DateOrder | None) -> pa.ChunkedArray:
@@ -112,13 +122,18 @@ def _iso(text: str | None, order: DateOrder | None) -> str | None:
     return str(iso[0].as_py())
 
 
-def _read_as(texts: Texts, form: str, order: FoundOrder) -> str:
+def _read_as(texts: Texts, form: DateForm, order: FoundOrder) -> str:
     return f"dates in '{texts.name}' read as {as_written(form, order)}"
 
 
 def _unclear(texts: Texts, order: str) -> str:
     why = "day and month can be either" if order == "ambiguous" else "no order fits all values"
     return f"column '{texts.name}' looks like dates, but {why}"
+
+
+def _short_years(texts: Texts) -> str:
+    what = f"column '{texts.name}' has dates with years of two digits"
+    return f"{what}; {_advice(texts)}, and {SHORT_YEARS}"
 
 
 def _advice(texts: Texts) -> str:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
+from algorithms.preparation.columns import DateWriting
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.csv_dates import DateColumn, declared_dates, found_dates
 from service.datasets.formats.csv_dialect import Dialect, find_dialect, markers_of
@@ -63,7 +64,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     with issues.collect():
         try:
             left = options.model_copy(update={"ignore_column": ()})  # they were not read
-            parsed = tasks_of(table.typed(rows), left, limits).with_date_orders(table.day_first)
+            parsed = tasks_of(table.typed(rows), left, limits).with_dates(table.dates)
         except Rejected as rejected:
             raise places.located(rejected) from None
     issues.check()
@@ -79,8 +80,8 @@ class _Table:
     ----------
     whole
         Names of the columns that have only integers at the start of the file.
-    day_first
-        Whether the day is before the month, for the columns of dates where it matters.
+    dates
+        How dates are written, for the columns that have some which are not in ISO format.
     """
 
     text: CsvText
@@ -91,7 +92,7 @@ class _Table:
     n_missing: int = 0
     whole: set[str] = field(default_factory=set)
     date_notes: list[str] = field(default_factory=list)
-    day_first: dict[str, bool] = field(default_factory=dict)
+    dates: dict[str, DateWriting] = field(default_factory=dict)
 
     def read(self, places: Places) -> pa.Table:
         """Return the rows, with columns of numbers as such where all cells are numbers."""
@@ -153,8 +154,8 @@ class _Table:
         """Return the values of a column, and keep how its dates are written."""
         if column.note is not None:
             self.date_notes.append(column.note)
-        if column.day_first is not None:
-            self.day_first[name] = column.day_first
+        if column.writing != DateWriting():
+            self.dates[name] = column.writing
         return column.values
 
     def _check_exact(self, name: str, column: pa.ChunkedArray) -> None:

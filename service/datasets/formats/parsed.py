@@ -8,7 +8,7 @@ import numpy as np
 
 from algorithms.interface.tasks import Task
 from algorithms.numerics.sparse_rows import is_sparse
-from algorithms.preparation.columns import Column
+from algorithms.preparation.columns import Column, DateWriting
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,11 @@ class Parsed:
         kinds = None if is_plain else tuple(columns)
         return cls(tasks, kinds, notes, ignored, tuple(unlabelled))
 
-    def with_date_orders(self, day_first: Mapping[str, bool]) -> Self:
-        """Return the tasks with the order of day and month of some columns, by name."""
-        if self.columns is None or not day_first:
+    def with_dates(self, written: Mapping[str, DateWriting]) -> Self:
+        """Return the tasks with how the dates of some columns are written, by name."""
+        if self.columns is None or not written:
             return self
-        columns = tuple(replace(c, day_first=day_first.get(c.name)) for c in self.columns)
+        columns = tuple(
+            replace(column, dates=written.get(column.name, column.dates)) for column in self.columns
+        )
         return replace(self, columns=columns)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Array, Task, TaskSet
 from algorithms.numerics.sparse_rows import concatenate_rows, is_sparse, take_columns
-from algorithms.preparation.columns import Column, recode
+from algorithms.preparation.columns import Column, DateWriting, recode
 from algorithms.preparation.learning import columns_of
 from service.datasets.formats.options import Limits
 from service.datasets.formats.parsed import Parsed
@@ -272,9 +272,13 @@ def _join_column(ours: Column, theirs: Column) -> Column:
     levels = ours.levels
     if levels != theirs.levels:
         levels = _join_levels(levels, theirs.levels)
+    return replace(ours, levels=levels, dates=_join_dates(ours.dates, theirs.dates))
+
+
+def _join_dates(ours: DateWriting, theirs: DateWriting) -> DateWriting:
     orders = {ours.day_first, theirs.day_first} - {None}
     day_first = orders.pop() if len(orders) == 1 else None  # written in two ways: unknown
-    return replace(ours, levels=levels, day_first=day_first)
+    return DateWriting(day_first, ours.has_short_years or theirs.has_short_years)
 
 
 def _join_levels(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
