@@ -1,6 +1,7 @@
 """``sibling datasets``: list, upload, and look at datasets; options of commands that upload."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -178,6 +179,28 @@ def preview(
     )
     print_table(suitable, ("algorithm", "can be trained", "expected memory"))
     _print_warnings(found)
+
+
+@datasets.command()
+def download(
+    dataset: names.Dataset,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A file .csv or .arrows. Default: ID.csv."),
+    ] = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option("--task", "-t", help="Task to download; can be repeated. Default: all."),
+    ] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Download the rows of a dataset as CSV, or as a stream of Arrow record batches."""
+    with Client(url) as client:
+        found = client.dataset_info(find_dataset(client, dataset))
+        target = output or Path(f"{found['id']}.csv")
+        file = client.download_dataset(found["id"], target, task or ())
+    print_result(f"{found['name']}: {file}", file=str(file))
 
 
 @datasets.command()

@@ -21,7 +21,9 @@ MAX_CLASSES: Final = 50
 _BLOCK_VALUES: Final = 2**20
 
 
-def task_columns(task: Task, known: Sequence[Column] | None) -> list[Column]:
+def task_columns(
+    task: Task, known: Sequence[Column] | None, *, n_max: int = MAX_COLUMNS
+) -> list[Column]:
     """Return the first columns of a task, in its order; none for covariances.
 
     Parameters
@@ -31,7 +33,7 @@ def task_columns(task: Task, known: Sequence[Column] | None) -> list[Column]:
     """
     if task.input == "covariances":
         return []
-    n_shown = min(task.n_features, MAX_COLUMNS)
+    n_shown = min(task.n_features, n_max)
     names = task.feature_names or [str(j) for j in range(n_shown)]
     kinds = {column.name: column for column in known or ()}
     return [kinds.get(name, Column(name)) for name in names[:n_shown]]

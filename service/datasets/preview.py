@@ -74,7 +74,7 @@ class TaskPreview(BaseModel):
     )
     target: TargetSummary | None = Field(description="Targets; null if it has none.")
     weights: WeightSummary | None = Field(description="Weights of rows; null if it has none.")
-    rows: list[dict[str, Value]] = Field(description="The first rows, by column.")
+    rows: list[dict[str, Value]] = Field(description="The rows asked for, by column.")
     targets: list[float | str] | None = Field(
         None, description="The targets of these rows; null if the task has none."
     )
@@ -105,7 +105,7 @@ class Preview(BaseModel):
 
 
 def preview(
-    row: DatasetRow, content: Path, *, names: Sequence[str], n_tasks: int, n_rows: int
+    row: DatasetRow, content: Path, *, names: Sequence[str], n_tasks: int, shown: slice
 ) -> Preview:
     """Return a look at a dataset that is ready.
 
@@ -115,6 +115,8 @@ def preview(
         The file with the tasks.
     names
         The tasks to show; if empty, the first ``n_tasks``.
+    shown
+        Their rows to show.
 
     Raises
     ------
@@ -123,7 +125,7 @@ def preview(
     """
     manifest: Mapping[str, Any] = row.manifest or {}
     tasks = read_tasks(content, manifest)
-    shown = [tasks[name] for name in names] if names else list(tasks)[:n_tasks]
+    chosen = [tasks[name] for name in names] if names else list(tasks)[:n_tasks]
     columns = columns_of_manifest(manifest)
     entries = {entry["name"]: entry for entry in manifest["tasks"]}
     return Preview(
@@ -131,7 +133,7 @@ def preview(
         name=row.name,
         n_tasks=len(tasks),
         n_samples=sum(task.n_samples for task in tasks),
-        tasks=[_task(task, entries[task.name], columns, n_rows) for task in shown],
+        tasks=[_task(task, entries[task.name], columns, shown) for task in chosen],
         algorithms=[
             _suitability(name, found) for name, found in outlooks(summaries(manifest)).items()
         ],
@@ -148,15 +150,13 @@ def _suitability(algorithm: str, outlook: Outlook) -> Suitability:
 
 
 def _task(
-    task: Task, entry: Mapping[str, Any], known: Sequence[Column] | None, n_rows: int
+    task: Task, entry: Mapping[str, Any], known: Sequence[Column] | None, shown: slice
 ) -> TaskPreview:
     columns = task_columns(task, known)
-    counted: Any = task.X[:MAX_ROWS_COUNTED]
-    if is_sparse(counted):
-        counted = counted[:, : len(columns)].toarray()
+    counted = _dense(task.X[:MAX_ROWS_COUNTED], len(columns))
     rows: list[dict[str, Value]] = [
         {column.name: _value(column, x[j]) for j, column in enumerate(columns)}
-        for x in counted[:n_rows]
+        for x in _dense(task.X[shown], len(columns))
     ]
     features = entry.get("features") or {}
     n_described = task.n_samples
@@ -177,16 +177,21 @@ def _task(
         target=entry.get("target_summary") or describe_targets(task),
         weights=_weights(task),
         rows=rows if columns else [],
-        targets=_targets(task, n_rows) if columns else None,
+        targets=_targets(task, shown) if columns else None,
     )
 
 
-def _targets(task: Task, n_rows: int) -> list[float | str] | None:
-    """Return the targets of the first rows: numbers, or classes as text."""
+def _dense(rows: Any, n_columns: int) -> Any:
+    """Return rows as an array; of sparse ones the first columns."""
+    return rows[:, :n_columns].toarray() if is_sparse(rows) else rows
+
+
+def _targets(task: Task, shown: slice) -> list[float | str] | None:
+    """Return the targets of some rows: numbers, or classes as text."""
     if task.y is None:
         return None
     is_number = task.target == "numbers"
-    return [float(y) if is_number else str(y) for y in task.y[:n_rows]]
+    return [float(y) if is_number else str(y) for y in task.y[shown]]
 
 
 def _weights(task: Task) -> WeightSummary | None:

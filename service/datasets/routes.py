@@ -2,10 +2,12 @@
 
 import asyncio
 import time
+from pathlib import Path as FilePath
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.datasets import store
@@ -16,9 +18,11 @@ from service.datasets.formats.registry import FORMATS
 from service.datasets.preview import MAX_TASKS, Preview, preview
 from service.datasets.schemas import Dataset, Manifest, error_entries
 from service.datasets.selection import Combination
+from service.datasets.table import TABLE_TYPES, DatasetTable
 from service.datasets.upload import UploadRequest, receive
 from service.errors import Problem
 from service.http.documentation import problems
+from service.http.negotiation import preferred_type
 from service.http.paging import Page, SearchQuery, page
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.responses import json_response
@@ -83,6 +87,17 @@ class PreviewQuery(BaseModel):
     )
     tasks: int = Field(5, ge=1, le=MAX_TASKS, description="Number of tasks, if none is named.")
     rows: int = Field(5, ge=0, le=100, description="Number of rows of each task.")
+    first_row: int = Field(0, ge=0, description="Number of the first of these rows, from 0.")
+
+
+class TableQuery(BaseModel):
+    """What of a dataset to download."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    task: tuple[str, ...] = Field(
+        (), max_length=1000, description="Tasks; default: all. They need the same columns."
+    )
 
 
 @router.post(
@@ -234,11 +249,51 @@ def preview_dataset(
 ) -> Response:
     """Return first rows, columns and targets by task, and which algorithms can be trained."""
     row = _read(services, dataset_id, owner)
-    if row.content_blob_id is None or row.content_sha256 is None:
-        raise Problem("wrong-state", store.describe_unready(row))
-    content = services.blobs.path(row.content_blob_id, row.content_sha256)
-    found = preview(row, content, names=query.task, n_tasks=query.tasks, n_rows=query.rows)
+    content = _content(services, row)
+    shown = slice(query.first_row, query.first_row + query.rows)
+    found = preview(row, content, names=query.task, n_tasks=query.tasks, shown=shown)
     return json_response(found, ETag=_tag(row))
+
+
+@router.get(
+    "/{dataset_id}/table",
+    summary="Download a dataset",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "The rows as CSV or, by `Accept`, as a stream of Arrow record batches.",
+            "content": {media_type: {} for media_type in TABLE_TYPES},
+        },
+        **problems(
+            "not-found",
+            "wrong-state",
+            "not-acceptable",
+            "unknown-task",
+            "invalid-data",
+            "invalid-request",
+        ),
+    },
+)
+def download_dataset(
+    dataset_id: DatasetId,
+    request: Request,
+    services: Context,
+    owner: Owner,
+    query: Annotated[TableQuery, Query()],
+) -> Response:
+    """Download the rows of tasks with the same columns as one table.
+
+    Columns have the names of the upload. Rows without a target follow the others of their task.
+    """
+    media_type = preferred_type(request.headers.get("accept", ""), tuple(TABLE_TYPES))
+    row = _read(services, dataset_id, owner)
+    content = _content(services, row)
+    table = DatasetTable(content, row.manifest or {}, options=row.options, names=query.task)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{row.id}{TABLE_TYPES[media_type]}"',
+        "Vary": "Accept",
+    }
+    return StreamingResponse(table.chunks(media_type), media_type=media_type, headers=headers)
 
 
 @router.delete(
@@ -298,6 +353,13 @@ def _read(services: Services, dataset_id: str, owner: str) -> DatasetRow:
     if row is None:
         raise _no_dataset(dataset_id)
     return row
+
+
+def _content(services: Services, row: DatasetRow) -> FilePath:
+    """Return the file with the tasks of a dataset; raise a problem if it is not ready."""
+    if row.content_blob_id is None or row.content_sha256 is None:
+        raise Problem("wrong-state", store.describe_unready(row))
+    return services.blobs.path(row.content_blob_id, row.content_sha256)
 
 
 def _tag(row: DatasetRow) -> str:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from typing import Annotated, Final
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
@@ -11,7 +12,7 @@ from service.ui.api_examples import ApiExample, listing
 from service.ui.rendering import Frame, render
 from service.ui.routing import Access, PageRoute
 from service.ui.vega_routes import BUNDLE
-from service.ui.views import algorithms, datasets, job, jobs, lists, models, versions
+from service.ui.views import algorithms, dataset_rows, datasets, job, jobs, lists, models, versions
 from service.ui.views.overview import overview
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -59,6 +60,20 @@ async def dataset_page(request: Request, api: Access, dataset_id: str) -> Respon
     if view.dataset["state"] in lists.UNFINISHED_DATASETS:
         frame = replace(frame, live_path=_CHANGES, live_events="datasets", reloads=True)
     return render(request, "dataset.html", frame, view)
+
+
+@router.get("/datasets/{dataset_id}/rows")
+async def dataset_rows_page(request: Request, api: Access, dataset_id: str) -> Response:
+    """Return a page with rows of a task."""
+    view = await dataset_rows.rows_view(api, dataset_id, request.query_params)
+    query = urlencode({"task": view.task, "rows": dataset_rows.N_ROWS, "first_row": view.first_row})
+    example = ApiExample(
+        [f"/v1/datasets/{dataset_id}/preview?{query}"],
+        f"print(client.preview({dataset_id!r}, [{view.task!r}], n_rows={dataset_rows.N_ROWS}, "
+        f"first_row={view.first_row}))",
+    )
+    frame = Frame(f"{view.task} of {view.dataset['name']}", _DATASETS, example)
+    return render(request, "dataset_rows.html", frame, view)
 
 
 @router.get("/jobs")

@@ -29,6 +29,7 @@ from sibling.frames import (
 )
 
 _ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
+_CSV: Final = "text/csv"
 #: Media types of files by the end of their name.
 MEDIA_TYPES: Final = {
     ".csv": "text/csv",
@@ -199,18 +200,50 @@ class DatasetMethods(Remote[Mode]):
 
     @remote_method
     async def preview(
-        self, dataset: Dataset | str, tasks: Sequence[str] = (), *, n_rows: int = 5
+        self,
+        dataset: Dataset | str,
+        tasks: Sequence[str] = (),
+        *,
+        n_rows: int = 5,
+        first_row: int = 0,
     ) -> dict[str, Any]:
-        """Return first rows, columns and targets of tasks, and what can be trained.
+        """Return rows, columns and targets of tasks, and what can be trained.
 
         Parameters
         ----------
         tasks
             Names of tasks. Default: the first ones.
+        n_rows, first_row
+            Number of rows of each task, and the number of the first of them, from 0.
         """
         url = path("v1", "datasets", dataset_id_of(dataset), "preview")
-        body: dict[str, Any] = await self._http.get(url, task=list(tasks), rows=n_rows)
+        query = {"task": list(tasks), "rows": n_rows, "first_row": first_row}
+        body: dict[str, Any] = await self._http.get(url, **query)
         return body
+
+    @remote_method
+    async def download_dataset(
+        self, dataset: Dataset | str, target: str | Path, tasks: Sequence[str] = ()
+    ) -> Path:
+        """Write the rows of tasks with the same columns to a file.
+
+        The columns have the names of the upload: an upload of the file with the same options gives
+        the same tasks.
+
+        Parameters
+        ----------
+        target
+            A file whose name ends in ``.csv``, or in ``.arrows`` for a stream of Arrow record
+            batches, which keeps the types of columns.
+        tasks
+            Names of tasks. Default: all.
+        """
+        media_type = MEDIA_TYPES.get(Path(target).suffix.lower())
+        if media_type not in (_CSV, _ARROW_STREAM):
+            raise ValueError(f"expected a file .csv or .arrows, got '{Path(target).name}'")
+        url = path("v1", "datasets", dataset_id_of(dataset), "table")
+        headers, params = {"Accept": media_type}, {"task": list(tasks)}
+        return await self._http.download(url, target, headers=headers, params=params)
 
     @remote_method
     async def delete_dataset(self, dataset_id: str) -> None:

@@ -89,13 +89,13 @@ class Http:
         body = json.dumps(spec, default=_to_json)
         return (await self.send("POST", path, content=body, headers=headers, params=params)).json()
 
-    async def download(self, path: str, target: str | Path) -> Path:
+    async def download(self, path: str, target: str | Path, **request: Any) -> Path:
         """Stream a response body into a file; leave no partial file after an error."""
         target = Path(target)
         partial = target.with_name(target.name + ".part")
 
         async def fetch() -> httpx.Response:
-            async with self._transport.stream(path) as response:
+            async with self._transport.stream(path, **request) as response:
                 if response.is_error:
                     await self._transport.read(response)
                     return response

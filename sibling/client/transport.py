@@ -22,7 +22,7 @@ class Transport(Protocol):
     async def request(self, method: str, path: str, **request: Any) -> httpx.Response:
         """Send a request, and return the response with its body."""
 
-    def stream(self, path: str) -> AbstractAsyncContextManager[httpx.Response]:
+    def stream(self, path: str, **request: Any) -> AbstractAsyncContextManager[httpx.Response]:
         """Send a GET request, and return the response before its body."""
 
     def chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
@@ -66,9 +66,9 @@ class BlockingTransport:
         return self._client.request(method, path, **request)
 
     @asynccontextmanager
-    async def stream(self, path: str) -> AsyncIterator[httpx.Response]:
+    async def stream(self, path: str, **request: Any) -> AsyncIterator[httpx.Response]:
         """Send a GET request, and return the response before its body."""
-        with self._client.stream("GET", path) as response:
+        with self._client.stream("GET", path, **request) as response:
             yield response
 
     async def chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
@@ -113,9 +113,9 @@ class AsyncTransport:
         return await self._client.request(method, path, **request)
 
     @asynccontextmanager
-    async def stream(self, path: str) -> AsyncIterator[httpx.Response]:
+    async def stream(self, path: str, **request: Any) -> AsyncIterator[httpx.Response]:
         """Send a GET request, and return the response before its body."""
-        async with self._client.stream("GET", path) as response:
+        async with self._client.stream("GET", path, **request) as response:
             yield response
 
     def chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:

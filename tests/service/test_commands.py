@@ -145,12 +145,15 @@ def test_a_cancelled_job_fails_whoever_watches_it(run, command, service, client)
 # --- datasets ------------------------------------------------------------------------------------
 
 
-def test_a_dataset_is_found_by_name_trained_and_deleted(run, fails, client):
+def test_a_dataset_is_found_by_name_trained_and_deleted(run, fails, client, tmp_path):
     rows = np.random.default_rng(5).standard_normal((6, 3))
     dataset = client.upload({"a": rows, "b": rows + 1}, name="cli by name")
     shown = json.loads(run("datasets", "show", "cli by name", "--json"))
     assert shown == client.dataset_info(dataset.id)
     assert json.loads(run("datasets", "preview", dataset.id, "--json"))["n_tasks"] == 2
+    table = tmp_path / "rows.csv"
+    run("datasets", "download", "cli by name", "--task", "b", "--output", str(table))
+    assert len(table.read_text().splitlines()) == 7
     other = client.upload({"a": rows * 2}, name="cli by name")
     ambiguous = fails(ExitCode.ERROR, "datasets", "delete", "cli by name")
     assert dataset.id in ambiguous
@@ -272,7 +275,7 @@ def test_a_mistyped_id_suggests_the_right_one_and_another_none(fails, client, da
     job.wait()
     for verb in ("show", "watch", "cancel", "logs", "delete"):
         assert f"did you mean '{job.id}'?" in fails(ExitCode.NOT_FOUND, "jobs", verb, job.id[:-1])
-    for verb in ("show", "preview", "delete"):
+    for verb in ("show", "preview", "download", "delete"):
         text = fails(ExitCode.NOT_FOUND, "datasets", verb, dataset.id[:-1])
         assert f"did you mean '{dataset.id}'?" in text
     assert "did you mean" not in fails(ExitCode.NOT_FOUND, "jobs", "show", f"job_{'0' * 20}")

@@ -4,6 +4,7 @@ import html
 import json
 import re
 from datetime import timedelta
+from urllib.parse import quote_plus
 
 import httpx
 import numpy as np
@@ -38,6 +39,7 @@ def paths(http, dataset, model):
         "overview": "/",
         "datasets": "/datasets",
         "dataset": f"/datasets/{dataset.id}",
+        "rows": f"/datasets/{dataset.id}/rows?task={quote_plus(dataset.tasks[0])}",
         "jobs": "/jobs",
         "job": f"/jobs/{job}",
         "models": "/models",
@@ -54,6 +56,32 @@ def test_every_link_of_every_page_leads_somewhere(http, paths):
     assert all(link.startswith("/") and not link.startswith("//") for link in found), found
     assert set(paths.values()) <= found | {"/"}
     assert {link for link in found if http.get(link).status_code != 200} == set()
+
+
+def test_all_rows_of_a_task_are_reached_and_downloaded(http, service):
+    rng = np.random.default_rng(0)
+    X = {"a & b": rng.normal(size=(120, 3)), "c": rng.normal(size=(7, 3))}
+    y = {name: np.arange(len(rows)) for name, rows in X.items()}
+    with Client(service.url) as client:
+        dataset = client.upload(X, y, name="all rows")
+    page = http.get(f"/datasets/{dataset.id}")
+    (first,) = (link for link in links_of(page) if link.endswith("/rows?task=a+%26+b"))
+    targets, path = [], first
+    while path:
+        page = http.get(path)
+        assert page.status_code == 200
+        targets += [int(n) for n in re.findall(r'data-label="Target"[^>]*>\s*([0-9]+)', page.text)]
+        following = re.search(r'href="([^"]*)" rel="next"', page.text)
+        path = f"{first.partition('?')[0]}{html.unescape(following[1])}" if following else None
+    assert targets == list(range(120))
+    assert "Rows 101 to 120 of 120." in text_of(page)
+    (download,) = (link for link in links_of(page) if "/table?" in link)
+    assert len(http.get(download).text.splitlines()) == 121
+    other = http.get(f"/datasets/{dataset.id}/rows", params={"task": "c"})
+    assert "Rows 1 to 7 of 7." in text_of(other)
+    assert http.get(f"/datasets/{dataset.id}/rows?task=none").status_code == 422
+    assert http.get(f"/datasets/{dataset.id}/rows?first_row=x").status_code == 422
+    assert http.get("/datasets/none/rows").status_code == 404
 
 
 def test_pages_have_landmarks_one_heading_and_nothing_inline(http, paths):

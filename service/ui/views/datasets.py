@@ -7,24 +7,38 @@ from typing import Any, Final
 from service.ui import formats, tables
 from service.ui.api import Api, segment
 from service.ui.tables import Cell, Row, Table
+from service.ui.views.dataset_rows import (
+    download_href,
+    rows_href,
+    rows_table,
+    target_title,
+    value_cell,
+)
 from service.ui.views.jobs import COLUMNS, job_rows
 
 _TASKS: Final = 6
 _ROWS: Final = 10
 _MAX_COLUMNS: Final = 30
 _MAX_SHOWN: Final = 12
-_MIDNIGHT: Final = "T00:00:00"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSection:
-    """A task of a dataset."""
+    """A task of a dataset.
+
+    Parameters
+    ----------
+    rows_href, download
+        Addresses of the page with all rows, and of the rows as CSV.
+    """
 
     name: str
     sentence: str
     columns: Table
     target: Table | None
     rows: Table
+    rows_href: str
+    download: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +89,7 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
         facts=_facts(dataset),
         issues=[issue["detail"] for issue in dataset["issues"]],
         sizes=_sizes(manifest["tasks"]),
-        tasks=[_task(task, _target_title(dataset)) for task in preview["tasks"]],
+        tasks=[_task(dataset_id, task, target_title(dataset)) for task in preview["tasks"]],
         more_tasks=_more_tasks(len(preview["tasks"]), dataset["n_tasks"] or 0),
         suitable=[(a["algorithm"], titles.get(a["algorithm"], a["algorithm"])) for a in fits],
         has_targets=any(task["target"] is not None for task in preview["tasks"]),
@@ -168,13 +182,7 @@ def _balance(task: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}: {formats.share(n / total)}" for name, n in shown) + more
 
 
-def _target_title(dataset: Mapping[str, Any]) -> str:
-    """Return the title of the column with the targets."""
-    names = dataset["options"].get("target_column") or []
-    return f"{names[0]} (target)" if len(names) == 1 and names != ["target"] else "Target"
-
-
-def _task(task: Mapping[str, Any], target: str) -> TaskSection:
+def _task(dataset_id: str, task: Mapping[str, Any], target: str) -> TaskSection:
     unlabelled = task["n_unlabelled"]
     sentence = formats.count(task["n_samples"], "row")
     if unlabelled:
@@ -194,22 +202,10 @@ def _task(task: Mapping[str, Any], target: str) -> TaskSection:
             "Covariance matrices have no columns to show.",
         ),
         target=None if counts is None else _classes(task["name"], counts),
-        rows=_first_rows(task, target),
+        rows=rows_table(task, target, f"First rows of {task['name']}", max_columns=_MAX_SHOWN),
+        rows_href=rows_href(dataset_id, task["name"]),
+        download=download_href(dataset_id, task["name"]),
     )
-
-
-def _first_rows(task: Mapping[str, Any], target: str) -> Table:
-    """Return the first rows with their targets, which come first: wide tables are scrolled."""
-    names = [column["name"] for column in task["columns"]][:_MAX_SHOWN]
-    numbers = {column["name"] for column in task["columns"] if column["kind"] == "number"}
-    targets = task["targets"]
-    rows = []
-    for i, row in enumerate(task["rows"]):
-        cells = [_value_cell(row[name], is_number=name in numbers) for name in names]
-        own = [] if targets is None else [_value_cell(targets[i])]
-        rows.append(Row(f"{task['name']}-row-{i}", own + cells))
-    columns = names if targets is None else [target, *names]
-    return Table(f"First rows of {task['name']}", columns, rows, "No rows to show.")
 
 
 def _classes(task: str, counts: Mapping[str, int]) -> Table:
@@ -235,8 +231,8 @@ def _column_cells(column: Mapping[str, Any]) -> list[Cell]:
         tables.quantity(formats.share(column["missing"])),
         tables.number(column["n_distinct"]),
         tables.bars(column["counts"][:30], _distribution(column)),
-        tables.quantity(_value_cell(column["min"]).text),
-        tables.quantity(_value_cell(column["max"]).text),
+        tables.quantity(value_cell(column["min"]).text),
+        tables.quantity(value_cell(column["max"]).text),
     ]
 
 
@@ -250,14 +246,6 @@ def _distribution(column: Mapping[str, Any]) -> str:
         most = max(range(len(counts)), key=counts.__getitem__)
         return f"most often {values[most]} ({formats.share(counts[most] / total)})"
     return "rows in equal intervals: " + ", ".join(str(n) for n in counts)
-
-
-def _value_cell(value: Any, *, is_number: bool = False) -> Cell:
-    if value is None and is_number:
-        return tables.quantity(formats.NONE)
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return tables.number(value)
-    return tables.text(value.removesuffix(_MIDNIGHT) if isinstance(value, str) else value)
 
 
 def _unsuitable(others: Sequence[Mapping[str, Any]]) -> Table | None:

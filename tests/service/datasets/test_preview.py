@@ -58,6 +58,16 @@ def test_rows_columns_and_classes_are_shown_as_they_were_uploaded(app):
     assert any("delimiter ';'" in warning for warning in found["warnings"])
 
 
+def test_any_rows_can_be_looked_at(app):
+    found = look(app, MIXED, query="?task=north&rows=2&first_row=1", target_column="grade")
+    (north,) = found["tasks"]
+    assert [row["age"] for row in north["rows"]] == [None, 44]
+    assert north["targets"] == ["b", "a"]
+    assert north["columns"][0]["missing"] == pytest.approx(1 / 3)  # of all rows
+    beyond = look(app, MIXED, query="?task=north&first_row=9", target_column="grade")
+    assert (beyond["tasks"][0]["rows"], beyond["tasks"][0]["targets"]) == ([], [])
+
+
 def test_values_are_counted_in_equal_intervals(app):
     values = np.concatenate([np.linspace(0, 10, 101), [1e308, -1e308]])
     body = "task,x,z\n" + "".join(f"t,{x!r},{x % 3!r}\n" for x in values[:101].tolist())
