@@ -738,6 +738,7 @@ def test_pages_are_accessible_and_as_wide_as_a_phone(page, dataset, model, long_
         "/datasets",
         f"/datasets/{dataset.id}",
         f"/datasets/{long_names.dataset}",
+        f"/datasets/{long_names.dataset}/rows",
         "/datasets/new",
         "/jobs",
         f"/jobs/{long_names.job}",

@@ -116,7 +116,7 @@ def _sentence(dataset: Mapping[str, Any]) -> str:
 def _more_tasks(n_shown: int, n_tasks: int) -> str:
     if n_shown >= n_tasks:
         return ""
-    return f"The first {n_shown} of {formats.number(n_tasks)} tasks; the API has all of them."
+    return f"The first {n_shown} of {formats.number(n_tasks)} tasks."
 
 
 def _gaps(tasks: Sequence[Mapping[str, Any]]) -> str:
