@@ -1,8 +1,8 @@
 """Speed of the GP-LVM of TLVM, compared with GPy's ``GPLVM``, on USPS digits.
 
-    python -m benchmarks.tlvm_vs_gpy --data FOLDER --peer PYTHON [--quick]
+    python -m benchmarks.tlvm_vs_gpy --data FOLDER [--quick]
 
-FOLDER contains ``usps.npz``; PYTHON is the interpreter of a separate environment with GPy. Both
+FOLDER contains ``usps.npz``. GPy is installed into an environment of its own below --folder. Both
 start at the same latents and θ, with GPy's jitter of 1e-8 in place of a noise floor. The times are
 CPU times with BLAS on one thread, without compilation.
 
@@ -45,6 +45,7 @@ from algorithms.numerics.latent_projection import (
 )
 from algorithms.solvers.lbfgs import initial_state, lbfgs_step
 from algorithms.tlvm import TLVM, TLVMParams
+from benchmarks.serving_servers import environment_of
 
 Array = NDArray[np.float64]
 
@@ -74,7 +75,7 @@ def make_cases(folder: Path, sizes: tuple[int, ...]) -> list[dict[str, Array]]:
     return cases
 
 
-def run_peer(cases: list[dict[str, Array]], python: str) -> list[dict[str, Any]]:
+def run_peer(cases: list[dict[str, Array]], python: Path) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         cases_path, answers_path = Path(folder, "cases.npz"), Path(folder, "answers.npz")
         arrays: dict[str, Any] = {"n_cases": len(cases)}
@@ -202,14 +203,15 @@ def time_methods(case: dict[str, Array]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with usps.npz")
-    parser.add_argument("--peer", required=True, help="interpreter that has GPy")
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "peers")
     parser.add_argument("--quick", action="store_true", help="40 and 100 rows only, once")
     args = parser.parse_args()
     if not (args.data / "usps.npz").exists():
         sys.exit(f"{args.data} does not contain usps.npz")
     warm.warm_latent()
     cases = make_cases(args.data, (40, 100) if args.quick else SIZES)
-    answers = run_peer(cases, args.peer)
+    args.folder.mkdir(exist_ok=True)
+    answers = run_peer(cases, environment_of("GPy", args.folder) / "bin" / "python")
     print("   r  same value        value + gradient, ours, GPy          to GPy's value, ours, GPy"
           "                                 value, ours, GPy")  # fmt: skip
     for case, peer in zip(cases, answers, strict=True):

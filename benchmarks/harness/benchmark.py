@@ -16,6 +16,8 @@ from benchmarks.harness.context import Context, Skipped
 from benchmarks.harness.results import Block, Claim, Form, Output
 
 _FOLDER: Final = Path(__file__).parents[1]
+#: Exit code of a script whose command line is wrong.
+_WRONG_ARGUMENTS: Final = 2
 _OWN: Final = ("algorithms", "benchmarks", "service", "sibling")
 
 
@@ -105,6 +107,8 @@ class Benchmark(_Options):
             except SystemExit as ending:
                 if isinstance(ending.code, str):
                     raise Skipped(ending.code) from ending
+                if ending.code == _WRONG_ARGUMENTS:
+                    raise RuntimeError(f"the script does not take {arguments}") from ending
                 blocks.append(
                     Claim(
                         text="All values are within the limits of the script.",

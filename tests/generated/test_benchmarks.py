@@ -11,6 +11,7 @@ import pytest
 from benchmarks.harness import page, results
 from benchmarks.harness.benchmark import Benchmark
 from benchmarks.harness.catalogue import BENCHMARKS
+from benchmarks.harness.context import Context
 from benchmarks.harness.markdown import cell_text
 from benchmarks.harness.regressions import regressions
 from benchmarks.harness.results import Kept, Machine, Problem, Run, Table
@@ -72,6 +73,12 @@ def test_an_unknown_benchmark_is_refused_with_the_known_ones():
     done = _run(command)
     assert done.returncode == 2
     assert "no benchmark imports; there are mtda_speed, " in done.stderr
+
+
+def test_a_script_that_is_called_wrongly_has_no_result():
+    wrong = Benchmark("gmtl_digits", "any", quick=("--no-such-option",))
+    with pytest.raises(RuntimeError, match="does not take"):
+        wrong.run(Context(is_quick=True, data=None))
 
 
 def test_a_benchmark_without_its_data_is_skipped_with_the_reason():

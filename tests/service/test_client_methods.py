@@ -62,6 +62,14 @@ def use_comparison(client, dataset, model):
     client.compared_plot("scores", versions)
 
 
+def download_rows(client, dataset, tmp_path):
+    file = client.download_dataset(dataset, tmp_path / "everything.csv", ["a"])
+    again = client.upload(file, target_column="target")
+    assert client.preview(again)["tasks"][0]["rows"] == client.preview(dataset)["tasks"][0]["rows"]
+    with pytest.raises(ValueError, match=r"expected a file \.csv or \.arrows, got 'a\.parquet'"):
+        client.download_dataset(dataset, tmp_path / "a.parquet")
+
+
 def use_everything(client, tmp_path):
     """Call every method of the client that sends requests."""
     rows = {name: RNG.standard_normal((8, 3)) for name in ("a", "b")}
@@ -73,11 +81,7 @@ def use_everything(client, tmp_path):
     assert dataset.id in [item["id"] for item in client.datasets]
     assert [task["name"] for task in client.manifest(dataset)["tasks"]] == ["a", "b"]
     client.preview(dataset)
-    file = client.download_dataset(dataset, tmp_path / "everything.csv", ["a"])
-    again = client.upload(file, target_column="target")
-    assert client.preview(again)["tasks"][0]["rows"] == client.preview(dataset)["tasks"][0]["rows"]
-    with pytest.raises(ValueError, match=r"expected a file \.csv or \.arrows, got 'a\.parquet'"):
-        client.download_dataset(dataset, tmp_path / "a.parquet")
+    download_rows(client, dataset, tmp_path)
     combined = client.combine(dataset, dataset, name="twice")
     client.delete_dataset(combined.id)
     list(client.uploads)
