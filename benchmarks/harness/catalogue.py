@@ -122,11 +122,21 @@ CHAPTERS: Final[dict[str, tuple[Benchmark, ...]]] = {
             quick=("--parts", "1"),
         ),
         Benchmark(
-            "sharing_helps", "Comparison reports on real data", needs_data=True, is_long=True
+            "sharing_helps",
+            "Comparison reports on real data",
+            needs_data=True,
+            is_long=True,
+            quick=("--only", "unrelated"),
         ),
     ),
     "Service": (
-        Benchmark("serving", "Calls of a model", is_long=True),
+        Benchmark(
+            "serving",
+            "Calls of a model",
+            is_long=True,
+            full=("--peers", "mlserver"),
+            quick=("--rounds", "1", "--seconds", "0.3"),
+        ),
         Benchmark("csv_upload", "Reading of large tables"),
         Benchmark("large_uploads", "Uploads of large tables", quick=("--gigabytes", "0.05")),
         Benchmark("jobs_latency", "Jobs beside their training"),
@@ -177,7 +187,9 @@ CHAPTERS: Final[dict[str, tuple[Benchmark, ...]]] = {
             is_long=True,
             quick=("--minutes", "0.5", "--databases", "sqlite"),
         ),
-        Benchmark("protocol_clients", "A client of the Open Inference Protocol", is_long=True),
+        Benchmark(
+            "protocol_clients", "A client of the Open Inference Protocol", is_long=True, quick=()
+        ),
     ),
 }
 

@@ -75,6 +75,18 @@ def test_an_unknown_benchmark_is_refused_with_the_known_ones():
     assert "no benchmark imports; there are mtda_speed, " in done.stderr
 
 
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_script_has_the_options_with_which_it_is_called(name):
+    one = BENCHMARKS[name]
+    text = one.path.read_text(encoding="utf-8")
+    if "\ndef run(context: Context)" in text:
+        return
+    given = {word for word in (*one.full, *(one.quick or ())) if word.startswith("--")}
+    given |= {"--data"} if one.needs_data else set()
+    defined = set(re.findall(r'add_argument\(\s*"(--[a-z-]+)"', text))
+    assert given <= defined
+
+
 def test_a_script_that_is_called_wrongly_has_no_result():
     wrong = Benchmark("gmtl_digits", "any", quick=("--no-such-option",))
     with pytest.raises(RuntimeError, match="does not take"):
