@@ -14,7 +14,6 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from automatic_choice import DATASETS, divide
 from scipy.stats import betabinom
 from threadpoolctl import threadpool_limits
 
@@ -25,6 +24,7 @@ from algorithms.evaluation.metrics import METRICS
 from algorithms.interface.model import DEFAULT_LEVEL
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from benchmarks.automatic_choice import DATASETS, divide
 
 #: Dataset, algorithm, training rows per task.
 CASES = (

@@ -133,9 +133,9 @@ def lookups(options: argparse.Namespace) -> dict[str, Query]:
     model = f"model {options.models // 2:06}"
     model_owner = owner_of(options.models // 2)
 
-    def page(**query: Any) -> Query:
-        values = {"after": None, "limit": 51, "state": None, "parent": None, **query}
-        return lambda session: queries.list_page(session, owner, **values)
+    def page(after: str | None = None, **where: Any) -> Query:
+        chosen = queries.JobFilter(**where)
+        return lambda session: queries.list_page(session, owner, chosen, after=after, limit=51)
 
     def admit(n_slots: int, **how: Any) -> Query:
         return lambda session: admission.admit(session, n_slots, **how)

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
-from tlvm_transfer import Problem, choose, distance, fit, halves, load
 
 from algorithms.interface.tasks import Task
+from benchmarks.tlvm_transfer import Problem, choose, distance, fit, halves, load
 
 Array = NDArray[np.float64]
 
