@@ -1,5 +1,6 @@
 """The runner of the benchmarks, and the page that is made of their kept results."""
 
+import importlib
 import os
 import re
 import subprocess
@@ -85,6 +86,13 @@ def test_a_script_has_the_options_with_which_it_is_called(name):
     given |= {"--data"} if one.needs_data else set()
     defined = set(re.findall(r'add_argument\(\s*"(--[a-z-]+)"', text))
     assert given <= defined
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_can_be_imported_but_for_its_peers(name):
+    if name == "rmtpca_vs_pymanopt":
+        pytest.importorskip("pymanopt")
+    importlib.import_module(f"benchmarks.{BENCHMARKS[name].path.stem}")
 
 
 def test_a_script_that_is_called_wrongly_has_no_result():
