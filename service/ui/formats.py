@@ -8,6 +8,8 @@ from typing import Any, Final
 NONE: Final = "\u2013"
 #: Larger numbers that are not of type int have an exponent.
 _MAX_WHOLE: Final = 1e9
+#: Relative to the largest value of a column, smaller ones stand for 0.
+_NEAR_ZERO: Final = 1e-9
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _AGES: Final = ((86_400 * 2, 86_400, "days"), (7200, 3600, "hours"), (120, 60, "minutes"))
 
@@ -23,12 +25,19 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def column(values: Sequence[float | None], digits: int = 4) -> list[str]:
-    """Return the numbers of a column with equally many decimals, for the digits of the largest."""
+    """Return the numbers of a column with equally many decimals, for the digits of the largest.
+
+    Each has decimals of its own if a small one would have less than two digits, unless it is so
+    small that it stands for 0.
+    """
     known = [abs(value) for value in values if value is not None and math.isfinite(value)]
     largest = max(known, default=0.0)
     if not largest or largest < 10**-digits or all(value == int(value) for value in known):
         return [number(value, digits) for value in values]
     decimals = max(0, digits - 1 - math.floor(math.log10(largest)))
+    smallest = min(value for value in known if value > largest * _NEAR_ZERO)
+    if smallest < 10 ** (1 - decimals):
+        return [number(value, digits) for value in values]
     return [
         NONE
         if value is None or not math.isfinite(value)

@@ -24,8 +24,18 @@ POLICY: Final = (
 #: Browsers send ``Origin: null`` with forms of a page without referrer.
 HEADERS: Final = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}
 
-#: Pages about access, with the scope that they need.
-_ACCESS: Final = (("/keys", "Keys", "keys:read"), ("/audit", "Audit", "audit:read"))
+#: Pages of the navigation, with the scope that they need.
+_PAGES: Final = (
+    ("/", "Overview", "jobs:read"),
+    ("/datasets", "Datasets", "datasets:read"),
+    ("/jobs", "Jobs", "jobs:read"),
+    ("/models", "Models", "models:read"),
+    ("/algorithms", "Algorithms", None),
+    ("/keys", "Keys", "keys:read"),
+    ("/audit", "Audit", "audit:read"),
+    ("/docs", "API", None),
+    ("/help/", "Help", None),
+)
 
 _environment: Final = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -78,6 +88,15 @@ def scopes_of(request: Request) -> Sequence[str]:
     return authenticator.describe(request.headers.get("authorization", session)).scopes
 
 
+def pages_of(scopes: Sequence[str], *, is_open: bool) -> list[tuple[str, str]]:
+    """Return the paths and titles of the pages of a caller; the first one is their start page."""
+    return [
+        (path, title)
+        for path, title, scope in _PAGES
+        if allows(list(scopes), scope) and not (is_open and path == "/keys")
+    ]
+
+
 def render(
     request: Request, template: str, frame: Frame, view: Any = None, *, status: int = 200
 ) -> HTMLResponse:
@@ -91,11 +110,7 @@ def render(
         is_signed_in=is_open or bool(scopes),
         may=partial(allows, scopes),
         is_live=frame.live_path != "" and allows(scopes, "jobs:read"),
-        access=[
-            (path, title)
-            for path, title, scope in _ACCESS
-            if allows(scopes, scope) and not (is_open and path == "/keys")
-        ],
+        pages=pages_of(scopes, is_open=is_open),
         origin=str(request.base_url).rstrip("/"),
     )
     return HTMLResponse(text, status_code=status, headers=HEADERS)

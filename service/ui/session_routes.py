@@ -17,7 +17,7 @@ from service.http.routing import (
     session_cookie,
     session_of,
 )
-from service.ui.rendering import Frame, render
+from service.ui.rendering import Frame, pages_of, render
 
 router = APIRouter(include_in_schema=False)
 
@@ -46,12 +46,16 @@ async def login(request: Request) -> Response:
     except Problem as problem:
         view = {"next": target, "error": problem.detail}
         return render(request, "login.html", _FRAME, view, status=problem.status_code)
-    response = RedirectResponse(_local(target), status_code=303)
+    caller = authenticator.describe(f"Bearer {key}")
+    path = _local(target)
+    if path == "/":
+        path = pages_of(caller.scopes, is_open=False)[0][0]
+    response = RedirectResponse(path, status_code=303)
     name = session_cookie(request.scope)
     is_secure = name == SECURE_SESSION_COOKIE
     response.set_cookie(name, token, httponly=True, samesite="strict", secure=is_secure)
     # for the audit log
-    request.scope["owner"] = authenticator.describe(f"Bearer {key}").owner
+    request.scope["owner"] = caller.owner
     return response
 
 

@@ -642,6 +642,95 @@ def test_two_browsers_see_the_same_job(visit, service, client):
         page.locator("main .state.cancelled").first.wait_for()
 
 
+def test_a_double_click_submits_one_job(page, client, dataset):
+    page.goto(f"/jobs/new?dataset={dataset.id}&algorithm=constant")
+    page.get_by_label("Name of the model").fill("clicked-twice")
+    page.get_by_role("button", name="Train").dblclick()
+    page.wait_for_url("**/jobs/job_*")
+    page.get_by_role("link", name="clicked-twice / 1").wait_for()
+    page.go_back()  # the form can be sent again
+    page.get_by_role("button", name="Train").click()
+    page.wait_for_url("**/jobs/job_*")
+    page.get_by_role("link", name="clicked-twice / 2").wait_for()
+    assert len(list(client.jobs(text="clicked-twice"))) == 2
+
+
+def test_a_search_without_usable_values_says_what_to_write(page, dataset):
+    page.goto(f"/jobs/new?dataset={dataset.id}&algorithm=ridge")
+    page.get_by_label("Name of the model").fill("searched")
+    page.locator("[data-group='search']").check()
+    field = page.locator("[data-search='gamma']")
+    for text, message in (
+        ("", "A search needs values of at least one parameter."),
+        ("{bad", "or write a range, as in"),
+        ("0.1;1", "Separate values by commas"),
+    ):
+        field.fill(text)
+        page.get_by_role("button", name="Check").click()
+        page.locator("#errors").get_by_text(message).wait_for()
+    assert field.get_attribute("aria-invalid") == "true"
+
+
+def test_the_file_of_the_training_can_be_tried(page, client, tmp_path):
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(rng.standard_normal((8, 2)), columns=["age", "dose"])
+    frame = frame.assign(target=frame.age - frame.dose, task=["north", "south"] * 4)
+    file = tmp_path / "training.csv"
+    frame.to_csv(file, index=False)
+    data = client.upload(file, target_column="target")
+    client.train(data, "ridge", model="tried-file").wait()
+    page.goto("/models/tried-file/1")
+    page.set_input_files("#try-file", file)
+    page.get_by_role("button", name="Run").click()
+    answer = page.locator("#try-answer")
+    answer.wait_for()
+    assert len(answer.inner_text().split()) == 8
+    page.locator("#try-take").click()  # the rows of one task again
+    page.get_by_role("button", name="Run").click()
+    answer.wait_for()
+    assert len(answer.inner_text().split()) == 4
+
+
+DROP = """names => {
+  const data = new DataTransfer();
+  for (const name of names) data.items.add(new File(["task,x\\na,1\\n"], name));
+  document.querySelector("h1").dispatchEvent(
+    new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+}"""
+
+
+def test_a_file_is_chosen_and_named_as_people_expect(page):
+    page.goto("/datasets/new")
+    name, errors = page.get_by_label("Name", exact=True), page.locator("#errors")
+    page.evaluate(DROP, ["wrong.csv"])  # beside the area
+    assert name.input_value() == "wrong"
+    page.evaluate(DROP, ["right.csv"])
+    assert name.input_value() == "right"
+    page.evaluate(DROP, ["one.csv", "two.csv"])
+    errors.get_by_text("A dataset is one file, but you dropped 2.").wait_for()
+    name.fill("my own")
+    page.evaluate(DROP, ["table.txt"])
+    assert name.input_value() == "my own"
+    page.get_by_role("button", name="Upload").click()
+    errors.get_by_text("If table.txt is such a file, rename it.").wait_for()
+    # an option in a message is a field of the page
+    file = {"name": "none.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,2\n"}
+    page.set_input_files("#file", file)
+    page.get_by_role("button", name="Upload").click()
+    errors.get_by_text("task_column is “Column with the task” on this page.").wait_for()
+    assert page.get_by_label("Column with the task").is_visible()
+
+
+def test_a_service_that_does_not_respond_is_called_so(page, model, expected):
+    expected.append("ERR_INTERNET_DISCONNECTED")
+    page.goto(f"/models/{model.name}/1")
+    page.locator("#try-take").click()
+    page.wait_for_function("document.getElementById('try-rows').value !== ''")
+    page.context.set_offline(True)
+    page.get_by_role("button", name="Run").click()
+    page.locator("#try-error").get_by_text("The service does not respond. Try again.").wait_for()
+
+
 @pytest.fixture(scope="module")
 def guarded(launch_service):
     key = new_key().text()
@@ -674,9 +763,12 @@ def test_keys_are_made_and_revoked_by_one_who_has_signed_in(visit, guarded):
     scope = admin.get_by_label("datasets:read")
     assert scope.evaluate("box => box.validationMessage") == "Choose at least one scope."
     admin.get_by_label("jobs:read").check()
-    create.click()
+    create.dblclick()  # makes one key
     made = admin.locator("#new-key-text")
     made.wait_for()
+    listed = admin.locator("tr", has_text="a colleague")
+    listed.first.wait_for()
+    assert listed.count() == 1
     check_accessibility(admin)
     sign_in(other, made.inner_text())
     assert other.get_by_role("link", name="Keys").count() == 0
@@ -710,6 +802,20 @@ def test_a_page_whose_session_has_ended_asks_to_sign_in(visit, guarded):
     page.wait_for_url("**/login?next=*")
     page.get_by_label("API key").wait_for()
     check_accessibility(page)
+
+
+def test_a_form_whose_session_has_ended_leads_to_the_sign_in(visit, guarded):
+    url, key = guarded
+    page = visit(url)
+    sign_in(page, key)
+    page.goto("/keys")
+    page.get_by_label("What is it for?").fill("never made")
+    page.get_by_label("jobs:read").check()
+    page.context.clear_cookies()
+    page.get_by_role("button", name="Create").click()
+    page.get_by_text("Your session has ended.").wait_for()
+    page.locator("#key-error").get_by_role("link", name="Sign in").click()
+    page.wait_for_url("**/login?next=%2Fkeys")
 
 
 @pytest.fixture

@@ -340,6 +340,49 @@ def test_pages_offer_what_the_key_may_do(guarded):
     assert "scope infer" not in text_of(http.get(version, headers=admin))
 
 
+def test_a_comparison_suggests_versions_of_the_same_data_once(http, client):
+    datasets = [client.upload({"a": [[1.0], [n]]}, name=f"suggested {n}") for n in (2.0, 3.0)]
+    for data, name in zip(datasets * 2, ("same-1", "other-1", "same-2", "other-2"), strict=True):
+        client.train(data, "constant", model=f"suggested-{name}").wait()
+    one = "suggested-same-1/1"
+    page = http.get("/compare", params={"models": f"{one},{one}"})
+    assert "Choose at least two versions" in text_of(page)  # it is one
+    (more,) = re.findall(r"(?s)<p>Compare with .*?</p>", page.text)
+    assert re.findall(r">([^<]+)</a>", more) == ["suggested-same-2/1"]
+
+
+def test_the_audit_log_links_to_what_is_there(http, client):
+    data = client.upload({"a": [[1.0], [4.0]]}, name="deleted soon")
+    client.delete_dataset(data.id)
+    rows = re.findall(r"(?s)<tr data-key.*?</tr>", http.get("/audit").text)
+    (deleted,) = (row for row in rows if "delete dataset" in row and data.id in row)
+    assert f'href="/datasets/{data.id}"' not in deleted
+
+
+def test_the_navigation_has_what_the_key_may_see(guarded):
+    http, key = guarded
+    admin = {"Authorization": f"Bearer {key}"}
+    origin = {"Origin": str(http.base_url).rstrip("/")}
+    for scope, start, others in (
+        ("models:read", "/models", {"/algorithms"}),
+        ("metrics:read", "/algorithms", set()),
+        ("jobs:read", "/", {"/jobs", "/algorithms"}),
+    ):
+        spec = {"name": scope, "scopes": [scope]}
+        reader = http.post("/v1/keys", json=spec, headers=admin).json()["key"]
+        with httpx.Client(base_url=http.base_url) as browser:
+            done = browser.post("/login", data={"key": reader, "next": "/"}, headers=origin)
+            assert (done.status_code, done.headers["location"]) == (303, start)
+            page = browser.get(start)
+            assert page.status_code == 200
+            (nav,) = re.findall(r"(?s)<nav aria-label=\"Main\">.*?</nav>", page.text)
+            expected = {start, "/docs", "/help/"} | others
+            assert set(re.findall(r'href="([^"]*)"', nav)) == expected
+            refused = browser.get("/audit")
+            assert refused.status_code == 403
+            assert f'<p><a href="{start}">Back to' in refused.text
+
+
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_the_form_of_a_job_has_every_parameter_of_every_algorithm(http, dataset, name):
     page = http.get("/jobs/new", params={"dataset": dataset.id, "algorithm": name})
@@ -467,7 +510,8 @@ def test_the_numbers_of_a_column_have_equally_many_decimals():
         "0.0000",
         formats.NONE,
     ]
-    assert formats.column([12345.678, 1.5]) == ["12\u202f346", "2"]
+    assert formats.column([12345.678, 1.5]) == ["12\u202f346", "1.5"]
+    assert formats.column([3.01, 0.000224, 0.0002]) == ["3.01", "0.000224", "0.0002"]
     assert formats.column([3, 40]) == ["3", "40"]
     assert formats.column([1e-9, 2.5e-9]) == ["1e-09", "2.5e-09"]
 

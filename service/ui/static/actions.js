@@ -14,8 +14,8 @@ document.addEventListener("click", async event => {
   if (!button || !await ask(button.dataset.question)) return;
   await attempt(button, async () => {
     await send(button.dataset.method, button.dataset.path);
-    if (button.dataset.next) location.assign(button.dataset.next);
-    else if (!document.body.dataset.live) location.reload();
+    if (button.dataset.next) return button.dataset.next;
+    if (!document.body.dataset.live) location.reload();
     else document.getElementById("main").focus({ preventScroll: true }); // the button will be another one
   });
 });
@@ -27,12 +27,12 @@ document.getElementById("alias")?.addEventListener("submit", event => {
   const { model, version } = form.dataset;
   const path = `/v1/models/${encodeURIComponent(model)}/aliases/${encodeURIComponent(alias)}`;
   attempt(form.querySelector("button"), async () => {
-    const page = await (await fetch(`/v1/models/${encodeURIComponent(model)}/aliases?page_size=200`)).json();
-    const before = page.items.find(item => item.alias === alias);
+    const { body } = await send("GET", `/v1/models/${encodeURIComponent(model)}/aliases?page_size=200`);
+    const before = body.items.find(item => item.alias === alias);
     const headers = {};
     if (before) {
       if (!await ask(`Move ${alias} from version ${before.version} to version ${version}?`)) return;
-      headers["If-Match"] = (await fetch(path)).headers.get("ETag");
+      headers["If-Match"] = (await send("GET", path)).response.headers.get("ETag");
     }
     await send("PUT", path, { json: { version: Number(version) }, headers });
     location.reload();

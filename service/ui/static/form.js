@@ -1,12 +1,13 @@
 // The form of a job becomes a specification; errors of the service stand at their fields.
-import { send, show } from "./request.js";
+import { hold, send, show } from "./request.js";
 
 const form = document.getElementById("job");
 const errors = document.getElementById("errors"), status = document.getElementById("status");
 
 function valueOf(field, text = field.value) {
   if (field.dataset.kind === "text" || field.dataset.kind === "choice") return text;
-  try { return JSON.parse(text); } catch { throw Object.assign(new Error(`'${text}' is not a value as in JSON, such as 3, "text" or [1, 2]`), { field }); }
+  const example = field.dataset.search ? "Separate values by commas, as in 0.1, 1, 10, or write a range, as in {\"low\": 0.1, \"high\": 10}." : "Write it as in JSON, such as 3, \"text\" or [1, 2].";
+  try { return JSON.parse(text); } catch { throw at(field, `'${text}' is not a value. ${example}`); }
 }
 
 // Values at their JSON pointers; parts that are not chosen, and options with their defaults, are left out.
@@ -22,12 +23,15 @@ function specification() {
   for (const field of form.querySelectorAll("[data-search]:enabled")) {
     const text = field.value.trim();
     if (!text) continue;
-    const values = text.startsWith("{") ? JSON.parse(text) : text.split(",").map(one => valueOf(field, one.trim()));
+    const values = text.startsWith("{") ? valueOf(field, text) : text.split(",").map(one => valueOf(field, one.trim()));
     (found.search.space ??= {})[field.dataset.search] = values;
     delete found.params[field.dataset.search];
   }
+  if (found.search && !found.search.space) throw at(form.querySelector("[data-search]:enabled"), "A search needs values of at least one parameter.");
   return found;
 }
+
+function at(field, message) { return Object.assign(new Error(message), { field }); }
 
 form?.addEventListener("change", ({ target }) => {
   if (target.dataset.group) document.getElementById(`group-${target.dataset.group}`).disabled = !target.checked;
@@ -46,12 +50,12 @@ async function submit(query, then) {
   errors.hidden = true;
   status.replaceChildren();
   for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
-  try { then((await send("POST", `/v1/jobs${query}`, { json: specification() })).body); } catch (failure) { mark(failure); }
+  try { return then((await send("POST", `/v1/jobs${query}`, { json: specification() })).body); } catch (failure) { mark(failure); }
 }
 
 form?.addEventListener("submit", event => {
   event.preventDefault();
-  submit("", job => location.assign(`/jobs/${job.id}`));
+  hold(form.querySelector("button.primary"), () => submit("", job => `/jobs/${job.id}`));
 });
 // The request that the form would send.
 const program = document.getElementById("program");
@@ -63,6 +67,7 @@ function write() {
 }
 program?.addEventListener("toggle", write);
 form?.addEventListener("input", write);
-document.getElementById("check")?.addEventListener("click", () => form.reportValidity() && submit("?validate_only=true", valid => {
+const check = document.getElementById("check");
+check?.addEventListener("click", () => form.reportValidity() && hold(check, () => submit("?validate_only=true", valid => {
   status.textContent = ["The job can be submitted.", ...valid.warnings].join(" ");
-}));
+})));

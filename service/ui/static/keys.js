@@ -1,5 +1,5 @@
 // A new API key is created and shown once.
-import { send, show } from "./request.js";
+import { hold, request, send, show } from "./request.js";
 
 const form = document.getElementById("key"), error = document.getElementById("key-error");
 const shown = document.getElementById("new-key"), text = document.getElementById("new-key-text");
@@ -15,15 +15,24 @@ form?.addEventListener("submit", async event => {
   const data = new FormData(form);
   const json = { name: data.get("name"), scopes: data.getAll("scopes"), days: data.get("days") ? Number(data.get("days")) : null };
   error.hidden = true;
-  try {
-    const { body } = await send("POST", "/v1/keys", { json });
-    text.textContent = body.key;
-    shown.hidden = false;
-    shown.focus();
-    form.reset();
-    check();
-  } catch (failure) { show(error, failure); }
+  await hold(form.querySelector("button"), async () => {
+    try {
+      const { body } = await send("POST", "/v1/keys", { json });
+      text.textContent = body.key;
+      shown.hidden = false;
+      shown.focus();
+      form.reset();
+      check();
+      await list();
+    } catch (failure) { show(error, failure); }
+  });
 });
+
+// The list with the new key; the secret stays.
+async function list() {
+  const page = new DOMParser().parseFromString(await (await request("/keys")).text(), "text/html");
+  document.getElementById("keys").replaceWith(page.getElementById("keys"));
+}
 
 document.getElementById("copy-key")?.addEventListener("click", async event => {
   const range = document.createRange();

@@ -1,5 +1,7 @@
 // Requests to the API, questions, and errors where they belong.
 
+const SESSION_ENDED = 401;
+
 export class Problem extends Error {
   constructor(body) { super(body.detail); this.body = body; }
 }
@@ -7,10 +9,17 @@ export class Problem extends Error {
 export async function send(method, path, { json, ...options } = {}) {
   const headers = { ...options.headers };
   if (json !== undefined) { headers["Content-Type"] = "application/json"; options.body = JSON.stringify(json); }
-  const response = await fetch(path, { ...options, method, headers });
-  const body = response.status === 204 ? null : await response.json();
-  if (!response.ok) throw new Problem(body);
-  return { body, response };
+  const response = await request(path, { ...options, method, headers });
+  return { body: response.status === 204 ? null : await response.json(), response };
+}
+
+// A response that is no error.
+export async function request(path, options) {
+  let response;
+  try { response = await fetch(path, options); } catch { throw new Error("The service does not respond. Try again."); }
+  if (response.ok) return response;
+  const isProblem = response.headers.get("Content-Type")?.includes("json");
+  throw new Problem(isProblem ? await response.json() : { detail: `The service responded with ${response.status}. Try again.` });
 }
 
 // A paragraph, in which backticks mark what a program has.
@@ -24,24 +33,39 @@ function prose(text) {
   return paragraph;
 }
 
+function signIn() {
+  const paragraph = document.createElement("p"), link = document.createElement("a");
+  link.href = `/login?next=${encodeURIComponent(location.pathname + location.search)}`;
+  link.textContent = "Sign in";
+  paragraph.append("Your session has ended. ", link, ".");
+  return paragraph;
+}
+
 export function show(element, error) {
-  const { code, detail, remedy, errors = [] } = error.body ?? { detail: error.message };
+  const { status, code, detail, remedy, errors = [] } = error.body ?? { detail: error.message };
   const more = errors.map(entry => entry.detail).filter(text => !detail.includes(text));
   // the remedy of an invalid request tells programs how to read the response
   const texts = [detail, ...more, code === "invalid-request" ? "" : remedy];
-  element.replaceChildren(...[...new Set(texts)].filter(Boolean).map(prose));
+  element.replaceChildren(...status === SESSION_ENDED ? [signIn()] : [...new Set(texts)].filter(Boolean).map(prose));
   element.hidden = false;
   element.scrollIntoView({ block: "nearest" });
 }
 
-// Runs an action of a button, which is disabled meanwhile; a disabled button loses the focus.
+// Runs an action of a button, which is disabled meanwhile; a disabled button loses the focus. The
+// action may return the address of the next page: the button stays disabled until one comes back.
 export async function hold(button, act) {
   const hadFocus = button === document.activeElement;
   button.disabled = true;
-  try { await act(); } finally {
-    button.disabled = false;
-    if (hadFocus && document.activeElement === document.body) button.focus();
-  }
+  let next;
+  try { next = await act(); } finally { if (next === undefined) enable(button, hadFocus); }
+  if (next === undefined) return;
+  addEventListener("pageshow", () => enable(button, false), { once: true });
+  location.assign(next);
+}
+
+function enable(button, hadFocus) {
+  button.disabled = false;
+  if (hadFocus && document.activeElement === document.body) button.focus();
 }
 
 // Resolves to whether the answer is yes; the focus returns to where it was.

@@ -1,15 +1,16 @@
 // Rows that were written, taken from the dataset or chosen as a file are sent to the model.
-import { hold, send, show } from "./request.js";
+import { hold, request as fetched, send, show } from "./request.js";
 
 const form = document.getElementById("try"), answer = document.getElementById("try-answer"), error = document.getElementById("try-error");
 const [method, task, rows, file, take, more] = ["method", "task", "rows", "file", "take", "more"].map(name => document.getElementById(`try-${name}`));
 const CSV = "text/csv", PARQUET = "application/vnd.apache.parquet";
-const MAX_SHOWN = 100, N_TAKEN = 5;
+const MAX_SHOWN = 100, N_TAKEN = 5, HEAD_BYTES = 65536;
 
 function request(accept) {
   const [data] = file.files;
   const type = data?.name.toLowerCase().endsWith(".parquet") ? PARQUET : CSV;
-  const path = `${form.dataset.path}/${method.value.replaceAll("_", "-")}?task=${encodeURIComponent(task.value)}`;
+  const query = task.value ? `?task=${encodeURIComponent(task.value)}` : "";
+  const path = `${form.dataset.path}/${method.value.replaceAll("_", "-")}${query}`;
   const headers = { "Content-Type": type, ...(accept && { Accept: accept }) };
   return [path, { body: data ?? `${rows.value}\n`, headers }];
 }
@@ -21,8 +22,14 @@ function cell(value) {
 
 // One of rows and file counts: a chosen file empties the rows, and writing rows forgets the file.
 function settle() { rows.required = !file.files.length; if (file.files.length) rows.value = ""; }
-file.addEventListener("change", settle);
-rows.addEventListener("input", () => { file.value = ""; settle(); });
+file.addEventListener("change", async () => { settle(); if (file.files.length) divide(await file.files[0].slice(0, HEAD_BYTES).text()); });
+rows.addEventListener("input", () => { file.value = ""; settle(); divide(rows.value); });
+
+// Rows with a column for the task need no other choice of it.
+function divide(text) {
+  const names = text.split("\n", 1)[0].split(/[,;\t|]/).map(name => name.trim().replace(/^\uFEFF?"?|"$/g, ""));
+  if (names.includes("task")) task.value = "";
+}
 
 async function attempt(button, act) {
   error.hidden = true;
@@ -30,6 +37,7 @@ async function attempt(button, act) {
 }
 
 take?.addEventListener("click", () => attempt(take, async () => {
+  task.value ||= task.options[0].value;
   const { body } = await send("GET", `/v1/datasets/${take.dataset.dataset}/preview?rows=${N_TAKEN}&task=${encodeURIComponent(task.value)}`);
   const [found] = body.tasks;
   const names = found.columns.map(column => column.name);
@@ -42,7 +50,7 @@ take?.addEventListener("click", () => attempt(take, async () => {
 }));
 
 async function save() {
-  const response = await fetch(request()[0], { method: "POST", ...request(CSV)[1] });
+  const response = await fetched(request()[0], { method: "POST", ...request(CSV)[1] });
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await response.blob());
   link.download = `${method.value}.csv`;

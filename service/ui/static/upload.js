@@ -8,16 +8,28 @@ const LISTS = ["target_column", "ignore_column", "column_kind", "missing_marker"
 const RESUMABLE_BYTES = 4 * 2 ** 20;
 const TYPES = JSON.parse(form.dataset.types);
 
+// The name follows the file until somebody writes one.
+let nameOfFile = "";
 function chosen() {
   const name = form.elements.namedItem("name");
-  if (file.files.length && !name.value) name.value = file.files[0].name.replace(/\.[^.]*$/, "");
+  if (!file.files.length || name.value !== nameOfFile) return;
+  name.value = nameOfFile = file.files[0].name.replace(/\.[^.]*$/, "");
 }
 file.addEventListener("change", chosen);
-for (const kind of ["dragover", "dragleave", "drop"]) drop.addEventListener(kind, event => {
+// Beside the area, too: the browser would leave the page and open the file.
+for (const kind of ["dragover", "dragleave", "drop"]) document.addEventListener(kind, event => {
+  if (!event.dataTransfer.types.includes("Files")) return;
   event.preventDefault();
   drop.classList.toggle("over", kind === "dragover");
-  if (kind === "drop" && event.dataTransfer.files.length) { file.files = event.dataTransfer.files; chosen(); }
+  if (kind === "drop") take(event.dataTransfer.files);
 });
+
+function take(files) {
+  errors.hidden = true;
+  if (files.length > 1) return show(errors, new Error(`A dataset is one file, but you dropped ${files.length}. Drop one; datasets can be combined later.`));
+  file.files = files;
+  chosen();
+}
 
 function query() {
   const found = new URLSearchParams();
@@ -31,7 +43,19 @@ function query() {
 
 function typeOf(data) {
   const ending = Object.keys(TYPES).find(one => data.name.toLowerCase().endsWith(one));
-  return TYPES[ending] ?? (data.type || "text/csv");
+  if (!ending) throw new Error(`The name of the file must end in ${Object.keys(TYPES).join(", ")}. If ${data.name} is such a file, rename it.`);
+  return TYPES[ending];
+}
+
+// Errors name options as programs do; they are fields of this page.
+function explain() {
+  const fields = [...form.elements].filter(field => field.name && new RegExp(`\\b${field.name}=`).test(errors.textContent));
+  for (const field of fields) {
+    for (let fold = field.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    const hint = document.createElement("p"), label = field.labels[0].firstChild.textContent.trim();
+    hint.textContent = `${field.name} is “${label}” on this page.`;
+    errors.append(hint);
+  }
 }
 
 // A small file is sent at once, so that all that is wrong with it comes with the response.
@@ -54,8 +78,9 @@ form.addEventListener("submit", async event => {
   sent.removeAttribute("value");
   status.textContent = "Sending the file.";
   await hold(form.querySelector("button"), async () => {
-    try { location.assign(`/datasets/${await put(file.files[0])}`); } catch (error) {
+    try { return `/datasets/${await put(file.files[0])}`; } catch (error) {
       show(errors, error);
+      explain();
       status.textContent = "No dataset was stored.";
       sent.hidden = true;
     }

@@ -49,16 +49,18 @@ def _cells(event: Mapping[str, Any]) -> list[Cell]:
         tables.time(event["created_at"]),
         tables.text(event["operation"].replace("_", " ")),
         tables.state(outcome, event["code"] or ""),
-        tables.text(event["object"], _href(event["object"])),
+        tables.text(event["object"], _href(event)),
         tables.text(event["owner"]),
         tables.code(event["key_id"] or formats.NONE),
         tables.text(event["source"]),
     ]
 
 
-def _href(path: str | None) -> str | None:
-    """Return the address of the page of a resource, if it has one."""
-    parts = (path or "").split("/")
+def _href(event: Mapping[str, Any]) -> str | None:
+    """Return the address of the page of a resource, if it has one and was not deleted."""
+    parts = (event["object"] or "").split("/")
+    if event["operation"].startswith("delete"):
+        return None
     if len(parts) == 4 and parts[1] == "v1" and parts[2] in _PAGES:
         return "/" + "/".join(parts[2:])
     return None

@@ -84,8 +84,9 @@ class ComparisonView:
 
 async def comparison_view(api: Api, chosen: str) -> ComparisonView:
     """Return the versions that are named as ``NAME/VERSION``, separated by commas."""
-    names = [name.strip() for name in chosen.split(",") if name.strip()][:MAX_MODELS]
-    found = [await _read(api, *name.partition("/")[::2]) for name in names]
+    names = dict.fromkeys(name.strip() for name in chosen.split(",") if name.strip())
+    read = [await _read(api, *name.partition("/")[::2]) for name in list(names)[:MAX_MODELS]]
+    found = list({one.reference: one for one in read}.values())  # an alias may be a number, too
     listed = (await api.get("/v1/models", page_size=200))["items"]
     common = await _common_plots(api, found)
     return ComparisonView(
@@ -103,9 +104,14 @@ async def comparison_view(api: Api, chosen: str) -> ComparisonView:
 
 
 def _others(listed: Sequence[Mapping[str, Any]], found: Sequence[_Compared]) -> list[str]:
-    """Return the names of versions that are not compared yet, none if there is no room."""
+    """Return the names of versions of the same data to compare, too; none if there is no room."""
     chosen = {one.reference for one in found}
-    names = [f"{model['name']}/{model['version']}" for model in listed]
+    datasets = {one.model["lineage"]["dataset_id"] for one in found}
+    names = [
+        f"{model['name']}/{model['version']}"
+        for model in listed
+        if not datasets or model["lineage"]["dataset_id"] in datasets
+    ]
     return [name for name in names if name not in chosen] if len(chosen) < MAX_MODELS else []
 
 

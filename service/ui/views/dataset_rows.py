@@ -77,7 +77,7 @@ def rows_table(
     target: str,
     title: str,
     *,
-    first_row: int | None = None,
+    first_row: int,
     max_columns: int | None = None,
 ) -> Table:
     """Return rows with their targets, which come first: wide tables are scrolled.
@@ -87,19 +87,18 @@ def rows_table(
     target
         Title of the column of targets.
     first_row
-        Number of the first row, from 0; the rows are numbered if it is given.
+        Number of the first row, from 0.
     """
     names = [column["name"] for column in task["columns"]][:max_columns]
     numbers = {column["name"] for column in task["columns"] if column["kind"] == "number"}
     targets = task["targets"]
     rows = []
     for i, row in enumerate(task["rows"]):
-        own = [] if first_row is None else [tables.number(first_row + i + 1)]
+        own = [tables.number(first_row + i + 1)]
         own += [] if targets is None else [value_cell(targets[i])]
         cells = [value_cell(row[name], is_number=name in numbers) for name in names]
         rows.append(Row(f"{task['name']}-row-{i}", own + cells))
-    columns = [] if first_row is None else ["Row"]
-    columns += names if targets is None else [target, *names]
+    columns = ["Row", *names] if targets is None else ["Row", target, *names]
     return Table(title, columns, rows, "No rows to show.")
 
 

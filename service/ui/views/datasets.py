@@ -202,7 +202,9 @@ def _task(dataset_id: str, task: Mapping[str, Any], target: str) -> TaskSection:
             "Covariance matrices have no columns to show.",
         ),
         target=None if counts is None else _classes(task["name"], counts),
-        rows=rows_table(task, target, f"First rows of {task['name']}", max_columns=_MAX_SHOWN),
+        rows=rows_table(
+            task, target, f"First rows of {task['name']}", first_row=0, max_columns=_MAX_SHOWN
+        ),
         rows_href=rows_href(dataset_id, task["name"]),
         download=download_href(dataset_id, task["name"]),
     )
