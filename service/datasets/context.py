@@ -7,6 +7,7 @@ from service.blobs import BlobStore
 from service.database import Database
 from service.datasets.ingestion.ingester import Ingester
 from service.http.routing import app_state
+from service.http.waiting import WaitingRequests
 from service.settings import Settings
 
 
@@ -18,6 +19,7 @@ class Services:
     database: Database
     blobs: BlobStore
     ingester: Ingester
+    waiting: WaitingRequests
 
 
 #: Dependency of routes.

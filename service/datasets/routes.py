@@ -27,6 +27,7 @@ from service.http.paging import Page, SearchQuery, page
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
+from service.http.waiting import MAX_WAIT_S, RETRY_AFTER_S
 from service.idempotency import IdempotencyKey
 from service.patterns import TEXT_LINE
 from service.rows import DatasetRow
@@ -34,7 +35,6 @@ from service.rows import DatasetRow
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=secured("datasets:{}"))
 
 POLL_S: Final = 0.1
-MAX_WAIT_S: Final = 60
 _FINAL_STATES: Final = frozenset({"ready", "rejected"})
 
 DatasetId = Annotated[str, Path(description="Id of the dataset.")]
@@ -213,12 +213,17 @@ async def get_dataset(
     """Return a dataset; wait up to `wait` seconds for it to be ready or rejected."""
     deadline = time.monotonic() + wait
     row = await run_in_threadpool(_read, services, dataset_id, owner)
-    while row.state not in _FINAL_STATES and time.monotonic() < deadline:
-        await asyncio.sleep(POLL_S)
-        row = await run_in_threadpool(_read, services, dataset_id, owner)
-    if is_not_modified(request, _tag(row)):
-        return Response(status_code=304, headers={"ETag": _tag(row)})
-    return json_response(Dataset.from_row(row), ETag=_tag(row))
+    if services.waiting.has_room(owner):
+        with services.waiting.place(owner):
+            while row.state not in _FINAL_STATES and time.monotonic() < deadline:
+                await asyncio.sleep(POLL_S)
+                row = await run_in_threadpool(_read, services, dataset_id, owner)
+    headers = {"ETag": _tag(row)}
+    if row.state not in _FINAL_STATES and time.monotonic() < deadline:  # there was no room to wait
+        headers["Retry-After"] = str(RETRY_AFTER_S)
+    if is_not_modified(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    return json_response(Dataset.from_row(row), status=200, **headers)
 
 
 @router.get(

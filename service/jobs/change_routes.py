@@ -50,7 +50,7 @@ async def _stream(services: Services, request: Request, owner: str) -> AsyncIter
     """Yield events until the client disconnects or the key ends."""
     seen: Position | None = None
     last_sent = last_check = time.monotonic()
-    with services.watcher.place(owner), services.changes.watch(owner):
+    with services.watcher.waiting.place(owner), services.changes.watch(owner):
         yield KEEPALIVE_COMMENT
         while True:
             position = await services.changes.next_change(owner, seen, KEY_CHECK_S)

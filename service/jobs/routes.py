@@ -21,6 +21,7 @@ from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.requests import trace_parent
 from service.http.responses import json_response
 from service.http.routing import Owner, is_still_authorized, secured
+from service.http.waiting import MAX_WAIT_S, RETRY_AFTER_S
 from service.idempotency import IdempotencyKey, fingerprint
 from service.job_states import FINAL, JobState
 from service.jobs import submission
@@ -39,7 +40,6 @@ KEY_CHECK_S: Final = 5
 #: A comment line after this time without events keeps proxies from closing the stream.
 KEEP_ALIVE_S: Final = 15
 EVENTS_PER_READ: Final = 200
-MAX_WAIT_S: Final = 60
 
 _SUBMISSION_PROBLEMS: Final = (
     *("malformed-json", "not-found", "wrong-state", "body-too-large", "unsupported-media-type"),
@@ -144,11 +144,14 @@ async def get_job(
     job_id: JobId, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
 ) -> Response:
     """Return a job, after waiting up to `wait` seconds for its end."""
+    deadline = time.monotonic() + wait
     job = await wait_for(services.database, services.watcher, job_id, owner, wait)
-    tag = _tag(job)
-    if is_not_modified(request, tag):
-        return Response(status_code=304, headers={"ETag": tag})
-    return json_response(job, ETag=tag)
+    headers = {"ETag": _tag(job)}
+    if not job.is_final and time.monotonic() < deadline:  # there was no room to wait
+        headers["Retry-After"] = str(RETRY_AFTER_S)
+    if is_not_modified(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    return json_response(job, status=200, **headers)
 
 
 @router.post(
@@ -285,8 +288,9 @@ async def get_events(
 
 def check_room(services: Services, owner: str) -> None:
     """Raise a problem if the owner has as many streams and waiting requests as one may have."""
-    if not services.watcher.has_room(owner):
-        limit = services.watcher.max_per_owner
+    waiting = services.watcher.waiting
+    if not waiting.has_room(owner):
+        limit = waiting.max_per_owner
         detail = f"you have {limit} event streams and waiting requests, the maximum"
         raise Problem("too-many-streams", detail, headers={"Retry-After": "5"})
 
@@ -339,7 +343,7 @@ async def wait_for(
     """Return a job, after waiting up to ``wait_s`` seconds for its end."""
     deadline = time.monotonic() + wait_s
     job = await run_in_threadpool(_read, database, job_id, owner)
-    if job.is_final or wait_s == 0 or not watcher.has_room(owner):
+    if job.is_final or wait_s == 0 or not watcher.waiting.has_room(owner):
         return job
     snapshot: Snapshot | None = None
     with watcher.watch(job_id, owner):

@@ -1,7 +1,6 @@
 """Changes of jobs that requests wait for: one query per process serves them all."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TypeVar
@@ -10,6 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.database import Database
+from service.http.waiting import WaitingRequests
 from service.job_states import FINAL, JobState
 from service.jobs.queue import queries
 from service.observability.logs import log
@@ -53,33 +53,17 @@ class JobWatcher:
 
     Parameters
     ----------
-    max_per_owner
-        Maximum number of requests of one owner that wait at the same time.
+    waiting
+        Counts the requests that wait.
     """
 
-    def __init__(self, database: Database, *, max_per_owner: int) -> None:
+    def __init__(self, database: Database, waiting: WaitingRequests) -> None:
         self._database = database
-        self.max_per_owner = max_per_owner
+        self.waiting = waiting
         self._watched: dict[str, _Watched] = {}
-        self._n_of_owner: Counter[str] = Counter()
         self._interval_s = FIRST_POLL_S
         self._task: asyncio.Task[None] | None = None
         self._reads: dict[tuple[Any, ...], asyncio.Task[Any]] = {}
-
-    def has_room(self, owner: str) -> bool:
-        """Return whether one more request of the owner may wait."""
-        return self._n_of_owner[owner] < self.max_per_owner
-
-    @contextmanager
-    def place(self, owner: str) -> Iterator[None]:
-        """Count one more request of an owner that waits, until the end of the block."""
-        self._n_of_owner[owner] += 1
-        try:
-            yield
-        finally:
-            self._n_of_owner[owner] -= 1
-            if not self._n_of_owner[owner]:
-                del self._n_of_owner[owner]
 
     @contextmanager
     def watch(self, job_id: str, owner: str) -> Iterator[None]:
@@ -90,7 +74,7 @@ class JobWatcher:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         try:
-            with self.place(owner):
+            with self.waiting.place(owner):
                 yield
         finally:
             watched.n_waiting -= 1

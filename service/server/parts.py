@@ -18,6 +18,7 @@ from service.database import Database
 from service.datasets.context import Services as Datasets
 from service.datasets.ingestion.ingester import N_THREADS as N_INGEST_THREADS
 from service.datasets.ingestion.ingester import Ingester
+from service.http.waiting import WaitingRequests
 from service.inference.context import Services as Inference
 from service.inference.pool import ComputePool
 from service.inference.statistics import Statistics
@@ -101,7 +102,8 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         images = ImageProcess()
         stack.callback(images.close)
 
-        watcher = JobWatcher(database, max_per_owner=settings.resolved_max_waiting_requests())
+        waiting = WaitingRequests(max_per_owner=settings.resolved_max_waiting_requests())
+        watcher = JobWatcher(database, waiting)
 
         state.readiness = readiness
         state.database = database
@@ -112,7 +114,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
             session_lifetime=timedelta(hours=settings.session_hours),
         )
         stack.callback(state.authenticator.close)
-        state.datasets = Datasets(settings, database, blobs, ingester)
+        state.datasets = Datasets(settings, database, blobs, ingester, waiting)
         state.jobs = Jobs(settings, database, dispatcher, watcher, ChangeWatcher(database))
         state.models = Models(settings, database, blobs, resolver, models, images)
         state.inference = Inference(

@@ -326,11 +326,11 @@ class DatasetMethods(Remote[Mode]):
 
     async def _ready(self, info: dict[str, Any], on_parsed: OnProgress | None = None) -> Dataset:
         """Return a dataset once it is ready."""
-        while info["state"] in ("uploaded", "ingesting"):
+        while not _is_final(info):
             if on_parsed is not None and info.get("parsed_bytes") is not None:
                 on_parsed(info["parsed_bytes"], info["size_bytes"])
             url = path("v1", "datasets", info["id"])
-            info = await self._http.get(url, wait=_UPLOAD_WAIT_S)
+            info = await self._http.get_final(url, _UPLOAD_WAIT_S, is_final=_is_final)
         if info["state"] == "rejected":
             errors = info["issues"]
             raise ServiceError(422, "invalid-dataset", errors[0]["detail"], errors)
@@ -346,6 +346,10 @@ class DatasetMethods(Remote[Mode]):
         url = path("v1", "datasets", dataset_id, "manifest")
         manifest: dict[str, Any] = await self._http.get(url)
         return manifest
+
+
+def _is_final(info: dict[str, Any]) -> bool:
+    return info["state"] not in ("uploaded", "ingesting")
 
 
 def dataset_id_of(dataset: Dataset | str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
@@ -22,6 +23,8 @@ _RETRIES: Final = 4
 _FIRST_PAUSE_S: Final = 0.2
 #: Maximum pause for a Retry-After header.
 _MAX_PAUSE_S: Final = 30
+#: Pause after a response that came early, since too many requests wait.
+_WAIT_PAUSE_S: Final = 1
 _TRANSIENT: Final = frozenset({429, 502, 503, 504})
 
 
@@ -79,6 +82,20 @@ class Http:
     async def get(self, path: str, **params: Any) -> Any:
         """Return the JSON at a path."""
         return (await self.send("GET", path, params=params)).json()
+
+    async def get_final(self, path: str, wait_s: float, *, is_final: Callable[[Any], bool]) -> Any:
+        """Return the JSON at a path once it is final, or as it is after ``wait_s`` seconds.
+
+        The service waits, unless it has as many waiting requests as it may have.
+        """
+        deadline = time.monotonic() + wait_s
+        left_s = wait_s
+        while True:
+            body = await self.get(path, wait=left_s)
+            left_s = max(0, deadline - time.monotonic())
+            if left_s == 0 or is_final(body):
+                return body
+            await self.sleep(min(left_s, _WAIT_PAUSE_S))
 
     async def create(self, path: str, spec: Mapping[str, Any], **params: Any) -> Any:
         """Post JSON, and return the JSON of the response.

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import AsyncIterator, Callable
+from operator import itemgetter
 from typing import Any, Final
 
 from rich.progress import Progress, TextColumn, TimeRemainingColumn
@@ -164,7 +165,7 @@ class RemoteJob(Remote[Mode]):
         return self.info
 
     async def _refresh(self, wait_s: float) -> None:
-        self.info = await self._http.get(self._path, wait=wait_s)
+        self.info = await self._http.get_final(self._path, wait_s, is_final=itemgetter("is_final"))
 
     async def _events(self, after: int | None) -> AsyncIterator[dict[str, Any]]:
         while after is not None:

@@ -28,6 +28,7 @@ from service.datasets.ingestion.supervision import IngestTask, ReaderProcess
 from service.datasets.resumable_upload_routes import router as upload_routes
 from service.datasets.routes import router
 from service.errors import install_handlers
+from service.http.waiting import WaitingRequests
 from service.rows import BlobChunkRow, BlobRow, DatasetRow, IdempotencyRow, UploadRow
 from service.settings import Settings
 
@@ -205,7 +206,8 @@ def make_app(
         blobs = BlobStore(database, values.data_dir / "cache", cache_bytes=values.blob_cache_bytes)
         ingester = Ingester(database, blobs, values, new_reader=lambda: shared_reader)
         ingesters.append(ingester)
-        services = Services(values, database, blobs, ingester)
+        waiting = WaitingRequests(max_per_owner=values.resolved_max_waiting_requests())
+        services = Services(values, database, blobs, ingester, waiting)
         api = FastAPI()
         api.state.settings = values
         api.state.authenticator = Authenticator(database, is_open=True)

@@ -304,6 +304,26 @@ def test_a_slow_upload_is_202_and_becomes_ready(make_app):
     assert app.send("GET", url, headers={"if-none-match": early}).status_code == 200
 
 
+def set_state(app, dataset_id, state):
+    with app.services.database.write() as session:
+        session.get_one(DatasetRow, dataset_id).state = state
+
+
+def test_at_the_limit_of_waiting_requests_a_dataset_is_returned_at_once(make_app, wait_until):
+    app = make_app(max_waiting_requests=1)
+    dataset_id = ready(app)["id"]
+    set_state(app, dataset_id, "ingesting")
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(app.send, "GET", f"{URL}/{dataset_id}", params={"wait": 60})
+        wait_until(lambda: not app.services.waiting.has_room("local"))
+        second = app.send("GET", f"{URL}/{dataset_id}", params={"wait": 60})
+        assert not first.done()
+        set_state(app, dataset_id, "ready")
+        assert first.result().json()["state"] == "ready"
+    assert (second.json()["state"], second.headers["retry-after"]) == ("ingesting", "1")
+    assert app.services.waiting.has_room("local")
+
+
 def test_a_rejected_slow_upload_remains_with_its_issues(make_app):
     app = make_app(ingest_wait_s=0)
     url = app.upload(b"task,x\na,no\na,1\n").headers["location"]

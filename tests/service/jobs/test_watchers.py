@@ -15,6 +15,7 @@ import pytest
 
 from service.access import store
 from service.access.keys import new_key
+from service.http.waiting import WaitingRequests
 from service.jobs.watcher import JobWatcher
 from sibling import Client
 
@@ -92,13 +93,31 @@ def test_streams_are_bounded_per_owner_and_all_see_the_end(guarded, http, job):
         assert (refused.status_code, refused.json()["code"]) == (429, "too-many-streams")
         assert int(refused.headers["retry-after"]) > 0
         # a long poll does not wait then, and another owner is not concerned
-        assert http.get(f"/v1/jobs/{job.id}", params={"wait": 60}).status_code == 200
+        polled = http.get(f"/v1/jobs/{job.id}", params={"wait": 60})
+        assert (polled.status_code, polled.headers["retry-after"]) == (200, "1")
         other = {"Authorization": f"Bearer {make_key(guarded, 'other').text()}"}
         assert httpx.get(f"{guarded.url}/v1/jobs", headers=other, timeout=240).status_code == 200
         assert http.post(f"/v1/jobs/{job.id}:cancel").status_code == 202
     assert http.get(f"/v1/jobs/{job.id}", params={"wait": 60}).json()["is_final"]
     response = http.get(f"/v1/jobs/{job.id}/events", headers=SSE)  # there is room again
     assert '"cancelled"' in response.text
+
+
+def test_a_client_pauses_between_requests_that_found_no_room_to_wait(http, job):
+    n_requests = 0
+
+    def count(_):
+        nonlocal n_requests
+        n_requests += 1
+
+    job._http._transport._client.event_hooks = {"request": [count]}
+    with contextlib.ExitStack() as stack:
+        streams = open_streams(stack, http, job, 40)
+        lines = [response.iter_lines() for response in streams]  # kept, or they would be closed
+        assert all(next(own) for own in lines)
+        with pytest.raises(TimeoutError):
+            job.wait_for_end(timeout_s=2)
+    assert 2 <= n_requests <= 4
 
 
 def test_every_long_poll_returns_when_the_job_ends(http, job):
@@ -140,17 +159,18 @@ def test_one_query_serves_every_request_that_waits(database):
         return read()
 
     async def run():
-        watcher = JobWatcher(SimpleNamespace(read=counted), max_per_owner=500)
+        waiting = WaitingRequests(max_per_owner=500)
+        watcher = JobWatcher(SimpleNamespace(read=counted), waiting)
         with contextlib.ExitStack() as stack:
             for i in range(500):
-                assert watcher.has_room("a")
+                assert waiting.has_room("a")
                 stack.enter_context(watcher.watch(f"job_{i}", "a"))
-            assert not watcher.has_room("a")
-            assert watcher.has_room("b")
+            assert not waiting.has_room("a")
+            assert waiting.has_room("b")
             changes = [watcher.next_change(f"job_{i}", None, 30) for i in range(500)]
             found = await asyncio.gather(*changes)
             assert all(snapshot.is_final() for snapshot in found)  # there are no such jobs
-        assert watcher.has_room("a")
+        assert waiting.has_room("a")
         assert watcher._task is not None
         await watcher._task  # ends, since no request waits
 
@@ -160,7 +180,7 @@ def test_one_query_serves_every_request_that_waits(database):
 
 def test_equal_reads_at_the_same_time_are_one(database):
     async def run():
-        watcher = JobWatcher(database, max_per_owner=1)
+        watcher = JobWatcher(database, WaitingRequests(max_per_owner=1))
         calls = []
         read = lambda: calls.append(1) or time.sleep(0.05) or len(calls)  # noqa: E731
         assert await asyncio.gather(*(watcher.share(("k",), read) for _ in range(50))) == [1] * 50
