@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from service.observability.logs import log
+
 _INTERVAL_S: Final = 1.0
 #: Between checks while one fails, so that a recovery is noticed soon.
 _RECOVERY_INTERVAL_S: Final = 0.25
@@ -21,7 +23,7 @@ class ReadinessMonitor:
     ----------
     checks
         Functions by name, such as "the database". Each returns an error message or None, and may
-        hang.
+        hang or raise an exception, which counts as an error.
     warnings
         Checks for problems that limit the service but do not make it unready.
     """
@@ -76,10 +78,18 @@ class _Check:
 
     def _run(self) -> None:
         while not self._end.is_set():
-            self._started_at = time.monotonic()
-            self._error = self._find_error()
-            self._started_at = None
+            self._run_once()
             self._end.wait(_INTERVAL_S if self._error is None else _RECOVERY_INTERVAL_S)
+
+    def _run_once(self) -> None:
+        self._started_at = time.monotonic()
+        try:
+            self._error = self._find_error()
+        except Exception as error:  # noqa: BLE001 - the thread must survive any failed check
+            log.error("readiness.check_failed", check=self._name, exc_info=error)
+            self._error = f"{self._name} could not be checked ({type(error).__name__})"
+        finally:
+            self._started_at = None
 
 
 def _reasons(checks: Sequence[_Check]) -> list[str]:

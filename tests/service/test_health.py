@@ -9,6 +9,8 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
+from service.observability.readiness import ReadinessMonitor
+
 #: Maximum time from the fault to the response that reports it, in seconds.
 MAX_REPORT_DELAY_S = 2.5
 #: Maximum time of each response meanwhile.
@@ -103,3 +105,21 @@ def test_a_scheduler_that_hangs_or_has_ended_is_reported(launch_on, cluster, unt
             if fault == signal.SIGSTOP:
                 scheduler.send_signal(signal.SIGCONT)
                 until(service.url, is_ready)
+
+
+def test_a_check_that_raises_is_reported_and_repeated(wait_until):
+    is_broken = True
+
+    def find_error():
+        if is_broken:
+            raise AttributeError
+
+    monitor = ReadinessMonitor({"the engine": find_error}, warnings={"the workers": find_error})
+    monitor.start()
+    try:
+        wait_until(lambda: any("AttributeError" in reason for reason in monitor.reasons()))
+        wait_until(lambda: any("AttributeError" in reason for reason in monitor.warnings()))
+        is_broken = False
+        wait_until(lambda: not monitor.reasons() and not monitor.warnings())
+    finally:
+        monitor.stop()

@@ -137,9 +137,10 @@ class Dispatcher:
             return "the service is stopping"
         if self._is_leader is False:
             return None
-        if self._engine is None:
+        engine = self._engine  # once, as the thread may replace it
+        if engine is None:
             return "the job engine is starting"
-        if not self._engine.is_healthy():
+        if not engine.is_healthy():
             return "the job engine is down: its scheduler does not respond"
         silent, n_workers = self._silent_workers()
         if silent and len(silent) == n_workers:
@@ -159,10 +160,11 @@ class Dispatcher:
         )
 
     def _silent_workers(self) -> tuple[list[str], int]:
-        if self._engine is None:
+        engine = self._engine
+        if engine is None:
             return [], 0
         try:
-            return self._engine.silent_workers()
+            return engine.silent_workers()
         except OSError:  # reported as an error
             return [], 0
 

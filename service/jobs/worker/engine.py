@@ -170,10 +170,11 @@ class Engine:
 
     def is_healthy(self) -> bool:
         """Return whether the scheduler is connected and answers within a second."""
-        if self._client.status != "running" or self._client.scheduler is None:
+        scheduler = self._client.scheduler  # once, as another thread may close the client
+        if scheduler is None or self._client.status != "running":
             return False
         try:
-            self._client.sync(self._client.scheduler.identity, callback_timeout=_RPC_TIMEOUT_S)
+            self._client.sync(scheduler.identity, callback_timeout=_RPC_TIMEOUT_S)
         except (TimeoutError, OSError):
             return False
         return True
