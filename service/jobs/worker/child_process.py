@@ -35,19 +35,12 @@ class ChildProcess:
 
     def __init__(self, threads: int) -> None:
         ours, theirs = socket.socketpair()
-        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-        inherited = {name: value for name, value in os.environ.items() if name != _TRIM_THRESHOLD}
-        command = [sys.executable, "-P", "-m", "service.jobs.worker.child"]
-        self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [*command, str(theirs.fileno()), str(os.getpid())],
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,  # in a group of its own, so that a kill reaches its descendants
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**inherited, **dict.fromkeys(names, str(threads))},
-        )
-        theirs.close()
+        with theirs:
+            try:
+                self.process = _start(theirs.fileno(), threads)
+            except BaseException:
+                ours.close()
+                raise
         assert self.process.stdout is not None
         os.set_blocking(self.process.stdout.fileno(), False)
         self.wire = Wire(ours)
@@ -169,3 +162,19 @@ class ChildProcess:
     def _output_fd(self) -> int:
         assert self.process.stdout is not None
         return self.process.stdout.fileno()
+
+
+def _start(connection: int, threads: int) -> subprocess.Popen[bytes]:
+    """Start the process, and pass it its end of the socket pair."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    inherited = {name: value for name, value in os.environ.items() if name != _TRIM_THRESHOLD}
+    command = [sys.executable, "-P", "-m", "service.jobs.worker.child"]
+    return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+        [*command, str(connection), str(os.getpid())],
+        pass_fds=[connection],
+        start_new_session=True,  # in a group of its own, so that a kill reaches its descendants
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**inherited, **dict.fromkeys(names, str(threads))},
+    )

@@ -323,6 +323,15 @@ def test_the_child_dies_with_its_supervisor():
     child.wait(timeout=120)
 
 
+def test_a_child_that_cannot_be_started_leaves_no_open_file(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/no/such/program")
+    n_before = psutil.Process().num_fds()
+    with pytest.raises(FileNotFoundError) as caught:  # kept: its frames refer to the sockets
+        ChildProcess(1)
+    assert psutil.Process().num_fds() == n_before
+    del caught
+
+
 def test_a_child_does_not_take_over_how_dask_limits_the_memory_of_its_workers(monkeypatch):
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")  # Dask's default for its workers
     child = ChildProcess(1)
