@@ -12,6 +12,11 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB: Final = 1024 * 1024
 PREFIX: Final = "SIBLING_"
+#: Highest limits of a job, which settings can lower.
+MAX_PRIORITY: Final = 100
+MAX_MEMORY_MB: Final = 2**20
+MAX_THREADS: Final = 256
+MAX_JOB_ATTEMPTS: Final = 20
 #: Open files of a process that are not connections, such as those of the database.
 _OTHER_FILES: Final = 256
 _MIN_CONNECTIONS: Final = 20
@@ -174,14 +179,28 @@ class Settings(BaseSettings):
         7 * 86400, gt=0, description="Maximum time limit that a job can set, in seconds."
     )
     max_memory_mb: int = Field(
-        2**20, ge=512, description="Maximum memory limit that a job can set, in MiB."
+        MAX_MEMORY_MB,
+        ge=512,
+        le=MAX_MEMORY_MB,
+        description="Maximum memory limit that a job can set, in MiB; not above the default.",
     )
-    max_threads: int = Field(256, ge=1, description="Maximum number of threads that a job can set.")
+    max_threads: int = Field(
+        MAX_THREADS,
+        ge=1,
+        le=MAX_THREADS,
+        description="Maximum number of threads that a job can set; not above the default.",
+    )
     max_job_attempts: int = Field(
-        20, ge=1, description="Maximum number of attempts that a job can set."
+        MAX_JOB_ATTEMPTS,
+        ge=1,
+        le=MAX_JOB_ATTEMPTS,
+        description="Maximum number of attempts that a job can set; not above the default.",
     )
     max_priority: int = Field(
-        100, ge=-100, le=100, description="Maximum priority that a job can set."
+        MAX_PRIORITY,
+        ge=-MAX_PRIORITY,
+        le=MAX_PRIORITY,
+        description="Maximum priority that a job can set; not above the default.",
     )
     default_memory_mb: int = Field(
         4096, ge=64, description="Memory limit of jobs that set none, in MiB."

@@ -18,6 +18,7 @@ from service.jobs.studies.child_jobs import ADAPT, INFER
 from service.patterns import MODEL_NAME, MODEL_REFERENCE
 from service.processes import ProcessIdentity
 from service.rows import AttemptRow, EventRow, JobRow
+from service.settings import MAX_JOB_ATTEMPTS, MAX_MEMORY_MB, MAX_PRIORITY, MAX_THREADS
 
 
 class AdaptOptions(WireModel):
@@ -39,24 +40,24 @@ class JobLimits(WireModel):
 
     priority: int = Field(
         0,
-        ge=-100,
-        le=100,
+        ge=-MAX_PRIORITY,
+        le=MAX_PRIORITY,
         description="Of the jobs of one owner, those of higher priority start first.",
     )
     timeout_s: float | None = Field(None, gt=0, description="Seconds that one attempt may take.")
     memory_mb: int | None = Field(
-        None, ge=512, le=2**20, description="Memory limit of the child process, in MiB."
+        None, ge=512, le=MAX_MEMORY_MB, description="Memory limit of the child process, in MiB."
     )
     max_attempts: int | None = Field(
         None,
         ge=1,
-        le=20,
+        le=MAX_JOB_ATTEMPTS,
         description="Attempts after which a job fails if its worker was lost.",
     )
     threads: int | None = Field(
         None,
         ge=1,
-        le=256,
+        le=MAX_THREADS,
         description="Number of threads; default: the job's share of the machine that first runs "
         "it. The same seed, versions and number of threads on the same kind of machine give the "
         "same model, bit for bit.",

@@ -10,10 +10,11 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from pydantic import ValidationError
 
 from service.errors import ERRORS, Problem
 from service.jobs.schemas import JobLimits
-from service.jobs.submission import check_limits
+from service.jobs.submission import check_limits, limits_of
 from service.rows import DatasetRow
 from service.settings import Settings
 
@@ -705,6 +706,33 @@ def test_a_job_cannot_exceed_the_limits_of_the_operator(field, setting, maximum)
     with pytest.raises(Problem, match=f"{field} is {maximum + 1}; the maximum is {maximum}") as at:
         check_limits(JobLimits(**{field: maximum + 1}), settings)
     assert at.value.errors[0]["pointer"] == f"/{field}"
+
+
+def test_the_operator_can_lower_limits_of_jobs_but_not_raise_them():
+    properties = JobLimits.model_json_schema()["properties"]
+    for name, setting in (
+        ("memory_mb", "max_memory_mb"),
+        ("threads", "max_threads"),
+        ("max_attempts", "max_job_attempts"),
+        ("priority", "max_priority"),
+    ):
+        declared = properties[name]
+        maximum = next(
+            one["maximum"] for one in (declared, *declared.get("anyOf", ())) if "maximum" in one
+        )
+        assert getattr(Settings(), setting) == maximum
+        with pytest.raises(ValidationError, match=f"less than or equal to {maximum}"):
+            Settings(**{setting: maximum + 1})
+
+
+def test_defaults_of_jobs_do_not_exceed_the_limits_of_the_operator():
+    settings = Settings(
+        max_timeout_s=60, max_memory_mb=1024, max_job_attempts=2, max_priority=-1,
+        default_timeout_s=3600, default_memory_mb=4096, max_attempts=3,
+    )  # fmt: skip
+    check_limits(JobLimits(), settings)
+    expected = {"timeout_s": 60, "memory_mb": 1024, "max_attempts": 2, "priority": -1}
+    assert limits_of(JobLimits(), settings) == {**expected, "threads": None}
 
 
 def test_a_limit_of_the_operator_is_checked_on_submission(spare):
