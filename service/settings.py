@@ -4,7 +4,7 @@ import ipaddress
 import os
 import resource
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -440,6 +440,19 @@ class Settings(BaseSettings):
             text = f"{reason}; expected postgresql://USER@HOST/NAME or sqlite:///FILE"
             raise PydanticCustomError("database_url", "{text}", {"text": text})
         return value
+
+    @model_validator(mode="after")
+    def _require_heartbeats_before_timeout(self) -> Self:
+        """Raise an error if attempts that run could be considered lost between two heartbeats."""
+        interval_s, timeout_s = self.heartbeat_interval_s, self.heartbeat_timeout_s
+        if timeout_s < 2 * interval_s:
+            text = (
+                f"SIBLING_HEARTBEAT_TIMEOUT_S ({timeout_s:g}) must be at least twice "
+                f"SIBLING_HEARTBEAT_INTERVAL_S ({interval_s:g}), or jobs that run are considered "
+                "lost"
+            )
+            raise PydanticCustomError("heartbeat", "{text}", {"text": text})
+        return self
 
     def resolved_database_url(self) -> str:
         """Return the URL of the database, by default SQLite in the data directory."""

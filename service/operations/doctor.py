@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -45,7 +45,7 @@ def examine(settings: Settings, *, has_kernels: bool = True) -> Iterator[Finding
         Whether to check the compiled kernels too, which takes seconds.
     """
     yield check_versions()
-    yield _check_settings(settings)
+    yield _check_settings()
     yield from _check_database(settings)
     yield _check_data_dir(settings)
     yield _check_scheduler(settings)
@@ -62,27 +62,18 @@ def environment_names() -> list[str]:
     return sorted(name for name in os.environ if name.startswith(PREFIX))
 
 
-def _check_settings(settings: Settings) -> Finding:
-    if settings.heartbeat_interval_s * 2 > settings.heartbeat_timeout_s:
-        detail = (
-            f"SIBLING_HEARTBEAT_TIMEOUT_S ({settings.heartbeat_timeout_s:g}) must be at least "
-            f"twice SIBLING_HEARTBEAT_INTERVAL_S ({settings.heartbeat_interval_s:g}), or live jobs "
-            "are considered lost"
-        )
-        return Finding("settings", "error", detail)
-    if settings.default_timeout_s > settings.max_timeout_s:
-        detail = (
-            f"SIBLING_DEFAULT_TIMEOUT_S ({settings.default_timeout_s:g}) is larger than "
-            f"SIBLING_MAX_TIMEOUT_S ({settings.max_timeout_s:g})"
-        )
-        return Finding("settings", "error", detail)
+def _check_settings() -> Finding:
     known = [f"{PREFIX}{name}".upper() for name in Settings.model_fields] + [*CLIENT_VARIABLES]
     unknown = [name for name in environment_names() if name.upper() not in known]
-    for name in unknown:
-        similar = difflib.get_close_matches(name.upper(), known, n=1)
-        hint = f"; did you mean {similar[0]}?" if similar else "; see docs/reference/settings.md"
-        return Finding("settings", "warning", f"{name} is not a setting{hint}")
+    if unknown:
+        return Finding("settings", "warning", "; ".join(_describe(n, known) for n in unknown))
     return Finding("settings", "ok", f"{len(environment_names())} from the environment")
+
+
+def _describe(unknown: str, known: Sequence[str]) -> str:
+    similar = difflib.get_close_matches(unknown.upper(), known, n=1)
+    hint = f"did you mean {similar[0]}?" if similar else "see docs/reference/settings.md"
+    return f"{unknown} is not a setting, {hint}"
 
 
 def _check_database(settings: Settings) -> Iterator[Finding]:

@@ -80,10 +80,37 @@ def test_variables_of_the_client_are_known(settings, monkeypatch):
     assert findings(settings())["settings"][0] == "ok"
 
 
-def test_contradictory_settings_are_an_error(settings):
-    level, detail = findings(settings(heartbeat_interval_s=90))["settings"]
-    assert level == "error"
-    assert "SIBLING_HEARTBEAT_TIMEOUT_S" in detail
+def test_every_unknown_variable_is_reported(settings, monkeypatch):
+    monkeypatch.setenv("SIBLING_WORKER_SLOT", "3")
+    monkeypatch.setenv("SIBLING_XYZZY", "3")
+    level, detail = findings(settings())["settings"]
+    assert level == "warning"
+    assert "SIBLING_WORKER_SLOT " in detail
+    assert "SIBLING_XYZZY " in detail
+
+
+def test_the_service_does_not_start_with_contradictory_settings(tmp_path):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("SIBLING_")}
+    environment = kept | {
+        "SIBLING_DATA_DIR": str(tmp_path),
+        "SIBLING_HEARTBEAT_INTERVAL_S": "90",
+    }
+    for command in ("serve", "doctor"):
+        end = subprocess.run(
+            [sys.executable, "-m", "service", command],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert end.returncode == 1
+        expected = "error: SIBLING_HEARTBEAT_TIMEOUT_S (60) must be at least twice SIBLING_HEART"
+        assert end.stderr.startswith(expected)
+
+
+def test_a_default_time_limit_above_the_maximum_is_no_error(settings):
+    assert findings(settings(max_timeout_s=60))["settings"][0] == "ok"
 
 
 def test_a_database_of_an_unknown_schema_is_an_error_and_stays_as_it_is(settings, database):
