@@ -29,6 +29,12 @@ METHODS = (
     "predict_interval",
     "predict_set",
 )
+#: Shape of the outputs of one row, for methods of which it is the same in all models.
+OUTPUT_SHAPES: Mapping[str, tuple[int, ...]] = {
+    "predict": (),
+    "variance": (),
+    "predict_interval": (2,),
+}
 #: Methods that take a level, the share of new rows that their outputs cover.
 LEVEL_METHODS = frozenset({"predict_interval", "predict_set"})
 DEFAULT_LEVEL = 0.9

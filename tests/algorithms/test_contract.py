@@ -27,7 +27,7 @@ from algorithms.interface.errors import (
     UnusedWeights,
     find_similar,
 )
-from algorithms.interface.model import CLASS_METHODS
+from algorithms.interface.model import CLASS_METHODS, OUTPUT_SHAPES
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.interface.weights import weigh
@@ -413,6 +413,16 @@ def test_columns_by_class_are_those_of_the_labels(algorithm, tasks) -> None:
             assert here[method].dtype == np.float64
     with pytest.raises(UnknownTask, match=tasks.names[0]):
         model.classes("nobody")
+
+
+@over_cases
+def test_outputs_have_the_shape_of_their_method(algorithm, tasks) -> None:
+    model = fitted(algorithm, tasks).model
+    for task in tasks:
+        rows = np.random.default_rng(0).standard_normal((5, task.n_features))
+        for method, found in answers(model, task, rows).items():
+            if method in OUTPUT_SHAPES:
+                assert found.shape == (5, *OUTPUT_SHAPES[method])
 
 
 @over_cases

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, Model
+from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, OUTPUT_SHAPES, Model
 from algorithms.preparation.model import preparation_of
 from service.inference.context import Services
 from service.inference.statistics import PHASES, MethodStatistics
@@ -25,12 +25,9 @@ def tensors_of(
     labels = {type(label) for task in model.tasks for label in model.classes(task)}
     label_datatype = BYTES if str in labels else "INT64"
     n_classes = _common_dim({len(model.classes(task)) for task in model.tasks})
-    if method == "predict":
-        return inputs, [_tensor(method, label_datatype if labels else "FP64", [_VARIABLE])]
-    if method == "variance":
-        return inputs, [_tensor(method, "FP64", [_VARIABLE])]
-    if method == "predict_interval":
-        return inputs, [_tensor(method, "FP64", [_VARIABLE, 2])]
+    if method in OUTPUT_SHAPES:
+        datatype = label_datatype if labels and method == "predict" else "FP64"
+        return inputs, [_tensor(method, datatype, [_VARIABLE, *OUTPUT_SHAPES[method]])]
     if method in CLASS_METHODS:
         # with two classes, or none, the output is one number per row
         is_scalar = method == "decision_function" and n_classes in (0, 1, 2)

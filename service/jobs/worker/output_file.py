@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from algorithms.interface.artifact import HEADER_KEY
+from algorithms.interface.model import OUTPUT_SHAPES
 
-#: Methods with one output per row for every task.
-SCALAR_METHODS: Final = frozenset({"predict", "variance"})
 #: Limits on the values and rows that are buffered before a write.
 _MAX_VALUES: Final = 2**20
 _MAX_ROWS: Final = 2**16
@@ -38,7 +37,7 @@ class OutputFile:
     """
 
     def __init__(self, path: Path, method: str, kind: str, header: Mapping[str, Any]) -> None:
-        self._is_scalar = method in SCALAR_METHODS
+        self._is_scalar = OUTPUT_SHAPES.get(method) == ()
         value = _TYPES[kind]
         outputs = value if self._is_scalar else pa.list_(value)
         fields = [("task", pa.string()), ("row", pa.int64()), ("outputs", outputs)]
