@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, Model, apply
+from algorithms.interface.model import (
+    CLASS_METHODS,
+    FEATURE_METHODS,
+    OUTPUT_SHAPES,
+    Model,
+    apply,
+)
 from algorithms.preparation.columns import Column
 from algorithms.preparation.model import preparation_of
 from service.errors import Problem
@@ -16,7 +22,7 @@ from service.inference.context import Services
 from service.models.resolver import ResolvedModel
 from service.models.store import ServableVersion
 
-#: With more rows than this, the first row is computed alone to learn the size of the result.
+#: With more rows than this, the size of the result is always learned from the first row.
 _MIN_PROBED_ROWS = 1000
 
 
@@ -62,7 +68,8 @@ def _apply(
     if n_rows > limit:
         detail = f"the request has {n_rows} rows, the maximum is {limit}; send fewer per request"
         raise Problem("too-many-rows", detail)
-    bounded = _BoundedMethod(model, method, call.level, services.settings.max_response_bytes)
+    max_bytes = services.settings.max_response_bytes
+    bounded = _BoundedMethod(model, method, call.level, served.artifact_bytes, max_bytes)
     if isinstance(call.task, str):
         outputs = bounded.apply(rows, call.task, n_rows=n_rows)
         return outputs, model.classes(call.task) if method in CLASS_METHODS else ()
@@ -128,12 +135,23 @@ def _common_column_names(
 
 
 class _BoundedMethod:
-    """Method of a model with a limit on the size of its outputs."""
+    """Method of a model with a limit on the size of its outputs.
 
-    def __init__(self, model: Model, method: str, level: float | None, max_bytes: int) -> None:
+    Parameters
+    ----------
+    artifact_bytes
+        Size of the stored model.
+    max_bytes
+        Maximum size of the outputs.
+    """
+
+    def __init__(
+        self, model: Model, method: str, level: float | None, artifact_bytes: int, max_bytes: int
+    ) -> None:
         self.model = model
         self.method = method
         self._level = level
+        self._artifact_bytes = artifact_bytes
         self._max_bytes = max_bytes
 
     def apply(self, rows: Matrix, task: str, *, n_rows: int) -> NDArray[Any]:
@@ -149,13 +167,22 @@ class _BoundedMethod:
         Problem
             The outputs would be too large.
         """
-        if n_rows > _MIN_PROBED_ROWS:
+        if self._may_exceed(n_rows):
             one = apply(self.model, self.method, rows[:1], task=task, level=self._level)
             n_bytes = one.nbytes * n_rows
             if n_bytes > self._max_bytes:
                 detail = f"the outputs of {n_rows} rows take {n_bytes} bytes, the maximum is"
                 raise Problem("too-many-rows", f"{detail} {self._max_bytes}; send fewer rows")
+            if n_rows == 1:
+                return one
         return apply(self.model, self.method, rows, task=task, level=self._level)
+
+    def _may_exceed(self, n_rows: int) -> bool:
+        """Return whether the outputs of this number of rows may be too large."""
+        if n_rows > _MIN_PROBED_ROWS:
+            return True
+        # a model stores at least one number for each column of its outputs
+        return self.method not in OUTPUT_SHAPES and n_rows * self._artifact_bytes > self._max_bytes
 
 
 def _apply_by_task(

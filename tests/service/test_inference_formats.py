@@ -12,7 +12,7 @@ import pytest
 
 from algorithms.registry import load_model
 from service.settings import MIB
-from sibling import Client
+from sibling import Client, ServiceError
 
 JSON = "application/json"
 NPY = "application/x-npy"
@@ -365,3 +365,15 @@ def test_too_many_rows_and_too_large_outputs_are_rejected(start_replica):
     assert send("inverse-transform", 1200, k).status_code == 200
     assert_rejected(send("inverse-transform", 1500, k), 413, "too-many-rows", "50000")
     assert_rejected(send("transform", 2001, 5), 413, "too-many-rows", "2001", "2000")
+
+
+def test_too_large_outputs_of_few_rows_are_rejected(start_replica):
+    service = start_replica(SIBLING_MAX_RESPONSE_BYTES=50_000)
+    wide = np.random.default_rng(0).standard_normal((9, 500))
+    with Client(service.url) as client:
+        model = client.train(client.upload({"a": wide}), "pca", model="wide", k=2).wait()
+        assert model.inverse_transform(np.ones((12, 2)), task="a").nbytes == 48_000
+        with pytest.raises(ServiceError, match="52000 bytes") as rejected:
+            model.inverse_transform(np.ones((13, 2)), task="a")
+        assert rejected.value.code == "too-many-rows"
+        assert model.transform(np.ones((1000, 500)), task="a").shape == (1000, 2)
