@@ -1,7 +1,9 @@
-"""Dependencies of the inference routes."""
+"""Dependencies and parameters of the inference routes."""
 
 from dataclasses import dataclass
 from typing import Annotated
+
+from fastapi import Query
 
 from service.database import Database
 from service.http.routing import app_state
@@ -28,3 +30,7 @@ class Services:
 
 #: Dependency of routes.
 Context = Annotated[Services, app_state("inference")]
+
+TaskName = Annotated[
+    str | None, Query(description="Task of the rows, if the body does not name it.")
+]

@@ -10,7 +10,7 @@ from service.http.documentation import problems
 from service.http.requests import StrictRequest
 from service.http.routing import Owner, secured
 from service.inference.call import Body, Call, InferenceResult
-from service.inference.context import Context, Services
+from service.inference.context import Context, Services, TaskName
 from service.inference.formats import FORMATS, REQUEST_READERS, accepted_type, reader_of
 from service.inference.handler import (
     MAX_INLINE_BYTES,
@@ -26,9 +26,6 @@ from service.models.routes import Name, Version
 
 router = APIRouter(prefix="/v1/models", tags=["inference"], route_class=secured("infer"))
 
-TaskName = Annotated[
-    str | None, Query(description="Task of the rows, if the body does not name it.")
-]
 Level = Annotated[
     float | None,
     Query(

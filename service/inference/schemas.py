@@ -8,9 +8,10 @@ class InferenceRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    task: str | list[str] = Field(
+    task: str | list[str] | None = Field(
+        None,
         description="Task that the model was trained on; or a list with one task per row, if the "
-        "rows of all tasks have the same number of columns."
+        "rows of all tasks have the same number of columns. Without it, the query has the task.",
     )
     inputs: list[list[float | None]] = Field(
         description="One list of numbers per row; null for a missing value, if the model supports "

@@ -184,6 +184,22 @@ def test_missing_unknown_and_mistyped_fields_are_named(http, body, pointer):
     assert assert_rejected(response, 422, "invalid-request")["errors"][0]["pointer"] == pointer
 
 
+@pytest.mark.parametrize("query", ["task=north", "task=north&more=1"])  # two ways to the handler
+def test_json_without_a_task_has_that_of_the_query(http, offline, query):
+    body = {"inputs": [[1.0] * 5]}
+    expected = offline.transform(np.ones((1, 5)), task="north").tolist()
+    for more in ({}, {"task": None}, {"task": "north"}, {"task": ["north"]}):
+        response = http.post(f"{PATH}?{query}", json={**body, **more})
+        assert response.json()["outputs"] == expected
+
+
+@pytest.mark.parametrize("task", ["a/b", ["north", "a/b"]])
+def test_json_with_another_task_than_the_query_is_rejected(http, task):
+    response = http.post(f"{PATH}?task=north", json={"task": task, "inputs": [[1.0] * 5]})
+    rejected = assert_rejected(response, 422, "invalid-request", "'north'", "'a/b'")
+    assert rejected["errors"][0]["parameter"] == "query:task"
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_non_finite_value_in_npy_is_located(http, value):
     rows = np.ones((3, 5))

@@ -314,6 +314,20 @@ def test_a_raw_binary_request_has_rows_of_float64(http, offline):
     assert_rejected(nameless, 400, "invalid-request", "task")
 
 
+def test_the_query_has_the_task_unless_the_body_has_it(http):
+    def send(body):
+        return http.post("/v2/models/shared/infer?task=north", json=body)
+
+    named = {"name": "task", "shape": [1], "datatype": "BYTES", "data": ["north"]}
+    found = checked(infer(http, ask()), "infer")["outputs"]
+    for same in (ask(task=None), ask(), ask(tensor(), named, task=None)):
+        assert checked(send(same), "infer")["outputs"] == found
+    other = {**named, "data": ["a/b"]}
+    for differs in (ask(task="a/b"), ask(tensor(), other, task=None)):
+        rejected = assert_rejected(send(differs), 400, "invalid-request", "'north'", "'a/b'")
+        assert rejected["errors"][0]["parameter"] == "query:task"
+
+
 def test_labels_and_classes_are_returned_as_strings(http, labelled):
     rows = ROWS.astype(float)
     body = checked(infer(http, ask(), name="v2-classifier"), "infer")

@@ -19,6 +19,7 @@ from service.inference.call import (
     InferenceResult,
     InputSpec,
     Matrix,
+    choose_task,
     raise_invalid_data,
     raise_invalid_request,
 )
@@ -26,8 +27,7 @@ from service.inference.formats.numbers import PLACEHOLDER, array_pattern, extrac
 from service.inference.formats.table import positions_of
 from service.inference.raw_values import encode_column
 
-_REQUIRED: Final = frozenset({"task", "inputs"})
-_FIELDS: Final = _REQUIRED | {"columns"}
+_FIELDS: Final = frozenset({"task", "inputs", "columns"})
 _INPUTS: Final = array_pattern("inputs")
 _MAX_PROBLEMS: Final = 5
 #: Types of JSON numbers, and names of all JSON types for messages.
@@ -207,9 +207,14 @@ class ParsedRows(NamedTuple):
 
 
 def read_json(body: Body, task: str | None) -> Call:
-    """Parse a body ``{"task": ..., "inputs": [[...], ...], "columns": [...]}``."""
-    del task  # the body has the task
-    return _parse_fast(body) or _parse_strict(body)
+    """Parse a body ``{"task": ..., "inputs": [[...], ...], "columns": [...]}``.
+
+    Parameters
+    ----------
+    task
+        Task in the query, for a body without one.
+    """
+    return _parse_fast(body, task) or _parse_strict(body, task)
 
 
 def write_json(result: InferenceResult) -> bytes:
@@ -226,7 +231,7 @@ def write_json(result: InferenceResult) -> bytes:
     return orjson.dumps({**head, "outputs": values}, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def _parse_fast(body: Body) -> Call | None:
+def _parse_fast(body: Body, in_query: str | None) -> Call | None:
     """Parse a body without creating an object per number; None if that is not possible."""
     extracted = extract_number_array(body, _INPUTS)
     if extracted is None or extracted.numbers.ndim == 1:
@@ -235,37 +240,38 @@ def _parse_fast(body: Body) -> Call | None:
         document = parse_json(extracted.rest)
     except Problem:
         return None
-    if not isinstance(document, dict):
+    if not isinstance(document, dict) or not document.keys() <= _FIELDS:
         return None
-    is_named = document.keys() == _FIELDS
-    if not is_named and document.keys() != _REQUIRED:
+    in_body = document.get("task")
+    if document.get("inputs") != PLACEHOLDER or not isinstance(in_body, str | None):
         return None
-    task = document["task"]
-    if not isinstance(task, str) or document["inputs"] != PLACEHOLDER:
-        return None
+    task = choose_task(in_body, in_query)
     rows = ParsedRows(extracted.numbers, "/inputs")
-    return _with_column_names(task, rows, document) if is_named else Call(task, rows)
+    return None if task is None else _with_column_names(task, rows, document)
 
 
-def _parse_strict(body: Body) -> Call:
+def _parse_strict(body: Body, in_query: str | None) -> Call:
     value = parse_json(body)
     if not isinstance(value, dict):
         raise_invalid_request("", 'expected an object {"task": ..., "inputs": [[...]]}')
     for name in sorted(value.keys() - _FIELDS):
         detail = f"unknown field '{name}'; expected task, inputs or columns"
         raise_invalid_request(json_pointer((name,)), detail)
-    for name in sorted(_REQUIRED - value.keys()):
-        raise_invalid_request(json_pointer((name,)), f"the field '{name}' is missing")
-    task, rows = value["task"], value["inputs"]
-    if isinstance(task, list):
-        for i, one in enumerate(task):
+    if "inputs" not in value:
+        raise_invalid_request("/inputs", "the field 'inputs' is missing")
+    in_body = value.get("task")
+    if isinstance(in_body, list):
+        for i, one in enumerate(in_body):
             if not isinstance(one, str):
                 raise_invalid_request(
                     f"/task/{i}", f"task {i} is {JSON_NAMES[type(one)]}; expected a string"
                 )
-    elif not isinstance(task, str):
+    elif not isinstance(in_body, str | None):
         raise_invalid_request("/task", "expected a string, or a list with one string per row")
-    return _with_column_names(task, ListRows(rows, "/inputs"), value)
+    task = choose_task(in_body, in_query)
+    if task is None:
+        raise_invalid_request("/task", "expected the field 'task', or the query parameter 'task'")
+    return _with_column_names(task, ListRows(value["inputs"], "/inputs"), value)
 
 
 def _with_column_names(

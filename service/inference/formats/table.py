@@ -14,6 +14,7 @@ from service.inference.call import (
     InferenceResult,
     InputSpec,
     Matrix,
+    choose_task,
     raise_invalid_data,
     raise_invalid_request,
     to_float64,
@@ -109,16 +110,13 @@ def is_feature(task: str | None, *, has_numbers: bool) -> bool:
 
 def call_of(rows: TableRows, tasks: list[str] | None, task: str | None) -> Call:
     """Return the call of a table, whose tasks are in a column or whose task is in the query."""
-    if tasks is not None and task is not None:
-        raise_invalid_request(
-            "query:task", "got both a query parameter 'task' and a column 'task'; send one of them"
-        )
-    if tasks is None and task is None:
+    chosen = choose_task(tasks, task)
+    if chosen is None:
         raise_invalid_request(
             "query:task",
             "expected the query parameter 'task', or a column 'task' with the task of each row",
         )
-    return Call(tasks if tasks is not None else str(task), rows)
+    return Call(chosen, rows)
 
 
 def columns_of(result: InferenceResult) -> dict[str, NDArray[Any]]:

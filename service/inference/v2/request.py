@@ -15,6 +15,7 @@ from service.inference.call import (
     InputSpec,
     Matrix,
     Rows,
+    choose_task,
     raise_invalid_data,
     raise_invalid_request,
 )
@@ -69,6 +70,8 @@ class InferRequest(NamedTuple):
 
     Attributes
     ----------
+    task
+        Task in the parameters.
     outputs
         Requested outputs; all outputs if empty.
     is_binary
@@ -150,7 +153,9 @@ def _parse_fast(
     for tensor in request.tensors:
         if tensor.data == PLACEHOLDER:
             numbers = _as_datatype(extracted, tensor)
-            return None if numbers is None else (request, _call(request, tail, numbers))
+            return (
+                None if numbers is None else (request, _call(request, tail, numbers, url_names[0]))
+            )
     return None
 
 
@@ -158,7 +163,7 @@ def _parse_strict(
     header: bytes, tail: memoryview, url_names: UrlNames
 ) -> tuple[InferRequest, Call]:
     request = _parse_header(header, url_names)
-    return request, _call(request, tail, None)
+    return request, _call(request, tail, None, url_names[0])
 
 
 def _parse_header(header: bytes, url_names: UrlNames) -> InferRequest:
@@ -187,7 +192,7 @@ def _parse_document(header: bytes, url_names: UrlNames) -> InferRequest:
             raise_invalid_request(f"/{name}", detail)
     parameters = _parameters(document.get("parameters", {}), "/parameters", _REQUEST_PARAMETERS)
     tensors = _tensors(document.get("inputs"))
-    task = parameters.get(TASK, url_names[0])
+    task = parameters.get(TASK)
     if task is not None and not isinstance(task, str):
         raise_invalid_request("/parameters/task", "expected a string as task")
     identity = document.get("id")
@@ -219,7 +224,9 @@ def _length(text: str, n_bytes: int) -> int:
     return int(text)
 
 
-def _call(request: InferRequest, tail: memoryview, numbers: NDArray[Any] | None) -> Call:
+def _call(
+    request: InferRequest, tail: memoryview, numbers: NDArray[Any] | None, in_query: str | None
+) -> Call:
     values = _values(request.tensors, tail, numbers)
     columns = [pair for name, pair in values.items() if name not in (ROWS, TASK)]
     rows: Rows
@@ -234,17 +241,19 @@ def _call(request: InferRequest, tail: memoryview, numbers: NDArray[Any] | None)
     else:
         detail = f"the input '{ROWS}' is missing, or an input for each column"
         raise_invalid_request("/inputs", detail)
-    if TASK not in values:
-        if request.task is None:
-            detail = f"expected a parameter '{TASK}', or an input '{TASK}' of datatype BYTES"
-            raise_invalid_request("/parameters/task", detail)
-        return Call(request.task, rows, request.level)
-    if request.task is not None:
-        raise_invalid_request(
-            "/parameters/task", f"got both a parameter and an input '{TASK}'; send one of them"
-        )
-    tasks = strings_of(*values[TASK])
-    return Call(tasks[0] if len(tasks) == 1 else tasks, rows, request.level)
+    in_body: str | list[str] | None = request.task
+    if TASK in values:
+        if request.task is not None:
+            raise_invalid_request(
+                "/parameters/task", f"got both a parameter and an input '{TASK}'; send one of them"
+            )
+        tasks = strings_of(*values[TASK])
+        in_body = tasks[0] if len(tasks) == 1 else tasks
+    task = choose_task(in_body, in_query)
+    if task is None:
+        detail = f"expected a parameter '{TASK}', or an input '{TASK}' of datatype BYTES"
+        raise_invalid_request("/parameters/task", detail)
+    return Call(task, rows, request.level)
 
 
 def _tensors(inputs: object) -> list[Tensor]:

@@ -13,7 +13,7 @@ from service.http.documentation import v2_problems
 from service.http.requests import StrictRequest
 from service.http.routing import Owner, secured
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_request
-from service.inference.context import Context, Services
+from service.inference.context import Context, Services, TaskName
 from service.inference.handler import (
     MAX_INLINE_BYTES,
     InferenceHandler,
@@ -62,9 +62,6 @@ Name = Annotated[
         description="Model name, which calls `predict`, or `transform` if the model has no "
         "`predict`; or NAME.method. NAME may be NAME@ALIAS.",
     ),
-]
-TaskName = Annotated[
-    str | None, Query(description="Task of the rows, if the body does not name it.")
 ]
 Level = Annotated[
     float | None,
