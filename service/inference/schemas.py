@@ -1,6 +1,10 @@
 """API schemas of inference, for the documentation only: pydantic does not parse the rows."""
 
+from typing import TypeAlias
+
 from pydantic import BaseModel, ConfigDict, Field
+
+Value: TypeAlias = float | str | bool | None
 
 
 class InferenceRequest(BaseModel):
@@ -13,9 +17,10 @@ class InferenceRequest(BaseModel):
         description="Task that the model was trained on; or a list with one task per row, if the "
         "rows of all tasks have the same number of columns. Without it, the query has the task.",
     )
-    inputs: list[list[float | None]] = Field(
-        description="One list of numbers per row; null for a missing value, if the model supports "
-        "missing values."
+    inputs: list[list[Value]] | list[dict[str, Value]] = Field(
+        description="A list of values per row, or an object with the values by column name: "
+        "numbers, or what the column has, such as text, a boolean, or a date in text; null for a "
+        "missing value, if the model supports missing values."
     )
     columns: list[str] | None = Field(
         None,
@@ -31,7 +36,8 @@ class InferenceResponse(BaseModel):
     version: int = Field(description="Version number that was applied.")
     task: str | list[str] = Field(description="Task of the request: one name, or one per row.")
     classes: list[str | int] | None = Field(
-        None, description="Class labels of the output columns, if they are classes (`distances`)."
+        None,
+        description="Class labels of the output columns; omitted if the columns are not classes.",
     )
     outputs: list[list[float]] | list[str | int | float] = Field(
         description="One output per row, in order: a list of numbers, or a label or number."

@@ -39,8 +39,8 @@ class Model(BaseModel):
     methods: list[str] = Field(description="Methods, such as transform and predict.")
     tasks: list[str] = Field(description="Names of the tasks that it was trained on.")
     classes: dict[str, list[str | int]] = Field(
-        description="Labels by task, in the order of the columns of `distances`; empty for a model "
-        "without classes."
+        description="Labels by task, in the order of output columns that are classes; empty for a "
+        "model without classes."
     )
     metrics: dict[str, dict[str, float | None]] = Field(
         description="Scores on the training rows, `{metric: {task: value}}`; null where a score "

@@ -3,6 +3,7 @@
 import io
 from datetime import date
 
+import jsonschema_rs
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -158,6 +159,10 @@ def test_records_and_tables_in_any_order_have_the_same_outputs(http):
     for answer in answers:
         assert answer.status_code == 200, answer.text
         assert answer.json()["outputs"] == outputs
+    operation = http.get("/openapi.json").json()["paths"]["/v1/models/{name}/predict"]["post"]
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    for inputs in (records, lists):
+        jsonschema_rs.validate(schema, {"task": "north", "inputs": inputs})
 
 
 DIALECTS = {
