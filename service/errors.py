@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
 
-from algorithms.interface.errors import AlgorithmError, explain_unknown
+from algorithms.interface.errors import AlgorithmError, InvalidArtifact, explain_unknown
 from service.database import UNAVAILABLE
 from service.observability.logs import log, request_id
 from service.patterns import EXPECTED
@@ -35,6 +35,10 @@ JOB_CODES: Final[dict[str, tuple[str, str]]] = {
     "diverged": (
         "The objective became infinite or NaN.",
         "Rescale the data, or increase the regularisation.",
+    ),
+    "invalid-artifact": (
+        "The stored dataset or model is corrupt, or the model's algorithm is not installed.",
+        "Upload the dataset or train the model again, or install the package of the algorithm.",
     ),
     "out-of-memory": (
         "The job used more memory than its `memory_mb`.",
@@ -470,6 +474,10 @@ def problem_of(error: Exception) -> Problem | None:
     """Return the problem that an error below a route maps to; None for a bug."""
     if isinstance(error, Problem):
         return error
+    if isinstance(error, InvalidArtifact):  # clients send no models, so that it is a stored file
+        log.error("artifact.invalid", exc_info=error)
+        detail = "a stored file cannot be read; the log has the details under this request_id"
+        return Problem("internal", detail)
     if isinstance(error, AlgorithmError):
         return from_algorithm_error(error)
     is_cut_off = isinstance(error, DBAPIError) and error.connection_invalidated

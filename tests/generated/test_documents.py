@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import service
+from algorithms.interface.errors import AlgorithmError
 from algorithms.registry import ALGORITHMS
 from service.errors import ERRORS, JOB_CODES
 from service.generate import DOCS, pages
@@ -47,7 +48,16 @@ def test_every_error_code_of_jobs_is_documented():
         re.findall(r'(?:AttemptFailure\(|Outcome\(\s*"[a-z_]+",\s*|"code": )"([a-z_-]+)"', text)
     )
     assert {"worker-lost", "base-model-deleted", "internal-error", "timed-out"} <= found
-    assert found - {"invalid", "unknown-task", "invalid-data"} <= set(JOB_CODES) | set(ERRORS)
+    known = set(JOB_CODES) | set(ERRORS)
+    assert found - {"invalid", "unknown-task", "invalid-data"} <= known
+    codes = {kind.code for kind in _kinds_of(AlgorithmError)}
+    assert "invalid-artifact" in codes
+    assert codes <= known
+
+
+def _kinds_of(error):
+    """Return the classes of errors that are derived from one, also indirectly."""
+    return {kind for own in error.__subclasses__() for kind in (own, *_kinds_of(own))}
 
 
 def test_the_page_on_jobs_lists_every_state():

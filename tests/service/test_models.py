@@ -1,6 +1,7 @@
 """Models: metadata, artifacts and pages."""
 
 import hashlib
+import json
 
 import numpy as np
 import pytest
@@ -86,6 +87,20 @@ def test_the_artifact_has_its_hash_and_loads_without_the_service(http, model, tm
     assert load_model(path).tasks == model.tasks
     with safe_open(path, framework="numpy") as file:
         assert file.metadata().keys() == {"sibling"}
+
+
+def test_a_stored_model_that_cannot_be_read_is_an_error_of_the_service(client, service, dataset):
+    model = client.train(dataset, "pca", model="unreadable", k=1).wait()
+    copy = service.data_dir / "cache" / model.info["artifact_sha256"]
+    copy.write_bytes(b"no model")
+    with pytest.raises(ServiceError, match="a stored file cannot be read") as caught:
+        model.transform([[0.0] * 5], task="north")
+    assert (caught.value.status, caught.value.code) == (500, "internal")
+    events = [json.loads(line) for line in service.log().splitlines() if line.startswith("{")]
+    (event,) = [event for event in events if event["event"] == "artifact.invalid"]
+    assert "is not a readable Sibling file" in event["exception"][0]["exc_value"]
+    copy.unlink()
+    assert model.transform([[0.0] * 5], task="north").shape == (1, 1)
 
 
 def test_pages_list_every_model_and_every_version_once(client, http, dataset):
