@@ -1,9 +1,12 @@
 """The first API key of a new deployment, taken from the settings."""
 
+import contextlib
+
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
 from service.access import store
-from service.access.keys import parse_key
+from service.access.keys import Key, parse_key
 from service.audit import store as audit
 from service.audit.events import command_event
 from service.database import Database
@@ -13,7 +16,9 @@ OWNER = "admin"
 
 
 def ensure_bootstrap_key(database: Database, settings: Settings) -> bool:
-    """Store the key of the settings if there is no key yet; return whether a key exists.
+    """Store the key of the settings if no key is valid; return whether one is valid then.
+
+    A key that is stored already stays as it is: one that was revoked stays revoked.
 
     Raises
     ------
@@ -27,13 +32,15 @@ def ensure_bootstrap_key(database: Database, settings: Settings) -> bool:
             "SIBLING_BOOTSTRAP_KEY is not sib_<id>_<secret>: 12 of a-z 0-9, then 32 or more of "
             "A-Z a-z 0-9 _ -"
         )
-    try:
-        with database.write() as session:
-            has_key = store.has_any(session)
-            if not has_key and key is not None:
-                store.create(session, key, owner=OWNER, scopes=["admin"], expires_at=None)
-                audit.add(session, command_event("bootstrap key", f"/keys/{key.id}"))
-                has_key = True
-    except IntegrityError:  # another replica stored it at the same time
-        return True
-    return has_key
+    # another replica may store it at the same time
+    with contextlib.suppress(IntegrityError), database.write() as session:
+        if key is not None and is_needed(session, key):
+            store.create(session, key, owner=OWNER, scopes=["admin"], expires_at=None)
+            audit.add(session, command_event("bootstrap key", f"/keys/{key.id}"))
+    with database.read() as session:
+        return store.has_active(session)
+
+
+def is_needed(session: Session, key: Key) -> bool:
+    """Return whether a service stores the key of its settings when it starts."""
+    return not store.has_active(session) and store.get(session, key.id) is None

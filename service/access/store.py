@@ -58,7 +58,7 @@ def list_page(session: Session, owner: str, *, after: str | None, limit: int) ->
     return session.scalars(query).all()
 
 
-def has_any(session: Session) -> bool:
+def has_active(session: Session) -> bool:
     """Return whether any key is valid now."""
     return session.scalar(sa.select(KeyRow.id).where(*_are_active()).limit(1)) is not None
 

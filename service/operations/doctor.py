@@ -18,6 +18,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.access import store
+from service.access.bootstrap import is_needed
+from service.access.keys import parse_key
 from service.database import BUSY_TIMEOUT_S, Database
 from service.operations.configuration import CLIENT_VARIABLES
 from service.operations.findings import Finding
@@ -126,13 +128,14 @@ def _check_revision(database: Database) -> Finding:
 def _check_keys(database: Database, settings: Settings) -> Finding:
     if not settings.requires_keys():
         return Finding("keys", "ok", f"not required on {settings.host}")
+    key = parse_key(settings.bootstrap_key.get_secret_value())
     try:
         with database.read() as session:
-            has_key = store.has_any(session)
+            has_key = store.has_active(session) or (key is not None and is_needed(session, key))
     except SQLAlchemyError as error:
         return Finding("keys", "error", f"cannot be read ({type(error).__name__})")
-    if not has_key and not settings.bootstrap_key.get_secret_value():
-        detail = "requests need a key, but none exists; run 'sibling keys create'"
+    if not has_key:
+        detail = "requests need a key, but none is valid; run 'sibling keys create'"
         return Finding("keys", "error", detail)
     return Finding("keys", "ok", "required")
 

@@ -170,9 +170,14 @@ def _preflight(settings: Settings) -> None:
             else "listen on 127.0.0.1, or set SIBLING_ALLOW_OPEN_NETWORK=true to allow requests "
             "without a key"
         )
+        reason = (
+            "the key in SIBLING_BOOTSTRAP_KEY is revoked or expired"
+            if settings.bootstrap_key.get_secret_value()
+            else "none is valid"
+        )
         sys.exit(
-            "error: requests need an API key, but none exists; create one with 'sibling keys "
-            f"create', set SIBLING_BOOTSTRAP_KEY, {alternative}"
+            f"error: requests need an API key, but {reason}; create one with 'sibling keys "
+            f"create', set SIBLING_BOOTSTRAP_KEY to a new one, {alternative}"
         )
 
 

@@ -2,6 +2,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -12,9 +13,11 @@ import sqlalchemy as sa
 
 from algorithms.interface.model import METHODS
 from service.access import store
+from service.access.bootstrap import ensure_bootstrap_key
 from service.access.keys import SCOPES, Key, allows, new_key, parse_key
 from service.database import now
 from service.rows import Row
+from service.settings import Settings
 from sibling import Client, ServiceError
 
 ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(5, 4) ** 1.2}
@@ -339,12 +342,47 @@ def test_it_does_not_listen_to_others_without_keys(tmp_path):
     assert "sibling keys create" in done.stderr
 
 
-def test_an_invalid_bootstrap_key_is_reported(tmp_path):
-    command = [sys.executable, "-m", "service", "serve", "--port", "0"]
-    env = {"PATH": "", "SIBLING_DATA_DIR": str(tmp_path), "SIBLING_BOOTSTRAP_KEY": "secret"}
-    done = subprocess.run(
-        command, env=env, check=False, capture_output=True, text=True, timeout=240
+def start_in_vain(**env):
+    """Return the finished process of a service that cannot start."""
+    return subprocess.run(
+        [sys.executable, "-m", "service", "serve", "--port", "0"],
+        env={"PATH": "", **env},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
+
+
+def test_a_bootstrap_key_that_was_revoked_stays_revoked(database, tmp_path):
+    key = new_key()
+    settings = Settings(bootstrap_key=key.text())
+    assert ensure_bootstrap_key(database, settings)
+    assert ensure_bootstrap_key(database, settings)  # another start
+    with database.write() as session:
+        assert store.revoke(session, key.id)
+    assert not ensure_bootstrap_key(database, settings)
+    done = start_in_vain(
+        SIBLING_DATA_DIR=str(tmp_path),
+        SIBLING_DATABASE_URL=database.url,
+        SIBLING_REQUIRE_KEYS="true",
+        SIBLING_BOOTSTRAP_KEY=key.text(),
+    )
+    assert done.returncode == 1
+    assert "SIBLING_BOOTSTRAP_KEY is revoked or expired" in done.stderr
+    assert ensure_bootstrap_key(database, Settings(bootstrap_key=new_key().text()))
+
+
+def test_replicas_that_start_at_the_same_time_store_one_bootstrap_key(database):
+    settings = Settings(bootstrap_key=new_key().text())
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(lambda _: ensure_bootstrap_key(database, settings), range(8)))
+    with database.read() as session:
+        assert len(store.list_all(session)) == 1
+
+
+def test_an_invalid_bootstrap_key_is_reported(tmp_path):
+    done = start_in_vain(SIBLING_DATA_DIR=str(tmp_path), SIBLING_BOOTSTRAP_KEY="secret")
     assert done.returncode == 1
     assert "SIBLING_BOOTSTRAP_KEY" in done.stderr
     assert "Traceback" not in done.stderr

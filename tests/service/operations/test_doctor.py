@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
+from service.access import store
+from service.access.keys import new_key
 from service.database import Database
 from service.operations import doctor, surroundings
 from service.operations.doctor import examine
@@ -168,6 +170,16 @@ def test_missing_keys_are_an_error_where_they_are_required(settings):
     level, detail = findings(settings(host="0.0.0.0"))["keys"]
     assert level == "error"
     assert "sibling keys create" in detail
+
+
+def test_a_bootstrap_key_is_enough_unless_it_is_revoked(settings, database):
+    key = new_key()
+    guarded = settings(host="0.0.0.0", bootstrap_key=key.text())
+    assert findings(guarded)["keys"][0] == "ok"
+    with database.write() as session:
+        store.create(session, key, owner="admin", scopes=["admin"], expires_at=None)
+        store.revoke(session, key.id)
+    assert findings(guarded)["keys"][0] == "error"
 
 
 @pytest.mark.usefixtures("no_environment")
