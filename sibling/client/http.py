@@ -63,6 +63,9 @@ class Http:
     ) -> httpx.Response:
         """Send a request and return the response.
 
+        If an attempt to delete something is repeated, 404 is no error: the attempt before may have
+        deleted it without a response.
+
         Parameters
         ----------
         retry
@@ -76,7 +79,9 @@ class Http:
             There is no response.
         """
         return await self._retry(
-            lambda: self._transport.request(method, path, **request), can_repeat=retry
+            lambda: self._transport.request(method, path, **request),
+            can_repeat=retry,
+            is_deletion=method == "DELETE",
         )
 
     async def get(self, path: str, **params: Any) -> Any:
@@ -151,7 +156,11 @@ class Http:
         await self._transport.close()
 
     async def _retry(
-        self, attempt: Callable[[], Awaitable[httpx.Response]], *, can_repeat: bool
+        self,
+        attempt: Callable[[], Awaitable[httpx.Response]],
+        *,
+        can_repeat: bool,
+        is_deletion: bool = False,
     ) -> httpx.Response:
         """Return the response of the first attempt that does not fail transiently."""
         pause = _FIRST_PAUSE_S
@@ -169,7 +178,8 @@ class Http:
                 pause = max(pause, _retry_after_s(response))
             await self._transport.sleep(pause)
             pause *= 2
-        if response.is_error:
+        is_gone = response.status_code == httpx.codes.NOT_FOUND and count > 0
+        if response.is_error and not (is_deletion and is_gone):
             raise ServiceError.from_response(response)
         return response
 

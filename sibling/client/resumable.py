@@ -16,13 +16,14 @@ from sibling.client.progress import OnProgress
 #: Size from which a file is uploaded in parts.
 MIN_BYTES: Final = 32 * 1024 * 1024
 PART_BYTES: Final = 8 * 1024 * 1024
-#: Maximum number of consecutive attempts per part, and the pause after the first failure.
+#: Maximum number of consecutive attempts per request, and the pause after the first failure.
 _MAX_ATTEMPTS: Final = 8
 _FIRST_PAUSE_S: Final = 0.5
 _MAX_PAUSE_S: Final = 20.0
 TUS: Final = {"Tus-Resumable": "1.0.0"}
 _OFFSET_MISMATCH: Final = "offset-mismatch"
 _CHECKSUM_MISMATCH: Final = "checksum-mismatch"
+_QUOTA_EXCEEDED: Final = "quota-exceeded"
 _TRANSIENT: Final = frozenset({408, 429, 502, 503, 504})
 _CHANGED: Final = "the file has changed during the upload; upload it again"
 
@@ -71,9 +72,7 @@ async def upload_resumably(
             if isinstance(error, ServiceError) and error.code == _CHECKSUM_MISMATCH:
                 raise ValueError(_CHANGED) from None
             n_failed += 1
-            if n_failed == _MAX_ATTEMPTS or not _is_transient(error):
-                raise
-            await http.sleep(min(_FIRST_PAUSE_S * 2 ** (n_failed - 1), _MAX_PAUSE_S))
+            await _pause(http, n_failed, error)
     on_progress(size, size)
     return str((await http.get(url))["dataset_id"])
 
@@ -93,11 +92,33 @@ async def _begin(
     query: Mapping[str, str | Sequence[str]],
     values: Mapping[str, str],
 ) -> dict[str, Any]:
+    """Create an upload, and return it.
+
+    A request that failed may have created it all the same, so it is looked for before another one.
+    """
+    n_failed = 0
+    while True:
+        try:
+            return await _create(http, size, query, values)
+        except (ServiceUnreachable, ServiceError) as error:
+            n_failed += 1
+            await _pause(http, n_failed, error)
+        created = await _find(http, values["tag"])
+        if created is not None:
+            return created
+
+
+async def _create(
+    http: Http,
+    size: int,
+    query: Mapping[str, str | Sequence[str]],
+    values: Mapping[str, str],
+) -> dict[str, Any]:
     pairs = (f"{key} {base64.b64encode(v.encode()).decode()}" for key, v in values.items())
     headers = {**TUS, "Upload-Length": str(size), "Upload-Metadata": ",".join(pairs)}
-    response = await http.send("POST", "/v1/uploads", params=query, headers=headers)
-    begun: dict[str, Any] = response.json()
-    return begun
+    response = await http.send("POST", "/v1/uploads", retry=False, params=query, headers=headers)
+    created: dict[str, Any] = response.json()
+    return created
 
 
 async def _send(http: Http, url: str, data: bytes, offset: int) -> int:
@@ -111,6 +132,13 @@ async def _send(http: Http, url: str, data: bytes, offset: int) -> int:
     return _offset(response)
 
 
+async def _pause(http: Http, n_failed: int, error: Exception) -> None:
+    """Wait before another attempt; raise the error of the last one if there is none."""
+    if n_failed == _MAX_ATTEMPTS or not _is_transient(error):
+        raise error
+    await http.sleep(min(_FIRST_PAUSE_S * 2 ** (n_failed - 1), _MAX_PAUSE_S))
+
+
 def _offset(response: httpx.Response) -> int:
     return int(response.headers["upload-offset"])
 
@@ -119,4 +147,5 @@ def _is_transient(error: Exception) -> bool:
     """Return whether a retry from the offset that the service reports may succeed."""
     if not isinstance(error, ServiceError):
         return True
-    return error.code == _OFFSET_MISMATCH or error.status in _TRANSIENT
+    is_transient = error.status in _TRANSIENT and error.code != _QUOTA_EXCEEDED
+    return is_transient or error.code == _OFFSET_MISMATCH

@@ -245,6 +245,25 @@ def test_a_submission_is_retried_with_the_same_key_after_503_and_a_lost_connecti
     assert len({body for *_, body in requests}) == 1
 
 
+NOT_FOUND = (404, {}, b'{"code": "not-found", "detail": "there is no job", "errors": []}')
+
+
+@pytest.mark.parametrize("first", [BUSY, (None, {}, b"")])
+def test_a_deletion_whose_response_was_lost_succeeds(first):
+    with server_with_responses(first, NOT_FOUND) as (url, requests), Client(url) as client:
+        client.delete_job("job_1")
+    assert [method for method, *_ in requests] == ["DELETE"] * 2
+
+
+def test_a_deletion_of_what_does_not_exist_is_an_error():
+    with (
+        server_with_responses(NOT_FOUND) as (url, _),
+        Client(url) as client,
+        pytest.raises(ServiceError, match="there is no job"),
+    ):
+        client.delete_job("job_1")
+
+
 def test_retry_after_is_honoured():
     wait = (503, {"Retry-After": "1"}, b"{}")
     with server_with_responses(wait, JOB) as (url, _), Client(url) as client:
@@ -274,10 +293,8 @@ def test_the_last_error_is_raised_after_all_retries():
 
 
 def test_a_client_error_is_not_retried():
-    body = {"code": "not-found", "detail": "there is no job", "errors": []}
-    not_found = (404, {}, json.dumps(body).encode())
     with (
-        server_with_responses(not_found) as (url, requests),
+        server_with_responses(NOT_FOUND) as (url, requests),
         Client(url) as client,
         pytest.raises(ServiceError, match="there is no job"),
     ):

@@ -11,6 +11,7 @@ from tusclient.client import TusClient
 
 from sibling import Client, ServiceError
 from sibling.client import datasets, resumable
+from sibling.client.transport import BlockingTransport
 
 HEADERS = {"Tus-Resumable": "1.0.0"}
 
@@ -106,6 +107,51 @@ def test_a_file_that_changes_is_not_mixed_with_what_was_sent_before(service, tab
             )
         assert "mixed" not in {dataset["name"] for dataset in client.datasets}
     assert uploads_of(service) == unfinished
+
+
+@pytest.fixture
+def lose_responses(monkeypatch):
+    """``lose_responses(*errors)``: creations of uploads that the service receives end with these.
+
+    An error None is no error.
+    """
+
+    def lose(*errors):
+        request, left = BlockingTransport.request, list(errors)
+
+        async def send(self, method, path, **parts):
+            response = await request(self, method, path, **parts)
+            if method == "POST" and path == "/v1/uploads":
+                error = left.pop(0)
+                if error is not None:
+                    raise error
+            return response
+
+        monkeypatch.setattr(BlockingTransport, "request", send)
+        return left
+
+    return lose
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_an_upload_whose_creation_got_no_response_is_not_created_twice(
+    service, table, lose_responses
+):
+    before = uploads_of(service)
+    lose_responses(httpx.ReadError("the connection is lost"))
+    with Client(service.url) as client:
+        found = client.upload(table, name="lost response")
+    assert found.info["n_samples"] == 8000
+    assert uploads_of(service) == before
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_an_upload_beyond_the_quota_is_refused_at_once(start_service, table, lose_responses):
+    service = start_service(SIBLING_MAX_STORED_BYTES=1000)
+    attempts = lose_responses(None, None)
+    with Client(service.url) as client, pytest.raises(ServiceError, match="quota-exceeded"):
+        client.upload(table)
+    assert len(attempts) == 1
 
 
 def test_the_client_says_why_a_file_in_parts_is_rejected(service, table, small_parts):
