@@ -36,7 +36,7 @@ def ensure_bootstrap_key(database: Database, settings: Settings) -> bool:
     with contextlib.suppress(IntegrityError), database.write() as session:
         if key is not None and is_needed(session, key):
             store.create(session, key, owner=OWNER, scopes=["admin"], expires_at=None)
-            audit.add(session, command_event("bootstrap key", f"/keys/{key.id}"))
+            audit.add(session, command_event("bootstrap key", f"/v1/keys/{key.id}"))
     with database.read() as session:
         return store.has_active(session)
 

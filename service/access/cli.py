@@ -61,7 +61,7 @@ def create(
             scopes=requested,
             expires_at=expires_at,
         )
-        audit.add(session, command_event("keys create", f"/keys/{key.id}"))
+        audit.add(session, command_event("keys create", f"/v1/keys/{key.id}"))
     print_result(key.text(), id=key.id, key=key.text(), owner=owner.strip(), scopes=requested)
 
 
@@ -88,7 +88,7 @@ def revoke(
     with _database() as database, database.write() as session:
         if not store.revoke(session, key_id):
             raise ValueError(f"there is no active key '{key_id}'")
-        audit.add(session, command_event("keys revoke", f"/keys/{key_id}"))
+        audit.add(session, command_event("keys revoke", f"/v1/keys/{key_id}"))
     print_result(f"key {key_id} is revoked", id=key_id)
 
 

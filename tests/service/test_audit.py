@@ -298,7 +298,7 @@ def run(command):
 def test_commands_of_operators_leave_events(run, guarded, admin_key):
     key = parse_key(run(guarded, "keys", "create", "--owner", "zoe").strip())
     run(guarded, "keys", "revoke", key.id)
-    path = f"/keys/{key.id}"
+    path = f"/v1/keys/{key.id}"
     found = read_events(guarded, object=path)
     assert [event.operation for event in found] == ["keys create", "keys revoke"]
     assert "@" in found[0].source
