@@ -150,7 +150,7 @@ async def upload_dataset(
         200: {"model": Dataset, "description": "A dataset with the same sources exists."},
         202: {"model": Dataset, "description": "It continues; poll the dataset at Location."},
         **problems(
-            "malformed-body",
+            "malformed-json",
             "body-too-large",
             "unsupported-media-type",
             "not-found",

@@ -67,9 +67,12 @@ DRAWN: Final[dict[str, Any]] = {
             "description": "A Vega-Lite specification with its data, or an image of it.",
             "content": {_JSON: {"schema": {"type": "object"}}, _SVG: {}, "image/png": {}},
         },
-        304: {"description": "Not modified."},
         **problems("not-found", "no-plot", "not-acceptable", "invalid-request", "unavailable"),
     },
+}
+_DRAWN_OF_VERSION: Final[dict[str, Any]] = {
+    **DRAWN,
+    "responses": {**DRAWN["responses"], 304: {"description": "Not modified."}},
 }
 
 
@@ -89,7 +92,7 @@ def list_plots_of_version(
     return _list(request, services, owner, find_version(services, owner, name, version))
 
 
-@router.get("/{name}/plots/{plot}", summary="Plot of a model, latest version", **DRAWN)
+@router.get("/{name}/plots/{plot}", summary="Plot of a model, latest version", **_DRAWN_OF_VERSION)
 def draw_plot_of_latest(
     name: Name,
     plot: PlotName,
@@ -105,7 +108,9 @@ def draw_plot_of_latest(
 
 
 @router.get(
-    "/{name}/versions/{version}/plots/{plot}", summary="Plot of a model, given version", **DRAWN
+    "/{name}/versions/{version}/plots/{plot}",
+    summary="Plot of a model, given version",
+    **_DRAWN_OF_VERSION,
 )
 def draw_plot_of_version(
     name: Name,

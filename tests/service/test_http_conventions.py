@@ -239,6 +239,18 @@ def test_invalid_json_is_400(http, path, body):
     assert_problem(response, 400, "malformed-json")
 
 
+def test_a_route_that_takes_only_json_documents_malformed_json(http):
+    document = http.get("/openapi.json").json()
+    described = {
+        f"{method} {path}": operation["responses"]["400"]["description"]
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if operation.get("requestBody", {}).get("content", {}).keys() == {"application/json"}
+    }
+    assert "post /v1/datasets:combine" in described
+    assert set(described.values()) == {"`malformed-json`: Malformed JSON"}, described
+
+
 @pytest.mark.parametrize("field", ["seed", "priority", "timeout_s", "memory_mb", "max_attempts"])
 @pytest.mark.parametrize(
     "value",
