@@ -10,13 +10,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from service.database import now
+from service.token_buckets import TokenBuckets
 
 #: Refused requests per owner (and of all callers without a valid key) that are stored: so many at
 #: once, and then so many per second. Otherwise anybody could fill the database.
 MAX_REFUSED_AT_ONCE: Final = 300
 REFUSED_PER_S: Final = 1.0
-#: Number of owners whose limits are remembered.
-_MAX_OWNERS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def command_event(operation: str, object_path: str | None = None) -> AuditEvent:
 
 
 class RefusalLimit:
-    """Limit of the stored refused requests, by owner (token bucket).
+    """Limit of the stored refused requests, by owner.
 
     Parameters
     ----------
@@ -81,18 +80,8 @@ class RefusalLimit:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        #: Tokens of each owner, and when they were counted.
-        self._buckets: dict[str | None, tuple[float, float]] = {}
+        self._buckets = TokenBuckets(REFUSED_PER_S, size=MAX_REFUSED_AT_ONCE, clock=clock)
 
     def admits(self, event: AuditEvent) -> bool:
         """Return whether to store the event, and count it."""
-        if not event.is_refused():
-            return True
-        now_s = self._clock()
-        tokens, counted_s = self._buckets.get(event.owner, (MAX_REFUSED_AT_ONCE, now_s))
-        tokens = min(MAX_REFUSED_AT_ONCE, tokens + (now_s - counted_s) * REFUSED_PER_S)
-        if len(self._buckets) >= _MAX_OWNERS:
-            self._buckets.clear()
-        self._buckets[event.owner] = (max(0.0, tokens - 1), now_s)
-        return tokens >= 1
+        return not event.is_refused() or not self._buckets.take(event.owner)

@@ -387,6 +387,21 @@ def test_refused_requests_cannot_fill_the_database():
     assert limit.admits(AuditEvent("submit_job", status=403, owner="ada"))
     seconds[0] += 2
     assert [limit.admits(refused) for _ in range(3)] == [True, True, False]
+    for _ in range(8):  # requests that are not stored do not prolong the limit
+        seconds[0] += 0.5
+        admitted.append(limit.admits(refused))
+    assert admitted[-8:].count(True) == 4
+
+
+def test_many_owners_do_not_reset_the_limit_of_another():
+    limit = RefusalLimit(lambda: 0.0)
+    for number in range(9_998):
+        limit.admits(AuditEvent("submit_job", status=403, owner=f"early {number}"))
+    refused = AuditEvent("submit_job", status=403, owner="ada")
+    assert sum(limit.admits(refused) for _ in range(500)) == MAX_REFUSED_AT_ONCE
+    for number in range(100):
+        assert limit.admits(AuditEvent("submit_job", status=403, owner=f"late {number}"))
+    assert not limit.admits(refused)
 
 
 def test_old_events_are_deleted_in_batches(database, monkeypatch):

@@ -9,7 +9,8 @@ from timeit import timeit
 import httpx
 import pytest
 
-from service.access import rate_limit, store
+from service import token_buckets
+from service.access import store
 from service.access.keys import new_key
 from service.access.rate_limit import RateLimiter
 from service.errors import Problem
@@ -71,7 +72,7 @@ def test_owners_do_not_limit_each_other(clock):
 
 
 def test_the_memory_of_many_owners_is_bounded(clock, monkeypatch):
-    monkeypatch.setattr(rate_limit, "_MAX_OWNERS", 50)
+    monkeypatch.setattr(token_buckets, "_MAX_BUCKETS", 50)
     limiter = RateLimiter(1, clock=clock)
     for number in range(40):
         limiter.check(f"early {number}")
@@ -84,7 +85,7 @@ def test_the_memory_of_many_owners_is_bounded(clock, monkeypatch):
         limiter.check("ada")
     for number in range(1000):
         limiter.check(f"many {number}")
-    assert len(limiter._full_at) <= 50
+    assert len(limiter._buckets._full_at) <= 50
 
 
 def test_a_check_takes_little_time():
