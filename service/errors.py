@@ -55,7 +55,7 @@ JOB_CODES: Final[dict[str, tuple[str, str]]] = {
         "Check the worker's host and log, then submit the job again.",
     ),
     "worker-failed": (
-        "The worker could not fetch the dataset or the model.",
+        "The worker could not fetch the dataset or the model, or could not run the job's process.",
         "Read the detail and the worker's log.",
     ),
     "resource-shortage": (
@@ -161,7 +161,8 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
     "no-report": ErrorSpec(
         404,
         "Model has no report",
-        "The model was trained without a search, a comparison, an evaluation or a calibration.",
+        "The model was trained without a search, comparison, evaluation, automatic choice or "
+        "calibration.",
         "Submit a job with `search`, `compare`, `evaluate` or `calibration`.",
     ),
     "method-not-allowed": ErrorSpec(

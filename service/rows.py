@@ -191,7 +191,7 @@ class JobRow(Row):
     error: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     #: Warnings about the data and parameters, in sentences; the model has them too.
     warnings: Mapped[list[Any]] = mapped_column(default=list)
-    #: Result of a job that creates no model.
+    #: Result of a child job, batch inference or automatic choice, or verdict of a comparison.
     result: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     #: The outputs of a batch inference, as Parquet.
     output_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"), index=True)
@@ -290,7 +290,7 @@ class VersionRow(Row):
     metrics: Mapped[dict[str, Any]]
     history: Mapped[dict[str, Any]]
     warnings: Mapped[list[Any]]
-    #: Report of search, comparison and evaluation.
+    #: Report of search, comparison, evaluation, automatic choice and calibration.
     report: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     #: Importance of the columns; None for a model without any.
     importance: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON, deferred=True)

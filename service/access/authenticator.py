@@ -21,8 +21,6 @@ from service.rows import KeyRow
 LOCAL_OWNER: Final = "local"
 #: Scheme of the authorization that stands for the cookie of a session.
 SESSION: Final = "Session"
-#: How long a session lasts if the settings do not say it.
-_SESSION_LIFETIME: Final = timedelta(hours=12)
 #: Lifetime of a cached key; a revoked key is rejected within this time.
 _CACHE_TTL_S: Final = 2.0
 #: A key in use is refreshed this long before it expires, so that no request waits for it.
@@ -67,7 +65,7 @@ class Authenticator:
         database: Database,
         *,
         is_open: bool,
-        session_lifetime: timedelta = _SESSION_LIFETIME,
+        session_lifetime: timedelta,
     ) -> None:
         self.is_open = is_open
         self._session_lifetime = session_lifetime

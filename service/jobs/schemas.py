@@ -382,7 +382,7 @@ class Event(BaseModel):
 
     @classmethod
     def from_row(cls, row: EventRow) -> "Event":
-        """Return the attempt of a database row, as the API shows it."""
+        """Return the event of a database row, as the API shows it."""
         return cls(
             id=row.id,
             kind=row.kind,

@@ -52,12 +52,12 @@ def _history(call: VersionRequest) -> Response:
 
 
 def _report(call: VersionRequest) -> Response:
-    """Return the results of the search, comparison and evaluation of the training job."""
+    """Return the results of search, comparison, evaluation, automatic choice and calibration."""
     tag = etag(call.version.row.id)
     if is_not_modified(call.request, tag):
         return Response(status_code=304, headers={"ETag": tag})
     if call.version.row.report is None:
-        how = "without search, comparison or evaluation"
+        how = "without search, comparison, evaluation, automatic choice or calibration"
         detail = f"version {call.version.row.version} of '{call.version.name}' was trained {how}"
         raise Problem("no-report", detail)
     return json_response(Report.model_validate(call.version.row.report), ETag=tag)

@@ -172,7 +172,7 @@ class RemoteModel(Remote[Mode]):
 
     @remote_method
     async def report(self) -> dict[str, Any]:
-        """Return the report of search, comparison and evaluation.
+        """Return the report of search, comparison, evaluation, choice and calibration.
 
         Raises
         ------

@@ -4,6 +4,7 @@ import asyncio
 import re
 import runpy
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -71,7 +72,9 @@ def test_an_installation_without_it_says_how_to_build_it(tmp_path, monkeypatch, 
     monkeypatch.setattr(help_routes, "SITE", tmp_path)
     app = FastAPI()
     app.include_router(help_routes.router)
-    app.state.authenticator = Authenticator(database, is_open=True)
+    app.state.authenticator = Authenticator(
+        database, is_open=True, session_lifetime=timedelta(hours=1)
+    )
 
     async def ask(path):
         transport = httpx.ASGITransport(app)

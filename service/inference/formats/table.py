@@ -88,6 +88,8 @@ def positions_of(names: tuple[str, ...] | None, n_columns: int, spec: InputSpec)
     ------
     InvalidData
         A column is missing, unknown or duplicate.
+    Problem
+        Columns are matched by position, and their number is not that of the model.
     """
     known = None if names is None else spec.columns()
     if names is not None and known is not None:

@@ -1,4 +1,4 @@
-"""Jobs: the list, and one job."""
+"""Tables of jobs, and the list of all jobs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -24,7 +24,7 @@ def key(database):
 
 @pytest.fixture
 def authenticator(database):
-    made = Authenticator(database, is_open=False)
+    made = Authenticator(database, is_open=False, session_lifetime=timedelta(hours=1))
     yield made
     made.close()
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -210,7 +211,9 @@ def make_app(
         services = Services(values, database, blobs, ingester, waiting)
         api = FastAPI()
         api.state.settings = values
-        api.state.authenticator = Authenticator(database, is_open=True)
+        api.state.authenticator = Authenticator(
+            database, is_open=True, session_lifetime=timedelta(hours=1)
+        )
         api.state.rate_limiter = None
         api.state.datasets = services
         install_handlers(api)
