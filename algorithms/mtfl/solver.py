@@ -97,7 +97,7 @@ def _suitable(problem: SquareProblem) -> Solver:
     T, d = problem.stacks.n_columns, problem.stacks.n_features
     if T * d**3 >= LARGE_STEP:
         return "proximal-gradient"
-    if not _is_tall(problem):
+    if not problem.stacks.is_tall:  # a curvature is 0
         return "variable-projection"
     low, high = problem.stacks.curvatures
     most = max(WELL_CONDITIONED, WELL_CONDITIONED_PER_SQUARE * d**2)
@@ -207,9 +207,3 @@ def _even_root(problem: SquareProblem) -> Array:
     d = problem.stacks.n_features
     root = np.full(d, d**-0.5)
     return np.diag(root) if problem.norm.is_full else root
-
-
-def _is_tall(problem: SquareProblem) -> bool:
-    """Return whether every task has at least as many rows as features; else a curvature is 0."""
-    d = problem.stacks.n_features
-    return all(part.weight.sum(axis=1).min() >= d for part in problem.stacks.parts)

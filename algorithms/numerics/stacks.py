@@ -110,6 +110,11 @@ class Stacks:
             out[part.columns] = a.sum(axis=1)
         return out
 
+    @property
+    def is_tall(self) -> bool:
+        """Whether every block has at least as many rows of positive weight as features."""
+        return all((part.weight > 0).sum(axis=1).min() >= self.n_features for part in self.parts)
+
     @cached_property
     def curvatures(self) -> tuple[float, float]:
         """The smallest and the largest eigenvalue of 2 XᵀX over all blocks."""
@@ -118,10 +123,9 @@ class Stacks:
             Xt = np.swapaxes(part.X, 1, 2)
             is_wide = part.X.shape[1] < self.n_features
             values = np.linalg.eigvalsh(part.X @ Xt if is_wide else Xt @ part.X)
-            n_rows = (part.weight > 0).sum(axis=1).min()
-            low = min(low, float(values.min()) if n_rows >= self.n_features else 0.0)
+            low = min(low, float(values.min()))
             high = max(high, float(values.max()))
-        return 2 * max(low, 0.0), 2 * high
+        return (2 * max(low, 0.0) if self.is_tall else 0.0), 2 * high
 
     def with_rows(self, change: Callable[[Array], Array], n_features: int) -> "Stacks":
         """Return the stacks with changed rows; ``change`` maps (g, n, d) to (g, n, n_features)."""

@@ -19,6 +19,7 @@ from algorithms.numerics import lbfgs
 from algorithms.numerics.feature_norms import ColumnNorm, TraceNorm
 from algorithms.numerics.leave_one_out import leave_one_out_errors
 from algorithms.numerics.losses import ProximalHinge
+from algorithms.numerics.stacks import Block, stack_blocks
 
 #: Gap that the default parameters promise.
 GAP = 1e-6
@@ -213,6 +214,16 @@ def test_merging_equal_rows_changes_nothing() -> None:
     )
     a, b = fit(tasks, gamma=0.3), fit(apart, gamma=0.3)
     np.testing.assert_allclose(a.functions.W, b.functions.W, atol=COEFFICIENT_RTOL)
+
+
+def test_stacks_are_tall_by_the_number_of_their_rows_and_not_by_their_weights() -> None:
+    rng = np.random.default_rng(3)
+    light = Block(rng.normal(size=(3, 3)), np.ones((3, 1)), np.array([0]), np.full(3, 0.5))
+    heavy = Block(rng.normal(size=(2, 3)), np.ones((2, 1)), np.array([1]), np.full(2, 5.0))
+    assert stack_blocks([light]).is_tall
+    assert stack_blocks([light]).curvatures[0] > 0
+    assert not stack_blocks([light, heavy]).is_tall
+    assert stack_blocks([light, heavy]).curvatures[0] == 0
 
 
 def test_more_features_than_rows_are_solved_in_the_span_of_the_rows() -> None:
