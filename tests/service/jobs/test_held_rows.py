@@ -30,7 +30,7 @@ def lock(session, job_id):
     session.execute(sa.update(JobRow).where(JobRow.id == job_id).values(heartbeat=7))
 
 
-def test_the_dispatcher_does_not_wait_for_a_locked_row(database, running, read_job, stopwatch):
+def test_the_dispatcher_does_not_wait_for_a_locked_row(database, running, read_job):
     dispatcher = Dispatcher(
         database,
         open_engine=lambda: None,
@@ -43,25 +43,22 @@ def test_the_dispatcher_does_not_wait_for_a_locked_row(database, running, read_j
     failure = store.AttemptFailure("worker-lost", "gone")
     with database.write() as session:
         lock(session, running)
-        elapsed_s = stopwatch()
         dispatcher._mark_lost(read_job(running), failure)
-        assert elapsed_s() < 1
+        lock(session, running)  # fails if the dispatcher has waited until this one was rolled back
     assert read_job(running).state == "running"
     dispatcher._mark_lost(read_job(running), failure)
     assert read_job(running).state == "queued"
 
 
-def test_an_idle_transaction_is_rolled_back(database, running, read_job, stopwatch, monkeypatch):
+def test_an_idle_transaction_is_rolled_back(database, running, read_job, monkeypatch):
     monkeypatch.setattr(service.database, "IDLE_TIMEOUT_S", 1)
     idle = Database(database.url)
 
     def lock_and_idle():
         with idle.write() as session:
             lock(session, running)
-            elapsed_s = stopwatch()
             with database.write() as other:
                 store.request_cancel(other, store.get(other, running))
-            assert elapsed_s() < 5
             session.execute(sa.text("SELECT 1"))
 
     with pytest.raises(sa.exc.OperationalError, match="idle-in-transaction"):
