@@ -1,11 +1,14 @@
 """Parser of MATLAB files, versions 5 and 7.3: cell arrays ``X{t}`` and ``Y{t}``, or matrices."""
 
+import warnings
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import h5py
 import numpy as np
+from numpy.exceptions import ComplexWarning
 from numpy.typing import NDArray
 from scipy.io import loadmat, whosmat
 from scipy.io.matlab import MatReadError
@@ -20,6 +23,8 @@ from service.datasets.issues import reject
 _HDF5: Final = b"\x89HDF"
 #: MATLAB writes the HDF5 data of version 7.3 behind a text header of this size.
 _USER_BLOCK: Final = 512
+#: Parts of complex numbers in version 7.3.
+_HDF5_COMPLEX: Final = ("real", "imag")
 #: Names of variables in lower case, with the part of a task that they are.
 _PARTS: Final = {"x": "X", "data": "X", "y": "y", "target": "y", "targets": "y", "labels": "y"}
 _TASK_NAMES: Final = ("tasks", "names", "task_names")
@@ -71,7 +76,12 @@ def _read_old(path: Path, limits: Limits) -> Variables:
     found = whosmat(path)
     n_values = sum(int(np.prod(shape)) for _, shape, kind in found if kind != "sparse")
     _check_size(8 * n_values, limits)
-    loaded = loadmat(path, mat_dtype=True, squeeze_me=False, chars_as_strings=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ComplexWarning)
+            loaded = loadmat(path, mat_dtype=True, squeeze_me=False, chars_as_strings=True)
+    except ComplexWarning:  # the imaginary parts would be dropped: they are kept, and refused later
+        loaded = loadmat(path, mat_dtype=False, squeeze_me=False, chars_as_strings=True)
     variables = {name: value for name, value in loaded.items() if not name.startswith("__")}
     # the file says the size of a cell array, but not that of what is in its cells
     _check_size(8 * sum(map(_n_values, variables.values())), limits)
@@ -111,11 +121,15 @@ def _reject_outside(name: str) -> NoReturn:
     reject("unexpected-array", f"{detail}; save the file without links to other data")
 
 
+def _reject_struct(name: str) -> NoReturn:
+    reject("unsupported-dtype", f"'{name}' is a struct; {_LAYOUTS}")
+
+
 def _hdf5_value(file: h5py.File, item: Any, name: str, *, is_cell: bool = False) -> Any:
     if "MATLAB_sparse" in item.attrs:
         return _hdf5_sparse(item)
     if not isinstance(item, h5py.Dataset):
-        reject("unexpected-array", f"the variable '{name}' is a structure; {_LAYOUTS}")
+        _reject_struct(name)
     if item.external or item.is_virtual:
         _reject_outside(name)
     if h5py.check_ref_dtype(item.dtype) is not None:
@@ -157,33 +171,55 @@ def _check_size(n_bytes: int, limits: Limits) -> None:
 
 def _named(variables: Variables, limits: Limits) -> dict[str, Any]:
     """Return the variables as arrays named by task and part, as in .npz."""
-    names = _task_names(variables)
-    parts = {_PARTS[n.lower()]: (n, v) for n, v in variables.items() if n.lower() in _PARTS}
-    task = next((v for n, v in variables.items() if n.lower() == _TABLE_TASK), None)
     known = {*_PARTS, *_TASK_NAMES, _TABLE_TASK}
     unknown = sorted(name for name in variables if name.lower() not in known)
     if unknown:
         reject("unexpected-array", f"the variable '{unknown[0]}' is not known; {_LAYOUTS}")
+    parts = _parts(variables)
     if "X" not in parts:
         reject("missing-array", f"the file has no variable 'X'; {_LAYOUTS}")
+    task = next((v for n, v in variables.items() if n.lower() == _TABLE_TASK), None)
     if task is not None:
         return _table(parts, task, limits)
+    cells = {part: _cells(values, variable) for part, (variable, values) in parts.items()}
+    n_tasks = len(cells["X"])
+    names = _task_names(variables, n_tasks)
     arrays = {}
-    n_tasks = None
-    for part, (variable, cells) in parts.items():
-        if not (isinstance(cells, np.ndarray) and cells.dtype.hasobject):
-            reject("wrong-shape", f"'{variable}' is not a cell array; {_LAYOUTS}")
-        listed = cells.ravel(order="F").tolist()
-        n_tasks = len(listed) if n_tasks is None else n_tasks
+    for part, listed in cells.items():
+        variable = parts[part][0]
         if len(listed) != n_tasks:
             detail = f"'{variable}' has {len(listed)} cells, but X has {n_tasks}"
             reject("wrong-shape", f"{detail}; one for each task is expected")
-        for t, values in enumerate(listed):
-            name = names[t] if t < len(names) else str(t + 1)
+        for t, (name, values) in enumerate(zip(names, listed, strict=True), start=1):
             arrays[f"{name}/{part}"] = _array(
-                values, f"{variable}{{{t + 1}}}", limits, is_vector=part == "y"
+                values, f"{variable}{{{t}}}", limits, is_vector=part == "y"
             )
     return arrays
+
+
+def _parts(variables: Variables) -> dict[str, tuple[str, Any]]:
+    """Return the name and the value of the variable with the rows, and of that with the targets."""
+    parts: dict[str, tuple[str, Any]] = {}
+    for name, values in variables.items():
+        part = _PARTS.get(name.lower())
+        if part in parts:
+            what = "rows" if part == "X" else "targets"
+            detail = f"both '{parts[part][0]}' and '{name}' are names of the {what}"
+            reject("duplicate-array", f"{detail}; save one of them")
+        if part is not None:
+            parts[part] = name, values
+    return parts
+
+
+def _cells(values: Any, name: str) -> list[Any]:
+    """Return what is in the cells of a cell array."""
+    array = np.asarray(values)
+    if array.dtype.names is not None:
+        _reject_struct(name)
+    if issparse(values) or not array.dtype.hasobject:
+        reject("wrong-shape", f"'{name}' is not a cell array; {_LAYOUTS}")
+    listed: list[Any] = array.ravel(order="F").tolist()
+    return listed
 
 
 def _table(parts: Mapping[str, tuple[str, Any]], task: Any, limits: Limits) -> dict[str, Any]:
@@ -196,13 +232,39 @@ def _table(parts: Mapping[str, tuple[str, Any]], task: Any, limits: Limits) -> d
     return arrays | {"task": labels.astype(np.int64) if is_whole else labels}
 
 
-def _task_names(variables: Variables) -> list[str]:
-    """Return the names of the tasks, if the file has them."""
-    for variable, values in variables.items():
-        if variable.lower() in _TASK_NAMES:
-            cells = np.asarray(values).ravel(order="F").tolist()
-            return [str(np.asarray(cell).ravel()[0]).strip() for cell in cells]
-    return []
+def _task_names(variables: Variables, n_tasks: int) -> list[str]:
+    """Return the names of the tasks in the file; without any, their numbers."""
+    found = next(((n, v) for n, v in variables.items() if n.lower() in _TASK_NAMES), None)
+    if found is None:
+        return [str(t + 1) for t in range(n_tasks)]
+    variable, values = found
+    array = np.asarray(values)
+    if array.dtype.names is not None:
+        _reject_struct(variable)
+    cells = array.ravel(order="F").tolist()
+    if len(cells) != n_tasks:
+        n_names = "1 name" if len(cells) == 1 else f"{len(cells)} names"
+        detail = f"'{variable}' has {n_names} for {n_tasks} cells"
+        reject("wrong-shape", f"{detail}; one name for each cell is expected")
+    names = [_task_name(cell, f"{variable}{{{t}}}") for t, cell in enumerate(cells, start=1)]
+    for name, count in Counter(names).items():
+        if count > 1:
+            detail = f"{count} tasks are named '{name}' in '{variable}'"
+            reject("duplicate-task", f"{detail}; give each a name of its own", task=name)
+    return names
+
+
+def _task_name(cell: Any, where: str) -> str:
+    """Return a name, which is one text or whole number: 7, not 7.0."""
+    array = np.asarray(cell)
+    name = ""
+    if array.size == 1 and array.dtype.kind == "U":
+        name = str(array.item()).strip()
+    elif array.size == 1 and array.dtype.kind in "iuf" and float(array.item()).is_integer():
+        name = str(int(array.item()))
+    if not name:
+        reject("invalid-name", f"'{where}' is not the name of a task; use text or a whole number")
+    return name
 
 
 def _array(values: Any, name: str, limits: Limits, *, is_vector: bool) -> Any:
@@ -213,11 +275,15 @@ def _array(values: Any, name: str, limits: Limits, *, is_vector: bool) -> Any:
             return rows
         values = rows.toarray()
     array = np.asarray(values)
+    if array.dtype.kind == "c" or array.dtype.names == _HDF5_COMPLEX:
+        dtype = "complex128" if array.dtype.names else array.dtype
+        detail = f"'{name}' has dtype '{dtype}'; save real and imaginary parts as real columns"
+        reject("unsupported-dtype", detail)
     if array.dtype.names is not None or array.dtype.hasobject:
         cells = array.ravel().tolist() if is_vector and array.dtype.names is None else [None]
         if not all(np.asarray(cell).dtype.kind == "U" for cell in cells):
             reject("unsupported-dtype", f"'{name}' is neither numeric nor text; {_LAYOUTS}")
-        array = np.array([str(np.asarray(cell).ravel()[0]) for cell in cells])
+        array = np.array(["".join(np.asarray(cell).ravel()[:1].tolist()) for cell in cells])
     if is_vector:
         return array.ravel()
     return array

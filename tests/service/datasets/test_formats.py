@@ -248,6 +248,22 @@ def matlab_5(**variables):
     return to_bytes(lambda file: scipy.io.savemat(file, variables))
 
 
+def store_73(group, name, value):
+    """Store a matrix, a text or a struct of matrices."""
+    if isinstance(value, dict):
+        for field, part in value.items():
+            store_73(group.require_group(name), field, part)
+        return
+    array = np.atleast_2d(np.asarray(value))
+    kind = "double"
+    if isinstance(value, str):
+        array, kind = np.array([[ord(character) for character in value]], np.uint16), "char"
+    if array.dtype.kind == "c":
+        array = array.view([("real", "f8"), ("imag", "f8")])
+    group[name] = array.T
+    group[name].attrs["MATLAB_class"] = np.bytes_(kind)
+
+
 def matlab_73(**variables):
     """Return a file as MATLAB writes it: matrices transposed, cells as references."""
     file = io.BytesIO()
@@ -258,13 +274,12 @@ def matlab_73(**variables):
                 references = []
                 for i, value in enumerate(values):
                     key = f"{name}{i}"
-                    stored[key] = np.atleast_2d(np.asarray(value)).T
+                    store_73(stored, key, value)
                     references.append(stored[key].ref)
                 out.create_dataset(name, data=np.array([references], dtype=h5py.ref_dtype))
                 out[name].attrs["MATLAB_class"] = np.bytes_("cell")
             else:
-                out[name] = np.atleast_2d(values).T
-                out[name].attrs["MATLAB_class"] = np.bytes_("double")
+                store_73(out, name, values)
     head = b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(512)
     return head + file.getvalue()[512:]
 
@@ -360,6 +375,65 @@ def test_tasks_and_labels_of_matlab_may_have_names(reader):
     tasks = reader.tasks(reader.read(body, MATLAB))
     assert tasks.names == ("left", "right")
     assert tasks["right"].y.tolist() == ["a", "b", "b", "a"]
+
+
+TWO_CELLS = cells([np.ones((2, 2)), np.zeros((3, 2))])
+
+
+@pytest.mark.parametrize("write", [matlab_5, matlab_73])
+@pytest.mark.parametrize(
+    ("variables", "code", "words"),
+    [
+        ({"tasks": cells(["n", "n"])}, "duplicate-task", "2 tasks are named 'n' in 'tasks'"),
+        ({"tasks": cells(["2"])}, "wrong-shape", "'tasks' has 1 name for 2 cells"),
+        ({"names": cells(["a", "b", "c"])}, "wrong-shape", "'names' has 3 names for 2 cells"),
+        ({"tasks": np.array([7.5, 8])}, "invalid-name", "'tasks{1}' is not the name of a task"),
+        ({"tasks": {"n": np.ones(2)}}, "unsupported-dtype", "'tasks' is a struct"),
+        ({"data": TWO_CELLS}, "duplicate-array", "'X' and 'data' are names of the rows"),
+    ],
+)
+def test_names_of_matlab_that_do_not_fit_the_cells_are_rejected(
+    reader, write, variables, code, words
+):
+    result = reader.read(write(X=TWO_CELLS, **variables), MATLAB)
+    reader.assert_rejected(result, code, words)
+
+
+@pytest.mark.parametrize("write", [matlab_5, matlab_73])
+def test_tasks_of_matlab_may_be_named_by_whole_numbers(reader, write):
+    body = write(X=TWO_CELLS, tasks=np.array([7.0, 8.0]))
+    tasks = reader.tasks(reader.read(body, MATLAB))
+    assert tasks.names == ("7", "8")
+    assert tasks["8"].X.shape == (3, 2)
+
+
+COMPLEX = np.array([[1 + 5j, 2]])
+
+
+@pytest.mark.parametrize("write", [matlab_5, matlab_73])
+@pytest.mark.parametrize(
+    ("variables", "where"),
+    [
+        ({"X": cells([COMPLEX])}, "'X{1}'"),
+        ({"X": cells([np.ones((2, 2))]), "Y": cells([COMPLEX])}, "'Y{1}'"),
+        ({"X": COMPLEX, "task": np.ones(1)}, "'X'"),
+    ],
+)
+def test_complex_numbers_of_matlab_are_rejected(reader, write, variables, where):
+    result = reader.read(write(**variables), MATLAB)
+    reader.assert_rejected(result, "unsupported-dtype", f"{where} has dtype 'complex128'")
+
+
+@pytest.mark.parametrize("write", [matlab_5, matlab_73])
+def test_a_struct_of_matlab_is_rejected(reader, write):
+    body = write(X={"n": np.ones((2, 2)), "s": np.zeros((3, 2))})
+    words = "'X' is a struct; expected cell arrays"
+    reader.assert_rejected(reader.read(body, MATLAB), "unsupported-dtype", words)
+
+
+def test_an_empty_label_of_matlab_is_located(reader):
+    body = matlab_5(X=cells([np.ones((2, 2))]), Y=cells([cells(["", "a"])]))
+    reader.assert_rejected(reader.read(body, MATLAB), "empty-cell", "row 0: the target is empty")
 
 
 @pytest.mark.parametrize(
