@@ -4,6 +4,7 @@ Readers of formats return a :class:`pyarrow.Table`; :func:`tasks_of` finds the k
 writes the values as numbers, and splits the rows by task.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -35,6 +36,8 @@ from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues,
 #: Columns written to the matrix of rows together: its rows are apart in memory, so that one column
 #: at a time takes several times as long.
 _COLUMNS_AT_ONCE: Final = 16
+#: What pandas calls the columns of an index without a name.
+_UNNAMED_INDEX: Final = re.compile("__index_level_[0-9]+__")
 
 
 def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
@@ -45,11 +48,14 @@ def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
-    roles = find_columns(table.column_names, options, limits)
+    index = _unnamed_index(table, options)
+    left_out = {"ignore_column": (*options.ignore_column, *index)}
+    roles = find_columns(table.column_names, options.model_copy(update=left_out), limits)
     if table.num_rows == 0:
         reject("no-rows", "the table has columns but no rows")
     issues = ValidationIssues()
     X, columns, notes = _features(table, roles, options, issues)
+    notes += [f"column '{name}' is an index without a name and is left out" for name in index]
     extras, codes = NO_EXTRAS, None
     targets: dict[str, Target] = {}
     with issues.collect():
@@ -78,6 +84,15 @@ def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
     return Parsed.of(
         split.tasks, columns, notes=tuple(notes), ignored=ignored, unlabelled=split.unlabelled
     )
+
+
+def _unnamed_index(table: pa.Table, options: ReadOptions) -> list[str]:
+    """Return the columns that pandas wrote for an index without a name; none that is an option."""
+    if b"pandas" not in (table.schema.metadata or {}):
+        return []
+    extras = (options.task_column, options.group_column, options.weight_column)
+    used = {*extras, *options.target_column, *options.ignore_column, *options.kinds()}
+    return [n for n in table.column_names if _UNNAMED_INDEX.fullmatch(n) and n not in used]
 
 
 def _missing_targets(targets: Mapping[str, Target], n_rows: int, *, are_kept: bool) -> list[str]:

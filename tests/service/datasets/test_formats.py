@@ -166,6 +166,29 @@ def test_declared_kinds_replace_those_that_were_found(reader):
     np.testing.assert_array_equal(reader.tasks(result)["a"].X[2], [1, day, 0])
 
 
+def as_feather(frame):
+    """Return a frame as Arrow IPC with its index, as Parquet files of pandas have it."""
+    return to_bytes(lambda b: pyarrow.feather.write_feather(pa.Table.from_pandas(frame), b))
+
+
+@pytest.mark.parametrize(
+    ("media_type", "write"), [(PARQUET, pd.DataFrame.to_parquet), (FILE, as_feather)]
+)
+def test_an_index_of_pandas_without_a_name_is_no_feature(reader, media_type, write):
+    frame = pd.DataFrame({"task": ["n"] * 4, "a": [1, 2, 3, 4], "person": [5, 6, 7, 8]})
+    result = reader.read(write(frame[frame["a"] != 2]), media_type)
+    assert reader.tasks(result)["n"].feature_names == ("a", "person")
+    assert result["manifest"]["ignored"] == ["__index_level_0__"]
+    (note,) = result["manifest"]["warnings"]
+    assert note == "column '__index_level_0__' is an index without a name and is left out"
+    named = reader.read(write(frame[frame["a"] != 2].set_index("person")), media_type)
+    assert reader.tasks(named)["n"].feature_names == ("a", "person")
+    chosen = reader.read(
+        write(frame[frame["a"] != 2]), media_type, group_column="__index_level_0__"
+    )
+    assert reader.tasks(chosen)["n"].groups.tolist() == ["0", "2", "3"]
+
+
 def views(frame):
     """Return a frame as an Arrow table with texts in views."""
     table = pa.Table.from_pandas(frame, preserve_index=False)
