@@ -1,5 +1,6 @@
 """Parser of Excel workbooks: one table, or one sheet for each task."""
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
@@ -15,6 +16,7 @@ from service.datasets.formats.npz_archive import check_archive_size
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.validation import check_counts
+from service.datasets.formats.xlsx_results import unread_results
 from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
 
 _TASK: Final = "task"
@@ -25,6 +27,16 @@ _TYPES: Final[tuple[tuple[type, str, pa.DataType], ...]] = (
     (float, _NUMBER, pa.float64()),
     (date, "a date", pa.timestamp("us")),  # a datetime is a date, too
     (str, "text", pa.string()),
+)
+_CORRUPT: Final = (
+    CalamineError,
+    BadZipFile,
+    zlib.error,
+    OSError,
+    EOFError,
+    ValueError,
+    NotImplementedError,
+    RuntimeError,
 )
 #: Types of cells that cannot be a column.
 _UNSUPPORTED: Final[tuple[tuple[type, str], ...]] = (
@@ -73,16 +85,18 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     try:
         book = CalamineWorkbook.from_path(str(path))
         sheets = [rows for name in book.sheet_names if (rows := _filled_rows(book, name))]
-    except (CalamineError, BadZipFile, OSError, ValueError) as error:
+        notes = unread_results(path, book.sheet_names)
+    except _CORRUPT as error:
         reject("corrupt-file", f"the file is not a readable workbook: {error}")
     if not sheets:
         reject("empty-file", "the workbook has no sheet with cells")
     header = _header(sheets, limits)
     rows = [row for _, *rest in sheets for row in rest]
     try:
-        return tasks_of(_table(header, rows, has_tasks=len(sheets) > 1), options, limits)
+        parsed = tasks_of(_table(header, rows, has_tasks=len(sheets) > 1), options, limits)
     except Rejected as rejected:
         raise Rejected(*(_placed(issue, rows) for issue in rejected.issues)) from None
+    return replace(parsed, notes=(*notes, *parsed.notes))
 
 
 def _filled_rows(book: CalamineWorkbook, name: str) -> list[_Row]:

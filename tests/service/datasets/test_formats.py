@@ -526,6 +526,47 @@ def test_empty_sheets_and_rows_of_a_workbook_are_skipped(reader):
     assert tasks["a"].X.tolist() == [[1], [3]]
 
 
+def test_cells_of_a_workbook_without_a_result_have_a_note(reader):
+    book = openpyxl.Workbook()
+    book.active.title = "May & June"
+    for row in (["x", "e"], [1, 5], ["=A2+1", 6]):
+        book.active.append(row)
+    other = book.create_sheet("July")
+    for row in (["x", "e"], [3, "#DIV/0!"], ["=A2+1", "#REF!"], ["=A3+1", 7]):
+        other.append(row)
+    result = reader.read(to_bytes(book.save), XLSX)
+    assert np.isnan(reader.tasks(result)["July"].X).tolist() == [[0, 1], [1, 0]]
+    errors, formulas = result["manifest"]["warnings"]
+    assert "2 cells have an error such as #DIV/0! and are read as empty" in errors
+    assert "the first: sheet 'July', cell B2; correct its formula" in errors
+    assert "3 cells have a formula without a stored result" in formulas
+    assert "the first: sheet 'May & June', cell A3; open the workbook" in formulas
+
+
+def test_stored_results_of_formulas_are_read_without_a_note(reader):
+    body = workbook([["task", "x"], ["a", 1], ["a", 2]])
+    stored = {
+        '<c r="B2" t="n"><v>1</v></c>': '<c r="B2"><f>1+2</f><v>3</v></c>',
+        '<c r="B3" t="n"><v>2</v></c>': '<c r="B3" t="str"><f>""</f><v></v></c>',
+    }
+
+    def write(file):
+        with (
+            zipfile.ZipFile(io.BytesIO(body)) as old,
+            zipfile.ZipFile(file, "w") as new,
+        ):
+            for name in old.namelist():
+                xml = old.read(name).decode()
+                for before, after in stored.items():
+                    assert "sheet1" not in name or before in xml
+                    xml = xml.replace(before, after)
+                new.writestr(name, xml)
+
+    result = reader.read(to_bytes(write), XLSX)
+    assert result["manifest"]["warnings"] == []
+    np.testing.assert_array_equal(reader.tasks(result)["a"].X, [[3], [np.nan]])
+
+
 def bomb(size=200 * 2**20):
     def write(file):
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
