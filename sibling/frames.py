@@ -4,7 +4,7 @@ Data frames are recognised by their methods, so none of these libraries is impor
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -94,6 +94,28 @@ def is_raw(data: Any) -> bool:
     types = data.dtypes
     listed = types if isinstance(types, list) else list(types)
     return not all(_is_numeric(dtype) for dtype in listed)
+
+
+def with_index(frame: Any, names: Container[str] | None = None) -> Any:
+    """Return a data frame of pandas with the named levels of its index as columns.
+
+    Levels without a name, or with the name of a column, are left out. Other data frames have no
+    index and are returned as they are.
+
+    Parameters
+    ----------
+    names
+        Names of the levels that become columns; default: all.
+    """
+    if not (hasattr(frame, "columns") and hasattr(frame, "index")):
+        return frame
+    levels = getattr(frame.index, "names", ())
+    kept = [
+        name
+        for name in levels
+        if name is not None and name not in frame.columns and (names is None or name in names)
+    ]
+    return frame.reset_index(level=kept) if kept else frame
 
 
 def to_arrow(data: Any, *, of: str) -> Any:

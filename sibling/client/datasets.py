@@ -26,6 +26,7 @@ from sibling.frames import (
     sparse_arrays,
     table_bytes,
     to_arrow,
+    with_index,
 )
 
 _ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
@@ -95,7 +96,8 @@ class DatasetMethods(Remote[Mode]):
             the path of a file, in a format by the end of its name. Data frames of pandas, polars
             or Arrow keep their column names: columns are matched by name between tasks, and
             between the dataset and rows for inference. Their columns may have text, dates,
-            booleans and missing values.
+            booleans and missing values. In one data frame of all tasks, the named levels of the
+            index are columns, too; in a data frame for each task, the index is left out.
         targets
             ``{task: (n_samples,)}`` numbers or labels; only with arrays and data frames.
         groups
@@ -274,7 +276,8 @@ class DatasetMethods(Remote[Mode]):
             return await self._upload_file(source, media_type, query, on_progress, on_parsed)
         if is_frame(data):
             query = {"name": name or "table", **options}
-            chunks = _chunks_of(_stream(to_arrow(data, of="the table")), on_progress)
+            table = to_arrow(with_index(data), of="the table")
+            chunks = _chunks_of(_stream(table), on_progress)
             return await self._upload(chunks, _ARROW_STREAM, query, on_parsed)
         if not isinstance(data, Mapping):
             raise TypeError(

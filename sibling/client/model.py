@@ -17,6 +17,7 @@ from sibling.client.errors import ServiceError, ServiceUnreachable
 from sibling.client.http import Http, path
 from sibling.client.modes import Mode, Remote, remote_method
 from sibling.frames import (
+    TASK,
     is_raw,
     is_records,
     is_sparse,
@@ -24,6 +25,7 @@ from sibling.frames import (
     sparse_arrays,
     table_bytes,
     to_arrow,
+    with_index,
 )
 
 _NPY: Final = "application/x-npy"
@@ -51,7 +53,8 @@ class RemoteModel(Remote[Mode]):
     Methods accept arrays, with columns in the order of the training data, or data frames (pandas,
     polars, Arrow), whose columns are matched by name to those of the training data. Linear models
     accept matrices of ``scipy.sparse``, too. ``task`` is the task of all rows; leave it out if a
-    data frame or records have the task of each row in a column ``task``.
+    data frame or records have the task of each row in a column ``task``. A level ``task`` of the
+    index of a data frame serves as this column; the rest of the index is left out.
 
     Attributes
     ----------
@@ -362,6 +365,8 @@ class RemoteModel(Remote[Mode]):
         if is_records(data):
             body = json.dumps(_as_body(data, task), default=_as_json).encode()
             return await self._send(method, body, "application/json", None, level)
+        if task is None:
+            data = with_index(data, {TASK})
         if is_raw(data):
             table = table_bytes(to_arrow(data, of=method))
             return await self._send(method, table, _ARROW, task, level)

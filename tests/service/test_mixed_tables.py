@@ -348,6 +348,22 @@ def test_the_client_takes_rows_of_several_tasks_with_their_task_and_gaps(client,
         remote.predict(table.drop(columns="task"), task=table["task"].tolist())
 
 
+def test_named_levels_of_an_index_are_columns_of_one_frame(client, model):
+    table = patients(seed=13)
+    dataset = client.upload(table.set_index("task"), target_column="y", name="index")
+    assert dataset.tasks == client.upload(table, target_column="y", name="columns").tasks
+    both = client.upload(table.set_index(["task", "age"]), target_column="y", name="two levels")
+    found = {column["name"] for column in client.preview(both)["tasks"][0]["columns"]}
+    assert found == {"age", "sex", "smokes", "seen"}
+
+    remote = client.model(model["name"])
+    rows = table[["task", "seen", "sex", "age", "smokes"]]
+    expected = remote.predict(rows)
+    np.testing.assert_array_equal(remote.predict(rows.set_index("task")), expected)
+    named = rows.rename_axis("row of the file")  # no column of the model
+    np.testing.assert_array_equal(remote.predict(named), expected)
+
+
 @pytest.mark.usefixtures("model")
 def test_a_repeated_task_in_the_query_is_refused(http):
     csv = "age,sex,smokes,seen\n61,F,true,2026-03-01\n"
