@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from algorithms.interface.errors import find_similar
 from algorithms.preparation.arrow_columns import Ignored, InvalidColumn, read_column
 from algorithms.preparation.columns import Column, ColumnKind
 from service.datasets.formats.arrow_labels import (
@@ -78,6 +79,8 @@ def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
     empty = [name for name in (targets if codes is None else codes[1]) if name not in names_left]
     notes += _missing_targets(targets, table.num_rows, are_kept=len(targets) == 1)
     notes += [f"task '{name}' has no targets and is left out" for name in empty]
+    if codes is None and len(targets) == 1:
+        notes.append(_single_task(roles))
     # rows have their task beside them, or in a column of this name
     known = {*names, DEFAULT_TASK_COLUMN}
     ignored = tuple(name for name in roles.names if name not in known)
@@ -93,6 +96,16 @@ def _unnamed_index(table: pa.Table, options: ReadOptions) -> list[str]:
     extras = (options.task_column, options.group_column, options.weight_column)
     used = {*extras, *options.target_column, *options.ignore_column, *options.kinds()}
     return [n for n in table.column_names if _UNNAMED_INDEX.fullmatch(n) and n not in used]
+
+
+def _single_task(roles: TableColumns) -> str:
+    """Return a note that all rows are one task, with the column that may have been meant."""
+    (target,) = (roles.names[i] for i in roles.targets)
+    note = f"there is no column '{DEFAULT_TASK_COLUMN}': all rows are one task, '{target}'; "
+    note += "declare task_column to divide them"
+    names = {name.casefold(): name for name in roles.feature_names}
+    similar = find_similar(DEFAULT_TASK_COLUMN, names)
+    return note if similar is None else f"{note}; did you mean task_column={names[similar]}?"
 
 
 def _missing_targets(targets: Mapping[str, Target], n_rows: int, *, are_kept: bool) -> list[str]:

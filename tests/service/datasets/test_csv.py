@@ -132,7 +132,7 @@ def test_a_row_without_a_target_is_for_methods_that_need_none(reader, target, ha
     (task,) = reader.tasks(result)
     assert (task.X.tolist(), task.groups.tolist()) == ([[1]], ["p"])
     manifest = result["manifest"]
-    (note,) = manifest["warnings"]
+    note = manifest["warnings"][0]
     assert "2 rows have no value in the target column 'y'; they are used only by methods" in note
     assert manifest["tasks"][0]["n_unlabelled"] == 2
     (task,) = read_all_rows(reader.folder / "content", manifest)
@@ -602,6 +602,28 @@ def test_several_targets_without_a_task_column_become_tasks_with_shared_rows(rea
     assert tasks["y"].y.tolist() == [2.0, 4.0]
     assert tasks["z"].y.tolist() == ["cat", "dog"]
     assert np.shares_memory(tasks["y"].X, tasks["z"].X)
+
+
+@pytest.mark.parametrize(
+    ("header", "ending"),
+    [
+        ("Task,a,y", "to divide them; did you mean task_column=Task?"),
+        ("school,a,y", "to divide them"),
+    ],
+)
+def test_rows_of_one_task_without_a_task_column_are_a_warning(reader, header, ending):
+    result = reader.read(f"{header}\nn,1,2.5\nn,3,4\ns,5,6\ns,2,3\n".encode(), target_column="y")
+    assert reader.tasks(result).names == ("y",)
+    (warning,) = (note for note in result["manifest"]["warnings"] if "task_column" in note)
+    assert warning.startswith("there is no column 'task': all rows are one task, 'y'; declare ")
+    assert warning.endswith(ending)
+
+
+@pytest.mark.parametrize("options", [{"task_column": "school"}, {"target_column": ["a", "y"]}])
+def test_a_task_column_or_several_targets_need_no_such_warning(reader, options):
+    body = b"school,a,y,x\nn,1,2.5,1\nn,3,4,2\ns,5,6,4\ns,2,3,3\n"
+    result = reader.read(body, **{"target_column": "y", **options})
+    assert not any("task_column" in note for note in result["manifest"]["warnings"])
 
 
 def test_an_ignored_column_may_have_any_values(reader):
