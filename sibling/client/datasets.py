@@ -1,6 +1,7 @@
 """Datasets of the service: upload, combination and previews."""
 
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -284,6 +285,8 @@ class DatasetMethods(Remote[Mode]):
                 "expected a mapping {task: rows}, a data frame or a path, got "
                 f"{type(data).__name__}"
             )
+        data, targets = _by_name(data), _by_name(targets)
+        extras = {what: _by_name(given) for what, given in extras.items()}
         if any(map(is_raw, data.values())):
             table, roles = join_tables(data, targets, **extras)
             query = {"name": name or "tables", **roles, **options}
@@ -358,6 +361,21 @@ def _is_final(info: dict[str, Any]) -> bool:
 def dataset_id_of(dataset: Dataset | str) -> str:
     """Return the id of a dataset that is given as such or by its id."""
     return dataset.id if isinstance(dataset, Dataset) else dataset
+
+
+def _by_name(given: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return what is given for each task, by names that are text.
+
+    Raises
+    ------
+    ValueError
+        Two names are the same text, such as 1 and "1".
+    """
+    named = {str(task): one for task, one in given.items()}
+    if len(named) < len(given):
+        name = next(name for name, n in Counter(map(str, given)).items() if n > 1)
+        raise ValueError(f"two tasks have the name '{name}'; rename one of them")
+    return named
 
 
 def _pack(

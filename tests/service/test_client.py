@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from algorithms.registry import load_model
@@ -63,6 +64,17 @@ def test_invalid_data_is_rejected_before_it_is_sent(client, tmp_path):
         client.upload(tasks(1), {"one": np.array([1, "a", None], dtype=object)})
     with pytest.raises(FileNotFoundError):
         client.upload(tmp_path / "none.csv")
+
+
+def test_tasks_whose_names_are_the_same_text_are_refused(client):
+    rows = tasks(4)["one"]
+    with pytest.raises(ValueError, match="two tasks have the name '1'; rename one of them"):
+        client.upload({1: rows, "1": rows + 1})
+    frame = pd.DataFrame({"sex": ["F", "M"] * 4})
+    with pytest.raises(ValueError, match="two tasks have the name '1'"):
+        client.upload({1: frame, "1": frame})
+    by_number = client.upload({1: rows, 2: rows}, {1: rows[:, 0], 2: rows[:, 1]}, name="numbered")
+    assert by_number.tasks == ("1", "2")
 
 
 def test_a_rejected_upload_raises_with_its_issues(client):
