@@ -19,6 +19,21 @@ class JobState(StrEnum):
     TIMED_OUT = "timed_out"
 
 
+class ShownJobState(StrEnum):
+    """State of a job as the API shows it."""
+
+    WAITING = JobState.WAITING.value
+    QUEUED = JobState.QUEUED.value
+    SUBMITTED = JobState.SUBMITTED.value
+    RUNNING = JobState.RUNNING.value
+    #: In place of the states above while a cancel request is pending.
+    CANCELLING = "cancelling"
+    SUCCEEDED = JobState.SUCCEEDED.value
+    FAILED = JobState.FAILED.value
+    CANCELLED = JobState.CANCELLED.value
+    TIMED_OUT = JobState.TIMED_OUT.value
+
+
 class AttemptCommand(StrEnum):
     """Command that a running attempt receives with every heartbeat."""
 
@@ -27,9 +42,6 @@ class AttemptCommand(StrEnum):
     #: Store a checkpoint, stop, and return the job to the queue.
     RELEASE = "release"
 
-
-#: Shown in place of an active state while a cancel request is pending.
-CANCELLING: Final = "cancelling"
 
 TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
     JobState.WAITING: frozenset({JobState.QUEUED, JobState.FAILED, JobState.CANCELLED}),

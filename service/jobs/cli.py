@@ -17,7 +17,7 @@ from service.command.output import (
     print_result,
     print_text,
 )
-from service.job_states import JobState
+from service.job_states import ShownJobState
 from sibling import Client, JobFailed, RemoteJob
 from sibling.client.http import DEFAULT_URL
 
@@ -36,7 +36,7 @@ _FIELDS: Final = (
 def list_jobs(
     *,
     state: Annotated[
-        JobState | None, typer.Option(help="Only jobs in this state, such as running.")
+        ShownJobState | None, typer.Option(help="Only jobs in this state, such as running.")
     ] = None,
     parent: Annotated[str | None, typer.Option(help="The child jobs of this job.")] = None,
     url: Url = DEFAULT_URL,

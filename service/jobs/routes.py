@@ -23,7 +23,7 @@ from service.http.responses import json_response
 from service.http.routing import Owner, is_still_authorized, secured
 from service.http.waiting import MAX_WAIT_S, RETRY_AFTER_S
 from service.idempotency import IdempotencyKey, fingerprint
-from service.job_states import FINAL, JobState
+from service.job_states import FINAL, JobState, ShownJobState
 from service.jobs import submission
 from service.jobs.context import Context, Services
 from service.jobs.queue import child_store, deletion, queries, store
@@ -61,7 +61,7 @@ ValidateOnly = Annotated[
 class JobQuery(SearchQuery):
     """Query parameters of the list of jobs."""
 
-    state: JobState | None = Field(None, description="Only jobs in this state.")
+    state: ShownJobState | None = Field(None, description="Only jobs in this state.")
     algorithm: str | None = Field(None, max_length=64, description="Only jobs with this algorithm.")
     dataset_id: str | None = Field(None, max_length=40, description="Only jobs on this dataset.")
     text: str | None = Field(

@@ -13,7 +13,7 @@ from algorithms.interface.weights import CLASS_WEIGHT_DESCRIPTION, ClassWeight
 from algorithms.preparation.recipe import Recipe
 from service.errors import remedy_of
 from service.http.schemas import WireModel
-from service.job_states import CANCELLING, FINAL, JobState
+from service.job_states import FINAL, JobState, ShownJobState
 from service.jobs.studies.child_jobs import ADAPT, INFER
 from service.patterns import MODEL_NAME, MODEL_REFERENCE
 from service.processes import ProcessIdentity
@@ -339,7 +339,7 @@ class Job(BaseModel):
         is_cancelling = row.is_cancel_requested and JobState(row.state) not in FINAL
         return cls(
             id=row.id,
-            state=CANCELLING if is_cancelling else row.state,
+            state=ShownJobState.CANCELLING if is_cancelling else row.state,
             is_final=JobState(row.state) in FINAL,
             kind="child" if row.parent_id else "train" if inference is None else INFER,
             dataset_id=row.dataset_id,

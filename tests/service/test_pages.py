@@ -13,7 +13,7 @@ import pytest
 from algorithms.registry import ALGORITHMS
 from service.access.keys import new_key
 from service.database import now
-from service.job_states import UNFINISHED
+from service.job_states import ShownJobState
 from service.ui import formats
 from service.ui.views.curves import curves_of
 from service.ui.views.jobs import progress_cell, state_cell
@@ -241,6 +241,7 @@ def test_lists_without_anything_lead_to_the_first_steps(launch_service):
             assert 'class="filters"' not in page.text
             assert f'<a href="{step}"' in page.text
         assert "No job matches." in text_of(http.get("/jobs?state=failed"))
+        assert "No job matches." in text_of(http.get("/jobs?state=cancelling"))
 
 
 def test_names_of_users_are_shown_as_text(http, client):
@@ -497,10 +498,9 @@ def test_a_job_runs_while_its_parts_run():
     done = job | {"child_jobs": {"succeeded": 6, "running": 1, "queued": 33}}
     progress = progress_cell(done | {"error": None, "is_final": False, "progress": None})
     assert (progress.text, progress.value) == ("6 of 40 parts done", 0.15)
-    sentence = overview_sentence(
-        {state: [] for state in UNFINISHED} | {"failed": [], "waiting": [job]}
-    )
-    assert sentence == "1 job runs its parts."
+    none = {str(state): [] for state in ShownJobState}
+    assert overview_sentence(none | {"waiting": [job]}) == "1 job runs its parts."
+    assert overview_sentence(none | {"cancelling": [job, job]}) == "2 jobs are being cancelled."
 
 
 def test_the_numbers_of_a_column_have_equally_many_decimals():

@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from service.database import Database, contains, now
-from service.job_states import ACTIVE, FINAL, UNFINISHED, JobState
+from service.job_states import ACTIVE, FINAL, UNFINISHED, JobState, ShownJobState
 from service.jobs.queue.lease import LEASE_NAME
 from service.observability.metrics import RECENT_S, QueueState
 from service.rows import AttemptRow, EventRow, JobRow, LeaseRow
@@ -33,7 +33,7 @@ class JobFilter:
         Part of the id or of the model name.
     """
 
-    state: str | None = None
+    state: ShownJobState | None = None
     parent: str | None = None
     algorithm: str | None = None
     dataset_id: str | None = None
@@ -46,7 +46,9 @@ def list_page(
     """Return jobs older than the job ``after``, newest first."""
     query = sa.select(JobRow).where(JobRow.owner == owner, JobRow.parent_id == where.parent)
     query = query.order_by(JobRow.id.desc())
-    for name in ("state", "algorithm", "dataset_id"):
+    if where.state is not None:
+        query = query.where(_is_shown_as(where.state))
+    for name in ("algorithm", "dataset_id"):
         value = getattr(where, name)
         if value is not None:
             query = query.where(getattr(JobRow, name) == value)
@@ -55,6 +57,15 @@ def list_page(
     if after is not None:
         query = query.where(JobRow.id < after)
     return session.scalars(query.limit(limit)).all()
+
+
+def _is_shown_as(state: ShownJobState) -> sa.ColumnElement[bool]:
+    """Return the condition that the API shows a job in this state."""
+    if state == ShownJobState.CANCELLING:
+        return sa.and_(JobRow.state.in_(UNFINISHED), JobRow.is_cancel_requested)
+    if JobState(state) in FINAL:
+        return JobRow.state == state
+    return sa.and_(JobRow.state == state, JobRow.is_cancel_requested.is_(False))
 
 
 def events_after(session: Session, job_id: str, event_id: int, limit: int) -> Sequence[EventRow]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from service.job_states import JobState
+from service.job_states import JobState, ShownJobState
 from service.ui import formats, tables
 from service.ui.api import Api
 from service.ui.tables import Cell, Row, Table
@@ -102,7 +102,7 @@ async def jobs_view(api: Api, query: Mapping[str, str]) -> ListView:
     found = await api.get("/v1/jobs", page_size=PAGE_SIZE, **where)
     names = await algorithm_names(api)
     empty = "No job matches." if where else "No job has been submitted yet."
-    states = [str(state) for state in JobState]
+    states = [str(state) for state in ShownJobState]
     return list_view(
         "/jobs",
         "Jobs",

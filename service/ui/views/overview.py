@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from service.job_states import UNFINISHED
+from service.job_states import UNFINISHED, ShownJobState
 from service.ui import formats, tables
 from service.ui.api import Api
 from service.ui.tables import Cell, Row, Table
@@ -13,6 +13,7 @@ from service.ui.views import jobs, lists
 
 _RECENT: Final = timedelta(days=1)
 _N_ROWS: Final = 8
+_UNFINISHED: Final = (*UNFINISHED, ShownJobState.CANCELLING)
 _MODEL_COLUMNS: Final = ("Model", "Learning together", "Algorithm", "Training took", "Finished")
 _VERDICTS: Final = {"equal": "makes no difference", "unclear": "unclear whether it helps"}
 _WORKERS: Final = ("responding", "silent")
@@ -49,7 +50,7 @@ class Overview:
 async def overview(api: Api) -> Overview:
     """Return the overview."""
     health = await _health(api)
-    by_state = {str(state): await _jobs(api, state) for state in UNFINISHED}
+    by_state = {str(state): await _jobs(api, state) for state in _UNFINISHED}
     failed = [
         job
         for state in ("failed", "timed_out")
@@ -129,6 +130,7 @@ def overview_sentence(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         "submitted": ("starts", "start"),
         "waiting": ("runs its parts", "run their parts"),
         "queued": ("is queued", "are queued"),
+        "cancelling": ("is being cancelled", "are being cancelled"),
         "failed": ("failed since yesterday", "failed since yesterday"),
     }
     parts = []

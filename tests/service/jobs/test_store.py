@@ -5,9 +5,10 @@ import sqlalchemy as sa
 
 from service.blobs import BlobStore
 from service.database import now
-from service.job_states import ACTIVE, FINAL, TRANSITIONS, AttemptCommand, JobState
+from service.job_states import ACTIVE, FINAL, TRANSITIONS, AttemptCommand, JobState, ShownJobState
 from service.jobs.queue import admission, queries, store
 from service.jobs.queue.outcome import without_paths
+from service.jobs.schemas import Job
 from service.rows import BlobRow, JobRow
 
 LOST = store.AttemptFailure("worker-lost", "gone")
@@ -39,6 +40,29 @@ def test_a_final_state_can_be_reached_from_every_state():
             edge = {n for s in edge for n in TRANSITIONS[s]} - seen
             seen |= edge
         assert seen & FINAL
+
+
+def test_jobs_are_listed_by_the_state_that_they_show(database, new_job, begin):
+    new_job()
+    running, cancelling, succeeded, cancelled = (new_job() for _ in range(4))
+    for job_id in (running, cancelling, succeeded):
+        begin(job_id)
+    with database.write() as session:
+        for job_id in (cancelling, succeeded, cancelled):
+            store.request_cancel(session, store.get(session, job_id))
+        assert store.move(session, succeeded, 1, JobState.RUNNING, JobState.SUCCEEDED)
+
+    def listed(state):
+        with database.read() as session:
+            where = queries.JobFilter(state=state)
+            rows = queries.list_page(session, "ada", where, after=None, limit=9)
+            return {row.id: Job.from_row(row, None, [], {}).state for row in rows}
+
+    shown = listed(None)
+    assert set(ShownJobState) == {*JobState, ShownJobState.CANCELLING}
+    assert sorted(shown.values()) == ["cancelled", "cancelling", "queued", "running", "succeeded"]
+    for state in ShownJobState:
+        assert listed(state) == {job_id: own for job_id, own in shown.items() if own == state}
 
 
 def test_an_illegal_transition_raises_and_changes_nothing(database, new_job, read_job):
