@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from sibling import Client
+
 CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
 NPZ = "application/x-npz"
 
@@ -177,7 +179,7 @@ def test_a_wait_out_of_bounds_is_rejected(uploads, wait):
 
 @pytest.fixture(scope="module")
 def slow(launch_service, uploads_to):
-    with launch_service(SIBLING_INGEST_WAIT_S=0) as service:
+    with launch_service(SIBLING_INGEST_WAIT_S=0, SIBLING_MAX_WAITING_REQUESTS=1) as service:
         yield uploads_to(service)
 
 
@@ -192,6 +194,25 @@ def test_a_slow_upload_is_accepted_and_then_ready(slow):
     ready = slow.get(dataset_id, wait=30)
     assert ready.json()["state"] == "ready"
     assert ready.headers["ETag"] != response.headers["ETag"]
+
+
+def test_a_client_pauses_between_requests_that_found_no_room_to_wait(slow, tmp_path):
+    path = tmp_path / "many.csv"
+    path.write_bytes(big_csv(120_000))
+    sent_at = []
+    with (
+        Client(str(slow.http.base_url)) as client,
+        slow.http.stream(
+            "GET", "/v1/jobs:changes", headers={"Accept": "text/event-stream"}
+        ) as room,
+    ):
+        lines = room.iter_lines()
+        next(lines)
+        client._http._transport._client.event_hooks = {
+            "request": [lambda _: sent_at.append(time.monotonic())]
+        }
+        assert len(client.upload(path).tasks) == 7
+    assert len(sent_at) < 6 + 4 * (sent_at[-1] - sent_at[0])
 
 
 def test_a_dataset_being_ingested_can_be_neither_deleted_nor_used(slow):
