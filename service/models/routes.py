@@ -92,7 +92,7 @@ def delete_version(
 ) -> Response:
     """Delete a version that no alias, unfinished job or other model uses."""
     with services.database.write() as session:
-        alias_store.lock_model(session, owner, name)
+        alias_store.lock_model(session, owner, name.partition(store.ALIAS_SEPARATOR)[0])
         found = store.get_version(session, owner, name, version)
         if found is None:
             raise _no_model(name, version)

@@ -69,9 +69,16 @@ def list_models(
 def list_versions(
     session: Session, owner: str, name: str, *, below: int | None, limit: int
 ) -> Sequence[NamedVersion]:
-    """Return the versions of a model, newest first, below the number ``below``."""
-    query = _versions(owner).where(ModelRow.name == name).order_by(VersionRow.version.desc())
+    """Return the versions of a model, newest first, below the number ``below``.
+
+    ``NAME@ALIAS`` has the versions of the model if it has this alias.
+    """
+    plain, is_aliased, alias = name.partition(ALIAS_SEPARATOR)
+    query = _versions(owner).where(ModelRow.name == plain).order_by(VersionRow.version.desc())
     query = query.options(_WITHOUT_REPORT)
+    if is_aliased:
+        has_alias = (AliasRow.model_id == ModelRow.id) & (AliasRow.alias == alias)
+        query = query.where(sa.exists().where(has_alias))
     if below is not None:
         query = query.where(VersionRow.version < below)
     return _named(session, query.limit(limit))

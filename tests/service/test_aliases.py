@@ -281,6 +281,18 @@ def test_aliases_of_a_model_are_available_by_one_of_them(http):
 
 
 @needs_production
+def test_versions_of_a_model_are_listed_by_one_of_its_aliases(http):
+    versions = http.get("/v1/models/aliased/versions").json()
+    assert len(versions["items"]) > 1
+    assert http.get("/v1/models/aliased@production/versions").json() == versions
+    first = http.get("/v1/models/aliased@production/versions?page_size=1").json()
+    token = first["next_page_token"]
+    rest = http.get(f"/v1/models/aliased@production/versions?page_token={token}").json()
+    assert first["items"] + rest["items"] == versions["items"]
+    assert_rejected(http.get("/v1/models/aliased@nobody/versions"), 404, "not-found")
+
+
+@needs_production
 def test_the_report_is_available_by_alias(http, client, dataset):
     assert_rejected(http.get("/v1/models/aliased@production/report"), 404, "no-report")
     evaluated = client.train(dataset, "pca", model="aliased-report", evaluate=True, k=1).wait()
