@@ -6,15 +6,14 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-import sibling
 from service.errors import Problem
 from service.http.documentation import problems
 from service.http.negotiation import preferred_type
-from service.http.preconditions import etag, is_not_modified
+from service.http.preconditions import is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.models.context import Context, Services
-from service.models.routes import Name, Version, find_version
+from service.models.routes import Name, Version, find_version, version_tag
 from service.models.schemas import History, PlotInfo, Plots, Report
 from service.models.store import NamedVersion, find_importance
 from sibling.plots import (
@@ -128,7 +127,7 @@ def draw_plot_of_version(
 
 
 def _list(request: Request, services: Services, owner: str, version: NamedVersion) -> Response:
-    tag = _tag(version)
+    tag = version_tag(version.row.id, "plots")
     if is_not_modified(request, tag):
         return Response(status_code=304, headers={"ETag": tag})
     found = available(source_of(services, owner, version))
@@ -149,7 +148,8 @@ def _draw(
     query: PlotQuery,
 ) -> Response:
     media_type = media_type_of(request)
-    tag = _tag(version, plot, query.theme, f"title={query.title}", media_type)
+    parts = (plot, query.theme, f"title={query.title}", media_type)
+    tag = version_tag(version.row.id, "plots", *parts)
     if plot in PLOTS and is_not_modified(request, tag):
         return Response(status_code=304, headers={**_HEADERS, "ETag": tag})
     try:
@@ -183,8 +183,3 @@ def source_of(services: Services, owner: str, version: NamedVersion) -> Source:
     with services.database.read() as session:
         importance = find_importance(session, row.id)
     return Source(services.models.get(served), steps, report, held_out_rows(report), importance)
-
-
-def _tag(version: NamedVersion, *parts: str) -> str:
-    """Return the ETag of what this release of the software shows of a version."""
-    return etag(".".join((version.row.id, sibling.__version__, *parts)))

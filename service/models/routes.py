@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
+import sibling
 from service.errors import Problem
 from service.http.documentation import problems
 from service.http.paging import Page, Paging, SearchQuery, page
@@ -121,6 +122,11 @@ def find_version(
     return found
 
 
+def version_tag(version_id: str, *parts: str) -> str:
+    """Return the ETag of what this release of the software shows of a part of a version."""
+    return etag(".".join((version_id, sibling.__version__, *parts)))
+
+
 def _answer(request: Request, version: store.NamedVersion) -> Response:
     tag = _tag(version)
     if is_not_modified(request, tag):
@@ -129,8 +135,7 @@ def _answer(request: Request, version: store.NamedVersion) -> Response:
 
 
 def _tag(version: store.NamedVersion) -> str:
-    """Return the ETag of a version, which depends on its id and aliases."""
-    return etag(".".join((version.row.id, *version.aliases)))
+    return version_tag(version.row.id, "model", *version.aliases)
 
 
 def _number(token: str | None) -> int | None:

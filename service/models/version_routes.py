@@ -19,7 +19,7 @@ from service.http.preconditions import etag, is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.models.context import Context, Services
-from service.models.routes import Name, Version, find_version
+from service.models.routes import Name, Version, find_version, version_tag
 from service.models.schemas import History, Importance, Relations, Report
 from service.models.store import NamedVersion, ServableVersion, find_importance
 
@@ -45,7 +45,7 @@ class VersionRequest:
 
 def _history(call: VersionRequest) -> Response:
     """Return the objective and residual of the fit, by step."""
-    tag = etag(call.version.row.id)
+    tag = version_tag(call.version.row.id, "history")
     if is_not_modified(call.request, tag):
         return Response(status_code=304, headers={"ETag": tag})
     return json_response(History.model_validate(call.version.row.history), ETag=tag)
@@ -53,14 +53,15 @@ def _history(call: VersionRequest) -> Response:
 
 def _report(call: VersionRequest) -> Response:
     """Return the results of search, comparison, evaluation, automatic choice and calibration."""
-    tag = etag(call.version.row.id)
+    row = call.version.row
+    if row.report is None:
+        how = "without search, comparison, evaluation, automatic choice or calibration"
+        detail = f"version {row.version} of '{call.version.name}' was trained {how}"
+        raise Problem("no-report", detail)
+    tag = version_tag(row.id, "report")
     if is_not_modified(call.request, tag):
         return Response(status_code=304, headers={"ETag": tag})
-    if call.version.row.report is None:
-        how = "without search, comparison, evaluation, automatic choice or calibration"
-        detail = f"version {call.version.row.version} of '{call.version.name}' was trained {how}"
-        raise Problem("no-report", detail)
-    return json_response(Report.model_validate(call.version.row.report), ETag=tag)
+    return json_response(Report.model_validate(row.report), ETag=tag)
 
 
 def _importance(call: VersionRequest) -> Response:
@@ -69,21 +70,21 @@ def _importance(call: VersionRequest) -> Response:
     It is computed from training rows.
     """
     row = call.version.row
-    tag = etag(row.id)
-    if is_not_modified(call.request, tag):
-        return Response(status_code=304, headers={"ETag": tag})
     with call.services.database.read() as session:
         stored = find_importance(session, row.id)
     if stored is None:
         detail = f"version {row.version} of '{call.version.name}' ({row.algorithm}) has none"
         raise Problem("no-importance", detail)
+    tag = version_tag(row.id, "importance")
+    if is_not_modified(call.request, tag):
+        return Response(status_code=304, headers={"ETag": tag})
     return json_response(Importance.of(call.version, stored), ETag=tag)
 
 
 def _relations(call: VersionRequest) -> Response:
     """Return the relations between the tasks, with related tasks adjacent."""
     served, found = _relations_of(call)
-    tag = etag(served.id)
+    tag = version_tag(served.id, "relations")
     if is_not_modified(call.request, tag):
         return Response(status_code=304, headers={"ETag": tag})
     size, limit = found.strength.nbytes, call.services.settings.max_response_bytes

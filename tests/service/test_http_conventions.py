@@ -587,6 +587,23 @@ def test_a_collection_rejects_unknown_query_parameters(http, path):
 # --- versions of a resource ----------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("part", ["report", "importance"])
+def test_a_part_that_does_not_exist_is_404_whatever_the_client_has(http, model, part):
+    path = f"/v1/models/{model.name}/versions/{model.version}"
+    other = http.get(f"{path}/history").headers["etag"]
+    for known in ("*", other):
+        response = http.get(f"{path}/{part}", headers={"If-None-Match": known})
+        assert (response.status_code, response.json()["code"]) == (404, f"no-{part}")
+
+
+def test_each_part_of_a_version_has_its_own_etag(http, client, dataset):
+    model = client.train(dataset, "fmtl", model="tagged", evaluate=True).wait()
+    path = f"/v1/models/{model.name}/versions/{model.version}"
+    parts = ("", "/history", "/report", "/relations", "/plots", "/artifact")
+    tags = {http.get(f"{path}{part}").headers["etag"] for part in parts}
+    assert len(tags) == len(parts)
+
+
 def test_a_matching_etag_is_304(http, model, dataset):
     job = model.info["lineage"]["job_id"]
     for path in (
