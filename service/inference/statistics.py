@@ -1,6 +1,8 @@
 """Inference statistics by model, version and method: Prometheus metrics, also read for ``/v2``."""
 
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
@@ -12,7 +14,8 @@ from service.observability.metrics import Metrics
 #: Owner, model, version and method: the labels of a metric.
 MethodKey: TypeAlias = tuple[str, str, int, str]
 _LABELS: Final = ("owner", "model", "version", "method")
-#: Maximum number of method keys per process; further ones are counted together as "other".
+#: Maximum number of method keys per process. A further one takes the place of the least recently
+#: used; with several processes, whose files keep every label, further ones are counted as "other".
 MAX_KEYS: Final = 2000
 _OTHER: Final = "other"
 #: Histogram buckets in seconds.
@@ -104,7 +107,10 @@ class Statistics:
             (*_LABELS, "phase"),
             registry=registry,
         )
-        self._counters: dict[MethodKey, _Counters] = {}
+        self._counters: OrderedDict[MethodKey, _Counters] = OrderedDict()
+        #: Counters of further keys, by method.
+        self._others: dict[str, _Counters] = {}
+        self._lock = threading.Lock()
 
     def record_success(
         self, owner: str, resolved: ResolvedModel, clock: Clock, n_rows: int
@@ -129,22 +135,35 @@ class Statistics:
                 key = tuple(sample.labels[name] for name in _LABELS)
                 detail = sample.labels.get("phase") or sample.labels.get("le") or ""
                 values.setdefault(key, {})[sample.name + detail] = sample.value
-        return [
-            _from_samples(values.get((owner, model, str(version), method), {}))
-            for owner, model, version, method in keys
-        ]
+        return [_from_samples(values.get(_labels_of(key), {})) for key in keys]
 
     def _counters_of(self, owner: str, resolved: ResolvedModel) -> _Counters:
         served, method = resolved
         key = owner, served.name, served.version, method
-        counters = self._counters.get(key)
-        if counters is None:
-            if len(self._counters) >= MAX_KEYS:
-                return self._create_counters((_OTHER, _OTHER, _OTHER, method))
-            counters = self._counters[key] = self._create_counters(
-                (*key[:2], str(served.version), method)
-            )
+        with self._lock:
+            counters = self._counters.get(key)
+            if counters is None:
+                return self._add(key)
+            self._counters.move_to_end(key)
+            return counters
+
+    def _add(self, key: MethodKey) -> _Counters:
+        """Return the counters of a new key."""
+        method = key[-1]
+        if len(self._counters) >= MAX_KEYS:
+            if self._metrics.is_shared:
+                if method not in self._others:
+                    self._others[method] = self._create_counters((_OTHER, _OTHER, _OTHER, method))
+                return self._others[method]
+            self._remove(_labels_of(self._counters.popitem(last=False)[0]))
+        counters = self._counters[key] = self._create_counters(_labels_of(key))
         return counters
+
+    def _remove(self, labels: tuple[str, ...]) -> None:
+        for metric in (self._seconds, self._failure_seconds, self._rows, self._last):
+            metric.remove(*labels)
+        for phase in PHASES:
+            self._phases.remove(*labels, phase)
 
     def _create_counters(self, labels: tuple[str, ...]) -> _Counters:
         return _Counters(
@@ -154,6 +173,11 @@ class Statistics:
             self._last.labels(*labels),
             tuple(self._phases.labels(*labels, phase) for phase in PHASES),
         )
+
+
+def _labels_of(key: MethodKey) -> tuple[str, ...]:
+    owner, model, version, method = key
+    return owner, model, str(version), method
 
 
 def _from_samples(values: Mapping[str, float]) -> MethodStatistics:

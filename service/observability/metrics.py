@@ -74,6 +74,8 @@ class Metrics:
         Number of inference requests that a thread computes, or that wait for one.
     cache_bytes
         Size of the loaded models.
+    is_shared
+        Whether several processes share the metrics, in files that keep every label.
     """
 
     def __init__(self) -> None:
@@ -82,6 +84,7 @@ class Metrics:
         self._state = CollectorRegistry()
         directory = os.environ.get(SHARED_DIRECTORY)
         self._directory = None if directory is None else Path(directory)
+        self.is_shared = directory is not None
         if self._directory is None:
             ProcessCollector(registry=self._state)
         else:

@@ -49,18 +49,41 @@ def test_quantiles_assume_uniform_values_within_each_bucket():
     assert quantile(0.5, [(0.1, 0), (np.inf, 10)]) == 0.1  # the last bucket has no upper bound
 
 
-def test_keys_are_bounded_and_further_requests_are_counted_together(monkeypatch):
+def test_a_new_key_takes_the_place_of_the_least_recently_used(monkeypatch):
     monkeypatch.setattr(statistics, "MAX_KEYS", 3)
     metrics = Metrics()
     counted = Statistics(metrics)
-    for i in range(10):
-        counted.record_success("me", resolved(f"m{i}"), Clock(), 1)
-    rows = {
-        s.labels["model"]: s.value
-        for s in metrics.samples()
-        if s.name == "sibling_inference_rows_total"
-    }
-    assert rows == {"m0": 1, "m1": 1, "m2": 1, "other": 7}
+    for name in ("a", "b", "c", "a", "d"):
+        counted.record_success("me", resolved(name), Clock(), 1)
+    named = [sample for sample in metrics.samples() if "model" in sample.labels]
+    assert {sample.labels["model"] for sample in named} == {"a", "c", "d"}
+    found = counted.read([("me", name, 1, "transform") for name in "abcd"])
+    assert [one.n_rows for one in found] == [2, 0, 1, 1]
+    counted.record_success("me", resolved("b"), Clock(), 5)
+    assert counted.read([("me", "b", 1, "transform")])[0].n_rows == 5
+
+
+COUNT_MANY = """
+from service.inference import statistics
+from service.inference.statistics import Clock, Statistics
+from service.observability.metrics import Metrics
+from tests.service.test_statistics import resolved
+statistics.MAX_KEYS = 3
+metrics = Metrics()
+counted = Statistics(metrics)
+for i in range(10):
+    counted.record_success("me", resolved(f"m{i}"), Clock(), 1)
+for sample in metrics.samples():
+    if sample.name == "sibling_inference_rows_total":
+        print(sample.labels["model"], sample.value)
+"""
+
+
+def test_further_keys_of_several_processes_are_counted_together(tmp_path):
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path), "PYTHONPATH": "."}
+    command = [sys.executable, "-W", "error", "-c", COUNT_MANY]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    assert sorted(done.stdout.splitlines()) == ["m0 1.0", "m1 1.0", "m2 1.0", "other 7.0"]
 
 
 COUNT = """
