@@ -52,7 +52,7 @@ class ImageProcess:
         finally:
             self._places.release()
         if image is None:
-            raise _unavailable(f"the plot could not be drawn within {self._timeout_s:g} s")
+            raise _unavailable("the process that draws plots ended; try again later")
         return image
 
     def vega_bundle(self) -> bytes:
@@ -67,11 +67,23 @@ class ImageProcess:
                 process.kill()
 
     def _ask(self, request: bytes) -> bytes | None:
-        """Return an image; None if the process ended."""
+        """Return an image; None if the process ended by itself.
+
+        Raises
+        ------
+        Problem
+            The process took too long.
+        """
         process = self._process = self._process or _start()
         assert process.stdin is not None
         assert process.stdout is not None
-        timer = threading.Timer(self._timeout_s, process.kill)
+        is_late = threading.Event()
+
+        def stop() -> None:
+            is_late.set()
+            process.kill()
+
+        timer = threading.Timer(self._timeout_s, stop)
         timer.start()
         try:
             with suppress(BrokenPipeError):
@@ -84,6 +96,8 @@ class ImageProcess:
             timer.cancel()
         if answer is None or len(image) < answer["size"]:
             self.close()
+            if is_late.is_set():
+                raise _unavailable(f"the plot could not be drawn within {self._timeout_s:g} s")
             return None
         if answer["error"] is not None:
             raise RuntimeError(f"a plot cannot be drawn: {answer['error']}")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from service.errors import Problem
+from service.models import images as images_module
 from service.models.images import ImageProcess
 from sibling import ServiceError
 
@@ -170,11 +171,14 @@ def test_nothing_is_fetched_over_the_network(images, http):
     assert images.convert(SPEC, "image/png").startswith(b"\x89PNG")  # the process goes on
 
 
-def test_an_image_that_takes_too_long_is_503():
+def test_an_image_that_takes_too_long_is_503_and_not_tried_again(monkeypatch):
+    started, start = [], images_module._start
+    monkeypatch.setattr(images_module, "_start", lambda: started.append(start()) or started[-1])
     process = ImageProcess(timeout_s=0.01)
     with pytest.raises(Problem, match="could not be drawn within"):
         process.convert(SPEC, "image/svg+xml")
     assert process._process is None
+    assert len(started) == 1
 
 
 def test_more_requests_than_may_wait_are_503():
