@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from algorithms.interface.artifact import HEADER_KEY
 from algorithms.interface.errors import InvalidArtifact
-from service.datasets.canonical import DTYPES, FORMAT, read_header
+from service.datasets.canonical import DTYPES, FORMAT, HEADER_LENGTH_BYTES, read_header
 
 _NAMES: Final = {dtype: name for name, dtype in DTYPES.items()}
 _ALIGNMENT: Final = 8
@@ -142,7 +142,7 @@ class DatasetWriter:
         text = json.dumps(header, ensure_ascii=False).encode()
         text += b" " * (-len(text) % _ALIGNMENT)
         self._file = path.open("wb")
-        self._file.write(len(text).to_bytes(_ALIGNMENT, "little") + text)
+        self._file.write(len(text).to_bytes(HEADER_LENGTH_BYTES, "little") + text)
         self._left = end
 
     def __enter__(self) -> Self:
