@@ -125,15 +125,15 @@ def find_dataset(client: Client, reference: str) -> str:
     if reference.startswith("ds_"):
         _check_dataset(client, reference)
         return reference
-    datasets = list(client.datasets)
-    ids = [item["id"] for item in datasets if item["name"] == reference]
+    found = client.datasets(text=reference)
+    ids = [item["id"] for item in found if item["name"] == reference]
     if len(ids) == 1:
         return str(ids[0])
     if ids:
         raise ValueError(
             f"several datasets have the name '{reference}'; use one of the ids {', '.join(ids)}"
         )
-    hint = _similar(reference, _names(datasets))
+    hint = _similar(reference, _names(client.datasets))
     raise ServiceError(404, "not-found", f"there is no dataset '{reference}'{hint}", [])
 
 

@@ -145,8 +145,7 @@ def show(dataset: names.Dataset, url: Url = DEFAULT_URL) -> None:
     print_fields(info, *fields, "options", "size_bytes", "upload_sha256", "created_at")
     for issue in info["issues"]:
         print_note(f"error: {issue['detail']}")
-    for warning in info["warnings"]:
-        print_note(f"note: {warning}")
+    _print_warnings(info)
 
 
 @datasets.command()
@@ -214,7 +213,7 @@ def delete(dataset: names.Dataset, url: Url = DEFAULT_URL) -> None:
 
 def _print_warnings(info: dict[str, Any]) -> None:
     for warning in info["warnings"]:
-        print_text(f"note: {warning}")
+        print_note(f"note: {warning}")
 
 
 def _print_task(task: dict[str, Any]) -> None:

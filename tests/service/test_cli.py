@@ -86,7 +86,8 @@ def test_a_file_is_uploaded_looked_at_and_prepared_as_declared(run, service, tmp
     uploaded = run("datasets", "upload", "people.tsv", *options, *read, url=service.url)
     assert uploaded.returncode == 0, uploaded
     assert "2 tasks" in uploaded.stdout
-    assert "note: read with delimiter ':', 4 missing values, such as 'unknown'" in uploaded.stdout
+    assert "note: read with delimiter ':', 4 missing values, such as 'unknown'" in uploaded.stderr
+    assert "note:" not in uploaded.stdout
     dataset = re.search(r"ds_\w+", uploaded.stdout).group()
     shown = run("datasets", "preview", dataset, "-t", "[s]", "--rows", "4", url=service.url).stdout
     assert "task [s]: 8 rows, 2 columns, 2 classes: no (4), yes (4)" in shown

@@ -15,11 +15,13 @@ import typer
 from algorithms.registry import ALGORITHMS, load_model
 from service.cli import app
 from service.command.exit_codes import MEANINGS, ExitCode, exit_code
+from service.command.names import find_dataset
 from service.command.output import json_output, print_table, print_text
 from service.generate import _walk
 from service.operations.configuration import CLIENT_VARIABLES, effective_settings
 from service.settings import Settings
 from sibling import ServiceError, __version__
+from sibling.client.transport import BlockingTransport
 
 #: Commands that run until they are stopped.
 WITHOUT_JSON = {"serve", "scheduler", "worker", "demo"}
@@ -163,6 +165,22 @@ def test_a_dataset_is_found_by_name_trained_and_deleted(run, fails, client, tmp_
     trained = json.loads(run("train", "cli by name", "-a", "pca", "--model", "cli-n", "--json"))
     assert trained["lineage"]["dataset_id"] == dataset.id
     assert "in-use" in fails(ExitCode.REJECTED, "datasets", "delete", dataset.id)
+
+
+def test_a_name_of_a_dataset_is_looked_up_without_a_list_of_all(client, monkeypatch):
+    name = "cli looked up"
+    dataset = client.upload({"a": np.arange(8.0).reshape(4, 2) ** 1.1}, name=name)
+    request, queries = BlockingTransport.request, []
+
+    async def record(self, method, path, **parts):
+        queries.append(dict(parts["params"]))
+        return await request(self, method, path, **parts)
+
+    monkeypatch.setattr(BlockingTransport, "request", record)
+    assert find_dataset(client, name) == dataset.id
+    assert [query["text"] for query in queries] == [name]
+    with pytest.raises(ServiceError, match=f"did you mean '{name}'"):
+        find_dataset(client, name[:-1])
 
 
 # --- models --------------------------------------------------------------------------------------
