@@ -50,70 +50,40 @@ _INGEST_CLOSE_S: Final = 1
 def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator[None]:
     """Create the components, set them on the application's state, and close them at the end.
 
-    Each component is an attribute with the name of its package, such as ``state.datasets``.
+    The services of a package have its name, such as ``state.datasets``.
     """
     with ExitStack() as stack:
-        limit = settings.db_max_connections or _count_database_threads(settings)
-        database = open_database(settings, max_connections=limit)
-        stack.callback(database.close)
+        database = _open_database(stack, settings)
         preload()
         audit = AuditRecorder(database, metrics)
         stack.callback(audit.close)
-        blobs = BlobStore(
-            database, settings.data_dir.resolve() / "cache", cache_bytes=settings.blob_cache_bytes
-        )
-        dispatcher = _dispatcher(settings, database, metrics)
-        dispatcher.start()
-        stack.callback(dispatcher.stop)
+        data_dir = settings.data_dir.resolve()
+        blobs = BlobStore(database, data_dir / "cache", cache_bytes=settings.blob_cache_bytes)
+        dispatcher = _start_dispatcher(stack, settings, database, metrics)
         sweeper = Sweeper(
             database, settings, is_leader=dispatcher.is_leader, count=metrics.count_deleted
         )
         sweeper.start()
         stack.callback(sweeper.stop)
-        readiness = ReadinessMonitor(
-            {
-                "the database": partial(database_error, database),
-                "the job engine": dispatcher.error,
-            },
-            warnings={
-                "the workers": dispatcher.warning,
-                "the machines of workers": partial(shortage, database),
-            },
-        )
-        readiness.start()
-        stack.callback(readiness.stop)
-        data_dir = settings.data_dir.resolve()
+        readiness = _start_readiness(stack, database, dispatcher)
         metrics.report_state(partial(queue_state, database), readiness.reasons, data_dir)
-        ingester = Ingester(database, blobs, settings)
-        stack.callback(ingester.close, _INGEST_CLOSE_S)
-        threading.Thread(target=ingester.recover, name="recover", daemon=True).start()
-        compute = ComputePool(
-            metrics,
-            threads=settings.resolved_inference_threads(),
-            queue_size=settings.inference_queue_size,
-            processes=settings.workers,
-        )
-        stack.callback(compute.close)
+        ingester = _start_ingester(stack, settings, database, blobs)
+        compute = _open_compute_pool(stack, settings, metrics)
+        images = ImageProcess()
+        stack.callback(images.close)
+        authenticator = _open_authenticator(stack, settings, database)
         resolver = ModelResolver(
             database, single_process=database.is_sqlite and settings.workers == 1
         )
         models = ModelCache(blobs, metrics, max_bytes=settings.model_cache_bytes)
         columns = ColumnNames(database)
-        images = ImageProcess()
-        stack.callback(images.close)
-
         waiting = WaitingRequests(max_per_owner=settings.resolved_max_waiting_requests())
         watcher = JobWatcher(database, waiting)
 
         state.readiness = readiness
         state.database = database
         state.audit = audit
-        state.authenticator = Authenticator(
-            database,
-            is_open=not settings.requires_keys(),
-            session_lifetime=timedelta(hours=settings.session_hours),
-        )
-        stack.callback(state.authenticator.close)
+        state.authenticator = authenticator
         state.datasets = Datasets(settings, database, blobs, ingester, waiting)
         state.jobs = Jobs(settings, database, dispatcher, watcher, ChangeWatcher(database))
         state.models = Models(settings, database, blobs, resolver, models, images)
@@ -134,6 +104,13 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         yield
 
 
+def _open_database(stack: ExitStack, settings: Settings) -> Database:
+    limit = settings.db_max_connections or _count_database_threads(settings)
+    database = open_database(settings, max_connections=limit)
+    stack.callback(database.close)
+    return database
+
+
 def _count_database_threads(settings: Settings) -> int:
     """Return the number of threads of a server process that can have a session at the same time.
 
@@ -147,18 +124,19 @@ def _count_database_threads(settings: Settings) -> int:
         + 1  # recovery of uploads, at the start
         + 1  # dispatcher
         + 1  # retention
-        + 1  # retention
         + 1  # audit events
         + 2  # readiness: the database, the machines of workers
         + 1  # start and stop
     )
 
 
-def _dispatcher(settings: Settings, database: Database, metrics: Metrics) -> Dispatcher:
+def _start_dispatcher(
+    stack: ExitStack, settings: Settings, database: Database, metrics: Metrics
+) -> Dispatcher:
     def open_engine() -> Engine:
         return Engine(settings, database_url=database.url)
 
-    return Dispatcher(
+    dispatcher = Dispatcher(
         database,
         open_engine=open_engine,
         lease_timeout_s=settings.lease_timeout_s,
@@ -169,3 +147,54 @@ def _dispatcher(settings: Settings, database: Database, metrics: Metrics) -> Dis
         priority_across_owners=settings.priority_across_owners,
         report_workers=metrics.report_workers,
     )
+    dispatcher.start()
+    stack.callback(dispatcher.stop)
+    return dispatcher
+
+
+def _start_readiness(
+    stack: ExitStack, database: Database, dispatcher: Dispatcher
+) -> ReadinessMonitor:
+    readiness = ReadinessMonitor(
+        {
+            "the database": partial(database_error, database),
+            "the job engine": dispatcher.error,
+        },
+        warnings={
+            "the workers": dispatcher.warning,
+            "the machines of workers": partial(shortage, database),
+        },
+    )
+    readiness.start()
+    stack.callback(readiness.stop)
+    return readiness
+
+
+def _start_ingester(
+    stack: ExitStack, settings: Settings, database: Database, blobs: BlobStore
+) -> Ingester:
+    ingester = Ingester(database, blobs, settings)
+    stack.callback(ingester.close, _INGEST_CLOSE_S)
+    threading.Thread(target=ingester.recover, name="recover", daemon=True).start()
+    return ingester
+
+
+def _open_compute_pool(stack: ExitStack, settings: Settings, metrics: Metrics) -> ComputePool:
+    compute = ComputePool(
+        metrics,
+        threads=settings.resolved_inference_threads(),
+        queue_size=settings.inference_queue_size,
+        processes=settings.workers,
+    )
+    stack.callback(compute.close)
+    return compute
+
+
+def _open_authenticator(stack: ExitStack, settings: Settings, database: Database) -> Authenticator:
+    authenticator = Authenticator(
+        database,
+        is_open=not settings.requires_keys(),
+        session_lifetime=timedelta(hours=settings.session_hours),
+    )
+    stack.callback(authenticator.close)
+    return authenticator

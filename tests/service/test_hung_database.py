@@ -3,6 +3,7 @@
 import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 
 import anyio
 import httpx
@@ -15,7 +16,8 @@ import service.database
 from service.database import UNAVAILABLE, Database
 from service.errors import problem_of
 from service.postgres import PING_TIMEOUT_S, RESPONSE_MARGIN_S
-from service.server.parts import N_REQUEST_THREADS
+from service.server.parts import N_REQUEST_THREADS, _count_database_threads
+from service.settings import Settings
 from sibling import Client
 
 STATEMENT_TIMEOUT_S = 2
@@ -166,6 +168,13 @@ def test_requests_have_as_many_threads_as_are_counted():
         return anyio.to_thread.current_default_thread_limiter().total_tokens
 
     assert anyio.run(count) == N_REQUEST_THREADS
+
+
+def test_the_documented_number_of_threads_is_that_of_database_connections():
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "scaling.md"
+    settings = Settings(inference_threads=1)
+    text = f"The {_count_database_threads(settings) - 1} threads of a server process"
+    assert text in page.read_text("utf-8")
 
 
 @pytest.fixture
