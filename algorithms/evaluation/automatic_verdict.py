@@ -102,7 +102,7 @@ def _describe_pair(
         "helps": f"{_capital(first)} helps: better than {second}",
         "hurts": f"{_capital(first)} hurts: worse than {second}",
         "equal": f"{_capital(first)} makes no relevant difference compared with {second}",
-        "unclear": f"It cannot be told from these rows whether {first} is better than {second}; "
+        "unclear": f"It is unclear from these rows whether {first} is better than {second}; "
         f"a difference below about {_number(reach)} is not visible with so few"
         f"{_rows_needed(pair['gain'], reach)}",
     }

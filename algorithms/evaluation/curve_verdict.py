@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-_UNKNOWN = "The number of rows per task from which learning together no longer helps cannot be told"
+_UNKNOWN = "The number of rows per task from which learning together no longer helps is unclear"
 
 
 def describe_curve(curve: Mapping[str, Any] | None, *, n_tasks: int) -> list[str]:
@@ -40,7 +40,7 @@ def _describe_end(curve: Mapping[str, Any]) -> str:
     if low > 0:
         return (
             f"Learning together helps with up to about {_rows(low)} rows per task (there are "
-            f"{last}). The number from which it no longer helps cannot be told."
+            f"{last}). The number from which it no longer helps is unclear."
         )
     return f"{_UNKNOWN} (95 % confidence interval {bounds}; there are {last})."
 

@@ -28,7 +28,7 @@ class RowPreparation:
         A raw number x becomes (x - centre) / scale, where a missing one is ``fill``. Ordered
         categories are positions in their order; other categories ignore the three.
     has_indicator : (n_columns,)
-        Whether a further column tells missing values; of a category, whether they have a level.
+        Whether a further column marks missing values; of a category, whether they have a level.
     kept
         For each category that has no order: positions of the levels that have a column of their
         own, then -1 if other values share one.

@@ -17,7 +17,7 @@ _POLICY: Final = (
 )
 _SWAGGER_POLICY: Final = f"{_POLICY}; script-src 'self'; style-src 'self'; img-src 'self' data:"
 #: Redoc makes style elements: empty ones, which it fills by the object model, and one with a text.
-#: After an update of Redoc, the console of a browser tells the hash of a text that has changed.
+#: After an update of Redoc, the console of a browser shows the hash of a text that has changed.
 _REDOC_STYLES: Final = (
     "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='",
     "'sha256-QMIg+bpjm3JdElJ388KYke01izlUW0UoNOeKjpMxdgc='",

@@ -65,7 +65,7 @@ def found_dates(texts: Texts) -> DateColumn:
 def declared_dates(texts: Texts, order: DateOrder | None) -> DateColumn:
     """Return a column that was declared to have dates.
 
-    Values that are no dates stay text, which is complained about with their lines.
+    Values that are no dates stay text, which is reported with their lines.
 
     Parameters
     ----------

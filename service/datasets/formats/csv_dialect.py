@@ -97,7 +97,7 @@ def _records(lines: list[str], delimiter: str) -> list[list[str]]:
         found = (record for record in csv.reader(lines, delimiter=delimiter) if record)
         records.extend(islice(found, _SAMPLE_RECORDS))
     except csv.Error:
-        pass  # the whole file is read, and complained about, later
+        pass  # the whole file is read later, and its errors are reported
     return records
 
 

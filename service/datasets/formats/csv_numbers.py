@@ -106,7 +106,7 @@ def typed(texts: Texts, decimal: str) -> pa.ChunkedArray:
     counts = texts.counts()
     is_meant = is_number | texts.matching(_WRITTEN_OTHERWISE)
     if 2 * counts[is_meant].sum() >= counts[is_known].sum():
-        _complain(texts, ~is_number & is_known, decimal)
+        _reject(texts, ~is_number & is_known, decimal)
     for type_ in (pa.bool_(), pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
         try:
             return texts.as_type(levels.cast(type_))
@@ -162,7 +162,7 @@ def typed_target(texts: Texts, decimal: str, kind: TargetKind) -> pa.ChunkedArra
     is_first_number = known_rows.size == 0 or bool(is_meant[rows[known_rows[0]]])
     if kind == "numbers" or is_first_number:
         wrong = is_known & ~is_number
-        _complain(texts, wrong, decimal, mixed_with="" if kind == "numbers" else "the first target")
+        _reject(texts, wrong, decimal, mixed_with="" if kind == "numbers" else "the first target")
         return texts.as_type(_numbers(levels, decimal))
     issues = ValidationIssues()
     advice = "correct it, or set target_kind=classes to use it as a label"
@@ -179,7 +179,7 @@ def _numbers(levels: pa.Array, decimal: str) -> pa.Array:
     return plain.cast(pa.float64())
 
 
-def _complain(
+def _reject(
     texts: Texts, is_wrong: NDArray[np.bool_], decimal: str, *, mixed_with: str = ""
 ) -> None:
     """Raise Rejected with the rows of the given levels, where numbers are expected."""

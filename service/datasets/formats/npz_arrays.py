@@ -205,7 +205,7 @@ def _from_parts(
             _add_own(name, shared | own, options, limits, split=split, issues=issues, notes=notes)
         except Rejected as rejected:
             issues.extend(rejected)
-        own.clear()  # frees memory: only the arrays of one task exist duplicate
+        own.clear()  # frees memory: only the arrays of one task are in memory twice
     issues.check()
     tasks = aligned([*split.tasks, *split.unlabelled])
     return SplitTasks(tasks[: len(split.tasks)], tasks[len(split.tasks) :])

@@ -40,7 +40,7 @@ def publish_model(
 
 
 def _summary(report: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what a job tells of its report: the choice, or the verdict of a comparison."""
+    """Return the result of a job from its report: the choice, or the verdict of a comparison."""
     choice: dict[str, Any] | None = report.get("choice")
     comparison = report.get("comparison")
     if choice is not None or comparison is None:

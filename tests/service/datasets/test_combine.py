@@ -183,7 +183,7 @@ def test_a_selection_of_complete_numbers_needs_no_preparation(app):
 
 
 NAMES = np.array(["u", "v", "w"])
-#: Two uploads that do not fit together, or a selection; with the code and words of the complaint.
+#: Two uploads that do not fit together, or a selection; with the code and words of the issue.
 MISFITS = {
     "no task": ({"a/X": X}, {"tasks": ["b"]}, "missing-task", "no task 'b'"),
     "no column": ({"a/X": X}, {"columns": [3]}, "missing-column", "no column 3"),

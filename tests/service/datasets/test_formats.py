@@ -721,7 +721,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_file_gets_a_complaint(reader, name):
+def test_a_broken_file_gets_an_issue(reader, name):
     media_type, body, code, words = BROKEN[name]
     body = body() if callable(body) else body  # one takes a second to make
     reader.assert_rejected(reader.read(body, media_type), code, words)
