@@ -65,6 +65,14 @@ def test_the_page_on_jobs_lists_every_state():
     assert re.findall(r"(?m)^\| `(\w+)` \|", text) == list(JobState)
 
 
+def test_the_page_on_the_architecture_names_every_package_and_module_of_the_service():
+    page = (DOCS / "architecture.md").read_text("utf-8")
+    parts = [path for path in SERVICE.iterdir() if (path / "__init__.py").exists()]
+    parts += [path for path in SERVICE.glob("*.py") if not path.stem.startswith("__")]
+    missing = {path.stem for path in parts if not re.search(rf"service/{path.stem}\b", page)}
+    assert not missing
+
+
 def test_generation_is_deterministic(generated):
     assert pages() == generated
 
