@@ -11,13 +11,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
+
 #: Columns that are added to the data frames of tasks.
 TASK: Final = "task"
 TARGET: Final = "target"
 GROUP: Final = "group"
 WEIGHT: Final = "sample_weight"
-#: Largest integer up to which float64 represents every integer.
-_MAX_EXACT: Final = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ def _numbers(frame: Any, label: Any, of: str) -> NDArray[np.float64]:
         )
     if values.dtype.kind in "iu" and values.size:
         largest = max(abs(int(values.min())), abs(int(values.max())))
-        if largest > _MAX_EXACT:
+        if largest > MAX_EXACT_INTEGER:
             raise ValueError(
                 f"column '{label}' of {of} has the integer {largest}; integers beyond 2**53 are "
                 "not exact as float64; drop the column if it is an id"

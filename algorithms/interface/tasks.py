@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from algorithms.interface.errors import InvalidData, UnknownTask, find_similar
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.numerics.sparse_rows import (
     as_canonical,
     column_peaks,
@@ -29,8 +30,6 @@ SYMMETRY_RTOL = 1e-5
 SEMIDEFINITE_RTOL = 1e-4
 #: Absolute values, other than 0, whose squares neither overflow nor underflow in sums.
 SIZE_RANGE = (1e-150, 1e150)
-#: Integers below this are exact as floats.
-_MAX_EXACT_INTEGER = 2.0**53
 #: Number of known names that an "unknown task" message lists.
 MAX_LISTED_NAMES = 20
 #: Number of known names that are compared with an unknown one, which takes milliseconds.
@@ -425,7 +424,7 @@ def _as_groups(groups: object, task: str, n_samples: int) -> NDArray[Any] | None
             row=row,
         )
     is_integer = (
-        bool((np.rint(labels) == labels).all()) and np.abs(labels).max() < _MAX_EXACT_INTEGER
+        bool((np.rint(labels) == labels).all()) and np.abs(labels).max() < MAX_EXACT_INTEGER
     )
     return labels.astype(np.int64) if is_integer else labels
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.labels import label_problem
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.preparation.columns import Column, ColumnKind
 
 #: Text with more distinct values than this, or with hardly any repeated, is not a category.
@@ -19,7 +20,6 @@ MAX_LEVELS: Final = 200
 MIN_ROWS_PER_LEVEL: Final = 2
 #: Text with so few distinct values is a category in any number of rows.
 _FEW_LEVELS: Final = 20
-_MAX_EXACT_INTEGER: Final = 2**53
 _MICROSECONDS: Final = 1e-6
 #: Number of wrong values that are listed.
 _MAX_PROBLEMS: Final = 100
@@ -134,7 +134,7 @@ def _numbers(column: pa.ChunkedArray, name: str) -> tuple[Column, Values]:
     if pa.types.is_integer(column.type):
         bounds = pc.min_max(column).as_py()
         largest = max(abs(bounds["min"] or 0), abs(bounds["max"] or 0))
-        if largest > _MAX_EXACT_INTEGER:
+        if largest > MAX_EXACT_INTEGER:
             detail = f"column '{name}' contains the integer {largest}, above 2**53"
             _reject("inexact-integer", f"{detail}; ignore columns of ids", column=name)
     values = _floats(column)

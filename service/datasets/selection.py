@@ -5,6 +5,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.http.schemas import WireModel
 from service.patterns import TEXT_LINE
 
@@ -15,15 +16,15 @@ _MAX_ROWS: Final = 40_000
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 #: Larger integers are not exact in JSON.
-RowNumber = Annotated[int, Field(ge=0, lt=2**53)]
+RowNumber = Annotated[int, Field(ge=0, lt=MAX_EXACT_INTEGER)]
 
 
 class RowRange(WireModel):
     """Consecutive rows of each task."""
 
-    start: int = Field(0, ge=0, lt=2**53, description="First row, from 0.")
+    start: int = Field(0, ge=0, lt=MAX_EXACT_INTEGER, description="First row, from 0.")
     stop: int | None = Field(
-        None, ge=1, lt=2**53, description="Row after the last one; default: all."
+        None, ge=1, lt=MAX_EXACT_INTEGER, description="Row after the last one; default: all."
     )
 
     @model_validator(mode="after")

@@ -1,11 +1,12 @@
 """Types of an inference call: the rows, what a method expects of them, and the result."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.preparation.columns import Column
 from service.errors import Problem
 
@@ -131,10 +132,6 @@ def choose_task(in_body: str | list[str] | None, in_query: str | None) -> str | 
     return in_body
 
 
-#: Largest integer up to which float64 represents every integer.
-MAX_EXACT: Final = 2**53
-
-
 def to_float64(
     array: NDArray[Any], *, task: str, names: Sequence[str | int] | None = None
 ) -> Matrix:
@@ -151,9 +148,9 @@ def to_float64(
         An integer is too large to be represented exactly.
     """
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
-        is_beyond = array > MAX_EXACT
+        is_beyond = array > MAX_EXACT_INTEGER
         if array.dtype.kind == "i":
-            is_beyond |= array < -MAX_EXACT
+            is_beyond |= array < -MAX_EXACT_INTEGER
         if is_beyond.any():
             row, column = (int(i) for i in np.argwhere(is_beyond)[0])
             label = column if names is None else names[column]

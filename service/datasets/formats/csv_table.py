@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.preparation.columns import DateWriting
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.csv_dates import DateColumn, declared_dates, found_dates
@@ -32,8 +33,6 @@ _MAX_BLOCK_BYTES: Final = 4 * 1024 * 1024
 _BLOCK_BYTES: Final = 1024 * 1024
 _MANY_COLUMNS: Final = 100
 _SAMPLE_BYTES: Final = 1024 * 1024
-#: Integers above it are rounded to a float64, the next one to this.
-_FIRST_INEXACT: Final = 2**53
 #: Each text is in memory once.
 _TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 
@@ -163,7 +162,7 @@ class _Table:
         if name not in self.whole:
             return
         largest = pc.max(pc.abs(column)).as_py() or 0.0
-        if _FIRST_INEXACT <= largest < math.inf:
+        if MAX_EXACT_INTEGER <= largest < math.inf:
             detail = f"column '{name}' contains an integer of about {largest:.4g}, above 2**53"
             advice = f"ignore columns of ids, or declare column_kind={name}:category"
             reject("inexact-integer", f"{detail}; {advice}", column=name)

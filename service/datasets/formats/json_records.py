@@ -8,6 +8,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
@@ -30,7 +31,6 @@ _TASK: Final = "task"
 _LINES_PER_REPORT: Final = 1000
 #: How orjson says that it gets no memory.
 _NO_MEMORY: Final = "Not enough memory"
-_MAX_EXACT_INTEGER: Final = 2**53
 
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
@@ -133,7 +133,7 @@ def _column(values: list[Any], name: str) -> pa.Array:
         elif found[0] != first[1]:
             detail = f"column '{name}' is {first[1]} in row {first[0]} and {found[0]} in row {row}"
             reject("mixed-types", f"{detail}; write all values in one way", row=row, column=name)
-        if type(value) is int and abs(value) > _MAX_EXACT_INTEGER:
+        if type(value) is int and abs(value) > MAX_EXACT_INTEGER:
             detail = f"row {row}, column '{name}' is {value}, above 2**53; ignore columns of ids"
             reject("inexact-integer", detail, row=row, column=name)
     if first is None:

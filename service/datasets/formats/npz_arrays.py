@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.labels import label_problem
 from algorithms.interface.tasks import Task
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.numerics.sparse_rows import as_canonical, is_sparse
 from algorithms.preparation.columns import Column
 from service.datasets.formats.npz_archive import Arrays, read_archive
@@ -53,8 +54,6 @@ _LAYOUTS: Final = (
 )
 #: Text that NumPy writes for missing values among text: NaN, None and pandas.NA.
 MISSING_TEXTS: Final = ("nan", "None", "<NA>")
-#: Largest integer up to which 64-bit floats represent all integers.
-_MAX_EXACT_INTEGER: Final = 2**53
 
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
@@ -362,7 +361,7 @@ def _check_numeric(array: NDArray[Any], name: str, task: str | None) -> None:
         reject("not-a-number", f"{detail}, so convert it with .astype(float)", task=task)
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
         largest = max(abs(int(array.min())), abs(int(array.max())))
-        if largest > _MAX_EXACT_INTEGER:
+        if largest > MAX_EXACT_INTEGER:
             detail = f"'{name}' contains the integer {largest}, above 2**53; remove columns of ids"
             reject("inexact-integer", detail, task=task)
 

@@ -11,6 +11,7 @@ from zipfile import BadZipFile
 import pyarrow as pa
 from python_calamine import CalamineError, CalamineWorkbook
 
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.npz_archive import check_archive_size
 from service.datasets.formats.options import Limits, ReadOptions
@@ -43,8 +44,6 @@ _UNSUPPORTED: Final[tuple[tuple[type, str], ...]] = (
     (time, "a time of day"),
     (timedelta, "a duration"),
 )
-#: Workbooks have doubles only: whole numbers up to this are exact.
-_MAX_EXACT_INTEGER: Final = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ def _is_whole(cell: Any) -> bool:
     return (
         isinstance(cell, int | float)
         and not isinstance(cell, bool)
-        and abs(cell) <= _MAX_EXACT_INTEGER
+        and abs(cell) <= MAX_EXACT_INTEGER
         and cell == int(cell)
     )
 

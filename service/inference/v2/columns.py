@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.preparation.columns import ColumnKind
 from service.inference.call import (
-    MAX_EXACT,
     InputSpec,
     Matrix,
     raise_invalid_data,
@@ -133,7 +133,7 @@ def _of_list(tensor: Tensor, data: list[Any]) -> list[Any]:
         least, largest = limits.min, limits.max
         types, expected = (int,), f"{tensor.datatype}, an integer from {least} to {largest}"
         if None in flat:  # becomes NaN among floats
-            least, largest = max(least, -MAX_EXACT), min(largest, MAX_EXACT)
+            least, largest = max(least, -MAX_EXACT_INTEGER), min(largest, MAX_EXACT_INTEGER)
             expected = f"an integer from {least} to {largest}, or all values as FP64"
     for row, value in enumerate(flat):
         if value is not None and (type(value) not in types or not least <= value <= largest):

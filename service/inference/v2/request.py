@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.errors import Problem, json_pointer
 from service.http.bodies import parse_json
 from service.inference.call import (
@@ -33,8 +34,6 @@ _DATA: Final = array_pattern("data")
 #: Number and size of parsed headers that are cached. Headers with task names are usually larger.
 _MAX_CACHED_HEADERS: Final = 1024
 _MAX_CACHED_BYTES: Final = 1024
-#: Integers below this are exact as float64.
-_MAX_EXACT: Final = 2**53
 _FIELDS: Final = frozenset({"id", "parameters", "inputs", "outputs"})
 #: Fields that the KServe client repeats from the URL, with their index in UrlNames.
 _REPEATED: Final = {"model_name": 1, "model_version": 2}
@@ -359,7 +358,7 @@ def _as_datatype(extracted: ExtractedArray, tensor: Tensor) -> NDArray[Any] | No
         return None
     if dtype.kind == "f":
         return numbers.ravel()
-    is_exact = extracted.is_integer and np.abs(numbers).max() < _MAX_EXACT
+    is_exact = extracted.is_integer and np.abs(numbers).max() < MAX_EXACT_INTEGER
     return numbers.ravel().astype(np.int64) if is_exact else None
 
 
