@@ -129,21 +129,6 @@ class Covariances:
         assert self.factors is not None
         return np.stack([leading_of_factor(A, k) for A in self.factors])
 
-    def leading_with(self, B: Array, k: int) -> Array:
-        """Return the k leading eigenvectors of each C_t + BᵀB.
-
-        Parameters
-        ----------
-        B : (m, d)
-
-        Returns
-        -------
-        (T, k, d)
-        """
-        if self.dense is not None:
-            return leading_of_dense(self.dense + B.T @ B, k)
-        return np.stack([self.leading_of_block(t, B, k) for t in range(self.n_tasks)])
-
     def leading_of_block(self, t: int, B: Array, k: int) -> Array:
         """Return the k leading eigenvectors of C_t + BᵀB for one task t, (k, d).
 

@@ -45,19 +45,6 @@ def hessian(lanes: bool, A: Array, M: Array, lam: float, U: Array, E: Array, out
 
 
 @kernel
-def hessian_at(lanes: bool, C: Array, lam: float, U: Array, F: Array, E: Array) -> Array:
-    """Return the Hessian of -J applied to a tangent E, given the point and F."""
-    out = np.empty_like(E)
-    if lanes:
-        A = tasks_last.with_coupling(C, tasks_last.sum_of_products(U, U), lam)
-        M = tasks_last.inner_products(F, U)
-    else:
-        A, M = blas.with_coupling(C, blas.sum_of_products(U, U), lam), blas.inner_products(F, U)
-    hessian(lanes, A, M, lam, U, E, out)
-    return out
-
-
-@kernel
 def ascend(lanes: bool, C: Array, lam: float, U: Array, n_steps: int) -> Array:
     """Return the point after steps that replace each basis by one of U_t (C_t + λG)."""
     zero = np.zeros_like(U)

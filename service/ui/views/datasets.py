@@ -80,7 +80,8 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
     if dataset["state"] == "ready":
         preview = await api.get(f"{path}/preview", tasks=_TASKS, rows=_ROWS)
         manifest = await api.get(f"{path}/manifest")
-    titles = {a["name"]: a["title"] for a in (await api.get("/v1/algorithms"))["items"]}
+    algorithms = (await api.get("/v1/algorithms", page_size=200))["items"]
+    titles = {a["name"]: a["title"] for a in algorithms}
     fits = [a for a in preview["algorithms"] if a["can_train"]]
     others = [a for a in preview["algorithms"] if not a["can_train"]]
     return DatasetView(
