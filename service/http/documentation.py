@@ -1,39 +1,43 @@
 """Error responses of routes in the OpenAPI document."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from service.errors import ANYWHERE, ERRORS, PROBLEM_TYPE
 from service.http.bodies import JSON
 
 _PROBLEM: Final = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+_V2_ERROR: Final = {JSON: {"schema": {"$ref": "#/components/schemas/V2Error"}}}
 
 
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI responses of a route for these codes and those of every route."""
-    by_status: dict[int | str, list[str]] = {}
-    for code in (*codes, *(code for code in ANYWHERE if code not in codes)):
-        by_status.setdefault(ERRORS[code].status, []).append(code)
     return {
-        status: {
-            "description": "; ".join(f"`{code}`: {ERRORS[code].title}" for code in codes_),
-            "content": _PROBLEM,
-        }
-        for status, codes_ in by_status.items()
+        status: {"description": description, "content": _PROBLEM}
+        for status, description in _descriptions(codes, {}).items()
     }
 
 
 def v2_problems(*codes: str) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI responses of a route of the Open Inference Protocol."""
-    by_status: dict[int | str, list[str]] = {}
+    early = ERRORS["headers-too-large"].status  # sent before the path is known
+    return {
+        status: {"description": description, "content": _PROBLEM if status == early else _V2_ERROR}
+        for status, description in _descriptions(codes, {422: 400}).items()
+    }
+
+
+def _descriptions(codes: Sequence[str], statuses: Mapping[int, int]) -> dict[int, str]:
+    """Return the titles of these codes and of those of every route, by status.
+
+    Parameters
+    ----------
+    statuses
+        Statuses that are sent instead of others.
+    """
+    titles: dict[int, list[str]] = {}
     for code in dict.fromkeys((*codes, *ANYWHERE)):
         status = ERRORS[code].status
-        by_status.setdefault(400 if status == 422 else status, []).append(code)
-    return {
-        status: {
-            "description": "; ".join(f"`{code}`: {ERRORS[code].title}" for code in codes_),
-            "content": _PROBLEM
-            if status == ERRORS["headers-too-large"].status  # sent before the path is known
-            else {JSON: {"schema": {"$ref": "#/components/schemas/V2Error"}}},
-        }
-        for status, codes_ in by_status.items()
-    }
+        title = f"`{code}`: {ERRORS[code].title}"
+        titles.setdefault(statuses.get(status, status), []).append(title)
+    return {status: "; ".join(of_status) for status, of_status in titles.items()}
