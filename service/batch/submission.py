@@ -29,6 +29,7 @@ from service.jobs.submission import (
     place,
 )
 from service.models.columns import NamesByTask
+from service.models.messages import unknown_model, unsupported_method
 from service.models.store import ServableVersion, get_version
 from service.rows import DatasetRow
 
@@ -77,15 +78,10 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
     check_limits(spec, services.settings)
     served = services.resolver.find_any(owner, spec.model, spec.version)
     if served is None:
-        version = "" if spec.version is None else f" with version {spec.version}"
-        detail = f"there is no model '{spec.model}'{version}"
+        detail = unknown_model(spec.model, spec.version)
         raise Problem("not-found", detail, errors=[place("/model", detail)])
     if spec.method not in served.methods:
-        supported = ", ".join(served.methods)
-        detail = (
-            f"model '{served.name}' ({served.algorithm}) does not support {spec.method}; "
-            f"it supports {supported}"
-        )
+        detail = unsupported_method(served, spec.method)
         raise Problem("unsupported-method", detail, errors=[place("/method", detail)])
     if spec.level is not None and spec.method not in LEVEL_METHODS:
         detail = f"{spec.method} takes no level, only {' and '.join(sorted(LEVEL_METHODS))} do"

@@ -19,6 +19,7 @@ from algorithms.preparation.model import preparation_of
 from service.errors import Problem
 from service.inference.call import Call, InferenceResult, InputSpec, Matrix, raise_invalid_data
 from service.inference.context import Services
+from service.models.messages import unsupported_method
 from service.models.resolver import ResolvedModel
 from service.models.store import ServableVersion
 
@@ -38,9 +39,7 @@ def compute(services: Services, resolved: ResolvedModel, call: Call) -> Inferenc
     """
     served, method = resolved
     if method not in served.methods:
-        detail = f"model '{served.name}' ({served.algorithm}) does not support {method}"
-        supported = ", ".join(served.methods)
-        raise Problem("unsupported-method", f"{detail}; it supports {supported}")
+        raise Problem("unsupported-method", unsupported_method(served, method))
     model = services.models.get(served)
     outputs, classes = _apply(services, served, model, method, call)
     return InferenceResult(served.name, served.version, call.task, method, outputs, classes)

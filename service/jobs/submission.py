@@ -49,6 +49,7 @@ from service.jobs.studies.plans import (
     plan_job,
 )
 from service.models.columns import column_names
+from service.models.messages import unknown_model
 from service.models.store import NamedVersion, get_version
 from service.rows import DatasetRow, JobRow
 from service.settings import Settings
@@ -405,8 +406,7 @@ def _find_adapted(
     """
     found = get_version(session, owner, options.model, options.version)
     if found is None:
-        version = "" if options.version is None else f" with version {options.version}"
-        detail = f"there is no model '{options.model}'{version}"
+        detail = unknown_model(options.model, options.version)
         model_exists = get_version(session, owner, options.model, None) is not None
         pointer = "/adapt/version" if model_exists else "/adapt/model"
         raise Problem("not-found", detail, errors=[place(pointer, detail)])

@@ -16,6 +16,7 @@ from service.http.routing import Owner, secured
 from service.models import alias_store, store
 from service.models.alias_store import NamedAlias
 from service.models.context import Context, Services
+from service.models.messages import unknown_model
 from service.models.routes import Name, find_version
 from service.models.schemas import Alias, AliasSpec
 from service.observability.logs import log
@@ -115,7 +116,7 @@ def put_alias(
         alias_store.lock_model(session, owner, name)
         version = store.get_version(session, owner, name, spec.version)
         if version is None:
-            detail = f"there is no model '{name}' with version {spec.version}"
+            detail = unknown_model(name, spec.version)
             entry = {"pointer": "/version", "code": "invalid", "detail": detail}
             raise Problem("not-found", detail, errors=[entry])
         before = alias_store.get_alias(session, owner, name, alias)

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from service.database import Database
 from service.errors import Problem
 from service.models import store
+from service.models.messages import unknown_model
 from service.models.store import ServableVersion
 
 #: Size at which the cache is cleared.
@@ -60,8 +61,7 @@ class ModelResolver:
         """
         found = self.find_any(owner, name, version)
         if found is None:
-            suffix = "" if version is None else f" with version {version}"
-            raise Problem("not-found", f"there is no model '{name}'{suffix}")
+            raise Problem("not-found", unknown_model(name, version))
         return found
 
     def find_any(self, owner: str, name: str, version: int | None) -> ServableVersion | None:

@@ -15,6 +15,7 @@ from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.models import alias_store, store
 from service.models.context import Context, Services
+from service.models.messages import unknown_model
 from service.models.schemas import Model
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=secured("models:{}"))
@@ -62,7 +63,7 @@ def list_versions(name: Name, services: Context, owner: Owner, query: Paging) ->
     with services.database.read() as session:
         found = store.list_versions(session, owner, name, below=below, limit=query.page_size + 1)
     if not found and below is None:
-        raise Problem("not-found", f"there is no model '{name}'")
+        raise Problem("not-found", unknown_model(name))
     return page([Model.from_row(v) for v in found], query, key=lambda model: str(model.version))
 
 
@@ -96,7 +97,7 @@ def delete_version(
         alias_store.lock_model(session, owner, name.partition(store.ALIAS_SEPARATOR)[0])
         found = store.get_version(session, owner, name, version)
         if found is None:
-            raise _no_model(name, version)
+            raise Problem("not-found", unknown_model(name, version))
         check_if_match(request, _tag(found))
         if found.aliases:
             named = " and ".join(f"'{alias}'" for alias in found.aliases)
@@ -118,7 +119,7 @@ def find_version(
     with services.database.read() as session:
         found = store.get_version(session, owner, name, version)
     if found is None:
-        raise _no_model(name, version)
+        raise Problem("not-found", unknown_model(name, version))
     return found
 
 
@@ -144,8 +145,3 @@ def _number(token: str | None) -> int | None:
     if not re.fullmatch(r"[0-9]{1,10}", token) or int(token) >= 2**31:
         raise Problem("invalid-page-token", "the page token is not valid for this collection")
     return int(token)
-
-
-def _no_model(name: str, version: int | None) -> Problem:
-    suffix = "" if version is None else f" with version {version}"
-    return Problem("not-found", f"there is no model '{name}'{suffix}")
