@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from service.database import Database, lock, now
 from service.rows import BlobChunkRow, BlobRow, Row, new_id
+from service.settings import Settings
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 #: Age at which a partial file is considered left by a killed process.
@@ -262,6 +263,12 @@ class BlobStore:
             if path != keep:
                 path.unlink(missing_ok=True)
                 excess -= stat.st_size
+
+
+def open_blobs(database: Database, settings: Settings) -> BlobStore:
+    """Return the store with local copies in the data directory of the settings."""
+    cache_dir = settings.data_dir.resolve() / "cache"
+    return BlobStore(database, cache_dir, cache_bytes=settings.blob_cache_bytes)
 
 
 def complete_blob(session: Session, blob_id: str, sha256: str, size_bytes: int) -> Blob:

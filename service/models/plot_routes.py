@@ -7,6 +7,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.errors import Problem
+from service.http.bodies import JSON
 from service.http.documentation import problems
 from service.http.negotiation import preferred_type
 from service.http.preconditions import is_not_modified
@@ -29,9 +30,8 @@ from sibling.plots import (
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=secured("models:{}"))
 
-_JSON: Final = "application/json"
 _SVG: Final = "image/svg+xml"
-_OFFERED: Final = (_JSON, _SVG, "image/png")
+_OFFERED: Final = (JSON, _SVG, "image/png")
 _HEADERS: Final = {"Vary": "Accept", "Content-Security-Policy": "default-src 'none'"}
 
 PlotName = Annotated[str, Path(max_length=60, description="Name of a plot in the list of plots.")]
@@ -64,7 +64,7 @@ DRAWN: Final[dict[str, Any]] = {
     "responses": {
         200: {
             "description": "A Vega-Lite specification with its data, or an image of it.",
-            "content": {_JSON: {"schema": {"type": "object"}}, _SVG: {}, "image/png": {}},
+            "content": {JSON: {"schema": {"type": "object"}}, _SVG: {}, "image/png": {}},
         },
         **problems("not-found", "no-plot", "not-acceptable", "invalid-request", "unavailable"),
     },
@@ -167,7 +167,7 @@ def media_type_of(request: Request) -> str:
 
 def drawing(services: Services, drawn: dict[str, Any], media_type: str, **headers: str) -> Response:
     """Return a response with a specification, or with an image of it."""
-    if media_type == _JSON:
+    if media_type == JSON:
         content = json.dumps(drawn, allow_nan=False).encode()
     else:
         content = services.images.convert(drawn, media_type)

@@ -19,7 +19,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service.audit import store as audit
 from service.audit.events import command_event
-from service.database import BUSY_TIMEOUT_S, Database
+from service.database import Database
+from service.operations.sqlite_files import check_whole, open_existing
 from service.schema import check_known, migrate
 
 #: First bytes of a backup by the dialect of its database.
@@ -72,14 +73,14 @@ def restore(url: str, source: Path) -> None:
 def _dump_sqlite(database: Database, partial: Path) -> None:
     try:
         with (
-            closing(_open_sqlite(str(database.engine.url.database))) as source,
+            closing(open_existing(Path(str(database.engine.url.database)))) as source,
             closing(sqlite3.connect(partial)) as copy,
         ):
             # in one step: a backup in several steps starts again whenever another process writes
             source.backup(copy)
             # one file, which can be read from a read-only disk
             copy.execute("PRAGMA journal_mode=DELETE")
-            _check_whole(copy)
+            check_whole(copy)
     except sqlite3.Error as error:
         raise OSError(f"the database cannot be backed up: {error}") from error
 
@@ -98,11 +99,11 @@ def _restore_sqlite(url: str, source: Path) -> None:
     with _new_file(target) as partial:
         try:
             with (
-                closing(_open_sqlite(str(source))) as backup,
+                closing(open_existing(source)) as backup,
                 closing(sqlite3.connect(partial)) as copy,
             ):
                 backup.backup(copy)
-                _check_whole(copy)
+                check_whole(copy)
         except sqlite3.Error as error:
             raise OSError(f"{source} is not a complete backup: {error}") from error
         database = Database(f"sqlite:///{partial}")
@@ -110,18 +111,6 @@ def _restore_sqlite(url: str, source: Path) -> None:
             check_known(database)
         finally:
             database.close()  # the last connection merges the write-ahead log into the file
-
-
-def _open_sqlite(path: str) -> sqlite3.Connection:
-    """Return a connection to an existing file; a missing file is not created."""
-    uri = Path(path).resolve().as_uri()
-    return sqlite3.connect(f"{uri}?mode=rw", uri=True, timeout=BUSY_TIMEOUT_S)
-
-
-def _check_whole(connection: sqlite3.Connection) -> None:
-    found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if found != "ok":
-        raise sqlite3.DatabaseError(found)
 
 
 def _dump_postgres(database: Database, partial: Path) -> None:

@@ -20,9 +20,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.access import store
 from service.access.bootstrap import is_needed
 from service.access.keys import parse_key
-from service.database import BUSY_TIMEOUT_S, Database
+from service.database import Database
 from service.operations.configuration import CLIENT_VARIABLES
 from service.operations.findings import Finding
+from service.operations.sqlite_files import check_whole, open_existing
 from service.operations.surroundings import (
     check_clock,
     check_port,
@@ -107,12 +108,11 @@ def _check_database(settings: Settings) -> Iterator[Finding]:
 def _sqlite_error(path: Path) -> str | None:
     """Return the error that SQLite finds in a file, or None."""
     try:
-        uri = f"{path.resolve().as_uri()}?mode=rw"
-        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
-            found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+        with closing(open_existing(path)) as connection:
+            check_whole(connection)
     except sqlite3.Error as error:
         return str(error)
-    return None if found == "ok" else found
+    return None
 
 
 def _check_revision(database: Database) -> Finding:

@@ -10,11 +10,11 @@ from typing import Final
 from starlette.types import Scope
 
 from service.errors import Problem
+from service.http.routing import READING
 from service.settings import Settings
 
 #: Names of a service on a loopback address.
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _MAX_CACHED: Final = 256
 #: Maximum length of a DNS name, and of a port.
 _MAX_LENGTH: Final = 253 + 6
@@ -55,7 +55,7 @@ class HostPolicy:
                         "allow it with SIBLING_ALLOWED_HOSTS"
                     )
                     raise Problem("unknown-host", detail)
-        if scope["method"] in _SAFE_METHODS:
+        if scope["method"] in READING:
             return
         for name, value in scope["headers"]:
             if name == b"origin":

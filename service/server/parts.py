@@ -13,7 +13,7 @@ from algorithms.registry import preload
 from service.access.authenticator import N_REFRESH_THREADS, Authenticator
 from service.audit.recorder import AuditRecorder
 from service.batch.context import Services as Batch
-from service.blobs import BlobStore
+from service.blobs import BlobStore, open_blobs
 from service.database import Database
 from service.datasets.context import Services as Datasets
 from service.datasets.ingestion.ingester import N_THREADS as N_INGEST_THREADS
@@ -57,8 +57,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         preload()
         audit = AuditRecorder(database, metrics)
         stack.callback(audit.close)
-        data_dir = settings.data_dir.resolve()
-        blobs = BlobStore(database, data_dir / "cache", cache_bytes=settings.blob_cache_bytes)
+        blobs = open_blobs(database, settings)
         dispatcher = _start_dispatcher(stack, settings, database, metrics)
         sweeper = Sweeper(
             database, settings, is_leader=dispatcher.is_leader, count=metrics.count_deleted
@@ -66,7 +65,9 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         sweeper.start()
         stack.callback(sweeper.stop)
         readiness = _start_readiness(stack, database, dispatcher)
-        metrics.report_state(partial(queue_state, database), readiness.reasons, data_dir)
+        metrics.report_state(
+            partial(queue_state, database), readiness.reasons, settings.data_dir.resolve()
+        )
         ingester = _start_ingester(stack, settings, database, blobs)
         compute = _open_compute_pool(stack, settings, metrics)
         images = ImageProcess()

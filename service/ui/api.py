@@ -1,13 +1,15 @@
 """Requests of pages to the API, in the same process: pages show what everyone can read."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import orjson
 from starlette.requests import Request
 from starlette.types import Message, Scope
 
+#: Status of requests that the state of a resource does not allow.
+WRONG_STATE: Final = 409
 #: Headers of the request for a page that its requests to the API have too.
 _FORWARDED = frozenset({b"host", b"authorization", b"cookie", b"x-request-id"})
 

@@ -1,7 +1,7 @@
 """Numbers, times and sizes as people read them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -44,6 +44,13 @@ def column(values: Sequence[float | None], digits: int = 4) -> list[str]:
         else f"{round(value, decimals) + 0.0:,.{decimals}f}".replace(",", "\u202f")
         for value in values
     ]
+
+
+def interval(ends: Mapping[str, Any] | None) -> str:
+    """Return the interval from "low" to "high"; nothing where it is unknown."""
+    if ends is None or ends["low"] is None or ends["high"] is None:
+        return ""
+    return " to ".join(column([ends["low"], ends["high"]], 3))
 
 
 def size(n_bytes: int) -> str:

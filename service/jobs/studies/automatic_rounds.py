@@ -16,7 +16,7 @@ from algorithms.evaluation.nested import SplitResult
 from algorithms.evaluation.pipelines import APART
 from algorithms.evaluation.predictions import predictions_per_split
 from algorithms.evaluation.subsamples import N_PARTS
-from service.jobs.studies.child_jobs import ChildJob, Plan
+from service.jobs.studies.child_jobs import MAX_CHILD_JOBS, ChildJob, Plan
 
 #: Marks the child jobs of an automatic choice; also the name of the algorithm of such a job.
 AUTOMATIC: Final = "auto"
@@ -26,8 +26,6 @@ FIRST, LAST, CURVE = range(3)
 _CURVE_PARTS: Final = range(1, N_PARTS)
 #: A contender is tried again if its share is so much larger than before.
 _MIN_RAISE: Final = 1.5
-#: Limit on the child jobs of a round; with more splits, one child job scores several.
-_MAX_CHILD_JOBS: Final = 200
 
 Result = Mapping[str, Any]
 
@@ -188,7 +186,7 @@ def _curve_indices(plan: Plan, n_contenders: int) -> list[list[int | None]]:
 
 
 def _batches(indices: list[int | None], n_times: int) -> list[list[int | None]]:
-    size = math.ceil(len(indices) * n_times / _MAX_CHILD_JOBS)
+    size = math.ceil(len(indices) * n_times / MAX_CHILD_JOBS)
     return [indices[start : start + size] for start in range(0, len(indices), size)]
 
 

@@ -11,6 +11,10 @@ INFER: Final = "infer"
 #: Kind of a plan that adds tasks to a model.
 ADAPT: Final = "adapt"
 
+#: Limit on the child jobs of a comparison, or of a round of the automatic choice; with more splits,
+#: one child job scores several.
+MAX_CHILD_JOBS: Final = 200
+
 Plan = dict[str, Any]
 
 

@@ -35,14 +35,11 @@ from algorithms.evaluation.verdict import summarize_comparison
 from algorithms.interface.errors import AlgorithmError, InvalidParams
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.registry import ALGORITHMS
-from service.jobs.studies.child_jobs import ChildJob, Plan
+from service.jobs.studies.child_jobs import MAX_CHILD_JOBS, ChildJob, Plan
 
 #: Mark the child jobs of a comparison and of an evaluation.
 COMPARISON: Final = "comparison"
 EVALUATION: Final = "evaluation"
-
-#: Limit on the child jobs of a comparison; with more splits, one child job scores several.
-_MAX_CHILD_JOBS: Final = 200
 
 Result = Mapping[str, Any]
 
@@ -111,7 +108,7 @@ def child_jobs_of_methods(
     """
     methods = [ComparedMethod(**method) for method in plan["methods"]]
     splits = Splits.model_validate(plan["options"]["splits"], strict=False)
-    size = math.ceil(splits.count() * len(methods) / _MAX_CHILD_JOBS)
+    size = math.ceil(splits.count() * len(methods) / MAX_CHILD_JOBS)
     n_predictions = predictions_per_split(splits) if has_predictions else 0
     children = []
     for which, method in enumerate(methods):

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy.orm import Session
 
-from service.blobs import BlobStore
+from service.blobs import BlobStore, open_blobs
 from service.database import UNAVAILABLE, Database, retry_while_unavailable
 from service.job_states import AttemptCommand, JobState
 from service.jobs.queue import child_store, queries, store
@@ -417,12 +417,11 @@ def _open_worker(database_url: str) -> Worker:
         max_connections=_N_DATABASE_THREADS,
         max_idle_connections=1,
     )
-    data_dir = settings.data_dir.resolve()
     return Worker(
         name=this_process().to_text(),
         settings=settings,
         database=database,
-        blobs=BlobStore(database, data_dir / "cache", cache_bytes=settings.blob_cache_bytes),
+        blobs=open_blobs(database, settings),
         supervisor=Supervisor(settings),
         work_dir=make_scratch(scratch_dir(settings)),
     )

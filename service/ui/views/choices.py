@@ -14,7 +14,10 @@ def leaderboard(choice: Mapping[str, Any]) -> Table:
     found = choice["leaderboard"][:_MAX_METHODS]
     values = tables.numbers([row["value"] for row in found])
     rows = [
-        Row(f"method-{i}", [*_cells(choice, row), value, tables.quantity(_interval(row))])
+        Row(
+            f"method-{i}",
+            [*_cells(choice, row), value, tables.quantity(formats.interval(row) or formats.NONE)],
+        )
         for i, (row, value) in enumerate(zip(found, values, strict=True))
     ]
     better = "larger" if choice["larger_is_better"] else "smaller"
@@ -32,9 +35,3 @@ def _cells(choice: Mapping[str, Any], row: Mapping[str, Any]) -> list[tables.Cel
         tables.text(name, note=row["role"].replace("_", " ")),
         tables.text("with all rows" if is_chosen else "", note=splits if row["n_chosen"] else ""),
     ]
-
-
-def _interval(row: Mapping[str, Any]) -> str:
-    if row["low"] is None:
-        return formats.NONE
-    return " to ".join(formats.column([row["low"], row["high"]], 3))

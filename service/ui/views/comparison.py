@@ -201,7 +201,7 @@ def _means(one: _Compared) -> dict[str, tuple[float | None, str]]:
     means = {
         f"{metric_words(name)} (held out)": (
             value,
-            _interval(held_out.get("interval", {}).get(name)),
+            formats.interval(held_out.get("interval", {}).get(name)),
         )
         for name, value in held_out["mean"].items()
     }
@@ -209,12 +209,6 @@ def _means(one: _Compared) -> dict[str, tuple[float | None, str]]:
         f"{metric_words(name)} (training)": (mean(by_task), "")
         for name, by_task in one.model["metrics"].items()
     }
-
-
-def _interval(found: Mapping[str, float | None] | None) -> str:
-    if found is None or found["low"] is None or found["high"] is None:
-        return ""
-    return " to ".join(formats.column([found["low"], found["high"]], 3))
 
 
 def _tasks(found: Sequence[_Compared]) -> Table | None:

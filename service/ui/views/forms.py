@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from algorithms.evaluation.automatic import AutomaticOptions
 from service.jobs.schemas import JobLimits
-from service.ui.api import Api, Refused, segment
+from service.ui.api import WRONG_STATE, Api, Refused, segment
 from service.ui.views.fields import SPECIFICATION, Field, fields_of
 
 #: Parameters that are shown at once, in the order in which the algorithm declares them.
@@ -41,7 +41,6 @@ _RARE: Final = ("preparation", "adapt")
 _OF_AUTO: Final = ("calibration", "preparation")
 #: Parameters of the automatic choice that are shown at once.
 _COMMON_OF_AUTO: Final = ("budget_s", "metric", "per_task", "curve")
-_WRONG_STATE: Final = 409
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ async def _spec_of(api: Api, job_id: str) -> dict[str, Any]:
     try:
         return await api.get(f"{path}/spec")
     except Refused as error:
-        if error.problem["status"] != _WRONG_STATE:
+        if error.problem["status"] != WRONG_STATE:
             raise
     job = await api.get(path)
     return {name: job[name] for name in ("dataset_id", "algorithm", "params", "model", "seed")}
@@ -160,7 +159,7 @@ async def _algorithms(
     preview = None
     if dataset:
         path = f"/v1/datasets/{segment(dataset)}/preview"
-        preview = await api.find(path, tasks=1, rows=1, refused=_WRONG_STATE)
+        preview = await api.find(path, tasks=1, rows=1, refused=WRONG_STATE)
     if preview is None:
         return [("Algorithms", list(names.items()))]
     fits = {a["algorithm"] for a in preview["algorithms"] if a["can_train"]}

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from service.jobs.studies.automatic_rounds import AUTOMATIC
 from service.ui import formats, tables
-from service.ui.api import Api, Refused, segment
+from service.ui.api import WRONG_STATE, Api, Refused, segment
 from service.ui.api_examples import ApiExample, submission
 from service.ui.tables import Cell, Row, Table
 from service.ui.views.curves import Curve, curves_of
@@ -16,7 +16,6 @@ from service.ui.views.parts import grid_of, part_table
 
 _EVENTS: Final = 200
 _MAX_PARTS: Final = 200
-_WRONG_STATE: Final = 409
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ async def _submission(api: Api, path: str) -> ApiExample | None:
     try:
         return submission(await api.get(f"{path}/spec"))
     except Refused as error:
-        if error.problem["status"] != _WRONG_STATE:
+        if error.problem["status"] != WRONG_STATE:
             raise
         return None
 

@@ -45,13 +45,14 @@ def held_out_sentence(report: Mapping[str, Any]) -> str:
         return f"On held-out rows its {comparison['title']} is {value}."
     if choice is not None:
         estimate = choice["estimate"]
-        value = f"{formats.number(estimate['value'], 3)} ({_interval(estimate)})"
-        return f"Expected on new rows: {choice['title']} {value}."
+        value = formats.number(estimate["value"], 3)
+        interval = formats.interval(estimate) or formats.NONE
+        return f"Expected on new rows: {choice['title']} {value} ({interval})."
     if evaluation is None or not evaluation["mean"]:
         return "It was not scored on held-out rows: the job has neither 'evaluate' nor 'compare'."
     metric, value = next(iter(evaluation["mean"].items()))
-    interval = evaluation.get("interval", {}).get(metric)
-    around = "" if interval is None else f" ({_interval(interval)})"
+    interval = formats.interval(evaluation.get("interval", {}).get(metric))
+    around = f" ({interval})" if interval else ""
     return f"On held-out rows its {metric_words(metric)} is {formats.number(value, 3)}{around}."
 
 
@@ -73,7 +74,7 @@ def means(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Tab
 
 
 def _mean_row(name: str, value: float | None, interval: Mapping[str, Any] | None) -> Row:
-    text = formats.NONE if interval is None else _interval(interval)
+    text = formats.interval(interval) or formats.NONE
     return Row(f"mean-{name}", [tables.text(name), tables.number(value), tables.quantity(text)])
 
 
@@ -164,12 +165,6 @@ def _intervals(found: Sequence[Mapping[str, Any]]) -> list[Cell]:
         tables.quantity(formats.NONE if low == formats.NONE else f"{low} to {high}")
         for low, high in zip(texts[: len(found)], texts[len(found) :], strict=True)
     ]
-
-
-def _interval(found: Mapping[str, Any]) -> str:
-    if found["low"] is None or found["high"] is None:
-        return formats.NONE
-    return " to ".join(formats.column([found["low"], found["high"]], 3))
 
 
 def candidates(search: Mapping[str, Any]) -> Table:
