@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.datasets.formats.options import TargetKind
+from service.datasets.formats.validation import INEXACT_TARGET
 from service.datasets.formats.written_dates import is_written
 from service.datasets.issues import MAX_ISSUES, ValidationIssues
 
@@ -23,6 +25,8 @@ _WRITTEN_OTHERWISE: Final = (
 #: Dates with or without a time; whether the day exists is checked apart.
 _DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?$"
 _DATE_LENGTH: Final = len("2026-01-31")
+#: Integers of so many digits may be above 2**53.
+_LONG_INTEGER: Final = r"^[+-]?[0-9]{16,}$"
 #: Labels that are stored as integers: all of them fit 64 bits.
 _INTEGER: Final = r"^[+-]?(?:0|[1-9][0-9]{0,17})$"
 _SHOWN: Final = 40
@@ -102,7 +106,7 @@ def typed(texts: Texts, decimal: str) -> pa.ChunkedArray:
     is_number = texts.matching(_NUMBER, decimal) | texts.matching(_INFINITE)
     is_known = np.asarray(pc.is_valid(levels), dtype=bool)
     if (is_number | ~is_known).all():
-        return texts.as_type(_numbers(levels, decimal))
+        return _exact_numbers(texts, decimal)
     counts = texts.counts()
     is_meant = is_number | texts.matching(_WRITTEN_OTHERWISE)
     if 2 * counts[is_meant].sum() >= counts[is_known].sum():
@@ -163,7 +167,7 @@ def typed_target(texts: Texts, decimal: str, kind: TargetKind) -> pa.ChunkedArra
     if kind == "numbers" or is_first_number:
         wrong = is_known & ~is_number
         _reject(texts, wrong, decimal, mixed_with="" if kind == "numbers" else "the first target")
-        return texts.as_type(_numbers(levels, decimal))
+        return _exact_numbers(texts, decimal, is_target=True)
     issues = ValidationIssues()
     advice = "correct it, or set target_kind=classes to use it as a label"
     for row, text in _rows_of(texts, is_number):
@@ -171,6 +175,28 @@ def typed_target(texts: Texts, decimal: str, kind: TargetKind) -> pa.ChunkedArra
         issues.add("mixed-labels", f"{detail}; {advice}", row=row, column=texts.name)
     issues.check()
     return texts.all()
+
+
+def _exact_numbers(texts: Texts, decimal: str, *, is_target: bool = False) -> pa.ChunkedArray:
+    check_exact(texts, is_target=is_target)
+    return texts.as_type(_numbers(texts.levels, decimal))
+
+
+def check_exact(texts: Texts, *, is_target: bool = False) -> None:
+    """Raise Rejected with the rows that have an integer which a float64 does not hold."""
+    is_inexact = texts.matching(_LONG_INTEGER)
+    for i in np.flatnonzero(is_inexact):
+        digits = texts.levels[int(i)].as_py().lstrip("+-").lstrip("0")
+        is_inexact[i] = float(digits or 0) >= MAX_EXACT_INTEGER and digits != str(MAX_EXACT_INTEGER)
+    name = texts.name
+    advice = f"ignore columns of ids, or declare column_kind={name}:category"
+    if is_target:
+        advice = INEXACT_TARGET
+    issues = ValidationIssues()
+    for row, text in _rows_of(texts, is_inexact):
+        detail = f"row {row}, column '{name}': the integer {_show(text)} is above 2**53; {advice}"
+        issues.add("inexact-integer", detail, row=row, column=name)
+    issues.check()
 
 
 def _numbers(levels: pa.Array, decimal: str) -> pa.Array:

@@ -3,7 +3,6 @@
 A table with several target columns and no task column gives one task per target.
 """
 
-import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +16,13 @@ from algorithms.preparation.columns import DateWriting
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.csv_dates import DateColumn, declared_dates, found_dates
 from service.datasets.formats.csv_dialect import Dialect, find_dialect, markers_of
-from service.datasets.formats.csv_numbers import Texts, invalid_dates, typed, typed_target
+from service.datasets.formats.csv_numbers import (
+    Texts,
+    check_exact,
+    invalid_dates,
+    typed,
+    typed_target,
+)
 from service.datasets.formats.csv_places import Places
 from service.datasets.formats.csv_text import CsvText, read_text
 from service.datasets.formats.options import Limits, ReadOptions
@@ -77,8 +82,6 @@ class _Table:
 
     Attributes
     ----------
-    whole
-        Names of the columns that have only integers at the start of the file.
     dates
         How dates are written, for the columns that have some which are not in ISO format.
     """
@@ -89,7 +92,6 @@ class _Table:
     options: ReadOptions
     has_wrong_widths: bool = False
     n_missing: int = 0
-    whole: set[str] = field(default_factory=set)
     date_notes: list[str] = field(default_factory=list)
     dates: dict[str, DateWriting] = field(default_factory=dict)
 
@@ -126,8 +128,6 @@ class _Table:
             columns[name] = column
             if column.type != _TEXT:
                 self.n_missing += column.null_count
-                with issues.collect():
-                    self._check_exact(name, column)
                 continue
             texts = Texts.of(column, name, () if name in labels else markers_of(self.options))
             self.n_missing += texts.n_missing
@@ -146,6 +146,8 @@ class _Table:
                         found = found_dates(texts)
                         note = found.note or invalid_dates(texts)
                         columns[name] = self._noted(name, found._replace(note=note))
+        with issues.collect():
+            self._check_exact(rows)
         issues.check()
         return pa.table(columns)
 
@@ -157,15 +159,22 @@ class _Table:
             self.dates[name] = column.writing
         return column.values
 
-    def _check_exact(self, name: str, column: pa.ChunkedArray) -> None:
-        """Raise Rejected if a column of whole numbers has one that a float64 does not hold."""
-        if name not in self.whole:
+    def _check_exact(self, rows: pa.Table) -> None:
+        """Raise Rejected with the integers in columns of numbers that a float64 does not hold.
+
+        Columns with such large numbers are read again as text, which says whether it is an integer.
+        """
+        weight = None if self.roles.weight is None else self.roles.names[self.roles.weight]
+        names = [name for name in rows.column_names if name != weight]
+        large = [name for name in names if _has_large(rows.column(name))]
+        if not large:
             return
-        largest = pc.max(pc.abs(column)).as_py() or 0.0
-        if MAX_EXACT_INTEGER <= largest < math.inf:
-            detail = f"column '{name}' contains an integer of about {largest:.4g}, above 2**53"
-            advice = f"ignore columns of ids, or declare column_kind={name}:category"
-            reject("inexact-integer", f"{detail}; {advice}", column=name)
+        texts = self._read(dict.fromkeys(large, _TEXT), _MAX_BLOCK_BYTES)
+        issues = ValidationIssues()
+        for name in large:
+            with issues.collect():
+                check_exact(Texts.of(texts.column(name), name, ()))
+        issues.check()
 
     def notes(self) -> list[str]:
         """Return how the table was read, where that is not what one would expect."""
@@ -191,11 +200,11 @@ class _Table:
             if file.read(1):
                 data = data[: data.rfind(b"\n") + 1] or data
         try:
-            found = self._parse(pa.BufferReader(data), texts, _MAX_BLOCK_BYTES).schema
+            source = pa.BufferReader(data)
+            found = self._parse(source, texts, _MAX_BLOCK_BYTES, columns=self._used()).schema
         except pa.ArrowInvalid:
             return dict.fromkeys(self._used(), _TEXT)
         types = {name: found.field(name).type for name in self._used()}
-        self.whole = {name for name, type_ in types.items() if pa.types.is_integer(type_)}
         return {name: _wide(type_) for name, type_ in types.items()}
 
     def _texts(self) -> set[str]:
@@ -212,7 +221,15 @@ class _Table:
         with ReportingFile(self.text.path) as file:
             return self._parse(file, types, block_bytes).unify_dictionaries()
 
-    def _parse(self, source: Any, types: dict[str, pa.DataType], block_bytes: int) -> pa.Table:
+    def _parse(
+        self,
+        source: Any,
+        types: dict[str, pa.DataType],
+        block_bytes: int,
+        *,
+        columns: list[str] | None = None,
+    ) -> pa.Table:
+        """Return some columns, by default those whose types are given."""
         self.has_wrong_widths = False
         return pv.read_csv(
             source,
@@ -230,7 +247,7 @@ class _Table:
             ),
             convert_options=pv.ConvertOptions(
                 column_types=types,
-                include_columns=self._used(),
+                include_columns=columns or list(types),
                 null_values=["", *markers_of(self.options)],
                 strings_can_be_null=False,
                 decimal_point=self.dialect.decimal,
@@ -247,3 +264,13 @@ def _wide(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_integer(type_) or pa.types.is_floating(type_):
         return pa.float64()
     return type_ if pa.types.is_boolean(type_) else _TEXT
+
+
+def _has_large(column: pa.ChunkedArray) -> bool:
+    """Return whether a column has finite numbers that may be rounded integers."""
+    if not pa.types.is_floating(column.type):
+        return False
+    size = pc.abs(column)
+    return bool(
+        pc.any(pc.and_(pc.greater_equal(size, MAX_EXACT_INTEGER), pc.is_finite(size))).as_py()
+    )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.labels import has_forbidden_character, label_problem
 from algorithms.interface.tasks import Task
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.datasets.formats.options import Limits, TargetKind
 from service.datasets.formats.row_extras import NO_EXTRAS, RowExtras
 from service.datasets.issues import ValidationIssues, reject
@@ -66,6 +67,10 @@ class SplitTasks:
 
 
 MAX_CLASSES: Final = 10_000
+#: What to do about integer targets above 2**53.
+INEXACT_TARGET: Final = (
+    "use floats if it may be rounded, or set target_kind=classes if it is a label"
+)
 _MAX_NAME_SHOWN: Final = 40
 
 
@@ -310,7 +315,18 @@ def as_targets(values: NDArray[Any], target_kind: TargetKind, *, task: str | Non
         reject("unsupported-dtype", detail, task=task)
     if target_kind == "classes" or (target_kind == "auto" and kind == "b"):
         return _as_labels(values, where, task)
+    if kind in "iu":
+        _check_exact(values, where, task)
     return values.astype(np.float64)
+
+
+def _check_exact(values: NDArray[Any], where: str, task: str | None) -> None:
+    """Raise Rejected if a target is an integer that a float64 does not hold."""
+    is_inexact = (values > MAX_EXACT_INTEGER) | (values < -MAX_EXACT_INTEGER)
+    if is_inexact.any():
+        row = int(np.flatnonzero(is_inexact)[0])
+        detail = f"{where}row {row}: the integer {values[row]} is above 2**53"
+        reject("inexact-integer", f"{detail}; {INEXACT_TARGET}", task=task, row=row)
 
 
 def _check_labels(values: NDArray[Any], where: str, task: str | None) -> None:

@@ -105,6 +105,37 @@ def test_an_integer_that_is_inexact_as_float64_is_rejected(reader, number):
     assert reader.read(body, target_column="y", ignore_column="id")["manifest"]
 
 
+HUGE = ["9007199254740993", "-12345678901234567890123", "+09007199254740993"]
+
+
+@pytest.mark.parametrize("number", HUGE)
+@pytest.mark.parametrize("other", ["3", "2.5", "1e30"])
+def test_an_inexact_integer_among_other_numbers_is_located(reader, number, other):
+    body = f"task,x,y\na,{other},1\na,{number},2\n".encode()
+    result = reader.read(body, target_column="y")
+    words = ("line 3", repr(number), "above 2**53", "column_kind=x:category")
+    reader.assert_rejected(result, "inexact-integer", *words, row=1, column="x", task="a")
+    assert reader.read(body, column_kind=["x:category"])["manifest"]
+
+
+@pytest.mark.parametrize("number", HUGE)
+def test_an_inexact_integer_target_is_rejected_unless_it_is_a_label(reader, number):
+    body = f"task,x,y\na,1,3\na,2,{number}\n".encode()
+    result = reader.read(body, target_column="y")
+    words = ("line 3", repr(number), "target_kind=classes")
+    reader.assert_rejected(result, "inexact-integer", *words, row=1, column="y", task="a")
+    assert reader.read(body, target_column="y", target_kind="classes")["manifest"]
+
+
+def test_large_floats_and_the_largest_exact_integer_are_read(reader):
+    body = (
+        b"task,x,w,y\na,1e30,9007199254740993,12345678901234567890.0\na,9007199254740992,1,1e16\n"
+    )
+    task = reader.tasks(reader.read(body, target_column="y", weight_column="w"))["a"]
+    assert task.X.tolist() == [[1e30], [2.0**53]]
+    assert task.y.tolist() == [12345678901234567890.0, 1e16]
+
+
 @pytest.mark.parametrize("cell", ["", "  ", "NA", "nan", "NaN", "null", "?", '"NA"'])
 def test_an_empty_cell_or_a_marker_is_a_missing_value(reader, cell):
     result = reader.read(f"task,x1,x2\na,1,2\na,3,{cell}\n".encode())

@@ -727,6 +727,14 @@ def test_a_broken_file_gets_an_issue(reader, name):
     reader.assert_rejected(reader.read(body, media_type), code, words)
 
 
+def test_an_integer_target_of_parquet_that_is_inexact_as_float64_is_located(reader):
+    targets = pd.array([1, None, 2**60 + 1], dtype="Int64")
+    frame = pd.DataFrame({"task": ["a"] * 3, "x": [1, 2, 3], "y": targets})
+    result = reader.read(frame.to_parquet(index=False), PARQUET, target_column="y")
+    words = f"row 2, column 'y': the integer {2**60 + 1} is above 2**53"
+    reader.assert_rejected(result, "inexact-integer", words, row=2, column="y")
+
+
 #: A valid file of each format.
 WHOLE = {
     **{media_type: write(table(n=6)) for media_type, write in WRITERS.values()},

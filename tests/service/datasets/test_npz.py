@@ -319,6 +319,17 @@ def test_integers_that_are_inexact_as_float64_are_rejected(reader):
     reader.assert_rejected(result, "inexact-integer", "2**53", task="a")
 
 
+@pytest.mark.parametrize("number", [2**53 + 1, -(2**53) - 1, np.uint64(2**63 + 1)])
+def test_integer_targets_that_are_inexact_as_float64_are_rejected_unless_labels(reader, number):
+    arrays = {"a/X": np.ones((2, 1)), "a/y": np.array([number - number, number])}
+    result = reader.read_npz(arrays)
+    words = (f"row 1: the integer {number}", "target_kind=classes")
+    reader.assert_rejected(result, "inexact-integer", *words, task="a", row=1)
+    if abs(int(number)) < 2**62:
+        labels = reader.tasks(reader.read_npz(arrays, target_kind="classes"))["a"].y
+        assert labels.tolist() == [0, number]
+
+
 def test_fractions_are_rejected_as_labels(reader):
     result = reader.read_npz({"a/X": X, "a/y": np.array([1, 1.5, 2])}, target_kind="classes")
     reader.assert_rejected(result, "invalid-label", "row 1: 1.5", task="a", row=1)
