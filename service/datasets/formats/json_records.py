@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.datasets.formats.arrow_table import tasks_of
+from service.datasets.formats.json_strict import check_strictly, reject_invalid
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.progress import report_progress
@@ -41,13 +42,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
-    try:
-        document = orjson.loads(path.read_bytes())
-    except orjson.JSONDecodeError as error:
-        if _NO_MEMORY in str(error):
-            raise MemoryError from None
-        reject("corrupt-file", f"the file is not valid JSON: {error}")
-    return tasks_of(_table(_records(document), limits), options, limits)
+    return tasks_of(_read(path, limits), options, limits)
 
 
 def parse_lines(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
@@ -61,8 +56,21 @@ def parse_lines(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     return tasks_of(_table(list(_lines(path)), limits), options, limits)
 
 
+def _read(path: Path, limits: Limits) -> pa.Table:
+    try:
+        text = path.read_bytes()
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if _NO_MEMORY in str(error):
+            raise MemoryError from None
+        reject_invalid(error, "the file")
+    table = _table(_records(document), limits)
+    check_strictly(text, document)
+    return table
+
+
 def _lines(path: Path) -> Iterator[Record]:
-    n_bytes, size = 0, path.stat().st_size
+    n_bytes, size, row = 0, path.stat().st_size, 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             n_bytes += len(line)
@@ -73,9 +81,11 @@ def _lines(path: Path) -> Iterator[Record]:
             try:
                 record = orjson.loads(line)
             except orjson.JSONDecodeError as error:
-                reject("corrupt-file", f"line {number} is not valid JSON: {error}")
+                reject_invalid(error, f"line {number}")
             if not isinstance(record, dict):
                 reject("corrupt-file", f"line {number} is not an object")
+            check_strictly(line, record, first_row=row)
+            row += 1
             yield record
 
 

@@ -670,6 +670,49 @@ BROKEN = {
         "inexact-integer",
         "row 0, column 'x'",
     ),
+    "json with a repeated key": (
+        JSON,
+        b'[{"task": "a", "x": "b"}, {"task": "a", "x": 1, "x": "a\\u003ab"}]',
+        "duplicate-column",
+        "row 1: the key 'x' appears 2 times",
+    ),
+    "json by task with a repeated key": (
+        JSON,
+        b'{"a": [{"x": 1}], "b": [{"x": 1}, {"x": 1, "x": 2}]}',
+        "duplicate-column",
+        "row 2: the key 'x' appears 2 times",
+    ),
+    "json with a repeated task": (
+        JSON,
+        b'{"a": [{"x": 1}], "a": [{"x": 2}]}',
+        "duplicate-task",
+        "task 'a' appears 2 times",
+    ),
+    "json lines with a repeated key": (
+        LINES,
+        b'{"task": "a", "x": 1}\n\n{"task": "a", "x": 1, "x": 2}\n',
+        "duplicate-column",
+        "row 1: the key 'x' appears 2 times",
+    ),
+    "json of an id beyond 64 bits": (
+        JSON,
+        b'[{"task": "a", "x": 1}, {"task": "a", "x": 12345678901234567890123}]',
+        "inexact-integer",
+        "row 1, column 'x' is 12345678901234567890123, above 2**53",
+    ),
+    "json with nan": (JSON, b'[{"task": "a", "x": NaN}]', "corrupt-file", "NaN is written as null"),
+    "json lines with infinity": (
+        LINES,
+        b'{"task": "a", "x": -Infinity}',
+        "corrupt-file",
+        "infinite numbers are not supported",
+    ),
+    "json lines with deep nesting": (
+        LINES,
+        b'{"task": "a", "x": ' + b"[" * 300 + b"]" * 300 + b"}",
+        "unsupported-dtype",
+        "column 'x' is a list",
+    ),
     "json lines cut": (LINES, b'{"task": "a", "x": 1}\n{"task":', "corrupt-file", "line 2"),
     "json lines of lists": (LINES, b"[1]\n", "corrupt-file", "line 1 is not an object"),
     "json without records": (JSON, b"[]", "no-rows", "no records"),
@@ -725,6 +768,14 @@ def test_a_broken_file_gets_an_issue(reader, name):
     media_type, body, code, words = BROKEN[name]
     body = body() if callable(body) else body  # one takes a second to make
     reader.assert_rejected(reader.read(body, media_type), code, words)
+
+
+@pytest.mark.parametrize("text", ["10:30", "a:b:c", "\\u003a", "12345678901234567890123", ":1}"])
+def test_colons_and_digits_in_texts_of_json_are_no_keys_or_numbers(reader, text):
+    body = f'[{{"task": "a", "a:b": "{text}", "x": 1e30}}]'.encode()
+    for content, media_type in ((body, JSON), (body[1:-1], LINES)):
+        result = reader.read(content, media_type)
+        assert result["manifest"]["columns"][0]["levels"] == [json.loads(f'"{text}"')]
 
 
 def test_an_integer_target_of_parquet_that_is_inexact_as_float64_is_located(reader):
