@@ -37,6 +37,7 @@ from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues,
 #: Columns written to the matrix of rows together: its rows are apart in memory, so that one column
 #: at a time takes several times as long.
 _COLUMNS_AT_ONCE: Final = 16
+NO_ROWS: Final = "the table has columns but no rows"
 #: What pandas calls the columns of an index without a name.
 _UNNAMED_INDEX: Final = re.compile("__index_level_[0-9]+__")
 
@@ -53,7 +54,7 @@ def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
     left_out = {"ignore_column": (*options.ignore_column, *index)}
     roles = find_columns(table.column_names, options.model_copy(update=left_out), limits)
     if table.num_rows == 0:
-        reject("no-rows", "the table has columns but no rows")
+        reject("no-rows", NO_ROWS)
     issues = ValidationIssues()
     X, columns, notes = _features(table, roles, options, issues)
     notes += [f"column '{name}' is an index without a name and is left out" for name in index]

@@ -17,6 +17,7 @@ MISSING_MARKERS: Final = (
     *("NULL", "Null", "null", "None", "?"),
 )
 _DELIMITERS: Final = ",;\t|"
+_DECLARATION: Final = re.compile(r'sep=([^\w\s".]|\t)\s*', re.IGNORECASE)
 _SAMPLE_CHARACTERS: Final = 256 * 1024
 _SAMPLE_RECORDS: Final = 200
 #: More than the names of 100,000 columns; a header may be longer than the sample.
@@ -38,15 +39,21 @@ class Dialect:
         The cells of the first line.
     markers
         Missing markers among the first records.
-    n_blank
-        Number of blank lines before the header.
+    n_before
+        Number of lines before the header: blank ones, and the declaration of the delimiter.
+    declares_delimiter
+        Whether the first line is ``sep=;``, as Excel writes and reads it.
+    has_rows
+        Whether any line below the header has text.
     """
 
     delimiter: str
     decimal: str
     header: tuple[str, ...]
     markers: tuple[str, ...]
-    n_blank: int = 0
+    n_before: int = 0
+    declares_delimiter: bool = False
+    has_rows: bool = True
 
     @property
     def has_numeric_header(self) -> bool:
@@ -69,15 +76,33 @@ def find_dialect(path: Path, options: ReadOptions) -> Dialect:
     lines = text.splitlines(keepends=True)
     if not is_whole and len(lines) > 1 and not text.endswith(("\r", "\n")):
         lines.pop()  # may be cut off
-    delimiter = options.delimiter or find_delimiter(lines)
+    n_before = _n_blank(lines)
+    declared = _DECLARATION.fullmatch(lines[n_before]) if n_before < len(lines) else None
+    if declared is not None:
+        n_before += 1 + _n_blank(lines[n_before + 1 :])
+    lines = lines[n_before:]
+    detected = find_delimiter(lines) if declared is None else declared[1]
+    delimiter = options.delimiter or detected
     records = _records(lines, delimiter)
-    if not records:
+    if not records or not "".join(lines).strip():
         reject("empty-file", "the file is empty; the first line must contain the column names")
     decimal = options.decimal or find_decimal(records[1:], delimiter)
     cells = {cell.strip() for record in records[1:] for cell in record}
     markers = tuple(marker for marker in markers_of(options) if marker in cells)
-    n_blank = len(list(takewhile(lambda line: not line.strip("\r\n"), lines)))
-    return Dialect(delimiter, decimal, tuple(records[0]), markers, n_blank)
+    return Dialect(
+        delimiter,
+        decimal,
+        tuple(records[0]),
+        markers,
+        n_before,
+        declares_delimiter=declared is not None,
+        has_rows=not is_whole or _n_blank(lines[1:]) < len(lines) - 1,
+    )
+
+
+def _n_blank(lines: list[str]) -> int:
+    """Return the number of blank lines before the first other one."""
+    return len(list(takewhile(lambda line: not line.strip("\r\n"), lines)))
 
 
 def markers_of(options: ReadOptions) -> tuple[str, ...]:

@@ -80,7 +80,8 @@ class Places:
             reader = csv.reader(file, delimiter=self._dialect.delimiter, strict=True)
             try:
                 filled = (cells for cells in reader if cells)
-                next(filled, None)
+                for _ in range(2 if self._dialect.declares_delimiter else 1):
+                    next(filled, None)
                 for number, cells in enumerate(filled):
                     yield _Record(number, reader.line_num, cells)
             except csv.Error as error:

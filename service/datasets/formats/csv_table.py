@@ -13,7 +13,7 @@ import pyarrow.csv as pv
 
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.preparation.columns import DateWriting
-from service.datasets.formats.arrow_table import tasks_of
+from service.datasets.formats.arrow_table import NO_ROWS, tasks_of
 from service.datasets.formats.csv_dates import DateColumn, declared_dates, found_dates
 from service.datasets.formats.csv_dialect import Dialect, find_dialect, markers_of
 from service.datasets.formats.csv_numbers import (
@@ -54,6 +54,8 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     dialect = find_dialect(text.path, options)
     hint = _NO_HEADER if dialect.has_numeric_header else ""
     roles = find_columns(dialect.header, options, limits, hint=hint)
+    if not dialect.has_rows:
+        reject("no-rows", NO_ROWS)
     table = _Table(text, dialect, roles, options)
     places = Places(text.path, dialect, roles.task)
     if text.has_odd_quotes:
@@ -188,8 +190,9 @@ class _Table:
         if self.text.encoding != "utf-8":
             parts.append(f"encoding {self.text.encoding}")
         found = ", ".join(map(repr, self.dialect.markers))
-        if found:
-            parts.append(f"{self.n_missing} missing values, such as {found}")
+        if found and self.n_missing:
+            values = "value" if self.n_missing == 1 else "values"
+            parts.append(f"{self.n_missing} missing {values}, such as {found}")
         return ([f"read with {', '.join(parts)}"] if parts else []) + self.date_notes
 
     def _sample(self) -> dict[str, pa.DataType]:
@@ -237,7 +240,7 @@ class _Table:
                 use_threads=pa.cpu_count() > 1,
                 block_size=block_bytes,
                 column_names=list(self.roles.names),  # as find_columns writes them
-                skip_rows=self.dialect.n_blank,
+                skip_rows=self.dialect.n_before,
                 skip_rows_after_names=1,
             ),
             parse_options=pv.ParseOptions(

@@ -136,6 +136,40 @@ def test_large_floats_and_the_largest_exact_integer_are_read(reader):
     assert task.y.tolist() == [12345678901234567890.0, 1e16]
 
 
+@pytest.mark.parametrize("start", ["", "\n\n"])
+@pytest.mark.parametrize("end", ["", "\n", "\r", "\n\n"])
+def test_a_header_alone_is_a_table_without_rows(reader, start, end):
+    result = reader.read(f"{start}task,x,y{end}".encode(), target_column="y")
+    reader.assert_rejected(result, "no-rows", "the table has columns but no rows")
+
+
+@pytest.mark.parametrize("body", [b"", b"\n\n", b"\r\n", b" \n", b"sep=;\n", b"\t\n \n"])
+def test_a_file_of_blank_lines_is_empty(reader, body):
+    reader.assert_rejected(reader.read(body), "empty-file", "the file is empty")
+
+
+@pytest.mark.parametrize("start", ["sep=;\n", "\ufeffSEP=;\r\n", "\nsep=;\n\n"])
+def test_a_first_line_that_declares_the_delimiter_is_not_the_header(reader, start):
+    body = f"{start}task;x;note\na;1,5;u,v,w\na;2,5;u,v,x\n"
+    result = reader.read(body.encode())
+    assert reader.tasks(result)["a"].X[:, 0].tolist() == [1.5, 2.5]
+    assert result["manifest"]["columns"][1]["levels"] == ["u,v,w", "u,v,x"]
+    assert "delimiter ';'" in result["manifest"]["warnings"][0]
+    line = body.count("\n") + 1
+    wrong = reader.read(f"{body}a;1\n".encode())
+    reader.assert_rejected(wrong, "wrong-width", f"line {line} has 2 cells", row=2)
+    wrong = reader.read(f"{body}a;x;y\n".encode())
+    reader.assert_rejected(wrong, "not-a-number", f"line {line}", "'x'", row=2)
+
+
+def test_a_task_named_like_a_missing_marker_is_no_missing_value(reader):
+    result = reader.read(b"task,x\nNA,1\nNA,2\n")
+    assert reader.tasks(result).names == ("NA",)
+    assert result["manifest"]["warnings"] == []
+    (note,) = reader.read(b"task,x\nb,1\nb,NA\n")["manifest"]["warnings"]
+    assert note == "read with 1 missing value, such as 'NA'"
+
+
 @pytest.mark.parametrize("cell", ["", "  ", "NA", "nan", "NaN", "null", "?", '"NA"'])
 def test_an_empty_cell_or_a_marker_is_a_missing_value(reader, cell):
     result = reader.read(f"task,x1,x2\na,1,2\na,3,{cell}\n".encode())
@@ -150,7 +184,7 @@ def test_missing_markers_may_be_declared(reader):
     result = reader.read(body, missing_marker=["-999"])
     assert np.isnan(reader.tasks(result)["a"].X[:, 0]).tolist() == [False, True, False, False]
     assert result["manifest"]["columns"][1]["levels"] == ["NA", "u"]
-    assert "1 missing values, such as '-999'" in result["manifest"]["warnings"][0]
+    assert "1 missing value, such as '-999'" in result["manifest"]["warnings"][0]
 
 
 @pytest.mark.parametrize("target", ["2", "cat"])
