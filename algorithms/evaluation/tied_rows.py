@@ -23,7 +23,7 @@ def describe_rows(tasks: TaskSet, splits: Splits) -> dict[str, Any]:
         "n_rows": len(units.unit),
         "n_units": len(units.sizes),
         "largest_unit": int(units.sizes.max()),
-        "n_never_held_out": len(units.unit) - sum(divisible_rows(tasks).values()),
+        "n_never_held_out": len(units.unit) - sum(divisible_rows(tasks, units).values()),
         "warnings": [] if warning is None else [warning],
     }
 

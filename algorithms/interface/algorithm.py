@@ -149,13 +149,32 @@ class Algorithm(ABC, Generic[P, M]):
 
     def check_selection(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData if parameters are to be selected, but no row can be held out."""
-        selects = getattr(params, "selection", "given") != "given"
-        if selects and all(one.input == "rows" and one.n_samples == 1 for one in summaries):
-            raise InvalidData(
-                f"task '{summaries[0].name}' and all others have only one row, so no row can be "
-                f"held out to select parameters of {self.name}; add rows, or use selection 'given'",
-                task=summaries[0].name,
+        selection = getattr(params, "selection", "given")
+        if selection == "given" or any(one.input != "rows" for one in summaries):
+            return
+        first = summaries[0].name
+        if all(one.n_samples == 1 for one in summaries):
+            subject = f"task '{first}' has"
+            if len(summaries) > 1:
+                subject = f"task '{first}' and all others have"
+            reason = f"{subject} only one row"
+        elif all(one.n_units == 1 for one in summaries) or (
+            # folds of cross-validation leave a row of each class to train on
+            selection == "cv"
+            and self.needs.target != "none"
+            and all(one.n_divisible == 0 for one in summaries)
+        ):
+            reason = (
+                "each task has one row, one row per class, or rows that must stay together (with "
+                "the same values, or of one group)"
             )
+        else:
+            return
+        raise InvalidData(
+            f"{reason}, so no row can be held out to select parameters of {self.name}; add rows, "
+            "or use selection 'given'",
+            task=first,
+        )
 
     def check_held_out(self, params: P) -> None:
         """Raise InvalidParams if the algorithm cannot be fitted to a part of the rows."""

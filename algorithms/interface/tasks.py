@@ -47,6 +47,8 @@ class TaskSummary:
     n_divisible
         Maximum number of rows that can be held out if every class keeps a training row; None if
         unknown.
+    n_units
+        Number of sets of rows that are held out together; None if unknown.
     labels : (n_samples,) or None
         Class labels; None if unknown.
     n_stored
@@ -64,6 +66,7 @@ class TaskSummary:
     feature_names: tuple[str, ...] | None = None
     rows_hash: str | None = None
     n_divisible: int | None = None
+    n_units: int | None = None
     labels: NDArray[Any] | None = field(default=None, compare=False, repr=False)
     n_stored: int | None = None
     has_weights: bool = False

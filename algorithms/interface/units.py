@@ -98,9 +98,14 @@ def sole_units(cell: Indices, unit: Indices) -> NDArray[np.bool_]:
     return is_sole
 
 
-def divisible_rows(tasks: TaskSet) -> dict[str, int]:
-    """Return for each task how many rows can be held out while every class keeps a training row."""
-    units = units_of(tasks)
+def divisible_rows(tasks: TaskSet, units: Units) -> dict[str, int]:
+    """Return for each task how many rows can be held out while every class keeps a training row.
+
+    Parameters
+    ----------
+    units
+        The units of the rows of these tasks.
+    """
     is_divisible = ~sole_units(cells_of(tasks), units.unit)
     return {name: int(np.count_nonzero(is_divisible[units.of(name)])) for name in units.names}
 

@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 from algorithms.interface.artifact import write_arrays
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
-from algorithms.interface.units import divisible_rows
+from algorithms.interface.units import divisible_rows, units_of
 from algorithms.numerics.row_hashes import hash_rows
 from algorithms.numerics.sparse_rows import concatenate_rows, is_sparse
 from algorithms.preparation.columns import Column
@@ -74,7 +74,8 @@ def write_tasks(
     entries = []
     n_summarised = sum(task.n_features for task in tasks)
     is_small = sum(task.n_samples for task in tasks) <= _MAX_ROWS_COMPARED
-    n_divisible = divisible_rows(TaskSet(tuple(tasks))) if is_small else {}
+    units = units_of(TaskSet(tuple(tasks))) if is_small else None
+    n_divisible = divisible_rows(TaskSet(tuple(tasks)), units) if units is not None else {}
     hashes: dict[str, str] = {}
     described: dict[str, dict[str, Any]] = {}
     n_described = 0
@@ -104,6 +105,7 @@ def write_tasks(
             entry["target_summary"] = target
         entry["rows_hash"] = hashes[first]
         entry["n_divisible"] = n_divisible.get(task.name)
+        entry["n_units"] = None if units is None else len(np.unique(units.of(task.name)))
         entries.append(entry)
     for task in unlabelled:
         arrays |= _arrays_of_rows(f"{task.name}/{_UNLABELLED}X", task.X)
@@ -321,10 +323,13 @@ def summaries(
         Whether rows without a target count, as in :func:`read_all_rows`.
     """
     names = feature_names_by_task(manifest)
+    n_more = {
+        entry["name"]: with_unlabelled * entry.get("n_unlabelled", 0) for entry in manifest["tasks"]
+    }
     return tuple(
         TaskSummary(
             name=entry["name"],
-            n_samples=entry["n_samples"] + with_unlabelled * entry.get("n_unlabelled", 0),
+            n_samples=entry["n_samples"] + n_more[entry["name"]],
             n_features=entry["n_features"],
             input=entry["input"],
             target=entry["target"],
@@ -332,6 +337,8 @@ def summaries(
             feature_names=names[entry["name"]],
             rows_hash=entry.get("rows_hash"),
             n_divisible=entry.get("n_divisible"),
+            # of the rows with targets only
+            n_units=None if n_more[entry["name"]] else entry.get("n_units"),
             n_stored=entry.get("n_stored"),
             has_weights=entry.get("has_weights", False),
         )

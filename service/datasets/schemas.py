@@ -150,6 +150,11 @@ class Task(BaseModel):
         description="Number of rows that can be held out while other rows of their class stay in "
         "training; equal rows and rows of one group are not divided.",
     )
+    n_units: int | None = Field(
+        None,
+        description="Number of sets of rows that are held out together: equal rows, and rows of "
+        "one group.",
+    )
     n_unlabelled: int = Field(
         0,
         description="Number of further rows, which have no target: methods that need targets do "

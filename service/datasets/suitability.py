@@ -78,6 +78,7 @@ def outlooks(tasks: Sequence[TaskSummary]) -> dict[str, Outlook]:
                 algorithm.needs.check(tasks, algorithm=name)
             else:
                 check_tasks(algorithm, tasks, params)
+                algorithm.check_selection(tasks, params)
         except (InvalidData, InvalidParams) as error:
             found[name] = Outlook(str(error), None)
         else:

@@ -1,9 +1,15 @@
 """Groups of rows: read in every layout, stored, and never split."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
-from algorithms.interface.tasks import Task
+from algorithms.interface.errors import AlgorithmError, InvalidData
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.registry import ALGORITHMS
 from service.datasets import canonical
 from service.datasets.canonical import read_tasks, summaries, write_tasks
 
@@ -97,6 +103,50 @@ def test_a_group_that_is_a_whole_task_cannot_be_held_out(tmp_path) -> None:
     assert [task.n_divisible for task in summaries(manifest)] == [0, 3]
 
 
+LABELS = np.array(["p", "q"] * 3)
+
+
+def alike(name, values, y=None) -> Task:
+    """Return a task in which rows with the same value are equal."""
+    X = np.array([[value, value**2] for value in values], dtype=float)
+    return Task.from_rows(name, X, y=np.arange(float(len(values))) if y is None else y)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "n_refused"),
+    [
+        ([alike("n", [5] * 6), alike("s", [5] * 6)], 7),
+        ([alike("n", [5] * 6, LABELS)], 8),
+        # each class of a task has equal rows, but the task has rows that differ
+        ([alike("n", [5, 6] * 3, LABELS), alike("s", [5, 6] * 3, LABELS)], 4),
+        # each set of equal rows is the whole of a task, but one task has two
+        ([alike("a", [1] * 2), alike("b", [1, 1, 2, 2]), alike("c", [2] * 2)], 3),
+        ([alike("n", range(6)), alike("s", [5] * 6)], 0),
+    ],
+)
+def test_a_selection_that_can_hold_out_no_row_is_refused_before_the_fit(
+    tmp_path, tasks, n_refused
+) -> None:
+    known = summaries(write_tasks(tmp_path / "content", tasks))
+    refused = {}
+    for name, algorithm in ALGORITHMS.items():
+        with suppress(ValidationError, AlgorithmError):
+            params = algorithm.Params()
+            algorithm.check(known, params)
+            try:
+                algorithm.check_selection(known, params)
+            except InvalidData:
+                refused[name] = params
+    assert len(refused) == n_refused
+    assert all(params.selection != "given" for params in refused.values())
+    for name, params in refused.items():
+        rng = np.random.default_rng(0)
+        with pytest.raises(InvalidData, match=f"to select parameters of {name}; add rows"):
+            ALGORITHMS[name].check_selection(known, params)
+        with pytest.raises(InvalidData, match="no row can be held out"):
+            ALGORITHMS[name].fit(TaskSet(tuple(tasks)), params, trace=Trace(), rng=rng)
+
+
 def test_groups_beyond_the_limit_of_the_manifest_are_numbered(tmp_path) -> None:
     n = 10_001
     task = Task.from_rows("a", np.arange(float(n))[:, np.newaxis], groups=np.arange(n) // 2 * 2 + 7)
@@ -112,5 +162,5 @@ def test_very_many_rows_are_not_checked_for_equal_rows(tmp_path, monkeypatch) ->
     monkeypatch.setattr(canonical, "_MAX_ROWS_COMPARED", 7)
     tasks = [Task.from_rows("a", X), Task.from_rows("b", X[::-1])]
     known = summaries(write_tasks(tmp_path / "content", tasks))
-    assert [task.n_divisible for task in known] == [None, None]
+    assert [(task.n_divisible, task.n_units) for task in known] == [(None, None)] * 2
     assert known[0].rows_hash != known[1].rows_hash

@@ -51,7 +51,7 @@ def test_sparse_tasks_of_npz_are_stored_sparse(reader):
     assert entry["features"]["max"] == A.toarray().max(0).tolist()
     assert result["manifest"].get("columns") is None
     dense = reader.read_npz({"a/X": A.toarray(), "a/y": y})["manifest"]["tasks"][0]
-    same = ("rows_hash", "n_divisible")
+    same = ("rows_hash", "n_divisible", "n_units")
     assert [entry[name] for name in same] == [dense[name] for name in same]
 
 
