@@ -532,12 +532,14 @@ def _allowed_methods(request: Request) -> list[str]:
 
 async def _on_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    invalid = error.errors()
+    invalid = [one for one in error.errors() if one["loc"][0] in _LOCATIONS]
+    of_body = [one for one in error.errors() if one["loc"][0] not in _LOCATIONS]
+    invalid += without_branches(of_body, {"body": error.body})
     entries = [_place(e) for e in invalid[:MAX_ENTRIES]]
     first = entries[0]
     where = first.get("pointer", first.get("parameter", ""))
     more = f" (and {len(invalid) - 1} more)" if len(invalid) > 1 else ""
-    detail = f"{where}: {first['detail']}{more}"
+    detail = f"{where}: {first['detail']}{more}" if where else f"{first['detail']}{more}"
     return problem_response(Problem("invalid-request", detail, errors=entries), request.scope)
 
 
@@ -548,6 +550,52 @@ def _place(error: Mapping[str, Any]) -> dict[str, Any]:
     if location in _LOCATIONS:
         return {"parameter": f"{location}:{'.'.join(str(part) for part in rest)}", **entry}
     return {"pointer": json_pointer(rest), **entry}
+
+
+def without_branches(errors: Sequence[Mapping[str, Any]], value: Any) -> list[dict[str, Any]]:
+    """Return errors with the places of what was sent, without the names of branches of unions.
+
+    pydantic reports the errors of every branch of a union, such as ``Literal["none"] | dict``. Only
+    those of the branch that fits best are returned.
+
+    Parameters
+    ----------
+    errors
+        ``ValidationError.errors()``.
+    value
+        What was validated.
+    """
+    found = []
+    branches: dict[tuple[Any, ...], dict[str, int]] = {}
+    for error in errors:
+        place, tags = _split_place(error, value)
+        found.append((place, tags, error))
+        for at, tag in tags:
+            fits = 2 if len(place) > len(at) else int(not error["type"].endswith("_type"))
+            fit = branches.setdefault(at, {})
+            fit[tag] = max(fit.get(tag, 0), fits)
+    return [
+        {**error, "loc": place}
+        for place, tags, error in found
+        if all(branches[at][tag] == max(branches[at].values()) for at, tag in tags)
+    ]
+
+
+def _split_place(
+    error: Mapping[str, Any], value: Any
+) -> tuple[tuple[str | int, ...], list[tuple[tuple[str | int, ...], str]]]:
+    """Return the place of an error in a value, and the branches of unions with their places."""
+    place: list[str | int] = []
+    tags = []
+    for position, part in enumerate(error["loc"], start=1):
+        is_absent = error["type"] == "missing" and position == len(error["loc"])
+        is_item = isinstance(value, list) and isinstance(part, int)
+        if is_absent or is_item or (isinstance(value, Mapping) and part in value):
+            place.append(part)
+            value = None if is_absent else value[part]
+        else:
+            tags.append((tuple(place), str(part)))
+    return tuple(place), tags
 
 
 def describe(error: Mapping[str, Any], known: Collection[str] = (), what: str = "field") -> str:
@@ -564,6 +612,8 @@ def describe(error: Mapping[str, Any], known: Collection[str] = (), what: str = 
     what
         The term for a name in the message, such as "parameter".
     """
+    if error["type"] == "missing" and len(error["loc"]) == 1:
+        return "the body is missing; send a JSON object, or {} if it needs no field"
     if error["type"] == "string_pattern_mismatch":
         return EXPECTED.get(error["ctx"]["pattern"], str(error["msg"]))
     if error["type"] != "extra_forbidden":

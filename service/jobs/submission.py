@@ -34,7 +34,7 @@ from service.datasets.canonical import (
 from service.datasets.labels import read_labels
 from service.datasets.store import describe_missing, describe_unready
 from service.datasets.suitability import check_tasks, check_weights
-from service.errors import Problem, describe, json_pointer
+from service.errors import Problem, describe, json_pointer, without_branches
 from service.idempotency import find_created, remember_created
 from service.jobs.memory import check_memory
 from service.jobs.queue import child_store, queries, store
@@ -499,7 +499,7 @@ def _parse_params(name: str, params: type[StrictModel], values: dict[str, Any]) 
                 "code": e["type"],
                 "detail": describe(e, params.model_fields, "parameter"),
             }
-            for e in error.errors(include_input=False, include_url=False)
+            for e in without_branches(error.errors(include_input=False, include_url=False), values)
         ]
         first = entries[0]
         detail = f"{name}: {first['pointer']}: {first['detail']}"

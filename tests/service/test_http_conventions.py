@@ -347,8 +347,31 @@ def test_json_that_is_not_an_object_is_422(http, body):
     assert_problem(post(http, "/v1/models/shared/transform", body), 422, "invalid-request")
 
 
-def test_an_empty_body_is_distinguished_from_invalid_json(http):
-    assert_problem(http.post(ROOT), 422, "invalid-request")
+@pytest.mark.parametrize("path", [ROOT, f"{ROOT}/job_1:repeat", f"{ROOT}:infer"])
+def test_a_missing_body_is_named(http, path):
+    body = assert_problem(http.post(path), 422, "invalid-request")
+    assert body["detail"].startswith("the body is missing; send a JSON object, or {} if")
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer", "words"),
+    [
+        ({"class_weight": {"ill": 0}}, "/class_weight/ill", "greater than 0"),
+        ({"class_weight": {"ill": 1, "str": "x"}}, "/class_weight/str", "valid number"),
+        ({"class_weight": "balance"}, "/class_weight", "'none' or 'balanced'"),
+        ({"compare": {"splits": {"n_folds": -1}}}, "/compare/splits/n_folds", ""),
+        ({"compare": {"metrics": 1}}, "/compare/metrics", "unknown field 'metrics'"),
+        ({"search": {"space": {"k": {"low": 1}}}}, "/search/space/k/high", "Field required"),
+        ({"search": {"space": {"k": 3}}}, "/search/space/k", "valid list"),
+    ],
+)
+def test_a_field_that_takes_several_types_is_reported_as_the_one_that_was_sent(
+    http, spec, change, pointer, words
+):
+    body = assert_problem(http.post(ROOT, json={**spec, **change}), 422, "invalid-request")
+    assert {entry["pointer"] for entry in body["errors"]} == {pointer}
+    assert body["detail"].startswith(f"{pointer}: ")
+    assert words in body["detail"]
 
 
 @pytest.mark.parametrize(
