@@ -21,7 +21,7 @@ _MAX_RATIO: Final = 10.0
 
 def name_of(method: Mapping[str, Any]) -> str:
     """Return the name of a contender for readers."""
-    variant = f", {method['variant']}" if method["variant"] else ""
+    variant = f", {method['variant']}" if method.get("variant") else ""  # not in old reports
     return f"{method['algorithm']} ({_ROLES[method['role']]}{variant})"
 
 
@@ -168,8 +168,7 @@ def _describe_left_out(
 ) -> list[str]:
     names_of: dict[str, dict[str, None]] = {}
     for one in dropped:
-        label = f"{one['algorithm']} ({_ROLES[one['role']]})"
-        names_of.setdefault(one["reason"], {})[label] = None
+        names_of.setdefault(one["reason"], {})[name_of(one)] = None
     sentences = [
         f"Not compared: {', '.join(names)}: {reason}." for reason, names in names_of.items()
     ]

@@ -16,7 +16,7 @@ from algorithms.evaluation.metrics import Metric
 from algorithms.evaluation.requirements import check_splits, min_train_rows
 from algorithms.evaluation.splits import Splits
 from algorithms.interface.algorithm import Algorithm, Role
-from algorithms.interface.errors import AlgorithmError
+from algorithms.interface.errors import AlgorithmError, InvalidData, InvalidParams
 from algorithms.interface.tasks import TaskSummary
 
 Algo = Algorithm[Any, Any]
@@ -91,19 +91,32 @@ def find_contenders(
     found, left_out = [], []
     for name, algorithm in algorithms.items():
         try:
-            metric.check(algorithm, tasks)
+            _check_scores(metric, algorithm, tasks)
             algorithm.needs.check(tasks, algorithm=name)
             contenders = contenders_of(algorithm)
         except AlgorithmError as error:
-            left_out.append({"algorithm": name, "role": algorithm.role, "reason": error.message})
+            left_out.append(_left_out(name, algorithm.role, "", error.message))
             continue
         for one in contenders:
             fitting, reason = fitting_candidates(algorithm, one.candidates, tasks, splits)
             if fitting:
                 found.append(Contender(name, one.role, one.variant, fitting))
             else:
-                left_out.append({"algorithm": name, "role": one.role, "reason": reason})
+                left_out.append(_left_out(name, one.role, one.variant, reason))
     return found, left_out
+
+
+def _check_scores(metric: Metric, algorithm: Algo, tasks: Sequence[TaskSummary]) -> None:
+    """Raise InvalidData if the metric cannot score the models of an algorithm."""
+    try:
+        metric.check(algorithm, tasks)
+    except InvalidParams:
+        detail = f"the models make no predictions that the metric {metric.name} could score"
+        raise InvalidData(detail) from None
+
+
+def _left_out(algorithm: str, role: str, variant: str, reason: str) -> dict[str, str]:
+    return {"algorithm": algorithm, "role": role, "variant": variant, "reason": reason}
 
 
 def _candidates(
@@ -138,9 +151,9 @@ def fitting_candidates(
             params = algorithm.parse(values)
             algorithm.check(tasks, params)
             algorithm.check_held_out(params)
-            algorithm.check_selection(tasks, params)
             min_rows = min_train_rows(algorithm, [params], tasks)
             check_splits(algorithm, params, tasks, splits, min_rows=min_rows)
+            algorithm.check_selection(tasks, params)
         except (AlgorithmError, ValidationError) as error:
             reason = str(error)
         else:

@@ -1,9 +1,32 @@
-"""Candidates whose fit diverged, which parameter selection records and leaves out."""
+"""Descriptions of candidates whose fit failed, and of methods that are left out."""
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from algorithms.interface.errors import Diverged
+
+#: Maximum number of methods that a message names for one reason.
+_MAX_NAMES: Final = 3
+
+
+def describe_left_out(left_out: Sequence[Mapping[str, str]]) -> str:
+    """Return why methods are left out: each reason once, the one of most methods first.
+
+    Reasons are equal if they differ only in the name of the method.
+
+    Parameters
+    ----------
+    left_out
+        ``algorithm`` and ``reason`` of each method.
+    """
+    names_of: dict[str, dict[str, None]] = {}
+    for one in left_out:
+        own_name = rf"(?<![\w-]){re.escape(one['algorithm'])}(?![\w-])"
+        reason = re.sub(own_name, "the method", one["reason"])
+        names_of.setdefault(reason, {})[one["algorithm"]] = None
+    largest_first = sorted(names_of.items(), key=lambda item: -len(item[1]))
+    return "; ".join(f"{_shortened(list(names))}: {reason}" for reason, names in largest_first)
 
 
 def describe_values(values: Mapping[str, Any]) -> str:
@@ -42,6 +65,13 @@ def all_failed(failed: Sequence[Mapping[str, Any]], first: Diverged | None = Non
     return type(first)(
         message, task=first.task, row=first.row, column=first.column, field=first.field
     )
+
+
+def _shortened(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    if len(names) <= _MAX_NAMES:
+        return ", ".join(names)
+    return f"{', '.join(names[: _MAX_NAMES - 1])} and {len(names) - _MAX_NAMES + 1} more"
 
 
 def _first(failed: Sequence[Mapping[str, Any]]) -> str:

@@ -167,7 +167,8 @@ def _score_split(
         )
     except Cancelled:
         raise TimeLimit(
-            f"one split took longer than its share of the budget, {options.limit_s:.3g} s"
+            f"one split took longer than its share of the budget, {options.limit_s:.3g} s; raise "
+            "budget_s"
         ) from None
     fit_s = time.process_time() - before
     task = train.tasks[0]

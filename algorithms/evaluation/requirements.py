@@ -68,11 +68,11 @@ def check_splits(
         return
     size = 0.5 if splits.scheme == "kfold" else splits.test_size
     if not any(_can_hold_out(task, size, min_rows=min_rows) for task in tasks):
-        needed = (
-            "" if min_rows == 1 else f", and {algorithm.name} needs {min_rows} rows to train on"
-        )
+        is_needed = any(_can_hold_out(task, size, min_rows=1) for task in tasks)
+        needed = f", and {algorithm.name} needs {min_rows} rows to train on" if is_needed else ""
+        others = " or of any other" if len(tasks) > 1 else ""
         raise InvalidData(
-            f"no split can hold out a row of task '{tasks[0].name}' or of any other: each task has "
+            f"no split can hold out a row of task '{tasks[0].name}'{others}: each task has "
             "one row per class, too few rows, or rows that must stay together (with the "
             f"same values, or of one group){needed}; add rows, or hold out more",
             task=tasks[0].name,

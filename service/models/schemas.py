@@ -513,6 +513,7 @@ class NotCompared(BaseModel):
 
     algorithm: str = Field(description="Algorithm name.")
     role: str = Field(description="Role of the method.")
+    variant: str = Field("", description="Distinguishes methods of the same name and role.")
     reason: str = Field(description="Why it was left out.")
 
 

@@ -1,5 +1,6 @@
 """The automatic choice: chosen by inner scores only, and honest about it."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from algorithms.evaluation.automatic import AutomaticOptions, report_choice
-from algorithms.evaluation.automatic_verdict import summarize_choice
+from algorithms.evaluation.automatic_verdict import _describe_left_out, summarize_choice
 from algorithms.evaluation.contenders import contenders_of, find_contenders
+from algorithms.evaluation.failures import describe_left_out
 from algorithms.evaluation.metrics import METRICS
 from algorithms.evaluation.nested import default_inner_folds
 from algorithms.evaluation.per_task import tasks_together
@@ -22,6 +24,7 @@ from algorithms.interface.trace import Trace
 from algorithms.linear_baselines.ridge import Ridge
 from algorithms.registry import ALGORITHMS
 from service.jobs.studies import plans
+from service.jobs.studies.automatic_rounds import admit
 from sibling.plots.held_out import held_out_rows
 from sibling.plots.predictions import describe_confusion, describe_roc
 from sibling.plots.source import Source
@@ -432,8 +435,48 @@ def test_a_contender_that_succeeds_the_second_time_is_compared() -> None:
 
 def test_a_split_that_takes_longer_than_its_share_ends() -> None:
     tasks = linear_tasks(np.random.default_rng(0))
-    with pytest.raises(InvalidData, match="constant: one split took longer than its share"):
+    expected = r"failed: constant, ridge: one split took longer than its share .*; raise budget_s$"
+    with pytest.raises(InvalidData, match=expected):
         auto(tasks, splits=FEW, algorithms=["constant", "ridge"], budget_s=1e-9)
+
+
+@pytest.mark.parametrize("n_rows", [1, 6])
+def test_tasks_that_cannot_be_scored_are_refused_with_each_reason_once(n_rows) -> None:
+    rows = np.ones((n_rows, 2))
+    tasks = TaskSet(tuple(Task.from_rows(t, rows, y=np.arange(float(n_rows))) for t in "ns"))
+    units = {"n_divisible": 0, "n_units": 1}
+    known = [replace(task, **units) for task in tasks.summaries()]
+    with pytest.raises(InvalidData) as caught:
+        plans.plan_choice(known, AutomaticOptions())
+    text = str(caught.value)
+    assert len(text) < 2000
+    assert text.count("rows that must stay together") == 1
+    assert re.search(r"fmtl, kernel-tasks and \d+ more: no split can hold out a row", text)
+    assert re.search(r"more: task 'n' has numeric targets; the method needs class labels", text)
+    assert text.count("ridge:") + text.count("choose another") + text.count("'given'") == 0
+
+
+def test_equal_reasons_are_said_once() -> None:
+    left_out = [
+        {"algorithm": name, "reason": f"{name} needs rows"} for name in ("ridge", "mtfl", "pca")
+    ]
+    assert describe_left_out(left_out) == "ridge, mtfl, pca: the method needs rows"
+    more = [*left_out, {"algorithm": "rmt-pca", "reason": "rmt-pca needs rows"}]
+    assert describe_left_out(more) == "ridge, mtfl and 2 more: the method needs rows"
+    other = [{"algorithm": "constant", "reason": "too slow"}, *left_out, left_out[0]]
+    assert describe_left_out(other).endswith("pca: the method needs rows; constant: too slow")
+
+
+def test_methods_left_out_are_named_with_their_variants() -> None:
+    tasks = linear_tasks(np.random.default_rng(0))
+    options = AutomaticOptions(splits=FEW, algorithms=["ridge"], budget_s=20.0)
+    study = plans.plan_choice(tasks.summaries(), options)
+    _, omitted = admit(study.plan["auto"], _first_round([0.1, 10.0, 20.0]))
+    assert [one["variant"] for one in omitted] == ["", "parameters per task"]
+    sentences = _describe_left_out((), omitted)
+    assert sentences[1].startswith(
+        "Not compared: ridge (each task alone, parameters per task): about 100 s more would be "
+    )
 
 
 def test_a_contender_that_fails_is_left_out_with_the_reason(monkeypatch) -> None:

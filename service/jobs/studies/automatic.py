@@ -12,6 +12,7 @@ from algorithms.calibration.model import CALIBRATED_METHODS
 from algorithms.evaluation.automatic import AutomaticOptions, report_choice
 from algorithms.evaluation.automatic_verdict import summarize_choice
 from algorithms.evaluation.contenders import Algo, Contender, find_contenders
+from algorithms.evaluation.failures import describe_left_out
 from algorithms.evaluation.learning_curve import no_curve, report_curve
 from algorithms.evaluation.metrics import METRICS, Metric, deciding_metric
 from algorithms.evaluation.nested import (
@@ -71,7 +72,7 @@ def plan_automatic(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> P
     if not contenders:
         raise InvalidData(
             "no algorithm can be trained and scored on these tasks: "
-            + "; ".join(f"{one['algorithm']}: {one['reason']}" for one in unsuitable)
+            + describe_left_out(unsuitable)
         )
     return {
         "options": options.model_dump(mode="json"),
@@ -138,10 +139,7 @@ def report_automatic(
     entries = _entries(plan, results)
     dropped += [left_out(plan["contenders"][which], reason) for which, reason in failed.items()]
     if not entries:
-        raise InvalidData(
-            "every method failed: "
-            + "; ".join(f"{one['algorithm']}: {one['reason']}" for one in dropped)
-        )
+        raise InvalidData(f"every method failed: {describe_left_out(dropped)}")
     choice = report_choice(
         list(entries.values()),
         METRICS[plan["metric"]],

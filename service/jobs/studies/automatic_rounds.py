@@ -156,7 +156,10 @@ def failures(results: Sequence[Result]) -> dict[int, str]:
 
 def left_out(contender: Mapping[str, Any], reason: str) -> dict[str, str]:
     """Return the entry of a report for a contender that is not compared."""
-    return {"algorithm": contender["algorithm"], "role": contender["role"], "reason": reason}
+    return {
+        **{name: contender[name] for name in ("algorithm", "role", "variant")},
+        "reason": reason,
+    }
 
 
 def options_of(plan: Plan) -> AutomaticOptions:
@@ -267,5 +270,6 @@ def _is_apart(plan: Plan, which: int) -> bool:
 
 def _too_slow(needed_s: float, budget_s: float) -> str:
     return (
-        f"it needs about {needed_s:.3g} s more, which the budget of {budget_s:.3g} s does not allow"
+        f"about {needed_s:.3g} s more would be needed, which the budget of {budget_s:.3g} s does "
+        "not allow; raise budget_s"
     )
