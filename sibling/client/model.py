@@ -386,7 +386,7 @@ def _as_body(records: Any, task: str | None) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        There is no task, and a record has none either.
+        There is no task, and a record has none either; or a value is infinite.
     """
     tasks: str | list[Any] | None = task
     if task is None:
@@ -394,6 +394,10 @@ def _as_body(records: Any, task: str | None) -> dict[str, Any]:
         if lacking is not None:
             raise ValueError(f"record {lacking} has no value 'task'; add it, or set task=")
         tasks = [record["task"] for record in records]
+    for i, record in enumerate(records):
+        for name, value in record.items():
+            if isinstance(value, float | np.floating) and np.isinf(value):
+                raise ValueError(f"row {i}, column '{name}': {value} is not a finite number")
     rows = [
         {
             name: None if _is_missing(value) else value

@@ -344,6 +344,10 @@ def test_the_client_takes_rows_of_several_tasks_with_their_task_and_gaps(client,
     np.testing.assert_array_equal(remote.predict(records), expected)
     with pytest.raises(ValueError, match="record 0 has no value 'task'"):
         remote.predict([RECORD])
+    for infinite in (np.inf, np.float32(-np.inf)):
+        given = [records[0], records[1] | {"age": infinite}]
+        with pytest.raises(ValueError, match=r"row 1, column 'age': -?inf is not a finite number"):
+            remote.predict(given)
     with pytest.raises(TypeError, match="leave task out and send a data frame with a column"):
         remote.predict(table.drop(columns="task"), task=table["task"].tolist())
 
@@ -428,6 +432,26 @@ def test_columns_that_the_model_does_not_use_may_stay_in_the_rows(http, client):
         "/v1/models/unused-columns/predict", json={"task": "north", "inputs": [{"agee": 1}]}
     )
     assert "there is no column 'agee'" in unknown.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("params", "detail"),
+    [
+        (
+            {"column_kind": ["seen:number", "x:date", "seen:category"]},
+            "query:column_kind: column 'seen' has the kinds number and category; declare one of",
+        ),
+        (
+            {"delimiter": ",", "decimal": ","},
+            "query:decimal: ',' is both delimiter and decimal; declare different signs",
+        ),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(http, params, detail):
+    headers = {"Content-Type": "text/csv"}
+    answer = http.post("/v1/datasets", params=params, content=b"task,seen\na,1\n", headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")
+    assert answer.json()["detail"].startswith(detail)
 
 
 @pytest.mark.parametrize("columns", [{}, {"columns": ["age", "sex", "smokes", "seen"]}])

@@ -5,7 +5,7 @@ import string
 import unicodedata
 from typing import TYPE_CHECKING, Annotated, Final, Literal, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from algorithms.preparation.columns import ColumnKind
 from service.datasets.formats.written_dates import DateOrder
@@ -117,11 +117,17 @@ class ReadOptions(BaseModel):
     @field_validator("column_kind")
     @classmethod
     def _check_kinds(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        kind_of: dict[str, str] = {}
         for entry in entries:
             name, _, kind = entry.rpartition(":")
             if not name or kind not in _KINDS:
                 kinds = ", ".join(_KINDS)
                 raise ValueError(f"{entry[:100]!r} is not NAME:KIND with a kind of {kinds}")
+            other = kind_of.setdefault(name, kind)
+            if other != kind:
+                raise ValueError(
+                    f"column '{name[:100]}' has the kinds {other} and {kind}; declare one of them"
+                )
         return entries
 
     @field_validator("delimiter")
@@ -131,6 +137,16 @@ class ReadOptions(BaseModel):
         if not is_mark or delimiter in {'"', "."}:
             raise ValueError(f"{delimiter!r} cannot be a delimiter; expected a sign such as ';'")
         return delimiter
+
+    @field_validator("decimal")
+    @classmethod
+    def _check_decimal(cls, decimal: str | None, info: ValidationInfo) -> str | None:
+        if decimal is not None and decimal == info.data.get("delimiter"):
+            raise ValueError(
+                f"'{decimal}' is both delimiter and decimal; declare different signs, or only one "
+                "of them"
+            )
+        return decimal
 
     @field_validator("encoding")
     @classmethod
