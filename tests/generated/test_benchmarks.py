@@ -95,7 +95,8 @@ def test_a_benchmark_can_be_imported_but_for_its_peers(name):
     importlib.import_module(f"benchmarks.{BENCHMARKS[name].path.stem}")
 
 
-def test_a_script_that_is_called_wrongly_has_no_result():
+def test_a_script_that_is_called_wrongly_has_no_result(monkeypatch):
+    monkeypatch.delitem(sys.modules, "benchmarks.gmtl_digits", raising=False)
     wrong = Benchmark("gmtl_digits", "any", quick=("--no-such-option",))
     with pytest.raises(RuntimeError, match="does not take"):
         wrong.run(Context(is_quick=True, data=None))
