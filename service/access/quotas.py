@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.database import lock
+from service.dataset_states import DELETED
 from service.errors import Problem
 from service.job_states import UNFINISHED
 from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
@@ -71,9 +72,7 @@ def lock_quotas(session: Session, owner: str) -> None:
 
 def count_datasets(session: Session, owner: str) -> int:
     """Return the number of datasets of an owner."""
-    query = sa.select(sa.func.count()).where(
-        DatasetRow.owner == owner, DatasetRow.state != "deleted"
-    )
+    query = sa.select(sa.func.count()).where(DatasetRow.owner == owner, DatasetRow.state != DELETED)
     return session.scalar(query) or 0
 
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from service.access.quotas import check_upload
+from service.dataset_states import DatasetState
 from service.datasets import store
 from service.datasets.context import Services
 from service.datasets.selection import Combination, Source
@@ -42,7 +43,7 @@ def create_combined(
             if found is None:
                 detail = store.describe_missing(selection.dataset_id)
                 raise Problem("not-found", detail, errors=[_error("not-found", detail, location)])
-            if found.content_sha256 is None or found.state != "ready":
+            if found.content_sha256 is None or found.state != DatasetState.READY:
                 detail = store.describe_unready(found)
                 raise Problem(
                     "wrong-state", detail, errors=[_error("wrong-state", detail, location)]

@@ -3,13 +3,14 @@
 import asyncio
 import time
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from service.dataset_states import UNFINISHED_DATASETS, DatasetState
 from service.datasets import store
 from service.datasets.combine import create_combined
 from service.datasets.context import Context, Services
@@ -35,7 +36,6 @@ from service.rows import DatasetRow
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=secured("datasets:{}"))
 
 POLL_S: Final = 0.1
-_FINAL_STATES: Final = frozenset({"ready", "rejected"})
 
 DatasetId = Annotated[str, Path(description="Id of the dataset.")]
 Wait = Annotated[
@@ -72,9 +72,7 @@ class UploadQuery(ReadOptions):
 class DatasetQuery(SearchQuery):
     """Query parameters of the list of datasets."""
 
-    state: Literal["uploaded", "ingesting", "ready", "rejected"] | None = Field(
-        None, description="Only datasets in this state."
-    )
+    state: DatasetState | None = Field(None, description="Only datasets in this state.")
 
 
 class PreviewQuery(BaseModel):
@@ -215,11 +213,11 @@ async def get_dataset(
     row = await run_in_threadpool(_read, services, dataset_id, owner)
     if services.waiting.has_room(owner):
         with services.waiting.place(owner):
-            while row.state not in _FINAL_STATES and time.monotonic() < deadline:
+            while row.state in UNFINISHED_DATASETS and time.monotonic() < deadline:
                 await asyncio.sleep(POLL_S)
                 row = await run_in_threadpool(_read, services, dataset_id, owner)
     headers = {"ETag": _tag(row)}
-    if row.state not in _FINAL_STATES and time.monotonic() < deadline:  # there was no room to wait
+    if row.state in UNFINISHED_DATASETS and time.monotonic() < deadline:  # there was no room to wait
         headers["Retry-After"] = str(RETRY_AFTER_S)
     if is_not_modified(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
@@ -316,7 +314,7 @@ def delete_dataset(
         if row is None:
             raise _no_dataset(dataset_id)
         check_if_match(request, _tag(row))
-        if row.state not in _FINAL_STATES:
+        if row.state in UNFINISHED_DATASETS:
             raise Problem(
                 "wrong-state",
                 f"dataset '{dataset_id}' is {row.state}; wait until it is ready or rejected",
@@ -339,13 +337,13 @@ async def _ingest(services: Services, dataset_id: str) -> None:
 
 def _upload_response(services: Services, dataset_id: str, owner: str, *, is_new: bool) -> Response:
     row = _read(services, dataset_id, owner)
-    if row.state == "rejected":
+    if row.state == DatasetState.REJECTED:
         if is_new:  # the client has not seen its id
             with services.database.write() as session:
                 store.forget(session, row)
         errors = error_entries(row.issues)
         raise Problem("invalid-dataset", errors[0]["detail"], errors=errors)
-    status = 202 if row.state not in _FINAL_STATES else 201 if is_new else 200
+    status = 202 if row.state in UNFINISHED_DATASETS else 201 if is_new else 200
     headers = {"Location": f"/v1/datasets/{row.id}", "ETag": _tag(row)}
     if status == 202:
         headers["Retry-After"] = "1"
@@ -368,7 +366,7 @@ def _content(services: Services, row: DatasetRow) -> FilePath:
 
 
 def _tag(row: DatasetRow) -> str:
-    return etag(row.upload_sha256 if row.state == "ready" else f"{row.id}-{row.state}")
+    return etag(row.upload_sha256 if row.state == DatasetState.READY else f"{row.id}-{row.state}")
 
 
 def _no_dataset(dataset_id: str) -> Problem:

@@ -9,15 +9,13 @@ from sqlalchemy.orm import Session
 
 from service.blobs import Blob, release_blob
 from service.database import contains, lock
+from service.dataset_states import DELETED, UNFINISHED_DATASETS, DatasetState
 from service.job_states import UNFINISHED
 from service.processes import ProcessIdentity, this_process
 from service.rows import DatasetRow, IdempotencyRow, JobRow, ModelRow, VersionRow, new_id
 
 #: Number of jobs and of models that are named as users of a dataset.
 MAX_NAMED: Final = 20
-_UNFINISHED: Final = ("uploaded", "ingesting")
-#: State of a row that is kept for the jobs that reference it.
-_DELETED: Final = "deleted"
 _ID_PREFIX: Final = "ds_"
 
 
@@ -51,7 +49,7 @@ def create(session: Session, new: NewDataset, blob: Blob | None) -> DatasetRow:
         id=new_id("ds"),
         owner=new.owner,
         name=new.name,
-        state="uploaded",
+        state=DatasetState.UPLOADED,
         media_type=new.media_type,
         options=new.options,
         fingerprint=new.fingerprint,
@@ -69,7 +67,7 @@ def create(session: Session, new: NewDataset, blob: Blob | None) -> DatasetRow:
 def get(session: Session, dataset_id: str, *, owner: str) -> DatasetRow | None:
     """Return a dataset, or None if it does not exist, is deleted, or has another owner."""
     row = session.get(DatasetRow, dataset_id, populate_existing=True)
-    return row if row is not None and row.owner == owner and row.state != _DELETED else None
+    return row if row is not None and row.owner == owner and row.state != DELETED else None
 
 
 def find_same(session: Session, owner: str, fingerprint: str) -> DatasetRow | None:
@@ -83,7 +81,7 @@ def find_same(session: Session, owner: str, fingerprint: str) -> DatasetRow | No
         DatasetRow.owner == owner, DatasetRow.fingerprint == fingerprint
     )
     row = session.scalar(query)
-    if row is None or row.state != "rejected":
+    if row is None or row.state != DatasetState.REJECTED:
         return row
     forget(session, row)
     return None
@@ -105,7 +103,7 @@ def list_page(
     text
         Part of the id or of the name.
     """
-    query = sa.select(DatasetRow).where(DatasetRow.owner == owner, DatasetRow.state != _DELETED)
+    query = sa.select(DatasetRow).where(DatasetRow.owner == owner, DatasetRow.state != DELETED)
     if state is not None:
         query = query.where(DatasetRow.state == state)
     if text is not None:
@@ -127,17 +125,17 @@ def begin_ingest(session: Session, dataset_id: str, *, is_retry: bool = False) -
     me = this_process().to_text()
     if row is None:
         return None
-    is_mine = is_retry and (row.state, row.ingester) == ("ingesting", me)
-    if row.state != "uploaded" and not is_mine:
+    is_mine = is_retry and (row.state, row.ingester) == (DatasetState.INGESTING, me)
+    if row.state != DatasetState.UPLOADED and not is_mine:
         return None
-    row.state, row.ingester, row.parsed_bytes = "ingesting", me, None
+    row.state, row.ingester, row.parsed_bytes = DatasetState.INGESTING, me, None
     return row
 
 
 def set_parsed(session: Session, dataset_id: str, n_bytes: int) -> None:
     """Store how many bytes of an upload have been parsed."""
     query = sa.update(DatasetRow).where(
-        DatasetRow.id == dataset_id, DatasetRow.state == "ingesting"
+        DatasetRow.id == dataset_id, DatasetRow.state == DatasetState.INGESTING
     )
     session.execute(query.values(parsed_bytes=n_bytes))
 
@@ -145,7 +143,7 @@ def set_parsed(session: Session, dataset_id: str, n_bytes: int) -> None:
 def make_ready(session: Session, dataset_id: str, manifest: dict[str, Any], blob: Blob) -> None:
     """Store the parsed dataset and delete the upload."""
     row = session.get_one(DatasetRow, dataset_id)
-    row.state, row.manifest, row.parsed_bytes = "ready", manifest, None
+    row.state, row.manifest, row.parsed_bytes = DatasetState.READY, manifest, None
     row.content_blob_id, row.content_sha256 = blob.id, blob.sha256
     if row.sources is not None:
         row.upload_sha256, row.size_bytes = blob.sha256, blob.size_bytes
@@ -155,7 +153,7 @@ def make_ready(session: Session, dataset_id: str, manifest: dict[str, Any], blob
 def reject(session: Session, dataset_id: str, issues: list[dict[str, Any]]) -> None:
     """Store the issues of a rejected dataset and delete the upload."""
     row = session.get_one(DatasetRow, dataset_id)
-    row.state, row.issues, row.parsed_bytes = "rejected", issues, None
+    row.state, row.issues, row.parsed_bytes = DatasetState.REJECTED, issues, None
     _drop_upload(session, row)
 
 
@@ -178,7 +176,7 @@ def describe_missing(reference: str) -> str:
 
 def describe_unready(row: DatasetRow) -> str:
     """Return a message on a dataset that is not ready."""
-    if row.state == "rejected":
+    if row.state == DatasetState.REJECTED:
         return f"dataset '{row.id}' was rejected; correct its issues and upload it again"
     return f"dataset '{row.id}' is {row.state}; wait until it is ready"
 
@@ -186,7 +184,7 @@ def describe_unready(row: DatasetRow) -> str:
 def delete(session: Session, row: DatasetRow) -> None:
     """Delete the data of a dataset; keep a hidden row if finished jobs reference it."""
     content, row.content_blob_id = row.content_blob_id, None
-    row.state, row.fingerprint, row.manifest = _DELETED, row.id, None
+    row.state, row.fingerprint, row.manifest = DELETED, row.id, None
     _drop_upload(session, row)
     if content is not None:
         release_blob(session, content)
@@ -201,7 +199,7 @@ def forget_unused(session: Session, dataset_id: str) -> None:
     query = sa.select(DatasetRow).where(DatasetRow.id == dataset_id)
     query = query.with_for_update(key_share=True).execution_options(populate_existing=True)
     row = session.scalar(query)
-    if row is None or row.state != _DELETED:
+    if row is None or row.state != DELETED:
         return
     for column in (JobRow.dataset_id, VersionRow.dataset_id):
         used = sa.select(sa.literal(1)).where(column == dataset_id)
@@ -231,10 +229,10 @@ def needed_by(session: Session, dataset_id: str) -> list[str]:
 
 def take_orphans(session: Session) -> list[str]:
     """Reset the datasets whose ingesting process died, and return their ids."""
-    rows = session.scalars(sa.select(DatasetRow).where(DatasetRow.state.in_(_UNFINISHED)))
+    rows = session.scalars(sa.select(DatasetRow).where(DatasetRow.state.in_(UNFINISHED_DATASETS)))
     orphans = [row for row in rows if _is_orphan(row)]
     for row in orphans:
-        row.state = "uploaded"
+        row.state = DatasetState.UPLOADED
     return [row.id for row in orphans]
 
 
@@ -254,7 +252,7 @@ def unfinished_marker(session: Session, owner: str) -> tuple[Any, ...]:
     newest = session.scalar(sa.select(sa.func.max(DatasetRow.id)).where(DatasetRow.owner == owner))
     columns = (DatasetRow.id, DatasetRow.state, DatasetRow.parsed_bytes)
     unfinished = sa.select(*columns).where(
-        DatasetRow.owner == owner, DatasetRow.state.in_(("uploaded", "ingesting"))
+        DatasetRow.owner == owner, DatasetRow.state.in_(UNFINISHED_DATASETS)
     )
     rows = session.execute(unfinished.order_by(DatasetRow.id)).tuples().all()
     return newest, tuple(tuple(row) for row in rows)

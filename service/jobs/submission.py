@@ -25,6 +25,7 @@ from algorithms.interface.weights import ClassWeight, has_class_weight, no_class
 from algorithms.registry import ALGORITHMS
 from service.access.quotas import check_training, lock_quotas
 from service.columns import match_columns, pack_orders
+from service.dataset_states import DatasetState
 from service.datasets.canonical import (
     columns_of_manifest,
     count_unlabelled,
@@ -297,7 +298,7 @@ def find_dataset(
     if dataset is None or dataset.owner != owner:
         detail = describe_missing(dataset_id)
         raise Problem("not-found", detail, errors=[place("/dataset_id", detail)])
-    if dataset.state != "ready" or dataset.manifest is None:
+    if dataset.state != DatasetState.READY or dataset.manifest is None:
         raise Problem("wrong-state", describe_unready(dataset))
     return dataset, dataset.manifest
 

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
+from service.dataset_states import UNFINISHED_DATASETS
 from service.ui.api import segment
 from service.ui.api_examples import ApiExample, listing
 from service.ui.rendering import Frame, render
@@ -57,7 +58,7 @@ async def dataset_page(request: Request, api: Access, dataset_id: str) -> Respon
     path = f"/v1/datasets/{dataset_id}/preview"
     example = ApiExample([path], f"print(client.preview({dataset_id!r}))")
     frame = Frame(view.dataset["name"], _DATASETS, example, scripts=("actions.js", *_LIVE))
-    if view.dataset["state"] in lists.UNFINISHED_DATASETS:
+    if view.dataset["state"] in UNFINISHED_DATASETS:
         frame = replace(frame, live_path=_CHANGES, live_events="datasets", reloads=True)
     return render(request, "dataset.html", frame, view)
 

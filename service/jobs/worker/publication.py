@@ -7,6 +7,7 @@ from typing import Any, Final
 from sqlalchemy.orm import Session
 
 from service.blobs import Blob, BlobStore
+from service.dataset_states import DatasetState
 from service.job_states import JobState
 from service.jobs.queue import store
 from service.jobs.queue.outcome import Outcome
@@ -80,7 +81,7 @@ def _add_dataset(session: Session, outputs: Outputs, manifest: dict[str, Any], b
         id=new_id("ds"),
         owner=job.owner,
         name=plan["dataset_name"],
-        state="ready",
+        state=DatasetState.READY,
         media_type=MEDIA_TYPE,
         options={},
         fingerprint=job.id,

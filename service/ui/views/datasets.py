@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from service.dataset_states import DatasetState
 from service.ui import formats, tables
 from service.ui.api import Api, segment
 from service.ui.tables import Cell, Row, Table
@@ -77,7 +78,7 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
     jobs = (await api.get("/v1/jobs", dataset_id=dataset_id, page_size=20))["items"]
     preview: dict[str, Any] = {"tasks": [], "algorithms": []}
     manifest: dict[str, Any] = {"tasks": []}
-    if dataset["state"] == "ready":
+    if dataset["state"] == DatasetState.READY:
         preview = await api.get(f"{path}/preview", tasks=_TASKS, rows=_ROWS)
         manifest = await api.get(f"{path}/manifest")
     algorithms = (await api.get("/v1/algorithms", page_size=200))["items"]
@@ -100,9 +101,9 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
 
 
 def _sentence(dataset: Mapping[str, Any]) -> str:
-    if dataset["state"] == "rejected":
+    if dataset["state"] == DatasetState.REJECTED:
         return "It was rejected: nothing can be trained on it."
-    if dataset["state"] != "ready":
+    if dataset["state"] != DatasetState.READY:
         return "It is being read."
     widths = dataset["n_features"]
     columns = (

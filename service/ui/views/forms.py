@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from algorithms.evaluation.automatic import AutomaticOptions
+from service.dataset_states import DatasetState
 from service.jobs.schemas import JobLimits
 from service.ui.api import WRONG_STATE, Api, Refused, segment
 from service.ui.views.fields import SPECIFICATION, Field, fields_of
@@ -174,7 +175,7 @@ async def _algorithms(
 
 async def _datasets(api: Api, chosen: str) -> list[tuple[str, str]]:
     """Return the newest datasets that are ready, and the chosen one, as id and name."""
-    ready = (await api.get("/v1/datasets", state="ready", page_size=200))["items"]
+    ready = (await api.get("/v1/datasets", state=DatasetState.READY, page_size=200))["items"]
     datasets = [(d["id"], d["name"]) for d in ready]
     if chosen and chosen not in dict(datasets):
         datasets.append((chosen, (await api.get(f"/v1/datasets/{segment(chosen)}"))["name"]))

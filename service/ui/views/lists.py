@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from service.dataset_states import DatasetState
 from service.ui import formats, tables
 from service.ui.api import Api, segment
 from service.ui.tables import Cell, Row, Table
@@ -12,8 +13,6 @@ from sibling.plots import metric_words
 
 PAGE_SIZE: Final = 50
 FORBIDDEN: Final = 403
-UNFINISHED_DATASETS: Final = ("uploaded", "ingesting")
-DATASET_STATES: Final = (*UNFINISHED_DATASETS, "ready", "rejected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +173,9 @@ async def datasets_view(api: Api, query: Mapping[str, str]) -> ListView:
         Table("Datasets, newest first", DATASET_COLUMNS, rows, empty),
         query=where,
         token=found["next_page_token"],
-        choices=[Choice("state", "State", DATASET_STATES, where.get("state", ""))],
+        choices=[
+            Choice("state", "State", [str(state) for state in DatasetState], where.get("state", ""))
+        ],
     )
 
 
