@@ -13,7 +13,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import find_similar
-from algorithms.preparation.arrow_columns import Ignored, InvalidColumn, read_column
+from algorithms.preparation.arrow_columns import (
+    Ignored,
+    InvalidColumn,
+    decoded,
+    is_text,
+    read_column,
+)
 from algorithms.preparation.columns import Column, ColumnKind
 from service.datasets.formats.arrow_labels import (
     read_groups,
@@ -32,18 +38,28 @@ from service.datasets.formats.validation import (
     split_rows,
     tasks_of_targets,
 )
+from service.datasets.formats.written_dates import has_named_month, is_written
 from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
 
 #: Columns written to the matrix of rows together: its rows are apart in memory, so that one column
 #: at a time takes several times as long.
 _COLUMNS_AT_ONCE: Final = 16
 NO_ROWS: Final = "the table has columns but no rows"
+#: Rows by which columns of dates are recognised.
+_DATE_ROWS: Final = 1000
 #: What pandas calls the columns of an index without a name.
 _UNNAMED_INDEX: Final = re.compile("__index_level_[0-9]+__")
 
 
-def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
+def tasks_of(
+    table: pa.Table, options: ReadOptions, limits: Limits, *, reads_dates: bool = False
+) -> Parsed:
     """Return the tasks of a table.
+
+    Parameters
+    ----------
+    reads_dates
+        Whether the format reads dates as spreadsheets write them, or says why not.
 
     Raises
     ------
@@ -57,6 +73,7 @@ def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
         reject("no-rows", NO_ROWS)
     issues = ValidationIssues()
     X, columns, notes = _features(table, roles, options, issues)
+    notes += _text_dates(table, roles, options, reads_dates=reads_dates)
     notes += [f"column '{name}' is an index without a name and is left out" for name in index]
     extras, codes = NO_EXTRAS, None
     targets: dict[str, Target] = {}
@@ -107,6 +124,26 @@ def _single_task(roles: TableColumns) -> str:
     names = {name.casefold(): name for name in roles.feature_names}
     similar = find_similar(DEFAULT_TASK_COLUMN, names)
     return note if similar is None else f"{note}; did you mean task_column={names[similar]}?"
+
+
+def _text_dates(
+    table: pa.Table, roles: TableColumns, options: ReadOptions, *, reads_dates: bool
+) -> list[str]:
+    """Return notes about columns of text that look like dates."""
+    notes = []
+    for position in roles.features:
+        name, column = roles.names[position], decoded(table.column(position).slice(0, _DATE_ROWS))
+        if name in options.kinds() or not is_text(column.type):
+            continue
+        texts = column.drop_null().combine_chunks()
+        is_date = has_named_month(texts)
+        if not reads_dates:
+            is_date |= is_written(texts)
+        if len(texts) and is_date.mean() > 1 / 2:
+            first = texts[int(np.argmax(is_date))].as_py()
+            what = f"column '{name}' looks like dates such as {first!r}, but is read as text"
+            notes.append(f"{what}; write them as 2026-01-31 to use them as dates")
+    return notes
 
 
 def _missing_targets(targets: Mapping[str, Target], n_rows: int, *, are_kept: bool) -> list[str]:

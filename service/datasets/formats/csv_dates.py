@@ -1,6 +1,7 @@
 """Columns of text in a CSV file whose dates are written as in spreadsheets."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -109,7 +110,7 @@ def _iso(text: str | None, order: DateOrder | None) -> str | None:
     one = pa.array([text], pa.string())
     form = form_of(one)
     if form is None:
-        return text
+        return text if text is None else _in_utc(text)
     found = order_of(one, form)
     used = found if order is None or found == "ymd" else order
     if used in UNCLEAR:
@@ -120,6 +121,16 @@ def _iso(text: str | None, order: DateOrder | None) -> str | None:
     except pa.ArrowInvalid:
         return text
     return str(iso[0].as_py())
+
+
+def _in_utc(text: str) -> str:
+    """Return an ISO date with a time zone in UTC, and without it; other texts as they are."""
+    try:
+        moment = datetime.fromisoformat(text)
+        is_zoned = moment.tzinfo is not None
+        return moment.astimezone(UTC).replace(tzinfo=None).isoformat() if is_zoned else text
+    except (ValueError, OverflowError):  # the latter in the first and the last year
+        return text
 
 
 def _read_as(texts: Texts, form: DateForm, order: FoundOrder) -> str:

@@ -22,6 +22,8 @@ _WRITTEN_OTHERWISE: Final = (
     r"^[+-]?[0-9]{1,3}(?:[ ,._'\x{a0}\x{202f}][0-9]{3})+(?:[.,][0-9]+)?\s?%?$"
     r"|^[+-]?[0-9]*[,.]?[0-9]+\s?%$|^[+-]?[0-9]*[,.][0-9]+$"
 )
+#: Ends of dates with a time zone.
+_ZONED: Final = r"[T ][0-9:.]+(?:Z|[+-][0-9:]+)$"
 #: Dates with or without a time; whether the day exists is checked apart.
 _DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?$"
 _DATE_LENGTH: Final = len("2026-01-31")
@@ -111,12 +113,25 @@ def typed(texts: Texts, decimal: str) -> pa.ChunkedArray:
     is_meant = is_number | texts.matching(_WRITTEN_OTHERWISE)
     if 2 * counts[is_meant].sum() >= counts[is_known].sum():
         _reject(texts, ~is_number & is_known, decimal)
-    for type_ in (pa.bool_(), pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
+    for cast in (_booleans, _instants):
         try:
-            return texts.as_type(levels.cast(type_))
+            return texts.as_type(cast(levels))
         except pa.ArrowInvalid:
             continue
     return texts.all()
+
+
+def _booleans(levels: pa.Array) -> pa.Array:
+    return levels.cast(pa.bool_())
+
+
+def _instants(levels: pa.Array) -> pa.Array:
+    """Return ISO dates as instants; those without a time zone are in UTC, as those of JSON."""
+    is_zoned = pc.match_substring_regex(levels, _ZONED)
+    missing = pa.scalar(None, levels.type)
+    zoned = pc.if_else(is_zoned, levels, missing).cast(pa.timestamp("us", tz="UTC"))
+    others = pc.if_else(is_zoned, missing, levels).cast(pa.timestamp("us"))
+    return pc.coalesce(zoned.cast(pa.timestamp("us")), others)
 
 
 def invalid_dates(texts: Texts) -> str | None:

@@ -70,7 +70,8 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     with issues.collect():
         try:
             left = options.model_copy(update={"ignore_column": ()})  # they were not read
-            parsed = tasks_of(table.typed(rows), left, limits).with_dates(table.dates)
+            parsed = tasks_of(table.typed(rows), left, limits, reads_dates=True)
+            parsed = parsed.with_dates(table.dates)
         except Rejected as rejected:
             raise places.located(rejected) from None
     issues.check()

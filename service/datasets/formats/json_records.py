@@ -156,11 +156,12 @@ def _column(values: list[Any], name: str) -> pa.Array:
 def _dates(values: list[str | None]) -> pa.Array | None:
     """Return dates if all texts are ISO dates, else None."""
     try:
-        found = [None if text is None else datetime.fromisoformat(text) for text in values]
-    except ValueError:
+        found = [None if text is None else _as_utc(text) for text in values]
+    except (ValueError, OverflowError):  # the latter in the first and the last year
         return None
-    return pa.array([None if time is None else _as_utc(time) for time in found], pa.timestamp("us"))
+    return pa.array(found, pa.timestamp("us"))
 
 
-def _as_utc(time: datetime) -> datetime:
+def _as_utc(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
     return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)

@@ -60,6 +60,14 @@ _FORMS: Final = (
     DateForm(_YEAR_FIRST + _TIME, "/", is_year_first=True),
     *(_day_or_month_first(separator, n_digits) for n_digits in (4, 2) for separator in "./-"),
 )
+#: Dates with the name of the month, in English or German, which are not read.
+_NAMED_MONTH: Final = (
+    r"(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-zä]{0,6}\.?"
+)
+_WITH_NAMED_MONTH: Final = (
+    rf"(?i)^[0-9]{{1,2}}\.?[ /-]?{_NAMED_MONTH},?[ /-]?(?:[0-9]{{4}}|[0-9]{{2}})(?: |,|T|$)"
+    rf"|^{_NAMED_MONTH} ?[0-9]{{1,2}}, ?[0-9]{{4}}(?: |,|$)"
+)
 _NAMES: Final = {"d": "day", "m": "month", "y": "year"}
 _MONTHS: Final = 12
 _HOURS: Final = 12
@@ -84,6 +92,12 @@ def form_of(texts: pa.Array) -> DateForm | None:
 def is_written(texts: pa.Array) -> NDArray[np.bool_]:
     """Return which of the texts have one of the forms."""
     return _match_any(texts, _FORMS)
+
+
+def has_named_month(texts: pa.Array) -> NDArray[np.bool_]:
+    """Return which of the texts are dates with the name of a month, such as 31-Jan-2024."""
+    found = pc.match_substring_regex(texts, _WITH_NAMED_MONTH)
+    return np.asarray(pc.fill_null(found, fill_value=False), dtype=bool)
 
 
 def has_short_years(texts: pa.Array) -> bool:

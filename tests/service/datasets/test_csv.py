@@ -170,6 +170,30 @@ def test_a_task_named_like_a_missing_marker_is_no_missing_value(reader):
     assert note == "read with 1 missing value, such as 'NA'"
 
 
+@pytest.mark.parametrize("options", [{}, {"column_kind": ["seen:date"]}])
+def test_dates_with_and_without_a_time_zone_are_instants(reader, options):
+    days = ["2024-01-31", "2024-02-28T10:30:00Z", "", "2024-02-28 10:30:00.5+02:00"]
+    body = "task,seen\n" + "".join(f"a,{day}\n" for day in days)
+    result = reader.read(body.encode(), **options)
+    assert [column["kind"] for column in result["manifest"]["columns"]] == ["date"]
+    moments = [
+        datetime(2024, 1, 31, tzinfo=UTC),
+        datetime(2024, 2, 28, 10, 30, tzinfo=UTC),
+        None,
+        datetime(2024, 2, 28, 8, 30, 0, 500_000, tzinfo=UTC),
+    ]
+    expected = [[np.nan if moment is None else moment.timestamp()] for moment in moments]
+    np.testing.assert_array_equal(reader.tasks(result)["a"].X, expected)
+
+
+def test_a_date_with_the_name_of_the_month_has_a_note(reader):
+    body = b"task,seen\na,31-Jan-2024\na,28-Feb-2024\n"
+    (note,) = reader.read(body)["manifest"]["warnings"]
+    assert "column 'seen' looks like dates such as '31-Jan-2024', but is read as text" in note
+    (note,) = reader.read(b"task,seen\na,1/2/2024\na,2/1/2024\n")["manifest"]["warnings"]
+    assert "day and month can be either" in note
+
+
 @pytest.mark.parametrize("cell", ["", "  ", "NA", "nan", "NaN", "null", "?", '"NA"'])
 def test_an_empty_cell_or_a_marker_is_a_missing_value(reader, cell):
     result = reader.read(f"task,x1,x2\na,1,2\na,3,{cell}\n".encode())

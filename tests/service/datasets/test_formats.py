@@ -778,6 +778,33 @@ def test_colons_and_digits_in_texts_of_json_are_no_keys_or_numbers(reader, text)
         assert result["manifest"]["columns"][0]["levels"] == [json.loads(f'"{text}"')]
 
 
+DATE_TEXTS = {
+    "json": (JSON, lambda f: f.to_json(orient="records").encode()),
+    "parquet": (PARQUET, lambda f: f.to_parquet(index=False)),
+    "parquet of categories": (PARQUET, lambda f: to_bytes(categories(f).write_parquet)),
+    "parquet of polars": (PARQUET, lambda f: to_bytes(pl.from_pandas(f).write_parquet)),
+    "excel": (XLSX, lambda f: to_bytes(lambda b: f.to_excel(b, index=False))),
+}
+
+
+@pytest.mark.parametrize("name", DATE_TEXTS)
+@pytest.mark.parametrize("day", ["31.01.2024", "1/31/2024 10:30", "31-Jan-2024", "Jan 31, 2024"])
+def test_a_text_that_looks_like_a_date_has_a_note(reader, name, day):
+    frame = pd.DataFrame({"task": ["a"] * 3, "seen": [None, day, day], "who": ["may", "u", "v"]})
+    media_type, write = DATE_TEXTS[name]
+    result = reader.read(write(frame), media_type)
+    (note,) = result["manifest"]["warnings"]
+    assert f"column 'seen' looks like dates such as {day!r}, but is read as text" in note
+    assert "write them as 2026-01-31" in note
+    declared = reader.read(write(frame), media_type, column_kind=["seen:category"])
+    assert declared["manifest"]["warnings"] == []
+
+
+def test_a_date_of_json_beyond_the_calendar_is_text(reader):
+    body = json.dumps([{"task": "a", "seen": "0001-01-01T00:00+05:00"}]).encode()
+    assert reader.read(body, JSON)["manifest"]["columns"][0]["kind"] == "category"
+
+
 def test_an_integer_target_of_parquet_that_is_inexact_as_float64_is_located(reader):
     targets = pd.array([1, None, 2**60 + 1], dtype="Int64")
     frame = pd.DataFrame({"task": ["a"] * 3, "x": [1, 2, 3], "y": targets})
