@@ -217,7 +217,9 @@ async def get_dataset(
                 await asyncio.sleep(POLL_S)
                 row = await run_in_threadpool(_read, services, dataset_id, owner)
     headers = {"ETag": _tag(row)}
-    if row.state in UNFINISHED_DATASETS and time.monotonic() < deadline:  # there was no room to wait
+    if (
+        row.state in UNFINISHED_DATASETS and time.monotonic() < deadline
+    ):  # there was no room to wait
         headers["Retry-After"] = str(RETRY_AFTER_S)
     if is_not_modified(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)

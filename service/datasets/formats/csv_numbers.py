@@ -32,6 +32,10 @@ _LONG_INTEGER: Final = r"^[+-]?[0-9]{16,}$"
 #: Labels that are stored as integers: all of them fit 64 bits.
 _INTEGER: Final = r"^[+-]?(?:0|[1-9][0-9]{0,17})$"
 _SHOWN: Final = 40
+_ADVICE: Final = "correct it, declare missing_marker if it marks a missing value, or"
+_TARGET_ADVICE: Final = f"{_ADVICE} leave out target_kind=numbers to use text as labels"
+#: What to do about weights that are no numbers.
+WEIGHT_ADVICE: Final = "every row needs a weight of at least 0: correct it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +100,13 @@ class Texts:
         return pa.chunked_array([levels.take(self.positions)])
 
 
-def typed(texts: Texts, decimal: str) -> pa.ChunkedArray:
+def typed(texts: Texts, decimal: str, *, advice: str | None = None) -> pa.ChunkedArray:
     """Return a column with the type of its values: numbers, booleans, dates, or text.
+
+    Parameters
+    ----------
+    advice
+        What to do about mistakes; by default, what is right for features.
 
     Raises
     ------
@@ -112,7 +121,7 @@ def typed(texts: Texts, decimal: str) -> pa.ChunkedArray:
     counts = texts.counts()
     is_meant = is_number | texts.matching(_WRITTEN_OTHERWISE)
     if 2 * counts[is_meant].sum() >= counts[is_known].sum():
-        _reject(texts, ~is_number & is_known, decimal)
+        _reject(texts, ~is_number & is_known, decimal, advice=advice)
     for cast in (_booleans, _instants):
         try:
             return texts.as_type(cast(levels))
@@ -181,7 +190,8 @@ def typed_target(texts: Texts, decimal: str, kind: TargetKind) -> pa.ChunkedArra
     is_first_number = known_rows.size == 0 or bool(is_meant[rows[known_rows[0]]])
     if kind == "numbers" or is_first_number:
         wrong = is_known & ~is_number
-        _reject(texts, wrong, decimal, mixed_with="" if kind == "numbers" else "the first target")
+        mixed_with = "" if kind == "numbers" else "the first target"
+        _reject(texts, wrong, decimal, mixed_with=mixed_with, advice=_TARGET_ADVICE)
         return _exact_numbers(texts, decimal, is_target=True)
     issues = ValidationIssues()
     advice = "correct it, or set target_kind=classes to use it as a label"
@@ -221,15 +231,17 @@ def _numbers(levels: pa.Array, decimal: str) -> pa.Array:
 
 
 def _reject(
-    texts: Texts, is_wrong: NDArray[np.bool_], decimal: str, *, mixed_with: str = ""
+    texts: Texts,
+    is_wrong: NDArray[np.bool_],
+    decimal: str,
+    *,
+    mixed_with: str = "",
+    advice: str | None = None,
 ) -> None:
     """Raise Rejected with the rows of the given levels, where numbers are expected."""
     issues = ValidationIssues()
     name = texts.name
-    advice = (
-        "correct it, declare missing_marker if it marks a missing value, or declare "
-        f"column_kind={name}:category"
-    )
+    advice = advice or f"{_ADVICE} declare column_kind={name}:category"
     if mixed_with:
         advice = f"{mixed_with} looks like a number: correct this one, or set target_kind=classes"
     for row, text in _rows_of(texts, is_wrong):

@@ -17,6 +17,7 @@ from service.datasets.formats.arrow_table import NO_ROWS, tasks_of
 from service.datasets.formats.csv_dates import DateColumn, declared_dates, found_dates
 from service.datasets.formats.csv_dialect import Dialect, find_dialect, markers_of
 from service.datasets.formats.csv_numbers import (
+    WEIGHT_ADVICE,
     Texts,
     check_exact,
     invalid_dates,
@@ -144,7 +145,8 @@ class _Table:
                 elif name in labels or declared.get(name, "number") != "number":
                     columns[name] = texts.all()
                 else:
-                    columns[name] = typed(texts, self.dialect.decimal)
+                    advice = WEIGHT_ADVICE if name == self.roles.weight_name else None
+                    columns[name] = typed(texts, self.dialect.decimal, advice=advice)
                     if pa.types.is_string(columns[name].type):
                         found = found_dates(texts)
                         note = found.note or invalid_dates(texts)
@@ -167,8 +169,7 @@ class _Table:
 
         Columns with such large numbers are read again as text, which says whether it is an integer.
         """
-        weight = None if self.roles.weight is None else self.roles.names[self.roles.weight]
-        names = [name for name in rows.column_names if name != weight]
+        names = [name for name in rows.column_names if name != self.roles.weight_name]
         large = [name for name in names if _has_large(rows.column(name))]
         if not large:
             return

@@ -29,6 +29,11 @@ class TableColumns:
         """The names of the feature columns."""
         return tuple(self.names[i] for i in self.features)
 
+    @property
+    def weight_name(self) -> str | None:
+        """The name of the column of weights."""
+        return None if self.weight is None else self.names[self.weight]
+
 
 def find_columns(
     header: Sequence[str], options: ReadOptions, limits: Limits, *, hint: str = ""

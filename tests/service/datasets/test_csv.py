@@ -194,6 +194,18 @@ def test_a_date_with_the_name_of_the_month_has_a_note(reader):
     assert "day and month can be either" in note
 
 
+def test_advice_about_text_among_numbers_fits_the_column(reader):
+    body = b"task,x,w,y\na,1,u,1\na,2,1,v\n"
+    result = reader.read(body, target_column="y", target_kind="numbers", ignore_column="w")
+    words = ("got 'v'", "leave out target_kind=numbers")
+    reader.assert_rejected(result, "not-a-number", *words, row=1, column="y")
+    assert "column_kind" not in result["issues"][0]["detail"]
+    result = reader.read(body, weight_column="w", ignore_column="y")
+    words = ("got 'u'", "every row needs a weight of at least 0")
+    reader.assert_rejected(result, "not-a-number", *words, row=0, column="w")
+    assert "column_kind" not in result["issues"][0]["detail"]
+
+
 @pytest.mark.parametrize("cell", ["", "  ", "NA", "nan", "NaN", "null", "?", '"NA"'])
 def test_an_empty_cell_or_a_marker_is_a_missing_value(reader, cell):
     result = reader.read(f"task,x1,x2\na,1,2\na,3,{cell}\n".encode())
