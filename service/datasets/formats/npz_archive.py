@@ -120,7 +120,9 @@ def _check_member(member: zipfile.ZipInfo, issues: ValidationIssues) -> None:
     if not name.endswith(_SUFFIX):
         issues.add("unexpected-array", f"'{name}' is not an array (.npy); remove it")
     elif "\\" in name or any(part in ("", ".", "..") for part in parts):
-        issues.add("unexpected-array", f"'{name}' is a file path, not the name of an array")
+        task = "/".join(parts[:-1])
+        detail = f"'{name}' is a file path, not the name of an array; rename the task '{task}'"
+        issues.add("unexpected-array", detail)
     if member.flag_bits & _ENCRYPTED:
         issues.add("corrupt-archive", f"'{name}' is encrypted; upload it unencrypted")
     elif member.compress_type not in _COMPRESSIONS:

@@ -116,6 +116,10 @@ def _header(sheets: Sequence[list[_Row]], limits: Limits) -> list[str]:
             detail = f"sheet '{rows[0].place.sheet}' has the columns {own[:20]}, "
             detail += f"but the first sheet {first[:20]}"
             reject("wrong-width", f"{detail}; all sheets need the same columns in the same order")
+    if "" in first:
+        detail = f"{first.count('')} of {len(first)} columns have no name in {sheets[0][0].place}"
+        advice = "the first row with cells needs all names: remove any title above them"
+        reject("invalid-name", f"{detail}; {advice}", column=first.index(""))
     if len(sheets) > 1 and _TASK in first:
         reject("duplicate-column", "a sheet for each task has no column 'task'; remove it")
     return first

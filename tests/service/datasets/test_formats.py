@@ -649,6 +649,12 @@ BROKEN = {
         "duplicate-column",
         "2 columns are named 'x'",
     ),
+    "workbook with a title": (
+        XLSX,
+        workbook([["Results"], [], ["task", "x", "y"], ["a", 1, 2]], title="May"),
+        "invalid-name",
+        "2 of 3 columns have no name in sheet 'May', row 1; the first row with cells needs all",
+    ),
     "workbook that is a bomb": (XLSX, bomb, "decompression-limit", "upload the table as CSV"),
     "json cut": (JSON, b'[{"task": "a", "x": 1}', "corrupt-file", "not valid JSON"),
     "json of a number": (JSON, b"3", "corrupt-file", "expected a list of records"),

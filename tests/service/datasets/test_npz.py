@@ -319,6 +319,12 @@ def test_integers_that_are_inexact_as_float64_are_rejected(reader):
     reader.assert_rejected(result, "inexact-integer", "2**53", task="a")
 
 
+@pytest.mark.parametrize("task", ["..", "/x", "", "a/../b"])
+def test_a_task_that_is_a_path_is_named(reader, task):
+    result = reader.read_npz({f"{task}/X": np.ones((2, 1))})
+    reader.assert_rejected(result, "unexpected-array", f"rename the task '{task}'")
+
+
 @pytest.mark.parametrize("number", [2**53 + 1, -(2**53) - 1, np.uint64(2**63 + 1)])
 def test_integer_targets_that_are_inexact_as_float64_are_rejected_unless_labels(reader, number):
     arrays = {"a/X": np.ones((2, 1)), "a/y": np.array([number - number, number])}
