@@ -66,6 +66,8 @@ class SplitTasks:
     unlabelled: list[Task]
 
 
+#: Labels of booleans, as text formats write them.
+BOOLEAN_LABELS: Final = ("true", "false")
 MAX_CLASSES: Final = 10_000
 #: What to do about integer targets above 2**53.
 INEXACT_TARGET: Final = (
@@ -313,7 +315,9 @@ def as_targets(values: NDArray[Any], target_kind: TargetKind, *, task: str | Non
     if kind not in "biuf":
         detail = f"{where}targets of dtype {values.dtype} are not supported; use numbers or text"
         reject("unsupported-dtype", detail, task=task)
-    if target_kind == "classes" or (target_kind == "auto" and kind == "b"):
+    if kind == "b" and target_kind != "numbers":
+        return np.where(values, *BOOLEAN_LABELS)
+    if target_kind == "classes":
         return _as_labels(values, where, task)
     if kind in "iu":
         _check_exact(values, where, task)

@@ -811,6 +811,27 @@ def test_a_date_of_json_beyond_the_calendar_is_text(reader):
     assert reader.read(body, JSON)["manifest"]["columns"][0]["kind"] == "category"
 
 
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("options", [{}, {"target_kind": "classes"}])
+def test_a_boolean_target_has_the_same_labels_in_every_format(reader, name, options):
+    frame = pd.DataFrame({"task": ["a"] * 3, "x": [1.5, 2.5, 3.5], "y": [True, False, True]})
+    media_type, write = WRITERS[name]
+    result = reader.read(write(frame), media_type, target_column="y", **options)
+    assert reader.tasks(result)["a"].y.tolist() == ["true", "false", "true"]
+    numbers = reader.read(write(frame), media_type, target_column="y", target_kind="numbers")
+    assert reader.tasks(numbers)["a"].y.tolist() == [1, 0, 1]
+
+
+def test_a_boolean_target_of_arrays_has_the_labels_of_tables(reader):
+    X, y = np.ones((2, 1)), np.array([True, False])
+    for body, media_type in (
+        (matlab_5(X=cells([X]), Y=cells([y])), MATLAB),
+        (safetensors.numpy.save({"1/X": X, "1/y": y}), SAFETENSORS),
+        (to_bytes(lambda file: np.savez(file, **{"1/X": X, "1/y": y})), "application/x-npz"),
+    ):
+        assert reader.tasks(reader.read(body, media_type))["1"].y.tolist() == ["true", "false"]
+
+
 def test_an_integer_target_of_parquet_that_is_inexact_as_float64_is_located(reader):
     targets = pd.array([1, None, 2**60 + 1], dtype="Int64")
     frame = pd.DataFrame({"task": ["a"] * 3, "x": [1, 2, 3], "y": targets})
