@@ -44,14 +44,13 @@ def match_columns(
     expected = {clean_name(name): None for name in known}
     missing = [name for name in expected if name not in positions]
     unknown = [name for name in cleaned if name not in expected and name not in ignored]
-    problems = [
-        f"{what}: {_listed(found)}{advice}"
-        for what, found, advice in (
-            ("missing", missing, ""),
-            ("unknown", unknown, ", remove"),
-        )
-        if found
-    ]
+    problems = []
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        problems.append(f"the {_listed(missing)} {verb} missing")
+    if unknown:
+        verb, them = ("is", "it") if len(unknown) == 1 else ("are", "them")
+        problems.append(f"there {verb} no {_listed(unknown)}: remove {them}")
     if problems:
         detail = f"{subject}; {'; '.join(problems)}"
         raise InvalidData(detail, task=task, column=(missing + unknown)[0])
@@ -84,6 +83,7 @@ def unpack_orders(packed: Iterable[Mapping[str, Any]] | None) -> dict[str, list[
 
 
 def _listed(names: Sequence[str]) -> str:
+    what = "column" if len(names) == 1 else "columns"
     listed = ", ".join(f"'{name}'" for name in names[:_MAX_LISTED])
     more = len(names) - _MAX_LISTED
-    return f"{listed} and {more} more" if more > 0 else listed
+    return f"{what} {listed} and {more} more" if more > 0 else f"{what} {listed}"

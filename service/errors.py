@@ -214,6 +214,12 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "current ETag.",
         "Read the resource again, and retry with its current ETag if you still want the change.",
     ),
+    "unsupported-version": ErrorSpec(
+        412,
+        "Unsupported version",
+        "`Tus-Resumable` names a version of the tus protocol that the service does not support.",
+        "Send the version in the detail and in the header `Tus-Version`.",
+    ),
     "body-too-large": ErrorSpec(
         413,
         "Body too large",
@@ -278,8 +284,9 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
     "invalid-dataset": ErrorSpec(
         422,
         "Invalid dataset",
-        "The upload was rejected; `errors` lists every issue that was found.",
-        "Correct the issues and upload again. Nothing of the rejected upload was stored.",
+        "The upload or combination was rejected; `errors` lists every issue that was found.",
+        "Correct the issues, and upload or combine again. Nothing of the rejected dataset was "
+        "stored.",
     ),
     "unknown-task": ErrorSpec(
         422,

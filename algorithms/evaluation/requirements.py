@@ -92,8 +92,9 @@ def _can_hold_out(task: TaskSummary, size: float, *, min_rows: int) -> bool:
 def _check_training_rows(algorithm: Algo, task: TaskSummary, n_test: int, *, min_rows: int) -> None:
     n_left = task.n_samples - n_test
     if n_test and n_left < min_rows:
+        rows = "1 row" if n_left == 1 else f"{n_left} rows"
         raise InvalidData(
-            f"a split leaves {n_left} row(s) of task '{task.name}' to train on, and "
+            f"a split leaves {rows} of task '{task.name}' to train on, and "
             f"{algorithm.name} needs {min_rows}; hold out fewer",
             task=task.name,
         )

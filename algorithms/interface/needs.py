@@ -111,8 +111,9 @@ class Needs:
                     task=task.name,
                 )
         elif task.n_samples < self.min_samples:
+            rows = "1 row" if task.n_samples == 1 else f"{task.n_samples} rows"
             raise InvalidData(
-                f"task '{task.name}' has {task.n_samples} row(s); "
+                f"task '{task.name}' has {rows}; "
                 f"{algorithm} needs at least {self.min_samples} in every task",
                 task=task.name,
             )

@@ -73,7 +73,7 @@ class MixedModel(LinearBaseline[MixedModelParams]):
         if n <= d + 1:
             raise InvalidData(
                 f"{self.name} needs at least {d + 2} rows in total for {d} columns and an "
-                f"intercept, got {n} sample(s); use mean-regularised or ridge, or add rows"
+                f"intercept, got {n}; use mean-regularised or ridge, or add rows"
             )
 
     def _check_size(self, summaries: Sequence[TaskSummary], params: MixedModelParams) -> None:

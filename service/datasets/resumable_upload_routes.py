@@ -44,7 +44,7 @@ def _check_version(
     """Raise a problem for another version of the protocol."""
     if tus_resumable not in (None, VERSION):
         detail = f"version '{tus_resumable}' of the protocol is not supported; use {VERSION}"
-        raise Problem("precondition-failed", detail, headers={"Tus-Version": VERSION})
+        raise Problem("unsupported-version", detail, headers={"Tus-Version": VERSION})
 
 
 class _TusRoute(StrictRoute):
@@ -146,7 +146,7 @@ async def describe_protocol(services: Context) -> Response:
         "unsupported-media-type",
         "invalid-request",
         "invalid-dataset",
-        "precondition-failed",
+        "unsupported-version",
         "quota-exceeded",
     ),
 )
@@ -191,7 +191,7 @@ async def create_upload(
 @router.get(
     "",
     summary="List resumable uploads",
-    responses=problems("invalid-page-token", "invalid-request", "precondition-failed"),
+    responses=problems("invalid-page-token", "invalid-request", "unsupported-version"),
 )
 def list_uploads(services: Context, owner: Owner, query: Paging) -> Page[Upload]:
     """List uploads, newest first."""
@@ -208,7 +208,7 @@ def list_uploads(services: Context, owner: Owner, query: Paging) -> Page[Upload]
     "/{upload_id}",
     summary="Read a resumable upload",
     response_model=Upload,
-    responses=problems("not-found", "checksum-mismatch", "precondition-failed", "invalid-request"),
+    responses=problems("not-found", "checksum-mismatch", "unsupported-version", "invalid-request"),
 )
 def get_upload(upload_id: UploadId, services: Context, owner: Owner) -> Response:
     """Return an upload. HEAD returns `Upload-Offset`, the offset to continue from."""
@@ -226,7 +226,7 @@ def get_upload(upload_id: UploadId, services: Context, owner: Owner) -> Response
         "checksum-mismatch",
         "body-too-large",
         "unsupported-media-type",
-        "precondition-failed",
+        "unsupported-version",
         "invalid-request",
     ),
 )
@@ -253,7 +253,7 @@ async def continue_upload(
     "/{upload_id}",
     summary="Delete a resumable upload",
     status_code=204,
-    responses=problems("not-found", "precondition-failed", "invalid-request"),
+    responses=problems("not-found", "unsupported-version", "invalid-request"),
 )
 def delete_upload(upload_id: UploadId, services: Context, owner: Owner) -> Response:
     """Delete an upload; the dataset that was created from it stays."""

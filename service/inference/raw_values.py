@@ -124,6 +124,8 @@ def _expected(column: Column, decimal: str | None) -> str:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()  # as in JSON
     if isinstance(value, str) and len(value) > _SHOWN:
         value = value[:_SHOWN] + "..."
     return repr(value)[: 2 * _SHOWN]

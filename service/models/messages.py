@@ -1,5 +1,6 @@
 """Messages about models that several packages send."""
 
+from algorithms.calibration.model import METHODS_FOR
 from service.models.store import ServableVersion
 
 
@@ -10,6 +11,10 @@ def unknown_model(name: str, version: int | None = None) -> str:
 
 
 def unsupported_method(served: ServableVersion, method: str) -> str:
-    """Return the message that a model does not have a method."""
+    """Return the message that a model does not have a method, and how to get it."""
     detail = f"model '{served.name}' ({served.algorithm}) does not support {method}"
-    return f"{detail}; it supports {', '.join(served.methods)}"
+    detail += f"; it supports {', '.join(served.methods)}"
+    target = next((target for target, own in METHODS_FOR.items() if method in own), None)
+    if target is None:
+        return detail
+    return f"{detail}; to get it, train with 'calibration' on targets that are {target}"

@@ -611,7 +611,7 @@ def test_too_few_rows_name_the_task(algorithm) -> None:
         )
     )
     summaries = with_targets(tasks, kinds_of_targets(algorithm)[0]).summaries()
-    with pytest.raises(InvalidData, match="'one' has 1 row"):
+    with pytest.raises(InvalidData, match="'one' has 1 row; "):
         algorithm.check(summaries, algorithm.Params())
 
 

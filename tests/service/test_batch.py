@@ -253,7 +253,9 @@ def test_named_columns_are_matched_by_name(client, http, tmp_path):
         np.testing.assert_array_equal(found["t"], expected)
     (tmp_path / "other.csv").write_text("task,a,b,d\nt,1,2,3\nt,2,3,4\n")
     other = client.upload(tmp_path / "other.csv")
-    body = rejected(http.post(URL, json=spec_of(model, other)), 422, "invalid-data", "missing: 'c'")
+    body = rejected(
+        http.post(URL, json=spec_of(model, other)), 422, "invalid-data", "column 'c' is missing"
+    )
     assert (body["errors"][0]["task"], body["errors"][0]["column"]) == ("t", "c")
 
 

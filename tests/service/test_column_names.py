@@ -132,9 +132,12 @@ def test_any_order_of_named_columns_has_the_same_result(service, trained, route,
 def test_missing_extra_and_misspelt_columns_are_named(service, trained, route):
     X = rows(5)
     for change, words in (
-        ({"iq": None}, ["missing: 'iq'"]),
-        ({"height": X[:, 0]}, ["unknown: 'height'"]),
-        ({"iq": None, "IQ": X[:, 1]}, ["missing: 'iq'", "unknown: 'IQ'"]),
+        ({"iq": None}, ["the column 'iq' is missing"]),
+        ({"height": X[:, 0]}, ["there is no column 'height': remove it"]),
+        (
+            {"iq": None, "IQ": X[:, 1]},
+            ["the column 'iq' is missing", "there is no column 'IQ': remove it"],
+        ),
     ):
         columns = {k: v for k, v in (columns_of(X) | change).items() if v is not None}
         with pytest.raises(ServiceError, match="with the column names of") as caught:
@@ -216,14 +219,14 @@ def test_projections_are_matched_by_position_whatever_their_names(client):
 @pytest.mark.parametrize(
     ("column", "dtype"),
     [
-        (["x", "y"], "(large_)?string"),
-        (pd.Categorical(["x", "y"]), "dictionary"),
+        (["x", "y"], "text;"),
+        (pd.Categorical(["x", "y"]), "text;"),
         (pd.to_datetime(["2020-01-01", "2021-01-01"]), "timestamp"),
     ],
 )
 def test_a_model_of_numbers_names_a_column_of_another_type(trained, column, dtype):
     frame = pd.DataFrame({"age": [1.0, 2.0], "iq": [1.0, 2.0], "größe": column})
-    sentence = f"column 'größe' has type {dtype}.*; expected numbers"
+    sentence = f"column 'größe' has type {dtype}.* expected numbers"
     with pytest.raises(ServiceError, match=sentence):
         trained.predict(frame, task="a")
     if isinstance(column, list):
@@ -343,7 +346,7 @@ def test_tasks_with_different_column_names_keep_their_own(client, service):
         for names in itertools.permutations(frame.columns):
             found = model.distances(frame[list(names)], task=task)
             np.testing.assert_array_equal(found, expected)
-    with pytest.raises(ServiceError, match=r"missing: 'p'; unknown: 'u'"):
+    with pytest.raises(ServiceError, match="column 'p' is missing; there is no column 'u'"):
         model.predict(X["door"], task="hall")
     # one call with both tasks is impossible, as their column names differ
     body = as_csv({"u": np.ones(2), "v": np.ones(2), "w": np.ones(2)}).split(b"\n")
@@ -383,7 +386,9 @@ def test_batch_inference_matches_columns_by_name(client, trained, tmp_path):
         found = table["outputs"].to_numpy()
         assert found.tobytes() == trained.predict(X, task="a").tobytes()
     other = client.upload({"a": pd.DataFrame(columns_of(X)).rename(columns={"iq": "IQ"})})
-    with pytest.raises(ServiceError, match=r"missing: 'iq'; unknown: 'IQ'") as caught:
+    with pytest.raises(
+        ServiceError, match="column 'iq' is missing; there is no column 'IQ'"
+    ) as caught:
         client.infer(trained, "predict", other)
     assert caught.value.errors[0]["column"] == "iq"
 
@@ -425,7 +430,9 @@ def test_columns_of_adapted_tasks_are_matched_by_name(client):
     ]
     assert again[0].tobytes() == again[1].tobytes()
     other = client.upload({"f": frame(9, NAMES).rename(columns={"iq": "IQ"})})
-    with pytest.raises(ServiceError, match=r"'f' needs the columns.*missing: 'iq'; unknown: 'IQ'"):
+    with pytest.raises(
+        ServiceError, match=r"'f' needs the columns.*'iq' is missing; there is no column 'IQ'"
+    ):
         client.adapt(base, other)
 
 
@@ -458,8 +465,11 @@ def test_json_without_names_or_of_a_model_without_is_by_position(service, traine
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (["age", "iq", "weight"], "missing: 'größe'; unknown: 'weight', remove"),
-        (["age", "iq"], "missing: 'größe'"),
+        (
+            ["age", "iq", "weight"],
+            "the column 'größe' is missing; there is no column 'weight': remove it",
+        ),
+        (["age", "iq"], "the column 'größe' is missing"),
         (["age", "iq", "größe", "age"], "2 columns are named 'age'"),
         ("age", "expected a list of column names"),
         (["age", "iq", 3], "expected a list of column names"),
@@ -522,5 +532,5 @@ def test_a_column_named_task_is_rejected_if_the_model_has_none(
     service, trained, write, media_type
 ) -> None:
     body = write({"task": np.arange(9.0), **columns_of(rows(7))})
-    with pytest.raises(ServiceError, match="unknown: 'task', remove"):
+    with pytest.raises(ServiceError, match="there is no column 'task': remove it"):
         over_http(service, trained, body, media_type)

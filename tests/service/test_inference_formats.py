@@ -224,13 +224,15 @@ def test_a_non_finite_value_is_located_by_its_row_in_the_table(http, X, kind):
 @pytest.mark.parametrize("kind", [ARROW, PARQUET])
 def test_columns_of_strings_and_tasks_of_numbers_are_rejected(http, X, kind):
     wrong = {**columns_of(X), "maths": ["1"] * 7}
-    assert_rejected(call(http, TABLES[kind](wrong), kind), 422, "invalid-data", "'maths'", "string")
+    assert_rejected(
+        call(http, TABLES[kind](wrong), kind), 422, "invalid-data", "'maths'", "has type text"
+    )
     numbered = {"task": list(range(7)), **columns_of(X)}
     response = call(http, TABLES[kind](numbered), kind, params={})
     assert_rejected(response, 422, "invalid-data", "'task'", "int64")
     # with the task in the query it is a column of the model, which has none of that name
     response = call(http, TABLES[kind](numbered), kind)
-    assert_rejected(response, 422, "invalid-data", "unknown: 'task', remove")
+    assert_rejected(response, 422, "invalid-data", "there is no column 'task': remove it")
 
 
 @pytest.mark.parametrize("cell", ["x", "1_000", "٣", "0x1", "1,000", '"', "true"])

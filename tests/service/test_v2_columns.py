@@ -132,7 +132,7 @@ def test_a_client_of_the_protocol_sends_binary_columns(service, expected):
         # a binary boolean cannot be missing
         known = [0, 1, 3]
         np.testing.assert_array_equal(result[known], expected[known])
-        with pytest.raises(InferenceServerException, match="missing: 'age'"):
+        with pytest.raises(InferenceServerException, match="the column 'age' is missing"):
             client.infer("v2-raw", [*tensors[1:], task])
 
 

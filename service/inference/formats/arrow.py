@@ -128,7 +128,7 @@ def _read(schema: Any, batches: Iterable[Any], task: str | None) -> Call:
     columns = [
         _numbers(column) if _is_number(column.type) else _values(column) for column in table.columns
     ]
-    types = [str(field.type) for field in table.schema]
+    types = ["text" if _is_text(field.type) else str(field.type) for field in table.schema]
     rows = TableRows(tuple(table.column_names), columns, table.num_rows, types=types)
     return call_of(rows, tasks, task)
 
