@@ -255,6 +255,9 @@ GOOD = as_npy(np.ones((2, 5)))
         header_only("{'descr': '<f8', 'fortran_order': False, 'shape': (-1, -1)}") + b"x" * 8,
         header_only("{'descr': '<f8', 'fortran_order': False, 'shape': (0, 10**40)}"),
         header_only("{'descr': '<f8', 'fortran_order': False, 'shape': (0, 1" + "0" * 40 + ")}"),
+        header_only(
+            "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 2000000000, 2000000000)}"
+        ),
         header_only("{'descr': '<f8', 'fortran_order': False, 'shape': (True, 5)}") + b"x" * 40,
         header_only("{'descr': ',', 'fortran_order': False, 'shape': (1, 5)}"),
         header_only("{'descr': [[[]]], 'fortran_order': False, 'shape': (1, 5)}"),

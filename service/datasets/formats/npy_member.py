@@ -1,9 +1,7 @@
 """Reader of one .npy array of an archive; its header is checked before use."""
 
-import io
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any, Final
 
@@ -13,19 +11,11 @@ from numpy.typing import NDArray
 
 from service.datasets.formats.options import Limits
 from service.datasets.issues import reject
+from service.npy_header import InvalidHeader, read_header
 
-#: A plain array has a header of about a hundred bytes.
-_MAX_HEADER_BYTES: Final = 10_000
 _MAX_DIMENSIONS: Final = 3
 _MAX_NUMBER_BYTES: Final = 8
 _READ_BYTES: Final = 1024 * 1024
-#: Size of the length field, and NumPy's reader of what follows the magic bytes, by format version.
-#: Version 3 differs from 2 only in names of fields, which no supported array has.
-_VERSIONS: Final[dict[int, tuple[int, Callable[..., Any]]]] = {
-    1: (2, npy_format.read_array_header_1_0),
-    2: (4, npy_format.read_array_header_2_0),
-    3: (4, npy_format.read_array_header_2_0),
-}
 #: The only array of bytes, which ``scipy.sparse.save_npz`` writes.
 _SPARSE_FORMAT: Final = "X.format"
 
@@ -76,39 +66,24 @@ def read_member(file: IO[bytes], name: str, size_bytes: int, limits: Limits) -> 
 
 def _read_header(file: IO[bytes], name: str) -> tuple[Header, int]:
     """Return the header, and how many bytes it took."""
-    start = file.read(npy_format.MAGIC_LEN)
-    is_npy = len(start) == npy_format.MAGIC_LEN and start.startswith(npy_format.MAGIC_PREFIX)
-    version = _VERSIONS.get(start[6]) if is_npy else None
-    if version is None:
-        reject("corrupt-array", f"'{name}.npy' does not start with the magic bytes of .npy")
-    n_length, parse = version
-    prefix = file.read(n_length)
-    length = int.from_bytes(prefix, "little")
-    if length > _MAX_HEADER_BYTES:
-        detail = (
-            f"array '{name}' has a header of {length} bytes, the maximum is {_MAX_HEADER_BYTES}"
-        )
-        reject("corrupt-array", detail)
-    text = file.read(length)
-    if len(text) != length:
-        reject("corrupt-array", f"array '{name}' ends within its header; write the file again")
-    return _parse_header(parse, prefix + text, name), len(start) + n_length + length
-
-
-def _parse_header(parse: Callable[..., Any], header: bytes, name: str) -> Header:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of headers that NumPy would have to repair
-            stream = io.BytesIO(header)
-            shape, is_fortran, dtype = parse(stream, max_header_size=_MAX_HEADER_BYTES)
-    except Exception:  # noqa: BLE001 - NumPy lets through whatever evaluating the text raises
-        reject("corrupt-array", f"the header of array '{name}' is corrupt; write the file again")
-    if not all(type(n) is int and 0 <= n < 2**62 for n in shape):
-        reject("corrupt-array", f"the header of array '{name}' has an invalid shape")
+        descr, is_fortran, shape, n_read = read_header(file.read)
+        dtype = _dtype_of(descr)
+    except InvalidHeader as error:
+        reject("corrupt-array", f"array '{name}' is not valid: {error}; write the file again")
     if len(shape) > _MAX_DIMENSIONS:
         detail = f"array '{name}' has {len(shape)} dimensions; at most {_MAX_DIMENSIONS} are used"
         reject("wrong-shape", detail)
-    return Header(dtype, shape, is_fortran)
+    return Header(dtype, shape, is_fortran), n_read
+
+
+def _dtype_of(descr: Any) -> np.dtype[Any]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of descriptions that NumPy will no longer accept
+            return npy_format.descr_to_dtype(descr)
+    except Exception as error:
+        raise InvalidHeader("its header has no valid dtype") from error
 
 
 def _check_dtype(dtype: np.dtype[Any], name: str, limits: Limits) -> None:
