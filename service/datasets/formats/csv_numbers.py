@@ -1,5 +1,6 @@
 """Columns of text in a CSV file that are numbers, dates or booleans, or were meant to be."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -212,7 +213,8 @@ def check_exact(texts: Texts, *, is_target: bool = False) -> None:
     is_inexact = texts.matching(_LONG_INTEGER)
     for i in np.flatnonzero(is_inexact):
         digits = texts.levels[int(i)].as_py().lstrip("+-").lstrip("0")
-        is_inexact[i] = float(digits or 0) >= MAX_EXACT_INTEGER and digits != str(MAX_EXACT_INTEGER)
+        is_large = MAX_EXACT_INTEGER <= float(digits or 0) < math.inf  # infinite is refused later
+        is_inexact[i] = is_large and digits != str(MAX_EXACT_INTEGER)
     name = texts.name
     advice = f"ignore columns of ids, or declare column_kind={name}:category"
     if is_target:

@@ -272,10 +272,8 @@ def _wide(type_: pa.DataType) -> pa.DataType:
 
 
 def _has_large(column: pa.ChunkedArray) -> bool:
-    """Return whether a column has finite numbers that may be rounded integers."""
+    """Return whether a column has numbers that may be rounded integers."""
     if not pa.types.is_floating(column.type):
         return False
-    size = pc.abs(column)
-    return bool(
-        pc.any(pc.and_(pc.greater_equal(size, MAX_EXACT_INTEGER), pc.is_finite(size))).as_py()
-    )
+    bounds = pc.min_max(column).as_py()
+    return max(-(bounds["min"] or 0), bounds["max"] or 0) >= MAX_EXACT_INTEGER

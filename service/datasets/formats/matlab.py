@@ -29,6 +29,8 @@ _HDF5_COMPLEX: Final = ("real", "imag")
 _PARTS: Final = {"x": "X", "data": "X", "y": "y", "target": "y", "targets": "y", "labels": "y"}
 _TASK_NAMES: Final = ("tasks", "names", "task_names")
 _TABLE_TASK: Final = "task"
+#: Names of tasks below it are 64-bit integers.
+_BEYOND_INTEGERS: Final = 2.0**63
 _LAYOUTS: Final = (
     "expected cell arrays X{t} and Y{t} with one cell for each task, or a matrix X and a vector "
     "'task' with the task of each row"
@@ -228,8 +230,10 @@ def _table(parts: Mapping[str, tuple[str, Any]], task: Any, limits: Limits) -> d
         for part, (name, values) in parts.items()
     }
     labels = _array(task, _TABLE_TASK, limits, is_vector=True)
-    is_whole = labels.dtype.kind == "f" and bool((labels == np.rint(labels)).all())
-    return arrays | {"task": labels.astype(np.int64) if is_whole else labels}
+    if labels.dtype.kind == "f":
+        is_whole = (np.rint(labels) == labels) & (np.abs(labels) < _BEYOND_INTEGERS)
+        labels = labels.astype(np.int64) if is_whole.all() else labels
+    return arrays | {"task": labels}
 
 
 def _task_names(variables: Variables, n_tasks: int) -> list[str]:
@@ -281,9 +285,10 @@ def _array(values: Any, name: str, limits: Limits, *, is_vector: bool) -> Any:
         reject("unsupported-dtype", detail)
     if array.dtype.names is not None or array.dtype.hasobject:
         cells = array.ravel().tolist() if is_vector and array.dtype.names is None else [None]
-        if not all(np.asarray(cell).dtype.kind == "U" for cell in cells):
+        texts = [np.asarray(cell) for cell in cells]
+        if not all(text.dtype.kind == "U" and text.size <= 1 for text in texts):
             reject("unsupported-dtype", f"'{name}' is neither numeric nor text; {_LAYOUTS}")
-        array = np.array(["".join(np.asarray(cell).ravel()[:1].tolist()) for cell in cells])
+        array = np.array(["".join(text.ravel().tolist()) for text in texts])
     if is_vector:
         return array.ravel()
     return array

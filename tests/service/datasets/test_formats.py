@@ -454,6 +454,19 @@ def test_a_struct_of_matlab_is_rejected(reader, write):
     reader.assert_rejected(reader.read(body, MATLAB), "unsupported-dtype", words)
 
 
+@pytest.mark.parametrize("task", [1.5, 1e300, np.inf, np.nan])
+def test_a_task_of_matlab_that_is_no_integer_is_rejected(reader, task):
+    body = matlab_5(X=np.ones((2, 1)), task=np.array([1, task]))
+    words = "name tasks by text or integers"
+    reader.assert_rejected(reader.read(body, MATLAB), "unsupported-dtype", words)
+
+
+def test_a_label_of_matlab_with_several_texts_is_rejected(reader):
+    body = matlab_5(X=cells([np.ones((1, 2))]), Y=cells([cells([np.array(["ab", "cd"])])]))
+    words = "'Y{1}' is neither numeric nor text"
+    reader.assert_rejected(reader.read(body, MATLAB), "unsupported-dtype", words)
+
+
 def test_an_empty_label_of_matlab_is_located(reader):
     body = matlab_5(X=cells([np.ones((2, 2))]), Y=cells([cells(["", "a"])]))
     reader.assert_rejected(reader.read(body, MATLAB), "empty-cell", "row 0: the target is empty")
