@@ -247,6 +247,8 @@ def test_selection_on_tasks_of_one_row_is_rejected_before_the_fit(name) -> None:
     with pytest.raises(InvalidData, match="'t0' and all others have only one row") as rejected:
         algorithm.check_selection(tasks.summaries(), params)
     assert rejected.value.task == "t0"
+    with pytest.raises(InvalidData, match=r"^task 't0' has only one row"):
+        algorithm.check_selection(tasks.summaries()[:1], params)
 
 
 @pytest.mark.parametrize(("selection", "expected"), [("given", 1), ("cv", 4)])
