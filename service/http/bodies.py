@@ -28,6 +28,8 @@ def parse_json(body: bytes | bytearray) -> Any:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
+        if not body.strip():
+            raise Problem("malformed-json", "the body is missing; send JSON") from None
         raise Problem("malformed-json", f"the body is not JSON: {error}") from None
     if b"\\u0000" in body:
         _refuse_nul(value)

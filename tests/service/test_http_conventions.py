@@ -354,6 +354,15 @@ def test_a_missing_body_is_named(http, path):
 
 
 @pytest.mark.parametrize(
+    "path", ["/v1/models/shared/transform", "/v2/models/shared/infer", "/v2/models/shared/infer?"]
+)
+@needs_model
+def test_a_missing_body_of_inference_is_named(http, path):
+    body = assert_problem(post(http, path, b""), 400, "malformed-json")
+    assert body["detail"] == "the body is missing; send JSON"
+
+
+@pytest.mark.parametrize(
     ("change", "pointer", "words"),
     [
         ({"class_weight": {"ill": 0}}, "/class_weight/ill", "greater than 0"),
