@@ -12,13 +12,13 @@ from typing import Any, Final, NoReturn
 
 import orjson
 
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.datasets.issues import ValidationIssues, reject
 
 _LONG_INTEGER: Final = re.compile(rb":\s*-?[0-9]{19}[0-9]*\s*[,}]")
 #: Start of the escaped colon.
 _ESCAPED: Final = rb"\u003"
 _NOT_A_NUMBER: Final = re.compile(r"-?(?:nan|inf)", re.IGNORECASE)
-_MAX_EXACT_INTEGER: Final = 2**53
 
 
 def reject_invalid(error: orjson.JSONDecodeError, what: str) -> NoReturn:
@@ -79,6 +79,6 @@ def _check_record(pairs: list[tuple[str, Any]], row: int, issues: ValidationIssu
             detail = f"row {row}: the key '{name}' appears {n_times} times; keep one of them"
             issues.add("duplicate-column", detail, row=row, column=name)
     for name, value in pairs:
-        if type(value) is int and abs(value) > _MAX_EXACT_INTEGER:
+        if type(value) is int and abs(value) > MAX_EXACT_INTEGER:
             detail = f"row {row}, column '{name}' is {value}, above 2**53; ignore columns of ids"
             issues.add("inexact-integer", detail, row=row, column=name)
