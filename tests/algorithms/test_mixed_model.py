@@ -220,7 +220,7 @@ def test_dependent_columns_change_no_prediction() -> None:
 
 
 def test_unsuitable_tasks_and_parameters_are_rejected() -> None:
-    with pytest.raises(InvalidData, match=r"at least 6 rows .* got 5 sample\(s\)"):
+    with pytest.raises(InvalidData, match=r"at least 6 rows .* got 5; use"):
         fit(made(n_tasks=1, n=5, d=4))
     with pytest.raises(InvalidParams, match="'full' supports up to 30 columns, the tasks have 31"):
         fit(made(d=31), covariance="full")

@@ -71,11 +71,10 @@ def test_classes_of_one_sample_can_be_trained_but_not_used_for_selection(client,
     dataset = upload({"door": list("abcdef"), "hall": list("uvwxyz")})
     model = client.train(dataset, algorithm, model=f"single-{algorithm}", d=2).wait()
     assert model.distances(rows(width=4), task="hall").shape == (6, 6)
-    job = client.train(dataset, algorithm, selection="cv")
-    with pytest.raises(JobFailed, match=r"one row per class.*set the parameters") as caught:
-        job.wait()
-    assert caught.value.job["state"] == "failed"
-    assert caught.value.job["error"]["task"] == "door"
+    with pytest.raises(ServiceError, match=r"one row per class.*use selection 'given'") as caught:
+        client.train(dataset, algorithm, selection="cv")
+    assert (caught.value.status, caught.value.code) == (422, "invalid-data")
+    assert caught.value.errors[0]["task"] == "door"
 
 
 @pytest.mark.parametrize("algorithm", CLASSIFIERS)
