@@ -89,8 +89,9 @@ def test_the_artifact_has_its_hash_and_loads_without_the_service(http, model, tm
         assert file.metadata().keys() == {"sibling"}
 
 
-def test_a_stored_model_that_cannot_be_read_is_an_error_of_the_service(client, service, dataset):
-    model = client.train(dataset, "pca", model="unreadable", k=1).wait()
+def test_a_stored_model_that_cannot_be_read_is_an_error_of_the_service(client, service):
+    rows = np.random.default_rng(77).standard_normal((9, 5))  # another model would be in memory
+    model = client.train(client.upload({"north": rows}), "pca", model="unreadable", k=1).wait()
     copy = service.data_dir / "cache" / model.info["artifact_sha256"]
     copy.write_bytes(b"no model")
     with pytest.raises(ServiceError, match="a stored file cannot be read") as caught:

@@ -212,8 +212,8 @@ def test_the_deciding_metric_has_values_for_all_tasks() -> None:
     ("name", "kind", "splits", "message"),
     [
         ("okl", "shared rows, numbers", Splits(given=[{"t0": [1]}]), "different rows of task 't1'"),
-        ("pca", "numbers", Splits(given=[{"t1": list(range(7))}]), "leaves 1 row.s. of task 't1'"),
-        ("pca", "tasks of two rows", SPLITS, "pca needs 2 rows to train on"),
+        ("pca", "numbers", Splits(given=[{"t1": list(range(7))}]), "leaves 1 row of task 't1'"),
+        ("pca", "tasks of two rows", SPLITS, "each task has one row per class"),
         ("ridge", "numbers", Splits(scheme="holdout", test_size=0.01), "or hold out more"),
         ("ridge", "one group", SPLITS, "rows that must stay together"),
         ("rmt-pca", "covariances", SPLITS, "'t0' has covariance matrices"),
