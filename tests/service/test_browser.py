@@ -686,6 +686,7 @@ def test_the_file_of_the_training_can_be_tried(page, client, tmp_path):
     answer.wait_for()
     assert len(answer.inner_text().split()) == 8
     page.locator("#try-take").click()  # the rows of one task again
+    page.wait_for_function("document.getElementById('try-rows').value !== ''")
     page.get_by_role("button", name="Run").click()
     answer.wait_for()
     assert len(answer.inner_text().split()) == 4
