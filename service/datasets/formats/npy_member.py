@@ -82,7 +82,7 @@ def _dtype_of(descr: Any) -> np.dtype[Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # of descriptions that NumPy will no longer accept
             return npy_format.descr_to_dtype(descr)
-    except Exception as error:
+    except Exception as error:  # NumPy lets through whatever a strange description raises
         raise InvalidHeader("its header has no valid dtype") from error
 
 
