@@ -275,8 +275,9 @@ def compare(page, client, dataset):
 class Keys:
     """The keyboard of a page, which is all that a person uses."""
 
-    def __init__(self, page):
+    def __init__(self, page, wait_until):
         self.page = page
+        self.wait_until = wait_until
         self.press = page.keyboard.press
         self.type = page.keyboard.type
 
@@ -287,7 +288,7 @@ class Keys:
         for _ in range(MAX_TABS):
             self.press(key)
             # the browser scrolls to it, and pictures above it may come later
-            self.page.wait_for_function(HAS_VISIBLE_FOCUS)
+            self.wait_until(lambda: self.page.evaluate(HAS_VISIBLE_FOCUS))
             if self.page.evaluate("wanted => wanted === document.activeElement", wanted):
                 return
         raise AssertionError(f"{locator} cannot be reached with {key}")
@@ -314,8 +315,8 @@ HAS_VISIBLE_FOCUS = """() => {
 }"""
 
 
-def test_a_day_with_the_keyboard_alone(page, client, http):
-    keys = Keys(page)
+def test_a_day_with_the_keyboard_alone(page, client, http, wait_until):
+    keys = Keys(page, wait_until)
     page.goto("/")
     dataset = upload_by_keys(page, keys)
     train_by_keys(page, keys)
@@ -410,7 +411,7 @@ def use_a_model_by_keys(page, keys):
     """Make a plot interactive, predict rows of the dataset, and set an alias."""
     keys.use("button", "Interactive: Predicted against true")
     page.locator(".vega svg.marks").wait_for()
-    page.wait_for_function("document.activeElement.className === 'vega scroll'")
+    page.locator(".vega.scroll:focus").wait_for()
     keys.to(page.get_by_label("Task", exact=True))
     keys.press("ArrowDown")
     assert page.get_by_label("Task", exact=True).input_value() == "south"
@@ -418,7 +419,7 @@ def use_a_model_by_keys(page, keys):
     keys.to(take)
     with page.expect_response("**/preview?*"):
         keys.press("Enter")
-    page.wait_for_function("document.activeElement.id === 'try-take'")  # it keeps the focus
+    page.locator("#try-take:focus").wait_for()  # it keeps the focus
     keys.use("button", "Run")
     page.locator("#try-answer").wait_for()
     assert len(page.locator("#try-answer").inner_text().split()) == 5
@@ -671,7 +672,7 @@ def test_a_search_without_usable_values_says_what_to_write(page, dataset):
     assert field.get_attribute("aria-invalid") == "true"
 
 
-def test_the_file_of_the_training_can_be_tried(page, client, tmp_path):
+def test_the_file_of_the_training_can_be_tried(page, client, tmp_path, wait_until):
     rng = np.random.default_rng(4)
     frame = pd.DataFrame(rng.standard_normal((8, 2)), columns=["age", "dose"])
     frame = frame.assign(target=frame.age - frame.dose, task=["north", "south"] * 4)
@@ -686,7 +687,7 @@ def test_the_file_of_the_training_can_be_tried(page, client, tmp_path):
     answer.wait_for()
     assert len(answer.inner_text().split()) == 8
     page.locator("#try-take").click()  # the rows of one task again
-    page.wait_for_function("document.getElementById('try-rows').value !== ''")
+    wait_until(lambda: page.input_value("#try-rows"))
     page.get_by_role("button", name="Run").click()
     answer.wait_for()
     assert len(answer.inner_text().split()) == 4
@@ -722,11 +723,11 @@ def test_a_file_is_chosen_and_named_as_people_expect(page):
     assert page.get_by_label("Column with the task").is_visible()
 
 
-def test_a_service_that_does_not_respond_is_called_so(page, model, expected):
+def test_a_service_that_does_not_respond_is_called_so(page, model, expected, wait_until):
     expected.append("ERR_INTERNET_DISCONNECTED")
     page.goto(f"/models/{model.name}/1")
     page.locator("#try-take").click()
-    page.wait_for_function("document.getElementById('try-rows').value !== ''")
+    wait_until(lambda: page.input_value("#try-rows"))
     page.context.set_offline(True)
     page.get_by_role("button", name="Run").click()
     page.locator("#try-error").get_by_text("The service does not respond. Try again.").wait_for()
