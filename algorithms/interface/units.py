@@ -7,14 +7,14 @@ one unit, in one task or in several.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task, TaskSet
-from algorithms.numerics.row_hashes import hash_rows
+from algorithms.numerics.row_hashes import Hashes, hash_rows
 
 Indices = NDArray[np.intp]
 
@@ -57,13 +57,25 @@ class Units:
         return np.bincount(self.unit)
 
 
-def units_of(tasks: TaskSet) -> Units:
-    """Return the units of all rows, independent of the order of the tasks."""
-    ordered = tasks.by_name()
-    distinct = {id(task.X): task.X for task in ordered}  # tasks may share one array
+def hashes_of(tasks: TaskSet) -> dict[str, Hashes]:
+    """Return the hash of each row, by task."""
+    distinct = {id(task.X): task.X for task in tasks}  # tasks may share one array
     hashed = {key: hash_rows(X) for key, X in distinct.items()}
-    hashes = np.concatenate([hashed[id(task.X)] for task in ordered])
-    content = np.unique(hashes, return_inverse=True)[1].astype(np.intp)
+    return {task.name: hashed[id(task.X)] for task in tasks}
+
+
+def units_of(tasks: TaskSet, hashes: Mapping[str, Hashes] | None = None) -> Units:
+    """Return the units of all rows, independent of the order of the tasks.
+
+    Parameters
+    ----------
+    hashes
+        The hash of each row, by task, if they are known.
+    """
+    ordered = tasks.by_name()
+    found = hashes_of(tasks) if hashes is None else hashes
+    values = np.concatenate([found[task.name] for task in ordered])
+    content = np.unique(values, return_inverse=True)[1].astype(np.intp)
     starts = np.cumsum([0, *(task.n_samples for task in ordered)])
     unit = _merge_groups(content, _groups(ordered.tasks)) if _has_groups(tasks) else content
     return Units(ordered.names, starts.astype(np.intp), unit)

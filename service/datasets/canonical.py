@@ -23,11 +23,11 @@ from scipy.sparse import csr_array
 from algorithms.interface.artifact import write_arrays
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
-from algorithms.interface.units import divisible_rows, units_of
-from algorithms.numerics.row_hashes import hash_rows
+from algorithms.interface.units import divisible_rows, hashes_of, units_of
+from algorithms.numerics.row_hashes import Hashes
 from algorithms.numerics.sparse_rows import concatenate_rows, is_sparse
 from algorithms.preparation.columns import Column
-from service.datasets.distributions import blocks, describe_targets, summarise, task_columns
+from service.datasets.distributions import describe_targets, summarise, task_columns
 
 #: Prefix of the arrays of rows without a target.
 _UNLABELLED: Final = "unlabelled_"
@@ -74,9 +74,11 @@ def write_tasks(
     entries = []
     n_summarised = sum(task.n_features for task in tasks)
     is_small = sum(task.n_samples for task in tasks) <= _MAX_ROWS_COMPARED
-    units = units_of(TaskSet(tuple(tasks))) if is_small else None
-    n_divisible = divisible_rows(TaskSet(tuple(tasks)), units) if units is not None else {}
-    hashes: dict[str, str] = {}
+    all_tasks = TaskSet(tuple(tasks))
+    hashes = hashes_of(all_tasks)
+    units = units_of(all_tasks, hashes) if is_small else None
+    n_divisible = divisible_rows(all_tasks, units) if units is not None else {}
+    digests: dict[str, str] = {}
     described: dict[str, dict[str, Any]] = {}
     n_described = 0
     for task in tasks:
@@ -84,7 +86,7 @@ def write_tasks(
         first = owner_of_rows.setdefault(id(task.X), task.name)
         if first == task.name:
             arrays |= _arrays_of_rows(f"{task.name}/X", task.X)
-            hashes[first] = _hash(task)
+            digests[first] = _digest(task, hashes[first])
         else:
             entry["rows_of"] = first
         if task.y is not None and task.target == "classes":
@@ -103,7 +105,7 @@ def write_tasks(
         target = describe_targets(task)
         if target is not None:
             entry["target_summary"] = target
-        entry["rows_hash"] = hashes[first]
+        entry["rows_hash"] = digests[first]
         entry["n_divisible"] = n_divisible.get(task.name)
         entry["n_units"] = None if units is None else len(np.unique(units.of(task.name)))
         entries.append(entry)
@@ -416,10 +418,14 @@ def _entry(task: Task) -> dict[str, Any]:
     } | ({} if task.n_stored is None else {"n_stored": task.n_stored})
 
 
-def _hash(task: Task) -> str:
-    """Return a hash of the rows, in order."""
+def _digest(task: Task, hashes: Hashes) -> str:
+    """Return a hash of the rows, in order.
+
+    Parameters
+    ----------
+    hashes : (n_samples,)
+        The hash of each row.
+    """
     found = hashlib.blake2b(str(task.X.shape).encode(), digest_size=_HASH_BYTES)
-    is_whole = is_sparse(task.X)
-    for part in [task.X] if is_whole else blocks(task.X.reshape(task.n_samples, -1)):
-        found.update(hash_rows(part).astype("<u8").tobytes())
+    found.update(hashes.astype("<u8").tobytes())
     return found.hexdigest()

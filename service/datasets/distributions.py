@@ -68,14 +68,19 @@ def summarise(X: NDArray[np.float64], columns: Sequence[Column]) -> dict[str, An
 
 
 def _statistics(X: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
-    known = len(X) - sum(np.isnan(part).sum(0) for part in blocks(X))
-    is_complete = bool((known == len(X)).all())
+    low, high = X.min(0), X.max(0)
+    is_complete = not np.isnan(low).any()
+    if is_complete:
+        known = np.full(len(low), len(X))
+    else:
+        known = len(X) - sum(np.isnan(part).sum(0) for part in blocks(X))
+        low, high = np.fmin.reduce(X), np.fmax.reduce(X)
     mean = X.mean(0) if is_complete else np.nansum(X, 0) / known
     total = np.sum if is_complete else np.nansum  # the latter copies
     squares = sum(total((part - mean) ** 2, 0) for part in blocks(X))
     return {
-        "min": np.fmin.reduce(X),
-        "max": np.fmax.reduce(X),
+        "min": low,
+        "max": high,
         "mean": mean,
         "std": np.sqrt(squares / known),
         "missing": len(X) - known,

@@ -33,6 +33,7 @@ from service.datasets.formats.row_extras import NO_EXTRAS, RowExtras
 from service.datasets.formats.table_columns import DEFAULT_TASK_COLUMN, TableColumns, find_columns
 from service.datasets.formats.validation import (
     Target,
+    as_slice,
     check_counts,
     missing_targets,
     split_rows,
@@ -44,6 +45,8 @@ from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues,
 #: Columns written to the matrix of rows together: its rows are apart in memory, so that one column
 #: at a time takes several times as long.
 _COLUMNS_AT_ONCE: Final = 16
+#: Numbers written to it together.
+_VALUES_AT_ONCE: Final = 2**16
 NO_ROWS: Final = "the table has columns but no rows"
 #: Rows by which columns of dates are recognised.
 _DATE_ROWS: Final = 1000
@@ -162,24 +165,69 @@ def _features(
     columns: list[Column] = []
     notes: list[str] = []
     X = np.empty((table.num_rows, len(roles.features)))
-    n_written, waiting = 0, []
+    floats: dict[int, int] = {}  # place in X -> position in the table
+    others: dict[int, NDArray[np.float64]] = {}
     for position in roles.features:
-        name = roles.names[position]
+        name, column = roles.names[position], table.column(position)
+        if _is_float(column, declared.get(name)):
+            floats[len(columns)] = position
+            columns.append(Column(name))
+            continue
         with issues.collect():
-            found = _read_column(table.column(position), name, declared.get(name))
+            found = _read_column(column, name, declared.get(name))
             if isinstance(found, Ignored):
                 remedy = f"; declare column_kind={name}:category to use it" if found.is_text else ""
                 notes.append(found.note + remedy)
             else:
+                others[len(columns)] = found[1]
                 columns.append(found[0])
-                waiting.append(found[1])
-        if len(waiting) == _COLUMNS_AT_ONCE or position == roles.features[-1]:
-            X[:, n_written : len(columns)] = np.array(waiting).T.reshape(len(X), -1)
-            n_written, waiting = len(columns), []
+        if len(others) == _COLUMNS_AT_ONCE:
+            _write_columns(X, others)
+            others.clear()
+    _write_columns(X, others)
+    for place in _write_floats(X, table, floats):
+        with issues.collect():
+            _read_column(table.column(floats[place]), columns[place].name, "number")
     if not columns and not issues:
         reject("no-features", f"no feature column is left: {'; '.join(notes)}")
     is_whole = len(columns) == X.shape[1]
     return X if is_whole else np.ascontiguousarray(X[:, : len(columns)]), columns, notes
+
+
+def _is_float(column: pa.ChunkedArray, kind: ColumnKind | None) -> bool:
+    """Return whether a column is of float64 numbers, which need no conversion."""
+    is_number = kind == "number" or (kind is None and column.null_count < len(column))
+    return is_number and pa.types.is_float64(column.type)
+
+
+def _write_columns(X: NDArray[np.float64], columns: Mapping[int, NDArray[np.float64]]) -> None:
+    """Write columns to their places in the matrix."""
+    if columns:
+        X[:, as_slice(np.array([*columns]))] = np.array([*columns.values()]).T
+
+
+def _write_floats(
+    X: NDArray[np.float64], table: pa.Table, positions: Mapping[int, int]
+) -> list[int]:
+    """Write columns of float64 to their places in the matrix, and return those that are infinite.
+
+    Blocks of rows stay in the CPU cache; whole columns would take several times as long.
+    """
+    if not positions:
+        return []
+    places = as_slice(np.array([*positions]))
+    rows = table.select([*positions.values()])
+    infinite = np.zeros(len(positions), dtype=bool)
+    n_written = 0
+    for batch in rows.to_batches(max_chunksize=max(1, _VALUES_AT_ONCE // len(positions))):
+        block = batch.to_tensor(null_to_nan=True).to_numpy()
+        if not (np.isfinite(block.min(initial=0)) and np.isfinite(block.max(initial=0))):
+            infinite |= np.isinf(block).any(axis=0)
+            # one bit pattern, so that equal rows have equal hashes
+            block = np.where(np.isnan(block), np.nan, block)
+        X[n_written : n_written + batch.num_rows, places] = block
+        n_written += batch.num_rows
+    return [place for place, is_infinite in zip(positions, infinite, strict=True) if is_infinite]
 
 
 def _read_column(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NoReturn
 
+import numpy as np
 import pyarrow as pa
 
 from service.datasets.formats.options import Limits
@@ -18,7 +19,10 @@ _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 #: First bytes of the compressed files that are unpacked.
 COMPRESSED: Final = (_GZIP, _ZSTD)
-_BLOCK_BYTES: Final = 4 * 1024 * 1024
+#: Bytes by which the encoding is recognised.
+_SAMPLE_BYTES: Final = 4 * 1024 * 1024
+#: Blocks stay in the CPU cache.
+_BLOCK_BYTES: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ def read_text(path: Path, encoding: str | None, limits: Limits) -> CsvText:
     if compression is not None:
         path = _unpacked(path, compression, limits)
     with path.open("rb") as file:
-        found = encoding or detect_encoding(file.read(_BLOCK_BYTES))
+        found = encoding or detect_encoding(file.read(_SAMPLE_BYTES))
     if found == UTF8:
         n_quotes = _check_utf8(path, is_declared=encoding is not None)
         if n_quotes is not None:
@@ -169,7 +173,7 @@ def _recoded(path: Path, encoding: str, limits: Limits) -> tuple[Path, int]:
 
 
 def _count_quotes(data: bytes) -> int:
-    return data.count(b'"') if b'"' in data else 0  # the search is much faster
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord('"')))  # faster than count
 
 
 def _blocks(file: Any, *, ends: bool = False) -> Iterator[bytes]:

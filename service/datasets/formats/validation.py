@@ -164,7 +164,7 @@ def split_rows(
     for code, name in enumerate(names):
         if ends[code] == ends[code + 1]:
             continue
-        rows = _as_slice(order[ends[code] : ends[code + 1]])
+        rows = as_slice(order[ends[code] : ends[code + 1]])
         targets = None if target is None else target.values[rows]
         own = extras.take(rows)
         tasks.append(rows_task(name, X[rows], targets, feature_names, issues, extras=own))
@@ -172,7 +172,7 @@ def split_rows(
     return SplitTasks([task for task in tasks if task is not None], [])
 
 
-def _as_slice(rows: NDArray[np.intp]) -> slice | NDArray[np.intp]:
+def as_slice(rows: NDArray[np.intp]) -> slice | NDArray[np.intp]:
     """Return consecutive rows as a slice, which avoids a copy; else return them as they are."""
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
         return slice(int(rows[0]), int(rows[-1]) + 1)
