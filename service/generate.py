@@ -11,7 +11,7 @@ import typer
 from service.algorithm_pages import algorithms_page
 from service.cli import app as command
 from service.command.exit_codes import MEANINGS
-from service.errors import ERRORS, JOB_CODES
+from service.error_codes import ERRORS, JOB_CODES
 from service.server.app import openapi_document
 from service.settings import MIB, PREFIX, Settings
 from service.stubs import STUB, stub

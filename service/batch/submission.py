@@ -26,12 +26,12 @@ from service.jobs.submission import (
     check_queue_limit,
     find_dataset,
     limits_of,
-    place,
 )
 from service.models.columns import NamesByTask
 from service.models.messages import unknown_model, unsupported_method
 from service.models.store import ServableVersion, get_version
 from service.rows import DatasetRow
+from service.validation_errors import entry_at
 
 #: Limit on the errors in one response.
 _MAX_ERRORS: Final = 20
@@ -79,13 +79,13 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
     served = services.resolver.find_any(owner, spec.model, spec.version)
     if served is None:
         detail = unknown_model(spec.model, spec.version)
-        raise Problem("not-found", detail, errors=[place("/model", detail)])
+        raise Problem("not-found", detail, errors=[entry_at("/model", detail)])
     if spec.method not in served.methods:
         detail = unsupported_method(served, spec.method)
-        raise Problem("unsupported-method", detail, errors=[place("/method", detail)])
+        raise Problem("unsupported-method", detail, errors=[entry_at("/method", detail)])
     if spec.level is not None and spec.method not in LEVEL_METHODS:
         detail = f"{spec.method} takes no level, only {' and '.join(sorted(LEVEL_METHODS))} do"
-        raise Problem("invalid-request", detail, errors=[place("/level", detail)])
+        raise Problem("invalid-request", detail, errors=[entry_at("/level", detail)])
     with services.database.read() as session:
         dataset, manifest = find_dataset(session, spec.dataset_id, owner=owner)
     model = services.models.get(served)
@@ -157,7 +157,7 @@ def _tasks(spec: InferenceSpec, entries: Mapping[str, Entry]) -> dict[str, str]:
         if name not in entries:
             error = unknown_task(name, tuple(entries))
             detail = f"the dataset has no such task: {error.message}"
-            entry = {**place("/tasks", detail), "code": "unknown-task", "task": name}
+            entry = {**entry_at("/tasks", detail), "code": "unknown-task", "task": name}
             raise Problem("unknown-task", detail, errors=[entry])
     return spec.tasks
 
@@ -236,7 +236,7 @@ def _has_labels(model: Model, method: str, tasks: Mapping[str, str]) -> bool:
             f"predictions have type {one} for task '{first}', but {other} for task '{second}'; "
             "select tasks, and compute these in separate jobs"
         )
-        entry = {**place("/tasks", detail), "code": "invalid-data", "task": second}
+        entry = {**entry_at("/tasks", detail), "code": "invalid-data", "task": second}
         raise Problem("invalid-data", detail, errors=[entry])
     return "float" not in kinds
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from service.errors import ANYWHERE, ERRORS, PROBLEM_TYPE
+from service.error_codes import ANYWHERE, ERRORS
+from service.errors import PROBLEM_TYPE
 from service.http.bodies import JSON
 
 _PROBLEM: Final = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}

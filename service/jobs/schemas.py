@@ -11,7 +11,7 @@ from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.search import SearchOptions
 from algorithms.interface.weights import CLASS_WEIGHT_DESCRIPTION, ClassWeight
 from algorithms.preparation.recipe import Recipe
-from service.errors import remedy_of
+from service.error_codes import remedy_of
 from service.http.schemas import WireModel
 from service.job_states import FINAL, JobState, ShownJobState
 from service.jobs.studies.child_jobs import ADAPT, INFER

@@ -35,7 +35,7 @@ from service.datasets.canonical import (
 from service.datasets.labels import read_labels
 from service.datasets.store import describe_missing, describe_unready
 from service.datasets.suitability import check_tasks, check_weights
-from service.errors import Problem, describe, json_pointer, without_branches
+from service.errors import Problem
 from service.idempotency import find_created, remember_created
 from service.jobs.memory import check_memory
 from service.jobs.queue import child_store, queries, store
@@ -54,6 +54,7 @@ from service.models.messages import unknown_model
 from service.models.store import NamedVersion, get_version
 from service.rows import DatasetRow, JobRow
 from service.settings import Settings
+from service.validation_errors import describe, entry_at, json_pointer, without_branches
 
 #: Needs of a job that chooses its algorithm.
 _TARGETS: Final = Needs(same_features=False, target="any", sparse=True)
@@ -196,7 +197,7 @@ def check_limits(spec: JobLimits, settings: Settings) -> None:
         value = getattr(spec, name) if name in spec.model_fields_set else None
         if value is not None and value > maximum:
             detail = f"{name} is {value:g}; the maximum is {maximum:g}"
-            raise Problem("invalid-request", detail, errors=[place(f"/{name}", detail)])
+            raise Problem("invalid-request", detail, errors=[entry_at(f"/{name}", detail)])
 
 
 def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) -> ValidatedJob:
@@ -213,7 +214,7 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     algorithm = ALGORITHMS.get(spec.algorithm)
     if algorithm is None:
         detail = explain_unknown(spec.algorithm, [AUTOMATIC, *sorted(ALGORITHMS)], what="algorithm")
-        raise Problem("unknown-algorithm", detail, errors=[place("/algorithm", detail)])
+        raise Problem("unknown-algorithm", detail, errors=[entry_at("/algorithm", detail)])
     check_limits(spec, settings)
     own, class_weight = own_class_weight(algorithm, spec.class_weight)
     if spec.adapt is not None:
@@ -260,7 +261,7 @@ def _check_automatic(session: Session, spec: JobSpec, *, owner: str) -> Validate
                 f"'{field}' cannot be combined with the algorithm '{AUTOMATIC}', which compares "
                 "and evaluates all methods itself; remove it, or name an algorithm"
             )
-            raise Problem("invalid-request", detail, errors=[place(f"/{field}", detail)])
+            raise Problem("invalid-request", detail, errors=[entry_at(f"/{field}", detail)])
     options = _parse_params(AUTOMATIC, AutomaticOptions, spec.params)
     tasks, warnings = _find_tasks(session, spec, _TARGETS, owner=owner)
     _check_preparation(session, spec, tasks, owner=owner)
@@ -297,7 +298,7 @@ def find_dataset(
     dataset = session.get(DatasetRow, dataset_id)
     if dataset is None or dataset.owner != owner:
         detail = describe_missing(dataset_id)
-        raise Problem("not-found", detail, errors=[place("/dataset_id", detail)])
+        raise Problem("not-found", detail, errors=[entry_at("/dataset_id", detail)])
     if dataset.state != DatasetState.READY or dataset.manifest is None:
         raise Problem("wrong-state", describe_unready(dataset))
     return dataset, dataset.manifest
@@ -340,7 +341,7 @@ def _check_preparation(
     if spec.preparation is not None and (matrices or sparse) is not None:
         what = "covariance matrices" if matrices is not None else "sparse rows"
         detail = f"task '{matrices or sparse}' has {what}, which cannot be prepared"
-        raise Problem("invalid-request", detail, errors=[place("/preparation", detail)])
+        raise Problem("invalid-request", detail, errors=[entry_at("/preparation", detail)])
     kinds = {column.name: column for column in columns or ()}
     for name, order in {} if spec.preparation is None else spec.preparation.orders.items():
         column = kinds.get(name)
@@ -352,7 +353,7 @@ def _check_preparation(
         else:
             continue
         raise Problem(
-            "invalid-request", detail, errors=[place(f"/preparation/orders/{name}", detail)]
+            "invalid-request", detail, errors=[entry_at(f"/preparation/orders/{name}", detail)]
         )
 
 
@@ -410,7 +411,7 @@ def _find_adapted(
         detail = unknown_model(options.model, options.version)
         model_exists = get_version(session, owner, options.model, None) is not None
         pointer = "/adapt/version" if model_exists else "/adapt/model"
-        raise Problem("not-found", detail, errors=[place(pointer, detail)])
+        raise Problem("not-found", detail, errors=[entry_at(pointer, detail)])
     for given, field in (
         (spec.params, "params"),
         (spec.search, "search"),
@@ -422,17 +423,17 @@ def _find_adapted(
     ):
         if given:
             detail = f"'{field}' cannot be combined with 'adapt': the model keeps its parameters"
-            raise Problem("invalid-request", detail, errors=[place(f"/{field}", detail)])
+            raise Problem("invalid-request", detail, errors=[entry_at(f"/{field}", detail)])
     if found.row.algorithm != algorithm.name:
         detail = f"'{options.model}' was trained by {found.row.algorithm}, not by {algorithm.name}"
-        raise Problem("invalid-request", detail, errors=[place("/algorithm", detail)])
+        raise Problem("invalid-request", detail, errors=[entry_at("/algorithm", detail)])
     if set(found.row.methods) & CALIBRATED_METHODS:
         detail = f"'{options.model}' has a calibration, which has no rows of new tasks"
         detail = f"{detail}; train without calibration, or train a new model with all tasks"
-        raise Problem("invalid-request", detail, errors=[place("/adapt/model", detail)])
+        raise Problem("invalid-request", detail, errors=[entry_at("/adapt/model", detail)])
     if not algorithm.supports_adaptation():
         detail = f"{algorithm.name} cannot add tasks to a trained model; train a new one"
-        raise Problem("invalid-request", detail, errors=[place("/adapt", detail)])
+        raise Problem("invalid-request", detail, errors=[entry_at("/adapt", detail)])
     return found
 
 
@@ -505,8 +506,3 @@ def _parse_params(name: str, params: type[StrictModel], values: dict[str, Any]) 
         first = entries[0]
         detail = f"{name}: {first['pointer']}: {first['detail']}"
         raise Problem("invalid-params", detail, errors=entries) from None
-
-
-def place(pointer: str, detail: str) -> dict[str, str]:
-    """Return an entry of ``errors`` for a JSON pointer into the body."""
-    return {"pointer": pointer, "code": "invalid", "detail": detail}

@@ -21,6 +21,7 @@ from service.models.routes import Name, find_version
 from service.models.schemas import Alias, AliasSpec
 from service.observability.logs import log
 from service.patterns import ALIAS
+from service.validation_errors import entry_at
 
 router = APIRouter(
     prefix="/v1/models/{name}/aliases", tags=["models"], route_class=secured("models:{}")
@@ -117,8 +118,7 @@ def put_alias(
         version = store.get_version(session, owner, name, spec.version)
         if version is None:
             detail = unknown_model(name, spec.version)
-            entry = {"pointer": "/version", "code": "invalid", "detail": detail}
-            raise Problem("not-found", detail, errors=[entry])
+            raise Problem("not-found", detail, errors=[entry_at("/version", detail)])
         before = alias_store.get_alias(session, owner, name, alias)
         check_overwrite(request, None if before is None else _tag(before))
         alias_store.move(session, version.row, alias)

@@ -11,7 +11,7 @@ import pytest
 import service
 from algorithms.interface.errors import AlgorithmError
 from algorithms.registry import ALGORITHMS
-from service.errors import ERRORS, JOB_CODES
+from service.error_codes import ERRORS, JOB_CODES
 from service.generate import DOCS, pages
 from service.job_states import JobState
 from service.patterns import EXPECTED

@@ -12,7 +12,8 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from service.errors import ERRORS, Problem
+from service.error_codes import ERRORS
+from service.errors import Problem
 from service.jobs.schemas import JobLimits
 from service.jobs.submission import check_limits, limits_of
 from service.rows import DatasetRow

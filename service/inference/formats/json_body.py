@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import numpy as np
 import orjson
 
-from service.errors import Problem, json_pointer
+from service.errors import Problem
 from service.http.bodies import parse_json
 from service.inference.call import (
     Body,
@@ -26,6 +26,7 @@ from service.inference.call import (
 from service.inference.formats.numbers import PLACEHOLDER, array_pattern, extract_number_array
 from service.inference.formats.table import positions_of
 from service.inference.raw_values import encode_column
+from service.validation_errors import json_pointer
 
 _FIELDS: Final = frozenset({"task", "inputs", "columns"})
 _INPUTS: Final = array_pattern("inputs")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
-from service.errors import Problem, json_pointer
+from service.errors import Problem
 from service.http.bodies import parse_json
 from service.inference.call import (
     Body,
@@ -29,6 +29,7 @@ from service.inference.formats.numbers import (
 from service.inference.v2.columns import ROWS, TASK, rows_of_columns
 from service.inference.v2.datatypes import NUMBERS
 from service.inference.v2.tensors import Tensor, Values, check_metadata, rows_of, strings_of
+from service.validation_errors import json_pointer
 
 _DATA: Final = array_pattern("data")
 #: Number and size of parsed headers that are cached. Headers with task names are usually larger.
