@@ -18,15 +18,11 @@ from service.errors import Problem, from_algorithm_error
 from service.idempotency import find_created, remember_created
 from service.inference.call import InputSpec
 from service.inference.formats.table import positions_of
+from service.jobs.limits import check_limits, limits_of
 from service.jobs.queue import store
 from service.jobs.studies.child_jobs import INFER, Plan
-from service.jobs.submission import (
-    Origin,
-    check_limits,
-    check_queue_limit,
-    find_dataset,
-    limits_of,
-)
+from service.jobs.submission import Origin, check_queue_limit
+from service.jobs.validation import find_dataset
 from service.models.columns import NamesByTask
 from service.models.messages import unknown_model, unsupported_method
 from service.models.store import ServableVersion, get_version

@@ -1,4 +1,4 @@
-"""Jobs: HTTP routes, schemas and submission.
+"""Jobs: HTTP routes, schemas, validation and submission.
 
 ``studies`` plans searches, comparisons and evaluations as child jobs, ``queue`` stores and
 dispatches jobs, and ``worker`` runs them. The database row is the source of truth, Dask

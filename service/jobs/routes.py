@@ -29,6 +29,7 @@ from service.jobs.context import Context, Services
 from service.jobs.queue import child_store, deletion, queries, store
 from service.jobs.reading import read_job
 from service.jobs.schemas import Event, EventPage, Job, JobSpec, RepeatSpec, Valid
+from service.jobs.validation import check
 from service.jobs.watcher import JobWatcher, Snapshot
 from service.models.store import versions_of_jobs
 from service.settings import MIB
@@ -311,7 +312,7 @@ def _repeat(services: Services, job_id: str, changes: RepeatSpec, origin: submis
 
 def _validate(services: Services, spec: JobSpec, owner: str) -> Valid:
     with services.database.read() as session:
-        checked = submission.check(session, spec, owner=owner, settings=services.settings)
+        checked = check(session, spec, owner=owner, settings=services.settings)
     needed = checked.memory_bytes
     return Valid(
         params=checked.params,

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from service.error_codes import ERRORS
 from service.errors import Problem
+from service.jobs.limits import check_limits, limits_of
 from service.jobs.schemas import JobLimits
-from service.jobs.submission import check_limits, limits_of
 from service.rows import DatasetRow
 from service.settings import Settings
 

@@ -1,0 +1,122 @@
+"""Jobs that add tasks to a model: the model, and the plan."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from algorithms.calibration.model import CALIBRATED_METHODS
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.sparse_tasks import refuse_sparse_adaptation
+from algorithms.interface.tasks import TaskSummary
+from service.columns import match_columns, pack_orders
+from service.datasets.canonical import summaries
+from service.datasets.suitability import check_weights
+from service.errors import Problem
+from service.jobs.schemas import AdaptOptions, JobSpec
+from service.jobs.studies.child_jobs import Plan
+from service.jobs.studies.plans import plan_adaptation
+from service.models.columns import column_names
+from service.models.messages import unknown_model
+from service.models.store import NamedVersion, get_version
+from service.rows import DatasetRow
+from service.validation_errors import entry_at
+
+
+def find_adapted(
+    session: Session,
+    spec: JobSpec,
+    options: AdaptOptions,
+    algorithm: Algorithm[Any, Any],
+    *,
+    owner: str,
+) -> NamedVersion:
+    """Return the model version to adapt.
+
+    Raises
+    ------
+    Problem
+        The version does not exist, or the options are invalid for it.
+    """
+    found = get_version(session, owner, options.model, options.version)
+    if found is None:
+        detail = unknown_model(options.model, options.version)
+        model_exists = get_version(session, owner, options.model, None) is not None
+        pointer = "/adapt/version" if model_exists else "/adapt/model"
+        raise Problem("not-found", detail, errors=[entry_at(pointer, detail)])
+    for given, field in (
+        (spec.params, "params"),
+        (spec.search, "search"),
+        (spec.compare, "compare"),
+        (spec.evaluate, "evaluate"),
+        (spec.preparation, "preparation"),
+        (spec.calibration, "calibration"),
+        (spec.class_weight, "class_weight"),
+    ):
+        if given:
+            detail = f"'{field}' cannot be combined with 'adapt': the model keeps its parameters"
+            raise Problem("invalid-request", detail, errors=[entry_at(f"/{field}", detail)])
+    if found.row.algorithm != algorithm.name:
+        detail = f"'{options.model}' was trained by {found.row.algorithm}, not by {algorithm.name}"
+        raise Problem("invalid-request", detail, errors=[entry_at("/algorithm", detail)])
+    if set(found.row.methods) & CALIBRATED_METHODS:
+        detail = f"'{options.model}' has a calibration, which has no rows of new tasks"
+        detail = f"{detail}; train without calibration, or train a new model with all tasks"
+        raise Problem("invalid-request", detail, errors=[entry_at("/adapt/model", detail)])
+    if not algorithm.supports_adaptation():
+        detail = f"{algorithm.name} cannot add tasks to a trained model; train a new one"
+        raise Problem("invalid-request", detail, errors=[entry_at("/adapt", detail)])
+    return found
+
+
+def plan_to_adapt(
+    session: Session,
+    found: NamedVersion,
+    tasks: Sequence[TaskSummary],
+    algorithm: Algorithm[Any, Any],
+) -> Plan:
+    """Return the plan to add tasks to a stored model.
+
+    Raises
+    ------
+    InvalidData
+        The model has a task of this name, or its columns differ.
+    """
+    of_model = session.get_one(DatasetRow, found.row.dataset_id).manifest
+    assert of_model is not None  # a model was trained on it
+    refuse_sparse_adaptation(tasks, algorithm=algorithm.name)
+    check_weights(algorithm, tasks)
+    width = summaries(of_model)[0].n_features
+    known = next(iter(column_names(session, found.row.id).values()))
+    orders = {}
+    for task in tasks:
+        if task.name in found.row.tasks:
+            detail = f"the model already has a task '{task.name}'; choose another name"
+            raise InvalidData(detail, task=task.name)
+        if algorithm.needs.same_features:
+            orders[task.name] = _order_of(task, known, width)
+    columns = pack_orders(orders)
+    return plan_adaptation(
+        found.row.id, model=found.name, version=found.row.version, columns=columns
+    )
+
+
+def _order_of(task: TaskSummary, known: tuple[str, ...] | None, width: int) -> list[int]:
+    """Return the positions of the model's columns in a new task, matched by name if possible.
+
+    Parameters
+    ----------
+    known
+        Names of the columns that the model was trained on.
+    """
+    if known is not None and task.feature_names is not None:
+        subject = f"task '{task.name}' needs the columns that the model was trained on"
+        return match_columns(task.feature_names, known, subject=subject, task=task.name)
+    if task.n_features != width:
+        detail = (
+            f"task '{task.name}' has {task.n_features} features, the model {width}; send the "
+            "columns that it was trained on"
+        )
+        raise InvalidData(detail, task=task.name)
+    return list(range(width))

@@ -1,0 +1,278 @@
+"""Validation of specifications of training jobs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import orjson
+from pydantic import ValidationError
+from sqlalchemy.orm import Session
+
+from algorithms.calibration.algorithm import calibrated
+from algorithms.evaluation.automatic import AutomaticOptions
+from algorithms.evaluation.choices import with_inner_selection
+from algorithms.evaluation.splits import Splits
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.errors import AlgorithmError, explain_unknown
+from algorithms.interface.needs import Needs
+from algorithms.interface.params import Params
+from algorithms.interface.strict_model import StrictModel
+from algorithms.interface.tasks import TaskSummary
+from algorithms.interface.weighted_algorithm import own_class_weight
+from algorithms.interface.weights import ClassWeight, has_class_weight, no_classes
+from algorithms.registry import ALGORITHMS
+from service.dataset_states import DatasetState
+from service.datasets.canonical import (
+    columns_of_manifest,
+    count_unlabelled,
+    summaries,
+    warnings_of,
+)
+from service.datasets.labels import read_labels
+from service.datasets.store import describe_missing, describe_unready
+from service.datasets.suitability import check_tasks
+from service.errors import Problem
+from service.jobs.adaptation import find_adapted, plan_to_adapt
+from service.jobs.limits import check_limits, limits_of
+from service.jobs.memory import check_memory
+from service.jobs.schemas import JobSpec
+from service.jobs.studies.automatic_rounds import AUTOMATIC
+from service.jobs.studies.plans import Study, StudyOptions, plan_choice, plan_job
+from service.rows import DatasetRow
+from service.settings import Settings
+from service.validation_errors import describe, entry_at, json_pointer, without_branches
+
+#: Needs of a job that chooses its algorithm.
+_TARGETS: Final = Needs(same_features=False, target="any", sparse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatedJob:
+    """A valid job specification.
+
+    Attributes
+    ----------
+    params
+        Parameters, complete with defaults.
+    class_weight
+        Weights of classes, unless they are a parameter of the algorithm.
+    study
+        Plan and child jobs of a job that is more than one fit.
+    """
+
+    params: dict[str, Any]
+    class_weight: ClassWeight | None
+    study: Study | None
+    warnings: list[str]
+    #: Expected peak memory of a fit; None if it is unknown.
+    memory_bytes: float | None = None
+
+
+def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) -> ValidatedJob:
+    """Validate a specification; return its parameters, study and warnings.
+
+    Raises
+    ------
+    Problem, AlgorithmError
+        The specification is invalid.
+    """
+    if spec.algorithm == AUTOMATIC:
+        check_limits(spec, settings)
+        return _check_automatic(session, spec, owner=owner)
+    algorithm = ALGORITHMS.get(spec.algorithm)
+    if algorithm is None:
+        detail = explain_unknown(spec.algorithm, [AUTOMATIC, *sorted(ALGORITHMS)], what="algorithm")
+        raise Problem("unknown-algorithm", detail, errors=[entry_at("/algorithm", detail)])
+    check_limits(spec, settings)
+    own, class_weight = own_class_weight(algorithm, spec.class_weight)
+    if spec.adapt is not None:
+        found = find_adapted(session, spec, spec.adapt, algorithm, owner=owner)
+        tasks, warnings = _find_tasks(session, spec, algorithm.needs, owner=owner)
+        plan = plan_to_adapt(session, found, tasks, algorithm)
+        return ValidatedJob(found.row.params, None, Study(plan, ()), warnings)
+    # a comparison and the final fit use the same parameters
+    requested = {**own, **spec.params}
+    values = requested if spec.compare is None else with_inner_selection(algorithm, requested)
+    params = _parse_params(algorithm.name, algorithm.Params, values)
+    options = StudyOptions(search=spec.search, compare=spec.compare, evaluate=spec.evaluate)
+    if options != StudyOptions():
+        algorithm.check_held_out(params)
+    tasks, warnings = _find_tasks(session, spec, algorithm.needs, owner=owner)
+    _check_preparation(session, spec, tasks, owner=owner)
+    tasks = _with_weights(tasks, class_weight)
+    check_tasks(algorithm, tasks, params)
+    algorithm.check_selection(tasks, params)
+    _check_calibration(spec, algorithm, tasks, params)
+    limit = limits_of(spec, settings)["memory_mb"]
+    memory, notes = check_memory(algorithm, tasks, params, memory_mb=limit, settings=settings)
+    warnings = [*warnings, *notes]
+    complete = params.model_dump(mode="json")
+    if options == StudyOptions():
+        return ValidatedJob(complete, class_weight, None, warnings, memory)
+    splits = [one.splits for one in (spec.compare, spec.evaluate) if one is not None]
+    tasks = _with_labels(session, spec, tasks, *splits, owner=owner)
+    study = plan_job(algorithm, requested, tasks, options, seed=spec.seed)
+    return ValidatedJob(complete, class_weight, study, warnings, memory)
+
+
+def _check_automatic(session: Session, spec: JobSpec, *, owner: str) -> ValidatedJob:
+    """Validate the specification of a job that chooses its algorithm.
+
+    Raises
+    ------
+    Problem, AlgorithmError
+        The specification is invalid.
+    """
+    for field in ("search", "compare", "evaluate", "adapt"):
+        if getattr(spec, field) is not None:
+            detail = (
+                f"'{field}' cannot be combined with the algorithm '{AUTOMATIC}', which compares "
+                "and evaluates all methods itself; remove it, or name an algorithm"
+            )
+            raise Problem("invalid-request", detail, errors=[entry_at(f"/{field}", detail)])
+    options = _parse_params(AUTOMATIC, AutomaticOptions, spec.params)
+    tasks, warnings = _find_tasks(session, spec, _TARGETS, owner=owner)
+    _check_preparation(session, spec, tasks, owner=owner)
+    tasks = _with_weights(tasks, spec.class_weight)
+    tasks = _with_labels(session, spec, tasks, options.splits, owner=owner)
+    study = plan_choice(tasks, options)
+    complete = options.model_dump(mode="json")
+    return ValidatedJob(complete, spec.class_weight, study, warnings)
+
+
+def _check_calibration(
+    spec: JobSpec, algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], params: Params
+) -> None:
+    """Raise InvalidData if the model of the specification cannot be calibrated."""
+    if spec.calibration is None:
+        return
+    try:
+        calibrated(algorithm, spec.calibration).check(tasks, params)
+    except AlgorithmError as error:
+        error.place = "calibration"
+        raise
+
+
+def find_dataset(
+    session: Session, dataset_id: str, *, owner: str
+) -> tuple[DatasetRow, dict[str, Any]]:
+    """Return a ready dataset and its manifest.
+
+    Raises
+    ------
+    Problem
+        The dataset does not exist, belongs to another owner, or is not ready.
+    """
+    dataset = session.get(DatasetRow, dataset_id)
+    if dataset is None or dataset.owner != owner:
+        detail = describe_missing(dataset_id)
+        raise Problem("not-found", detail, errors=[entry_at("/dataset_id", detail)])
+    if dataset.state != DatasetState.READY or dataset.manifest is None:
+        raise Problem("wrong-state", describe_unready(dataset))
+    return dataset, dataset.manifest
+
+
+def _find_tasks(
+    session: Session, spec: JobSpec, needs: Needs, *, owner: str
+) -> tuple[tuple[TaskSummary, ...], list[str]]:
+    """Return the summaries of the tasks, and the warnings about the dataset.
+
+    Rows without a target count if the job uses them: one fit by a method that needs no targets.
+    """
+    manifest = find_dataset(session, spec.dataset_id, owner=owner)[1]
+    warnings = warnings_of(manifest, uses_numbers=needs.target in {"numbers", "any"})
+    has_splits = (
+        spec.algorithm == AUTOMATIC
+        or spec.search is not None
+        or spec.compare is not None
+        or spec.evaluate is not None
+    )
+    n_unlabelled = count_unlabelled(manifest)
+    can_use = needs.ignores_targets({entry["target"] for entry in manifest["tasks"]})
+    can_use = can_use and spec.adapt is None
+    if n_unlabelled:
+        rows = "1 row" if n_unlabelled == 1 else f"{n_unlabelled} rows"
+        if not can_use:
+            warnings.append(f"{rows} without a target: left out of the fit")
+        elif has_splits:
+            warnings.append(f"{rows} without a target: used in the final fit, but not for scores")
+    return summaries(manifest, with_unlabelled=can_use and not has_splits), warnings
+
+
+def _check_preparation(
+    session: Session, spec: JobSpec, tasks: Sequence[TaskSummary], *, owner: str
+) -> None:
+    """Raise InvalidData if rows cannot be prepared as the specification says."""
+    columns = columns_of_manifest(find_dataset(session, spec.dataset_id, owner=owner)[1])
+    matrices = next((task.name for task in tasks if task.input != "rows"), None)
+    sparse = next((task.name for task in tasks if task.is_sparse), None)
+    if spec.preparation is not None and (matrices or sparse) is not None:
+        what = "covariance matrices" if matrices is not None else "sparse rows"
+        detail = f"task '{matrices or sparse}' has {what}, which cannot be prepared"
+        raise Problem("invalid-request", detail, errors=[entry_at("/preparation", detail)])
+    kinds = {column.name: column for column in columns or ()}
+    for name, order in {} if spec.preparation is None else spec.preparation.orders.items():
+        column = kinds.get(name)
+        missing = [level for level in column.levels if level not in order] if column else []
+        if column is None or column.kind != "category":
+            detail = f"the dataset has no category '{name}'"
+        elif missing:
+            detail = f"the order of column '{name}' lacks its value '{missing[0]}'"
+        else:
+            continue
+        raise Problem(
+            "invalid-request", detail, errors=[entry_at(f"/preparation/orders/{name}", detail)]
+        )
+
+
+def _with_weights(
+    tasks: tuple[TaskSummary, ...], class_weight: ClassWeight | None
+) -> tuple[TaskSummary, ...]:
+    """Return the summaries of tasks whose classes have weights.
+
+    Raises
+    ------
+    InvalidData
+        A task has no classes.
+    """
+    if not has_class_weight(class_weight):
+        return tasks
+    for task in tasks:
+        if task.target != "classes":
+            raise no_classes(task.name)
+    return tuple(replace(task, has_weights=True) for task in tasks)
+
+
+def _with_labels(
+    session: Session,
+    spec: JobSpec,
+    tasks: tuple[TaskSummary, ...],
+    *splits: Splits,
+    owner: str,
+) -> tuple[TaskSummary, ...]:
+    """Return the summaries, with the labels of all rows if some splits list rows in 'given'."""
+    if all(one.given is None for one in splits):
+        return tasks
+    dataset, manifest = find_dataset(session, spec.dataset_id, owner=owner)
+    assert dataset.content_blob_id is not None
+    labels = read_labels(session, dataset.content_blob_id, manifest)
+    return tuple(replace(task, labels=labels.get(task.name)) for task in tasks)
+
+
+def _parse_params(name: str, params: type[StrictModel], values: dict[str, Any]) -> Any:
+    """Return the parameters of an algorithm."""
+    try:
+        # validated as JSON: lists become tuples and 1 becomes 1.0, nothing else is converted
+        return params.model_validate_json(orjson.dumps(values))
+    except ValidationError as error:
+        entries = [
+            {
+                "pointer": json_pointer(("params", *e["loc"])),
+                "code": e["type"],
+                "detail": describe(e, params.model_fields, "parameter"),
+            }
+            for e in without_branches(error.errors(include_input=False, include_url=False), values)
+        ]
+        first = entries[0]
+        detail = f"{name}: {first['pointer']}: {first['detail']}"
+        raise Problem("invalid-params", detail, errors=entries) from None
