@@ -14,8 +14,9 @@ from service.http.preconditions import is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.models.context import Context, Services
+from service.models.report_schemas import Report
 from service.models.routes import Name, Version, find_version, version_tag
-from service.models.schemas import History, PlotInfo, Plots, Report
+from service.models.schemas import History, PlotInfo, Plots
 from service.models.store import NamedVersion, find_importance
 from sibling.plots import (
     PLOTS,

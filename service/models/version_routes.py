@@ -19,8 +19,9 @@ from service.http.preconditions import etag, is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.models.context import Context, Services
+from service.models.report_schemas import Report
 from service.models.routes import Name, Version, find_version, version_tag
-from service.models.schemas import History, Importance, Relations, Report
+from service.models.schemas import History, Importance, Relations
 from service.models.store import NamedVersion, ServableVersion, find_importance
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=secured("models:{}"))

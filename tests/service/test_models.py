@@ -8,7 +8,7 @@ import pytest
 from safetensors import safe_open
 
 from algorithms.registry import ALGORITHMS, load_model
-from service.models.schemas import Report
+from service.models.report_schemas import Report
 from sibling import ServiceError
 
 #: Algorithms that need other tasks: shared rows, or two classes.

@@ -1,0 +1,194 @@
+"""API schemas of automatic choices of the algorithm."""
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from service.models.comparison_schemas import ComparedRows, MethodLabel
+
+
+class ChoiceEstimate(BaseModel):
+    """Score of the whole choice, made anew in every split without the held-out rows."""
+
+    value: float | None = Field(description="Mean over splits.")
+    low: float | None = Field(description="Lower end of the 95 % interval.")
+    high: float | None = Field(description="Upper end of the 95 % interval.")
+    chosen: list[MethodLabel] = Field(description="The method that was chosen in each split.")
+
+
+class LeaderboardRow(MethodLabel):
+    """A method of an automatic choice, with its scores on held-out rows."""
+
+    value: float | None = Field(description="Mean over splits. The best of many is optimistic.")
+    low: float | None = Field(description="Lower end of the 95 % interval.")
+    high: float | None = Field(description="Upper end of the 95 % interval.")
+    inner: float | None = Field(
+        description="Score in cross-validation of all rows, by which the method is chosen."
+    )
+    n_task_wins: int = Field(description="Number of tasks in which it has the best mean.")
+    n_chosen: int = Field(description="Number of splits in which it was chosen.")
+    fit_s: float = Field(description="Processor time of one fit with selected parameters, in s.")
+    predict_s: float = Field(description="Processor time of predictions for 1,000 rows, in s.")
+    total_s: float = Field(description="Processor time of all its fits and predictions, in s.")
+    params: dict[str, Any] = Field(description="Parameters selected with all rows.")
+
+
+class ChoicePair(BaseModel):
+    """Comparison of two choices, each made among the methods of a side by inner scores."""
+
+    verdict: str = Field(description="helps, hurts, equal (no relevant difference), or unclear.")
+    first: MethodLabel = Field(description="Choice of the first side with all rows.")
+    second: MethodLabel = Field(description="Choice of the second side with all rows.")
+    first_value: float | None = Field(description="Score of the first choice on held-out rows.")
+    second_value: float | None = Field(description="Score of the second choice.")
+    gain: float | None = Field(description="Gain of the first over the second.")
+    low: float | None = Field(description="Lower end of the 95 % interval.")
+    high: float | None = Field(description="Upper end of the 95 % interval.")
+    p_value: float | None = Field(description="p-value of the corrected resampled t-test.")
+    margin: float | None = Field(description="Minimum relevant gain.")
+
+
+class ChoiceTask(BaseModel):
+    """Gain of learning together over learning alone on one task."""
+
+    verdict: str = Field(description="helps, hurts, equal (no relevant difference), or unclear.")
+    gain: float | None = Field(description="Gain of learning together.")
+    low: float | None = Field(description="Lower end of the 95 % interval.")
+    high: float | None = Field(description="Upper end of the 95 % interval.")
+    p_value: float | None = Field(description="p-value of the corrected resampled t-test.")
+    p_adjusted: float | None = Field(
+        description="p-value adjusted for the number of tasks (Benjamini-Hochberg)."
+    )
+    margin: float | None = Field(description="Minimum relevant gain.")
+
+
+class ChoicePerTask(BaseModel):
+    """Choice for each task whether it is learned together with the others or alone."""
+
+    verdict: str = Field(
+        description="Effect against one method for all tasks: helps, hurts, equal, or unclear."
+    )
+    value: float | None = Field(description="Score of this choice on held-out rows.")
+    gain: float | None = Field(description="Gain over one method for all tasks.")
+    low: float | None = Field(description="Lower end of the 95 % interval.")
+    high: float | None = Field(description="Upper end of the 95 % interval.")
+    p_value: float | None = Field(description="p-value of the corrected resampled t-test.")
+    margin: float | None = Field(description="Minimum relevant gain.")
+    together: list[str] = Field(description="Tasks to be learned together.")
+    apart: list[str] = Field(description="Tasks to be learned alone.")
+
+
+class NotCompared(BaseModel):
+    """A method that was not compared, or not to the end."""
+
+    algorithm: str = Field(description="Algorithm name.")
+    role: str = Field(description="Role of the method.")
+    variant: str = Field("", description="Distinguishes methods of the same name and role.")
+    reason: str = Field(description="Why it was left out.")
+
+
+class CurvePoint(BaseModel):
+    """Scores with a share of the training rows of each task."""
+
+    share: float = Field(description="Share of the training rows.")
+    rows: float = Field(description="Mean number of training rows per task.")
+    together: float = Field(description="Score of the choice among methods that learn together.")
+    apart: float = Field(description="Score of the choice among methods that learn alone.")
+    gain: float | None = Field(description="Gain of the first over the second.")
+    low: float | None = Field(description="Lower end of the 95 % interval of the gain.")
+    high: float | None = Field(description="Upper end of the 95 % interval of the gain.")
+
+
+class PowerCurve(BaseModel):
+    """The curve `limit + factor * rows ** -exponent`."""
+
+    limit: float = Field(description="Value with any number of rows.")
+    factor: float = Field(description="Distance from the limit with one row.")
+    exponent: float = Field(description="How fast the distance falls.")
+
+
+class ChoiceCurve(BaseModel):
+    """Learning curve: learning together against alone, by training rows per task."""
+
+    reason: str | None = Field(description="Why there is no curve; null if there is one.")
+    points: list[CurvePoint] = Field(description="Scores with 1/4, 1/2, 3/4 and all of the rows.")
+    together: PowerCurve | None = Field(None, description="Fitted scores of learning together.")
+    apart: PowerCurve | None = Field(None, description="Fitted scores of learning alone.")
+    max_rows: float | None = Field(
+        None, description="Largest number of rows per task that is extrapolated to."
+    )
+    stops_at: float | None = Field(
+        None,
+        description="Largest number of rows per task with a relevant gain, by the fitted gain. 0: "
+        "at none; null: at `max_rows`, too.",
+    )
+    low: float | None = Field(None, description="Lower end of its 95 % interval.")
+    high: float | None = Field(None, description="Upper end of its 95 % interval.")
+    rows_needed: float | None = Field(
+        None, description="Rows per task that would show a gain which is not shown yet."
+    )
+    tasks_factor: float | None = Field(
+        None, description="How many times as many tasks would show it."
+    )
+    methods: list[MethodLabel] = Field(description="Methods that the budget allowed.")
+    left_out: list[NotCompared] = Field(description="Methods that are not on the curve, and why.")
+
+
+class LearnedAlone(BaseModel):
+    """How some tasks of a model are learned alone, while the others are learned together."""
+
+    algorithm: str = Field(description="Algorithm name.")
+    variant: str = Field("", description="Distinguishes methods of the same name and role.")
+    params: dict[str, Any] = Field(description="Parameters selected with all rows.")
+    tasks: list[str] = Field(description="Names of these tasks.")
+
+
+class Choice(BaseModel):
+    """Automatic choice of the algorithm."""
+
+    chosen: MethodLabel = Field(
+        description="The chosen method. The role per_task: learned together by this algorithm, or "
+        "alone, as `alone` says."
+    )
+    alone: LearnedAlone | None = Field(
+        None, description="Tasks that another method learns alone; null if all have the same one."
+    )
+    estimate: ChoiceEstimate = Field(description="Expected score of the chosen model.")
+    sentences: list[str] = Field(description="The result in words.")
+    leaderboard: list[LeaderboardRow] = Field(description="All methods, the best score first.")
+    choice_or_best: ChoicePair | None = Field(
+        None,
+        description="The whole choice against the first row of the leaderboard. That one is the "
+        "best of many, so the comparison is biased against the choice.",
+    )
+    together_or_apart: ChoicePair | None = Field(
+        description="Methods that learn tasks together or pooled, against those that learn each "
+        "task alone; null if a side has no method."
+    )
+    multi_task_or_pooled: ChoicePair | None = Field(
+        description="Multi-task methods against pooled ones; null if a side has no method."
+    )
+    tasks: dict[str, ChoiceTask] = Field(
+        description="Learning together against learning alone, by task."
+    )
+    per_task: ChoicePerTask | None = Field(
+        None,
+        description="Estimate of a choice for each task between learning together and alone. The "
+        "trained model has it if it was chosen (`alone`). Null if a side has no method.",
+    )
+    curve: ChoiceCurve | None = Field(
+        None, description="Learning curve; null without the option `curve`."
+    )
+    metric: str = Field(description="Metric of all scores.")
+    title: str = Field(description="Title of the metric.")
+    larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
+    average: str = Field(description="What has equal weight: tasks or rows.")
+    min_effect: float = Field(
+        description="Minimum relevant difference, relative to the value of the second side."
+    )
+    splits: dict[str, Any] = Field(description="Options of the outer splits.")
+    n_splits: int = Field(description="Number of outer splits.")
+    n_inner_folds: int = Field(description="Folds of the training rows.")
+    budget_s: float = Field(description="Processor time that was allowed, in seconds.")
+    rows: ComparedRows = Field(description="Units of rows, and how many were held out.")
+    left_out: list[NotCompared] = Field(description="Methods that were not compared, and why.")

@@ -1,0 +1,182 @@
+"""API schemas of comparisons and evaluations."""
+
+from typing import Annotated, Any, Final
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
+
+#: Names of roles in reports of earlier versions.
+_FORMER_ROLES: Final = {"itself": "candidate", "apart": "single_task", "other": "multi_task"}
+
+MethodRole = Annotated[str, BeforeValidator(lambda role: _FORMER_ROLES.get(role, role))]
+
+
+class Method(BaseModel):
+    """A compared method, with scores on held-out rows."""
+
+    algorithm: str = Field(description="Algorithm name.")
+    role: MethodRole = Field(
+        description="candidate: the algorithm of the job. single_task: a model per task. pooled: "
+        "one model of the rows of all tasks. multi_task: another multi-task method. trivial: a "
+        "constant prediction per task."
+    )
+    variant: str = Field("", description="Distinguishes methods of the same name and role.")
+    params: dict[str, Any] = Field(description="As given; `selection` may choose others per split.")
+    value: float | None = Field(description="The selection metric, averaged as requested.")
+    mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
+    over_rows: dict[str, float | None] = Field(description="Metrics over the rows of all tasks.")
+    by_task: dict[str, float | None] = Field(description="The selection metric on each task.")
+
+
+class MethodLabel(BaseModel):
+    """The name of a method in a comparison."""
+
+    algorithm: str = Field(description="Algorithm name.")
+    role: MethodRole = Field(description="Role of the method, as in `methods`.")
+    variant: str = Field("", description="Distinguishes methods of the same name and role.")
+
+
+class BestMethod(MethodLabel):
+    """The method with the best mean score on held-out rows."""
+
+    value: float = Field(description="The selection metric; optimistic, as the best of several.")
+    tied: list[MethodLabel] = Field(
+        description="Methods that are not significantly worse at 5 % (Bonferroni) by at least "
+        "`min_effect`."
+    )
+
+
+class Gain(BaseModel):
+    """Gain of the candidate over a baseline; null if there are too few splits."""
+
+    baseline: str = Field(
+        validation_alias=AliasChoices("baseline", "rival"),
+        description="Algorithm name of the baseline.",
+    )
+    role: MethodRole = Field(description="Role of the baseline, as in `methods`.")
+    variant: str = Field("", description="Distinguishes baselines of the same name and role.")
+    gain: float | None = Field(description="Difference in units of the metric; positive is better.")
+    low: float | None = Field(description="Lower end of the 95 % interval.")
+    high: float | None = Field(description="Upper end of the 95 % interval.")
+    p_value: float | None = Field(description="p-value of the corrected resampled t-test.")
+    p_adjusted: float | None = Field(
+        None, description="p-value adjusted for the number of baselines (Holm)."
+    )
+
+
+class LeftOut(BaseModel):
+    """A baseline excluded from a comparison."""
+
+    baseline: str = Field(
+        validation_alias=AliasChoices("baseline", "rival"),
+        description="Algorithm name of the baseline.",
+    )
+    roles: list[str] = Field([], description="Roles that it would have had.")
+    reason: str = Field(description="Why it was excluded.")
+
+
+class FamilyVerdict(BaseModel):
+    """Comparison of the best multi-task and the best single-task method."""
+
+    verdict: str = Field(description="helps, hurts, equal (no relevant difference), or unclear.")
+    together: MethodLabel | None = Field(None, description="The best multi-task method.")
+    apart: MethodLabel | None = Field(None, description="The best single-task method.")
+    gain: float | None = Field(None, description="Gain of the first over the second.")
+    low: float | None = Field(
+        None, description="Lower end of the 95 % interval, corrected for the number of methods."
+    )
+    high: float | None = Field(
+        None, description="Upper end of the 95 % interval, corrected for the number of methods."
+    )
+    p_value: float | None = Field(
+        None, description="p-value, adjusted for the number of methods (Bonferroni)."
+    )
+    p_adjusted: float | None = Field(
+        None, description="For a task: adjusted for the number of tasks (Benjamini-Hochberg)."
+    )
+    margin: float | None = Field(None, description="Minimum relevant gain.")
+
+
+class TaskVerdict(FamilyVerdict):
+    """Effect of multi-task learning on one task."""
+
+    sentence: str = Field(description="The verdict in words.")
+
+
+class ComparedRows(BaseModel):
+    """Units of rows (equal rows, or rows of one group), which splits never divide."""
+
+    n_rows: int = Field(description="Number of rows of all tasks.")
+    n_units: int = Field(description="Number of units.")
+    largest_unit: int = Field(description="Number of rows of the largest unit.")
+    n_never_held_out: int = Field(
+        description="Number of rows never held out, since their class has no other rows."
+    )
+    warnings: list[str] = Field(description="Warnings about given splits that divide units.")
+
+
+class Comparison(BaseModel):
+    """Effect of multi-task learning, and the best method."""
+
+    verdict: str = Field(
+        description="Effect of the best multi-task method compared with single-task learning: "
+        "helps, hurts, equal (no relevant difference), or unclear."
+    )
+    sentences: list[str] = Field(description="The result in words.")
+    metric: str = Field(description="Metric of the verdict.")
+    title: str = Field(description="Title of the metric.")
+    larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
+    average: str = Field(description="What has equal weight: tasks or rows.")
+    min_effect: float = Field(
+        0.0, description="Minimum relevant difference, relative to the value of the metric."
+    )
+    splits: dict[str, Any] = Field(description="Options of the splits.")
+    n_splits: int = Field(description="Number of splits.")
+    rows: ComparedRows | None = Field(
+        None, description="Units of rows, and how many were held out."
+    )
+    methods: list[Method] = Field(description="The compared methods, with the candidate first.")
+    sharing: FamilyVerdict | None = Field(None, description="Comparison behind the verdict.")
+    candidate: FamilyVerdict | None = Field(
+        None, description="The same comparison for the algorithm of the job only."
+    )
+    best: BestMethod | None = Field(
+        None, description="The best method; null if no method has a score."
+    )
+    overall: list[Gain] = Field(
+        description="Gain of the candidate over each baseline, on all tasks."
+    )
+    tasks: dict[str, TaskVerdict] = Field(description="Effect of multi-task learning, by task.")
+    by_task: dict[str, list[Gain]] = Field(
+        description="Gain of the candidate over each baseline, by task."
+    )
+    left_out: list[LeftOut] = Field(description="Baselines that do not support the tasks, and why.")
+
+
+class Interval(BaseModel):
+    """A 95 % interval."""
+
+    low: float | None = Field(description="Lower end; null with fewer than two splits.")
+    high: float | None = Field(description="Upper end; null with fewer than two splits.")
+
+
+class Evaluation(BaseModel):
+    """Scores of the algorithm on held-out rows."""
+
+    splits: dict[str, Any] = Field(description="Options of the splits.")
+    n_splits: int = Field(description="Number of splits.")
+    rows: ComparedRows | None = Field(
+        None, description="Units of rows, and how many were held out."
+    )
+    params: dict[str, Any] = Field(description="As given; `selection` may choose others per split.")
+    mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
+    interval: dict[str, Interval] = Field(
+        default_factory=dict,
+        description="95 % interval of `mean`, by metric, corrected for splits that share rows.",
+    )
+    over_rows: dict[str, float | None] = Field(description="Metrics over the rows of all tasks.")
+    by_task: dict[str, dict[str, float | None]] = Field(description="`{metric: {task: value}}`.")
+    without_value: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="Tasks for which a metric is undefined, for example with constant targets; "
+        "they are excluded from means.",
+    )

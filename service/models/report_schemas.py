@@ -1,0 +1,84 @@
+"""API schemas of reports: what is stored of the evaluation of a model."""
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from service.models.calibration_schemas import CalibrationReport
+from service.models.choice_schemas import Choice
+from service.models.comparison_schemas import Comparison, Evaluation
+
+
+class Candidate(BaseModel):
+    """Evaluated parameters, with scores on held-out rows."""
+
+    params: dict[str, Any] = Field(description="Parameters of the candidate.")
+    n_splits: int = Field(description="Number of splits on which it was evaluated.")
+    mean: dict[str, float | None] = Field(description="Mean over tasks, by metric.")
+    over_rows: dict[str, float | None] = Field(description="Metrics over the rows of all tasks.")
+    by_task: dict[str, float | None] = Field(description="The selection metric on each task.")
+    failed: str | None = Field(
+        None, description="Why a fit failed; such a candidate is left out of the choice."
+    )
+
+
+class SearchReport(BaseModel):
+    """Results of a parameter search."""
+
+    method: str = Field(description="grid, random, or halving.")
+    metric: str = Field(description="Selection metric.")
+    larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
+    average: str = Field(description="What has equal weight: tasks or rows.")
+    n_folds: int = Field(description="Number of folds.")
+    repeats: int = Field(description="Number of repetitions of the cross-validation.")
+    best: int = Field(description="Index of the best candidate.")
+    candidates: list[Candidate] = Field(
+        description="All candidates, in the order in which they were generated."
+    )
+    warnings: list[str] = Field(
+        default_factory=list,
+        description="Candidates that failed, and values chosen at an end of those that were tried.",
+    )
+
+
+class TaskPredictions(BaseModel):
+    """Held-out rows of a task, predicted by models that had not seen them."""
+
+    rows: list[int] = Field(description="Positions of the rows in the task, from 0.")
+    true: list[str | int | float] = Field(description="Targets.")
+    predicted: list[str | int | float] = Field(description="Predictions.")
+    scores: list[float | None] = Field(
+        description="Decision function of the second of two classes; null elsewhere."
+    )
+
+
+class Predictions(BaseModel):
+    """A sample of the predictions for held-out rows, evenly spaced."""
+
+    n_rows: int = Field(description="Number of held-out rows of which these are a sample.")
+    tasks: dict[str, TaskPredictions] = Field(description="Rows by task.")
+
+
+class Report(BaseModel):
+    """Search, comparison, evaluation, choice and calibration of a model."""
+
+    search: SearchReport | None = Field(
+        None, description="Results of the search; null without one."
+    )
+    comparison: Comparison | None = Field(
+        None, description="Results of the comparison; null without one."
+    )
+    evaluation: Evaluation | None = Field(
+        None, description="Results of the evaluation; null without one."
+    )
+    choice: Choice | None = Field(
+        None, description="Automatic choice of the algorithm; null if the job names one."
+    )
+    calibration: CalibrationReport | None = Field(
+        None,
+        description="Quality of probabilities, and levels; null without calibration.",
+    )
+    predictions: Predictions | None = Field(
+        None,
+        description="Predictions for held-out rows; null without evaluation and comparison.",
+    )
