@@ -1,18 +1,17 @@
-"""Changes of an owner's jobs and datasets that pages wait for: one loop per process finds them."""
+"""Changes of an owner's jobs and datasets that pages wait for."""
 
-import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from fastapi.concurrency import run_in_threadpool
-from sqlalchemy.exc import SQLAlchemyError
 
 from service.database import Database
 from service.datasets import store as datasets
+from service.http.waiting import WaitingRequests
 from service.jobs.queue import queries
-from service.observability.logs import log
+from service.jobs.watching import Watcher
 
 #: Time between two queries.
 POLL_S: Final = 0.5
@@ -27,83 +26,55 @@ class Position(NamedTuple):
     datasets: Any
 
 
-class _Feed:
-    """An owner whose changes streams wait for."""
+@dataclass(slots=True)
+class _Window:
+    """Time in which the events of an owner are counted."""
 
-    def __init__(self) -> None:
-        self.n_streams = 0
-        self.latest: Position | None = None
-        self.changed = asyncio.Event()
-        #: Events up to this id are not counted; None until the first query.
-        self.floor: int | None = None
-        self.window_start_s = time.monotonic()
-        self.n_windows = 0
+    #: Events up to this id are not counted; None until the first query.
+    floor: int | None = None
+    start_s: float = field(default_factory=time.monotonic)
+    #: Number of earlier windows in which something changed.
+    n_changed: int = 0
 
+    def count(self, last: int, n_events: int) -> tuple[int, int]:
+        """Return a value that differs once there is another event; begin the next window in time.
 
-class ChangeWatcher:
-    """One loop per process that looks for changes of the owners that streams wait for.
-
-    All methods run on the event loop.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._feeds: dict[str, _Feed] = {}
-        self._task: asyncio.Task[None] | None = None
-
-    @contextmanager
-    def watch(self, owner: str) -> Iterator[None]:
-        """Look for changes of an owner until the end of the block."""
-        feed = self._feeds.setdefault(owner, _Feed())
-        feed.n_streams += 1
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run())
-        try:
-            yield
-        finally:
-            feed.n_streams -= 1
-            if not feed.n_streams:
-                del self._feeds[owner]
-
-    async def next_change(
-        self, owner: str, seen: Position | None, timeout_s: float
-    ) -> Position | None:
-        """Return a position of a watched owner that is not ``seen``; ``seen`` after the timeout."""
-        feed = self._feeds[owner]
-        if feed.latest is None or feed.latest == seen:
-            try:
-                await asyncio.wait_for(feed.changed.wait(), timeout_s)
-            except TimeoutError:
-                return seen
-        return feed.latest
-
-    async def _run(self) -> None:
-        while self._feeds:
-            for owner in list(self._feeds):
-                try:
-                    await self._query(owner)
-                except SQLAlchemyError as error:  # the streams wait on
-                    log.warning("changes.query_failed", exc_info=error)
-            await asyncio.sleep(POLL_S)
-
-    async def _query(self, owner: str) -> None:
-        feed = self._feeds.get(owner)
-        if feed is None:
-            return
-        (last, n_events), marker = await run_in_threadpool(self._read, owner, feed.floor)
-        if feed.floor is None:
-            feed.floor = last
+        Parameters
+        ----------
+        last
+            Id of the last event of all.
+        n_events
+            Number of the owner's events above the floor.
+        """
+        if self.floor is None:
+            self.floor = last
             n_events = 0
-        elif time.monotonic() - feed.window_start_s > _WINDOW_S:
+        elif time.monotonic() - self.start_s > _WINDOW_S:
             # what was in the old window is counted as one more change, in case of a late event
-            feed.floor, feed.window_start_s = last, time.monotonic()
-            feed.n_windows += n_events > 0
+            self.floor, self.start_s = last, time.monotonic()
+            self.n_changed += n_events > 0
             n_events = 0
-        position = Position((feed.n_windows, n_events), marker)
-        if position != feed.latest:
-            feed.latest = position
-            feed.changed.set()
-            feed.changed = asyncio.Event()
+        return self.n_changed, n_events
+
+
+class ChangeWatcher(Watcher[Position]):
+    """Watches owners, by name. Each one is a query."""
+
+    def __init__(self, database: Database, waiting: WaitingRequests) -> None:
+        super().__init__(waiting, poll_s=POLL_S, first_poll_s=POLL_S)
+        self._database = database
+        self._windows: dict[str, _Window] = {}
+
+    async def _query(
+        self, latest: Mapping[str, Position | None]
+    ) -> AsyncIterator[tuple[str, Position]]:
+        self._windows = {
+            owner: _Window() if seen is None else self._windows[owner]
+            for owner, seen in latest.items()
+        }
+        for owner, window in self._windows.items():
+            (last, n_events), marker = await run_in_threadpool(self._read, owner, window.floor)
+            yield owner, Position(window.count(last, n_events), marker)
 
     def _read(self, owner: str, floor: int | None) -> tuple[tuple[int, int], Any]:
         with self._database.read() as session:

@@ -1,18 +1,14 @@
 """HTTP routes of jobs: submit, list, watch, cancel, delete."""
 
 import time
-from collections.abc import AsyncIterator
-from functools import partial
 from typing import Annotated, Final
 
 import orjson
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import StreamingResponse
-from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from pydantic import Field
 
-from service.database import UNAVAILABLE, Database
+from service.database import Database
 from service.errors import Problem
 from service.http.bodies import JSON
 from service.http.documentation import problems
@@ -20,7 +16,7 @@ from service.http.paging import Page, SearchQuery, page
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.requests import trace_parent
 from service.http.responses import json_response
-from service.http.routing import Owner, is_still_authorized, secured
+from service.http.routing import Owner, secured
 from service.http.waiting import MAX_WAIT_S, RETRY_AFTER_S
 from service.idempotency import IdempotencyKey, fingerprint
 from service.job_states import FINAL, JobState, ShownJobState
@@ -28,19 +24,13 @@ from service.jobs import submission
 from service.jobs.context import Context, Services
 from service.jobs.queue import child_store, deletion, queries, store
 from service.jobs.reading import read_job
-from service.jobs.schemas import Event, EventPage, Job, JobSpec, RepeatSpec, Valid
+from service.jobs.schemas import Job, JobSpec, RepeatSpec, Valid
 from service.jobs.validation import check
 from service.jobs.watcher import JobWatcher, Snapshot
 from service.models.store import versions_of_jobs
 from service.settings import MIB
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
-
-#: A stream ends at most so long after its key was revoked or expired.
-KEY_CHECK_S: Final = 5
-#: A comment line after this time without events keeps proxies from closing the stream.
-KEEP_ALIVE_S: Final = 15
-EVENTS_PER_READ: Final = 200
 
 _SUBMISSION_PROBLEMS: Final = (
     *("malformed-json", "not-found", "wrong-state", "body-too-large", "unsupported-media-type"),
@@ -171,7 +161,7 @@ def cancel_job(job_id: JobId, services: Context, owner: Owner) -> Response:
         if JobState(row.state) in FINAL and row.state != JobState.CANCELLED:
             raise Problem("wrong-state", f"job '{job_id}' has already ended: {row.state}")
         store.request_cancel(session, row)
-    return json_response(_read(services.database, job_id, owner), status=202)
+    return json_response(find_job(services.database, job_id, owner), status=202)
 
 
 @router.post(
@@ -250,52 +240,6 @@ def delete_job(job_id: JobId, request: Request, services: Context, owner: Owner)
     return Response(status_code=204)
 
 
-@router.get(
-    "/{job_id}/events",
-    summary="Read the events of a job",
-    response_model=EventPage,
-    responses={
-        200: {
-            "description": "A page of events; with `Accept: text/event-stream`, a stream until the "
-            "job ends.",
-            "content": {"text/event-stream": {}},
-        },
-        **problems("not-found", "invalid-request", "too-many-streams"),
-    },
-)
-async def get_events(
-    job_id: JobId,
-    request: Request,
-    services: Context,
-    owner: Owner,
-    *,
-    after: Annotated[int, Query(ge=0, lt=2**63, description="Id of the last event received.")] = 0,
-    page_size: Annotated[
-        int, Query(ge=1, le=1000, description="Maximum number of events on the page.")
-    ] = 200,
-    last_event_id: Annotated[int, Header(ge=0, lt=2**63, description="Same as `after`.")] = 0,
-) -> Response:
-    """Return the events of a job, as a page or as a stream."""
-    await run_in_threadpool(_read, services.database, job_id, owner)
-    if "text/event-stream" in request.headers.get("accept", ""):
-        check_room(services, owner)
-        stream = _stream(services, request, job_id, owner, max(after, last_event_id))
-        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
-    events = await run_in_threadpool(_events, services, job_id, after, page_size + 1)
-    more = events[page_size - 1].id if len(events) > page_size else None
-    return json_response(EventPage(items=events[:page_size], next_after=more))
-
-
-def check_room(services: Services, owner: str) -> None:
-    """Raise a problem if the owner has as many streams and waiting requests as one may have."""
-    waiting = services.watcher.waiting
-    if not waiting.has_room(owner):
-        limit = waiting.max_per_owner
-        detail = f"you have {limit} event streams and waiting requests, the maximum"
-        raise Problem("too-many-streams", detail, headers={"Retry-After": "5"})
-
-
 def _submit(services: Services, spec: JobSpec, origin: submission.Origin) -> str:
     with services.database.write() as session:
         return submission.submit(session, spec, origin, settings=services.settings).id
@@ -321,7 +265,8 @@ def _validate(services: Services, spec: JobSpec, owner: str) -> Valid:
     )
 
 
-def _read(database: Database, job_id: str, owner: str) -> Job:
+def find_job(database: Database, job_id: str, owner: str) -> Job:
+    """Return a job; raise a Problem if it does not exist or belongs to another owner."""
     with database.read() as session:
         row = store.get(session, job_id, owner=owner)
         if row is None:
@@ -333,17 +278,12 @@ def _tag(job: Job) -> str:
     return etag(fingerprint(job.model_dump_json())[:32])
 
 
-def _events(services: Services, job_id: str, after: int, limit: int) -> list[Event]:
-    with services.database.read() as session:
-        return [Event.from_row(r) for r in queries.events_after(session, job_id, after, limit)]
-
-
 async def wait_for(
     database: Database, watcher: JobWatcher, job_id: str, owner: str, wait_s: float
 ) -> Job:
     """Return a job, after waiting up to ``wait_s`` seconds for its end."""
     deadline = time.monotonic() + wait_s
-    job = await run_in_threadpool(_read, database, job_id, owner)
+    job = await run_in_threadpool(find_job, database, job_id, owner)
     if job.is_final or wait_s == 0 or not watcher.waiting.has_room(owner):
         return job
     snapshot: Snapshot | None = None
@@ -353,44 +293,7 @@ async def wait_for(
             if left_s <= 0:
                 break
             snapshot = await watcher.next_change(job_id, snapshot, left_s)
-    return await run_in_threadpool(_read, database, job_id, owner)
-
-
-async def _stream(
-    services: Services, request: Request, job_id: str, owner: str, after: int
-) -> AsyncIterator[bytes]:
-    """Yield server-sent events until the job has ended and all events are sent, or the key ends."""
-    watcher = services.watcher
-    snapshot: Snapshot | None = None
-    last_sent = last_check = time.monotonic()
-    with watcher.watch(job_id, owner):
-        while True:
-            snapshot = await watcher.next_change(job_id, snapshot, KEY_CHECK_S)
-            if time.monotonic() - last_check > KEY_CHECK_S:
-                last_check = time.monotonic()
-                if not await is_still_authorized(request):
-                    return
-            is_available = True
-            while is_available and snapshot is not None and snapshot.last_event > after:
-                read = partial(_events, services, job_id, after, EVENTS_PER_READ)
-                try:
-                    events = await watcher.share((job_id, after), read)
-                except UNAVAILABLE:  # the stream goes on once the database responds again
-                    is_available = False
-                    continue
-                if not events:
-                    break
-                for event in events:
-                    after = event.id
-                    yield format_sse_event(
-                        data_str=event.model_dump_json(), event=event.kind, id=str(event.id)
-                    )
-                last_sent = time.monotonic()
-            if is_available and snapshot is not None and snapshot.is_final():
-                return
-            if time.monotonic() - last_sent > KEEP_ALIVE_S:
-                last_sent = time.monotonic()
-                yield KEEPALIVE_COMMENT
+    return await run_in_threadpool(find_job, database, job_id, owner)
 
 
 def no_job(job_id: str) -> Problem:

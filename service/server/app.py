@@ -27,7 +27,7 @@ from service.inference.v2.routes import HANDLERS as V2_HANDLERS
 from service.inference.v2.routes import calls as v2_calls
 from service.inference.v2.routes import public as v2_public
 from service.inference.v2.routes import router as v2
-from service.jobs.change_routes import router as job_changes
+from service.jobs.event_routes import router as job_events
 from service.jobs.routes import router as jobs
 from service.models.alias_routes import router as aliases
 from service.models.comparison_routes import router as model_comparisons
@@ -75,7 +75,7 @@ _ROUTERS: Final = (
     datasets,
     uploads,
     jobs,
-    job_changes,
+    job_events,
     batch,
     models,
     model_plots,

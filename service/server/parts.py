@@ -86,7 +86,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         state.audit = audit
         state.authenticator = authenticator
         state.datasets = Datasets(settings, database, blobs, ingester, waiting)
-        state.jobs = Jobs(settings, database, dispatcher, watcher, ChangeWatcher(database))
+        state.jobs = Jobs(settings, database, dispatcher, watcher, ChangeWatcher(database, waiting))
         state.models = Models(settings, database, blobs, resolver, models, images)
         state.inference = Inference(
             settings, database, resolver, models, columns, compute, Statistics(metrics)
