@@ -145,7 +145,7 @@ def lookups(options: argparse.Namespace) -> dict[str, Query]:
         "jobs: page in the middle": page(after=middle),
         "jobs: first page, succeeded": page(state="succeeded"),
         "jobs: first page, a state without jobs": page(state="timed_out"),
-        "jobs: child jobs of a job": page(parent=parent),
+        "jobs: child jobs of a job": page(parent_id=parent),
         "jobs: one": lambda session: store.get(session, last, owner=owner),
         "jobs: attempts of a page": lambda session: queries.attempts_of(
             session, [job_id(number) for number in range(50)]

@@ -105,7 +105,7 @@ def _search(client: Client, label: str, n_rows: int, n: int) -> tuple[Any, ...]:
     job.wait()
     wall_s = time.monotonic() - started
     used_s = _cpu_s(server) - before
-    line = timeline(list(client.jobs(parent=job.id)))
+    line = timeline(list(client.jobs(parent_id=job.id)))
     plain_s = plain_cpu_s(tasks, search)
     other_s = used_s - plain_s
     efficiency = plain_s / (plain_s + max(0.0, other_s)) * line.busy

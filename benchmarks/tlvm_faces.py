@@ -70,7 +70,7 @@ def adapt(client: Client, yale: Array, target: Dataset) -> RemoteModel:
     base = client.train(source, "tlvm", model="faces", L=L, r=R).wait()
     model = client.adapt(base, target, name="faces-of-orl").wait()
     lineage = model.info["lineage"]
-    print(f"{model.name} ({', '.join(model.tasks)}) was adapted from {lineage['base']}")
+    print(f"{model.name} ({', '.join(model.tasks)}) was adapted from {lineage['base_id']}")
     before, after = (m.transform(yale[:50], task="yale") for m in (base, model))
     assert np.array_equal(before, after), "the source model has changed"
     return model

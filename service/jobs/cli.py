@@ -26,7 +26,8 @@ jobs = noun("Watch jobs, cancel and delete them.")
 #: Maximum time that a request for new events waits for the end of the job.
 _POLL_S: Final = 1
 _FIELDS: Final = (
-    *("id", "state", "kind", "algorithm", "model", "version", "dataset_id", "parent", "child_jobs"),
+    *("id", "state", "kind", "algorithm", "model", "version", "dataset_id"),
+    *("parent_id", "child_jobs"),
     *("params", "seed", "priority", "attempt", "max_attempts", "timeout_s", "memory_mb"),
     *("created_at", "started_at", "finished_at"),
 )
@@ -38,12 +39,12 @@ def list_jobs(
     state: Annotated[
         ShownJobState | None, typer.Option(help="Only jobs in this state, such as running.")
     ] = None,
-    parent: Annotated[str | None, typer.Option(help="The child jobs of this job.")] = None,
+    parent_id: Annotated[str | None, typer.Option(help="The child jobs of this job.")] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """List the jobs, newest first."""
     with Client(url) as client:
-        listed = client.jobs(state=state, parent=parent)
+        listed = client.jobs(state=state, parent_id=parent_id)
         print_list(listed, "id", "state", "algorithm", "model", "version", "created_at")
 
 

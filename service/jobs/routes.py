@@ -60,7 +60,7 @@ class JobQuery(SearchQuery):
         max_length=200,
         description="Only jobs whose id or model name contains this text, in lower or upper case.",
     )
-    parent: str | None = Field(
+    parent_id: str | None = Field(
         None, max_length=40, description="Return the child jobs of this job."
     )
 

@@ -298,7 +298,7 @@ class Job(BaseModel):
         description="Number of threads of every attempt; null until the first one starts, unless "
         "the specification sets it."
     )
-    parent: str | None = Field(description="Id of the parent job, if this is a child job.")
+    parent_id: str | None = Field(description="Id of the parent job, if this is a child job.")
     part: JobPart | None = Field(None, description="What a child job does; null for others.")
     child_jobs: dict[str, int] = Field(description="Number of child jobs by state.")
     result: dict[str, Any] | None = Field(
@@ -356,7 +356,7 @@ class Job(BaseModel):
             attempt=row.attempt,
             max_attempts=row.max_attempts,
             threads=row.threads,
-            parent=row.parent_id,
+            parent_id=row.parent_id,
             part=JobPart.from_plan(row.plan) if row.parent_id else None,
             child_jobs=child_jobs,
             result=row.result,

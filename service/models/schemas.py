@@ -16,7 +16,7 @@ class Lineage(BaseModel):
     """Origin of a model: enough to reproduce it."""
 
     job_id: str = Field(description="Id of the job that trained it.")
-    base: str | None = Field(description="Id of the version that it was adapted from.")
+    base_id: str | None = Field(description="Id of the version that it was adapted from.")
     dataset_id: str = Field(description="Id of the training dataset.")
     dataset_sha256: str = Field(description="SHA-256 of the tasks in that dataset.")
     algorithm: str = Field(description="Algorithm name.")
@@ -74,7 +74,7 @@ class Model(BaseModel):
             stop_reason=row.history["stop_reason"],
             lineage=Lineage(
                 job_id=row.job_id,
-                base=row.base_id,
+                base_id=row.base_id,
                 dataset_id=row.dataset_id,
                 dataset_sha256=row.dataset_sha256,
                 algorithm=row.algorithm,

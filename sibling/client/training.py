@@ -261,7 +261,7 @@ class JobMethods(Remote[Mode]):
     def jobs(self) -> Collection[Mode, TrainingJob[Mode]]:
         """The jobs, newest first; ``client.jobs(state="running")`` are some of them.
 
-        Filters are ``state`` and ``parent``, which returns the child jobs of a job instead.
+        Filters are ``state`` and ``parent_id``, which returns the child jobs of a job instead.
         """
         return Collection(self._http, "/v1/jobs", self._job)
 

@@ -354,7 +354,7 @@ def test_adapt_resolves_an_alias_at_submission(http, client, dataset):
     }
     job = client.job(http.post("/v1/jobs", json=spec).json()["id"])
     second.set_alias("base")  # too late
-    assert job.wait().info["lineage"]["base"] == first.info["id"]
+    assert job.wait().info["lineage"]["base_id"] == first.info["id"]
     spec["adapt"] = {"model": "warm@base", "version": first.version}
     assert_rejected(http.post("/v1/jobs", json=spec), 404, "not-found")
     spec["adapt"] = {"model": "warm@v1.2"}

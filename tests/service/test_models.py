@@ -21,9 +21,10 @@ def test_a_model_has_its_lineage(client, dataset, algorithm):
     model = job.wait()
     lineage = model.info["lineage"]
     assert lineage.keys() == {
-        "job_id", "base", "dataset_id", "dataset_sha256", "algorithm", "params", "seed", "software",
+        "job_id", "base_id", "dataset_id", "dataset_sha256", "algorithm", "params", "seed",
+        "software",
     }  # fmt: skip
-    assert lineage["base"] is None
+    assert lineage["base_id"] is None
     assert (lineage["job_id"], lineage["dataset_id"]) == (job.id, dataset.id)
     assert lineage["dataset_sha256"] == dataset.info["content_sha256"]
     assert (lineage["algorithm"], lineage["seed"]) == (algorithm, 11)

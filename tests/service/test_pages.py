@@ -463,7 +463,7 @@ def test_a_comparison_shows_its_parts_as_a_grid_of_methods_and_splits(client, ht
     data = client.upload(rows, targets, name="for a grid")
     job = client.train(data, "mtfl", model="grid", compare={"splits": splits})
     job.wait()
-    parts = http.get("/v1/jobs", params={"parent": job.id, "page_size": 200}).json()["items"]
+    parts = http.get("/v1/jobs", params={"parent_id": job.id, "page_size": 200}).json()["items"]
     assert {part["part"]["purpose"] for part in parts} == {"comparison"}
     assert {split for part in parts for split in part["part"]["splits"]} == {0, 1}
     page = http.get(f"/jobs/{job.id}")

@@ -134,7 +134,7 @@ def test_only_training_jobs_of_their_own_are_repeated(client, http, upload, trai
     job = client.infer(trained, "predict", upload(TABLE[:6], "few"))
     job.wait()
     parent = trained.info["lineage"]["job_id"]
-    (child, *_) = http.get("/v1/jobs", params={"parent": parent}).json()["items"]
+    (child, *_) = http.get("/v1/jobs", params={"parent_id": parent}).json()["items"]
     for job_id in (job.id, child["id"]):
         refused = http.post(f"/v1/jobs/{job_id}:repeat", json={})
         assert (refused.status_code, refused.json()["code"]) == (409, "wrong-state")

@@ -27,14 +27,14 @@ class JobFilter:
 
     Parameters
     ----------
-    parent
+    parent_id
         The child jobs of this job; without it, jobs that are not child jobs.
     text
         Part of the id or of the model name.
     """
 
     state: ShownJobState | None = None
-    parent: str | None = None
+    parent_id: str | None = None
     algorithm: str | None = None
     dataset_id: str | None = None
     text: str | None = None
@@ -44,7 +44,7 @@ def list_page(
     session: Session, owner: str, where: JobFilter, *, after: str | None, limit: int
 ) -> Sequence[JobRow]:
     """Return jobs older than the job ``after``, newest first."""
-    query = sa.select(JobRow).where(JobRow.owner == owner, JobRow.parent_id == where.parent)
+    query = sa.select(JobRow).where(JobRow.owner == owner, JobRow.parent_id == where.parent_id)
     query = query.order_by(JobRow.id.desc())
     if where.state is not None:
         query = query.where(_is_shown_as(where.state))

@@ -58,7 +58,7 @@ async def job_view(api: Api, job_id: str) -> JobView:
     events = (await api.get(f"{path}/events", page_size=1000))["items"]
     parts: Sequence[Mapping[str, Any]] = ()
     if job["child_jobs"]:
-        parts = (await api.get("/v1/jobs", parent=job_id, page_size=_MAX_PARTS))["items"][::-1]
+        parts = (await api.get("/v1/jobs", parent_id=job_id, page_size=_MAX_PARTS))["items"][::-1]
     return JobView(
         job=job,
         title=f"Job for {job['model']}" if job["part"] is None else f"Part of {job['model']}",
@@ -151,8 +151,8 @@ def _facts(job: Mapping[str, Any], dataset: Cell) -> list[tuple[str, Cell]]:
     outputs = (job["result"] or {}).get("dataset_id") if job["inference"] is not None else None
     if outputs is not None:
         facts.insert(3, ("Dataset of the outputs", tables.code(outputs, f"/datasets/{outputs}")))
-    if job["parent"] is not None:
-        facts.insert(0, ("Part of", tables.code(job["parent"], f"/jobs/{job['parent']}")))
+    if job["parent_id"] is not None:
+        facts.insert(0, ("Part of", tables.code(job["parent_id"], f"/jobs/{job['parent_id']}")))
     # those of a job that goes on may get a value
     return [fact for fact in facts if fact[1].text != formats.NONE or not job["is_final"]]
 

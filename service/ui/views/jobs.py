@@ -98,7 +98,7 @@ def progress_cell(job: Mapping[str, Any]) -> Cell:
 
 async def jobs_view(api: Api, query: Mapping[str, str]) -> ListView:
     """Return a page of jobs."""
-    where = only(query, "state", "algorithm", "dataset_id", "parent")
+    where = only(query, "state", "algorithm", "dataset_id", "parent_id")
     found = await api.get("/v1/jobs", page_size=PAGE_SIZE, **where)
     names = await algorithm_names(api)
     empty = "No job matches." if where else "No job has been submitted yet."

@@ -25,7 +25,7 @@ def test_a_new_task_is_added_to_a_stored_model(client, rows, base, tmp_path):
     dataset = client.upload({"d": rows["d"]})
     adapted = client.adapt(base, dataset, name="adapted").wait()
     assert adapted.tasks == ("a", "b", "c", "d")
-    assert adapted.info["lineage"]["base"] == base.info["id"]
+    assert adapted.info["lineage"]["base_id"] == base.info["id"]
     assert adapted.info["lineage"]["params"] == base.info["lineage"]["params"]
     offline = load_model(base.download(tmp_path / "base"))
     offline = ALGORITHMS["rmt-pca"].adapt(offline, Task.from_rows("d", rows["d"]))
@@ -83,7 +83,7 @@ def test_a_model_that_another_was_adapted_from_cannot_be_deleted(client, rows):
     }  # fmt: skip
     with pytest.raises(ServiceError, match=r"in-use: .*model second, version 1, adapted from it"):
         first.delete()
-    assert client.model("second").info["lineage"]["base"] == first.info["id"]
+    assert client.model("second").info["lineage"]["base_id"] == first.info["id"]
     second.delete()
     first.delete()
 

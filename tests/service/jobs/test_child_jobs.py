@@ -191,7 +191,7 @@ def test_child_jobs_are_as_old_as_their_parent_and_count_once_in_the_queue(paren
         assert queries.count_waiting(session, "ada") == 2
         assert {job.id for job in admission.next_queued(session, 3)} == set(children)
         listed = queries.list_page(
-            session, "ada", queries.JobFilter(parent=job_id), after=None, limit=9
+            session, "ada", queries.JobFilter(parent_id=job_id), after=None, limit=9
         )
         assert {job.id for job in listed} == set(children)
 
@@ -240,9 +240,9 @@ def test_child_jobs_are_listed_under_their_parent_only(client, http, rows):
     job.wait()
     listed = http.get("/v1/jobs").json()["items"]
     assert job.id in [j["id"] for j in listed]
-    assert not [j for j in listed if j["parent"]]
-    children = http.get("/v1/jobs", params={"parent": job.id}).json()["items"]
-    assert {child["parent"] for child in children} == {job.id}
+    assert not [j for j in listed if j["parent_id"]]
+    children = http.get("/v1/jobs", params={"parent_id": job.id}).json()["items"]
+    assert {child["parent_id"] for child in children} == {job.id}
     assert all(c["result"]["scores"][0]["by_task"]["reconstruction_error"] for c in children)
     with pytest.raises(ServiceError, match="without search, comparison"):
         client.train(client.upload(rows), "pca", k=1).wait().report()

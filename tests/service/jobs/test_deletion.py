@@ -322,14 +322,14 @@ def test_a_search_is_deleted_with_its_child_jobs(client, http, dataset):
     search = {"space": {"k": [1, 2]}, "n_folds": 2}
     job = client.train(dataset, "pca", model="searched-once", search=search)
     model = job.wait()
-    children = http.get(URL, params={"parent": job.id}).json()["items"]
+    children = http.get(URL, params={"parent_id": job.id}).json()["items"]
     assert children
     refused = http.delete(f"{URL}/{children[0]['id']}")
     assert (refused.status_code, refused.json()["code"]) == (409, "in-use")
     assert job.id in refused.json()["detail"]
     model.delete()
     job.delete()
-    assert http.get(URL, params={"parent": job.id}).json()["items"] == []
+    assert http.get(URL, params={"parent_id": job.id}).json()["items"] == []
     assert http.get(f"{URL}/{children[0]['id']}").status_code == 404
 
 
