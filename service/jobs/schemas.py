@@ -300,7 +300,7 @@ class Job(BaseModel):
     )
     parent_id: str | None = Field(description="Id of the parent job, if this is a child job.")
     part: JobPart | None = Field(None, description="What a child job does; null for others.")
-    child_jobs: dict[str, int] = Field(description="Number of child jobs by state.")
+    child_jobs: dict[str, int] = Field(description="Number of child jobs by `state`.")
     result: dict[str, Any] | None = Field(
         description="Result of a child job, batch inference or automatic choice, or the `verdict` "
         "of a comparison with its `sentence`; null for other training jobs, which produce a model."

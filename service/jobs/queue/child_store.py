@@ -70,16 +70,17 @@ def child_results(session: Session, job_id: str) -> list[dict[str, Any]]:
 
 
 def count_child_jobs(session: Session, job_ids: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Return the number of child jobs by state, for each of some jobs."""
+    """Return the number of child jobs by the state that the API shows, for each of some jobs."""
+    state = queries.shown_state().label("shown_state")
     query = (
-        sa.select(JobRow.parent_id, JobRow.state, sa.func.count())
+        sa.select(JobRow.parent_id, state, sa.func.count())
         .where(JobRow.parent_id.in_(job_ids))
-        .group_by(JobRow.parent_id, JobRow.state)
+        .group_by(JobRow.parent_id, state)
     )
     found: dict[str, dict[str, int]] = {job_id: {} for job_id in job_ids}
-    for parent_id, state, n in session.execute(query):
+    for parent_id, shown, n in session.execute(query):
         assert parent_id is not None
-        found[parent_id][state] = n
+        found[parent_id][shown] = n
     return found
 
 

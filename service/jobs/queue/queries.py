@@ -59,8 +59,14 @@ def list_page(
     return session.scalars(query.limit(limit)).all()
 
 
+def shown_state() -> sa.ColumnElement[str]:
+    """Return the state in which the API shows a job."""
+    is_cancelling = sa.and_(JobRow.state.in_(UNFINISHED), JobRow.is_cancel_requested)
+    return sa.case((is_cancelling, ShownJobState.CANCELLING), else_=JobRow.state)
+
+
 def _is_shown_as(state: ShownJobState) -> sa.ColumnElement[bool]:
-    """Return the condition that the API shows a job in this state."""
+    """Return the condition that the API shows a job in this state, which indexes support."""
     if state == ShownJobState.CANCELLING:
         return sa.and_(JobRow.state.in_(UNFINISHED), JobRow.is_cancel_requested)
     if JobState(state) in FINAL:

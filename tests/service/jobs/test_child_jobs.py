@@ -170,6 +170,9 @@ def test_a_cancel_of_the_parent_cancels_all_child_jobs(parent, end, update, data
     with database.write() as session:
         store.request_cancel(session, store.get(session, job_id))
     assert update(job_id).state == "waiting"  # until the running child job has stopped
+    counts = {"succeeded": 1, "cancelling": 1, "cancelled": 1}  # as the list shows them
+    with database.read() as session:
+        assert child_store.count_child_jobs(session, [job_id]) == {job_id: counts}
     with database.write() as session:
         store.move(session, children[1], 1, JobState.RUNNING, JobState.CANCELLED)
     assert update(job_id).state == "cancelled"
