@@ -1,6 +1,7 @@
 """Pages of collections, with page tokens."""
 
 import base64
+import re
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Annotated, Final, Generic, TypeVar
@@ -13,6 +14,8 @@ from service.http.schemas import WireModel
 
 MAX_PAGE_SIZE: Final = 200
 _TOKEN_CHECK_BYTES: Final = 6
+#: A key that is a number which every database can store.
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
 
 class PageQuery(WireModel):
@@ -30,6 +33,15 @@ class PageQuery(WireModel):
     def after(self) -> str | None:
         """Return the id after which the page begins."""
         return None if self.page_token is None else _read_token(self.page_token)
+
+    def after_number(self) -> int:
+        """Return the number after which the page begins, for keys that are numbers from 1."""
+        key = self.after()
+        if key is None:
+            return 0
+        if not _NUMBER.fullmatch(key):
+            raise _invalid_token(self.page_token)
+        return int(key)
 
 
 class SearchQuery(PageQuery):
@@ -85,10 +97,14 @@ def _read_token(token: str) -> str:
     except ValueError:  # not base64, or not UTF-8
         check, key = b"", ""
     if check != _check_of(key.encode()) or "\0" in key:
-        detail = f"'{token}' is not a page token; use next_page_token of the previous page"
-        entry = {"parameter": "query:page_token", "code": "invalid", "detail": detail}
-        raise Problem("invalid-page-token", detail, errors=[entry])
+        raise _invalid_token(token)
     return key
+
+
+def _invalid_token(token: str | None) -> Problem:
+    detail = f"'{token}' is not a page token; use next_page_token of the previous page"
+    entry = {"parameter": "query:page_token", "code": "invalid", "detail": detail}
+    return Problem("invalid-page-token", detail, errors=[entry])
 
 
 def _check_of(key: bytes) -> bytes:

@@ -114,7 +114,7 @@ def _events(job: RemoteJob, *, follow: bool) -> Iterator[dict[str, Any]]:
     last = 0
     while True:
         is_final = job.info["is_final"]
-        for event in job.events(after=last):
+        for event in job.events(after_id=last):
             yield event
             last = event["id"]
         if is_final or not follow:

@@ -10,17 +10,19 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from pydantic import Field
 
 from service.database import UNAVAILABLE
 from service.errors import Problem
 from service.http.documentation import problems
+from service.http.paging import Page, PageQuery, page
 from service.http.responses import json_response
 from service.http.routing import Owner, is_still_authorized, secured
 from service.jobs.changes import Position
 from service.jobs.context import Context, Services
 from service.jobs.queue import queries
 from service.jobs.routes import JobId, find_job
-from service.jobs.schemas import Event, EventPage
+from service.jobs.schemas import Event
 from service.jobs.watcher import Snapshot
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
@@ -32,17 +34,23 @@ KEEP_ALIVE_S: Final = 15
 EVENTS_PER_READ: Final = 200
 
 
+class EventQuery(PageQuery):
+    """Query parameters of the events of a job."""
+
+    after_id: int = Field(0, ge=0, lt=2**63, description="Only events with a larger id.")
+
+
 @router.get(
     "/{job_id}/events",
     summary="Read the events of a job",
-    response_model=EventPage,
+    response_model=Page[Event],
     responses={
         200: {
             "description": "A page of events; with `Accept: text/event-stream`, a stream until the "
             "job ends.",
             "content": {"text/event-stream": {}},
         },
-        **problems("not-found", "invalid-request", "too-many-streams"),
+        **problems("invalid-page-token", "not-found", "invalid-request", "too-many-streams"),
     },
 )
 async def get_events(
@@ -51,20 +59,20 @@ async def get_events(
     services: Context,
     owner: Owner,
     *,
-    after: Annotated[int, Query(ge=0, lt=2**63, description="Id of the last event received.")] = 0,
-    page_size: Annotated[
-        int, Query(ge=1, le=1000, description="Maximum number of events on the page.")
-    ] = 200,
-    last_event_id: Annotated[int, Header(ge=0, lt=2**63, description="Same as `after`.")] = 0,
+    query: Annotated[EventQuery, Query()],
+    last_event_id: Annotated[
+        int, Header(ge=0, lt=2**63, description="Same as `after_id`, for streams.")
+    ] = 0,
 ) -> Response:
-    """Return the events of a job, as a page or as a stream."""
+    """Return the events of a job in order, as a page or as a stream."""
     await run_in_threadpool(find_job, services.database, job_id, owner)
     if _wants_stream(request):
         _check_room(services, owner)
-        return _stream(request, _events_of(services, job_id, owner, max(after, last_event_id)))
-    events = await run_in_threadpool(_read_events, services, job_id, after, page_size + 1)
-    more = events[page_size - 1].id if len(events) > page_size else None
-    return json_response(EventPage(items=events[:page_size], next_after=more))
+        after = max(query.after_id, last_event_id)
+        return _stream(request, _events_of(services, job_id, owner, after))
+    after = max(query.after_id, query.after_number())
+    events = await run_in_threadpool(_read_events, services, job_id, after, query.page_size + 1)
+    return json_response(page(events, query, key=lambda event: str(event.id)))
 
 
 @router.get(

@@ -390,10 +390,3 @@ class Event(BaseModel):
             created_at=row.created_at,
             data=row.data,
         )
-
-
-class EventPage(BaseModel):
-    """A page of events, in order."""
-
-    items: list[Event] = Field(description="The events.")
-    next_after: int | None = Field(description="`after` of the next page; null on the last page.")

@@ -8,6 +8,8 @@ import orjson
 from starlette.requests import Request
 from starlette.types import Message, Scope
 
+from service.http.paging import MAX_PAGE_SIZE
+
 #: Status of requests that the state of a resource does not allow.
 WRONG_STATE: Final = 409
 #: Headers of the request for a page that its requests to the API have too.
@@ -68,6 +70,16 @@ class Api:
             if error.problem["status"] in (404, refused):
                 return None
             raise
+
+    async def items(self, path: str, *, limit: int, **query: Any) -> list[dict[str, Any]]:
+        """Return the first items of a collection: pages until there are at least ``limit``."""
+        found: list[dict[str, Any]] = []
+        token: str | None = ""
+        while token is not None and len(found) < limit:
+            page = await self.get(path, page_size=MAX_PAGE_SIZE, page_token=token, **query)
+            found += page["items"]
+            token = page["next_page_token"]
+        return found
 
     async def text(self, path: str) -> str:
         """Return the text of a resource; empty if the caller may not read it."""

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, Final
 
@@ -74,15 +74,16 @@ class RemoteJob(Remote[Mode]):
         """Delete the job, which has ended; see :meth:`sibling.Client.delete_job`."""
         await self._http.send("DELETE", self._path)
 
-    def events(self, *, after: int = 0) -> Listing[Mode]:
+    def events(self, *, after_id: int = 0) -> Listing[Mode]:
         """Return the events of the job so far, in order.
 
         Parameters
         ----------
-        after
+        after_id
             Return only events with a larger id.
         """
-        return Listing(self._http, lambda: self._events(after))
+        events = f"{self._path}/events"
+        return Listing(self._http, lambda: self._http.pages(events, after_id=after_id))
 
     @remote_method
     async def wait_for_end(
@@ -166,13 +167,6 @@ class RemoteJob(Remote[Mode]):
 
     async def _refresh(self, wait_s: float) -> None:
         self.info = await self._http.get_final(self._path, wait_s, is_final=itemgetter("is_final"))
-
-    async def _events(self, after: int | None) -> AsyncIterator[dict[str, Any]]:
-        while after is not None:
-            body = await self._http.get(f"{self._path}/events", after=after)
-            for event in body["items"]:
-                yield event
-            after = body["next_after"]
 
     @property
     def _path(self) -> str:

@@ -701,7 +701,7 @@ def test_wait_returns_when_the_job_has_ended(http, spec):
 @pytest.mark.parametrize("after", [str(2**63), str(10**20), "-1", "x", "1.5", "٣"])
 def test_an_event_id_out_of_bounds_is_422(http, model, after):
     path = f"/v1/jobs/{model.info['lineage']['job_id']}/events"
-    assert_problem(http.get(path, params={"after": after}), 422, "invalid-request")
+    assert_problem(http.get(path, params={"after_id": after}), 422, "invalid-request")
     headers = {"Accept": "text/event-stream", "Last-Event-ID": after.encode()}
     assert_problem(http.get(path, headers=headers), 422, "invalid-request")
 

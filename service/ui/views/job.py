@@ -14,7 +14,9 @@ from service.ui.views.jobs import model_cell, progress_cell, state_cell
 from service.ui.views.lists import dataset_cell
 from service.ui.views.parts import grid_of, part_table
 
-_EVENTS: Final = 200
+#: Events of which the curves are drawn, and those in the table.
+_MAX_EVENTS: Final = 1000
+_SHOWN_EVENTS: Final = 200
 _MAX_PARTS: Final = 200
 
 
@@ -55,7 +57,7 @@ async def job_view(api: Api, job_id: str) -> JobView:
     """Return the view of a job."""
     path = f"/v1/jobs/{segment(job_id)}"
     job = await api.get(path)
-    events = (await api.get(f"{path}/events", page_size=1000))["items"]
+    events = await api.items(f"{path}/events", limit=_MAX_EVENTS)
     parts: Sequence[Mapping[str, Any]] = ()
     if job["child_jobs"]:
         parts = (await api.get("/v1/jobs", parent_id=job_id, page_size=_MAX_PARTS))["items"][::-1]
@@ -79,7 +81,7 @@ async def job_view(api: Api, job_id: str) -> JobView:
         events=Table(
             "Events, newest first",
             ("Event", "Contents", "Time"),
-            [Row(f"event-{e['id']}", _event_cells(e)) for e in events[::-1][:_EVENTS]],
+            [Row(f"event-{e['id']}", _event_cells(e)) for e in events[::-1][:_SHOWN_EVENTS]],
         ),
         submission=await _submission(api, path),
     )

@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from service.http.paging import _write_token
+
 
 @pytest.fixture(scope="module")
 def job(client):
@@ -52,11 +54,19 @@ def test_a_broken_stream_continues_after_the_last_event(http, job):
 
 def test_pages_have_the_requested_size_and_every_event(http, job):
     job.wait()
-    found, after = [], 0
-    while after is not None:
-        query = {"after": after, "page_size": 2}
+    found, query = [], {"page_size": 2}
+    while "page_token" not in query or query["page_token"] is not None:
         page = http.get(f"/v1/jobs/{job.id}/events", params=query).json()
         assert len(page["items"]) <= 2
         found += page["items"]
-        after = page["next_after"]
+        query["page_token"] = page["next_page_token"]
     assert found == list(job.events())
+    middle = found[len(found) // 2]["id"]
+    assert list(job.events(after_id=middle)) == [event for event in found if event["id"] > middle]
+
+
+@pytest.mark.parametrize("key", ["x", "-1", "1.5", "9" * 19, "\N{SUPERSCRIPT TWO}"])
+def test_a_token_of_another_collection_is_refused(http, job, key):
+    params = {"page_token": _write_token(key)}
+    refused = http.get(f"/v1/jobs/{job.id}/events", params=params)
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid-page-token")
