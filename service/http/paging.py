@@ -80,6 +80,14 @@ def page(items: Sequence[Item], query: PageQuery, *, key: Callable[[Item], str])
     return Page(items=shown, next_page_token=token)
 
 
+def page_of_all(items: Sequence[Item], query: PageQuery) -> Page[Item]:
+    """Return a page of a short collection, of which all items are given in their order."""
+    start = query.after_number()
+    shown = items[start : start + query.page_size + 1]
+    end = str(start + query.page_size)
+    return page(shown, query, key=lambda _: end)
+
+
 def _write_token(key: str) -> str:
     data = key.encode()
     return base64.urlsafe_b64encode(_check_of(data) + data).decode()

@@ -7,12 +7,13 @@ from pydantic import Field
 
 from service.errors import Problem
 from service.http.documentation import problems
+from service.http.paging import Page, PageQuery, page_of_all
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.models.context import Context, Services
 from service.models.plot_routes import DRAWN, PlotName, PlotQuery, drawing, media_type_of, source_of
 from service.models.routes import find_version
-from service.models.schemas import PlotInfo, Plots
+from service.models.schemas import PlotInfo
 from service.patterns import VERSION_REFERENCE
 from sibling.plots import NoPlot, Source, UnknownPlot, compared, compared_specification
 from sibling.plots.compared import COMPARED
@@ -27,7 +28,13 @@ Models = Annotated[
 ]
 
 
-class ModelsQuery(PlotQuery):
+class ModelsQuery(PageQuery):
+    """Several models, and a page of their plots."""
+
+    model: Models
+
+
+class ModelsPlotQuery(PlotQuery):
     """Several models, and how to draw a plot of them."""
 
     model: Models
@@ -36,8 +43,8 @@ class ModelsQuery(PlotQuery):
 @router.get(
     "/models:plots",
     summary="List the plots of several models on common axes",
-    response_model=Plots,
-    responses={**problems("not-found", "invalid-request")},
+    response_model=Page[PlotInfo],
+    responses=problems("invalid-page-token", "not-found", "invalid-request"),
 )
 def list_plots_of_models(
     query: Annotated[ModelsQuery, Query()], services: Context, owner: Owner
@@ -48,13 +55,13 @@ def list_plots_of_models(
         PlotInfo(name=name, title=COMPARED[name].title, sentence=content.sentence)
         for name, content in found.items()
     ]
-    return json_response(Plots(plots=plots))
+    return json_response(page_of_all(plots, query))
 
 
 @router.get("/models:plots/{plot}", summary="Plot of several models on common axes", **DRAWN)
 def draw_plot_of_models(
     plot: PlotName,
-    query: Annotated[ModelsQuery, Query()],
+    query: Annotated[ModelsPlotQuery, Query()],
     *,
     request: Request,
     services: Context,

@@ -10,13 +10,14 @@ from service.errors import Problem
 from service.http.bodies import JSON
 from service.http.documentation import problems
 from service.http.negotiation import preferred_type
+from service.http.paging import Page, PageQuery, Paging, page_of_all
 from service.http.preconditions import is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.models.context import Context, Services
 from service.models.report_schemas import Report
 from service.models.routes import Name, Version, find_version, version_tag
-from service.models.schemas import History, PlotInfo, Plots
+from service.models.schemas import History, PlotInfo
 from service.models.store import NamedVersion, find_importance
 from sibling.plots import (
     PLOTS,
@@ -54,10 +55,10 @@ class PlotQuery(BaseModel):
 Options = Annotated[PlotQuery, Query()]
 
 _LIST: Final[dict[str, Any]] = {
-    "response_model": Plots,
+    "response_model": Page[PlotInfo],
     "responses": {
         304: {"description": "Not modified."},
-        **problems("not-found", "invalid-request"),
+        **problems("invalid-page-token", "not-found", "invalid-request"),
     },
 }
 DRAWN: Final[dict[str, Any]] = {
@@ -77,19 +78,29 @@ _DRAWN_OF_VERSION: Final[dict[str, Any]] = {
 
 
 @router.get("/{name}/plots", summary="List the plots of a model, latest version", **_LIST)
-def list_plots_of_latest(name: Name, request: Request, services: Context, owner: Owner) -> Response:
-    """List the plots that there are of a model, and what each shows in a sentence."""
-    return _list(request, services, owner, find_version(services, owner, name, None))
+def list_plots_of_latest(
+    name: Name, *, request: Request, services: Context, owner: Owner, query: Paging
+) -> Response:
+    """List the plots that there are of a model, and what each shows; the most telling first."""
+    found = find_version(services, owner, name, None)
+    return _list(request, services, owner, found, query=query)
 
 
 @router.get(
     "/{name}/versions/{version}/plots", summary="List the plots of a model, given version", **_LIST
 )
 def list_plots_of_version(
-    name: Name, version: Version, request: Request, services: Context, owner: Owner
+    name: Name,
+    version: Version,
+    *,
+    request: Request,
+    services: Context,
+    owner: Owner,
+    query: Paging,
 ) -> Response:
-    """List the plots that there are of a model, and what each shows in a sentence."""
-    return _list(request, services, owner, find_version(services, owner, name, version))
+    """List the plots that there are of a model, and what each shows; the most telling first."""
+    found = find_version(services, owner, name, version)
+    return _list(request, services, owner, found, query=query)
 
 
 @router.get("/{name}/plots/{plot}", summary="Plot of a model, latest version", **_DRAWN_OF_VERSION)
@@ -127,8 +138,15 @@ def draw_plot_of_version(
     return _draw(request, services, owner, found, plot=plot, query=query)
 
 
-def _list(request: Request, services: Services, owner: str, version: NamedVersion) -> Response:
-    tag = version_tag(version.row.id, "plots")
+def _list(
+    request: Request,
+    services: Services,
+    owner: str,
+    version: NamedVersion,
+    *,
+    query: PageQuery,
+) -> Response:
+    tag = version_tag(version.row.id, "plots", str(query.page_size), str(query.after_number()))
     if is_not_modified(request, tag):
         return Response(status_code=304, headers={"ETag": tag})
     found = available(source_of(services, owner, version))
@@ -136,7 +154,7 @@ def _list(request: Request, services: Services, owner: str, version: NamedVersio
         PlotInfo(name=name, title=PLOTS[name].title, sentence=content.sentence)
         for name, content in found.items()
     ]
-    return json_response(Plots(plots=plots), ETag=tag)
+    return json_response(page_of_all(plots, query), ETag=tag)
 
 
 def _draw(

@@ -218,9 +218,3 @@ class PlotInfo(BaseModel):
     name: str = Field(description="Name of the plot in its URL.")
     title: str = Field(description="Title of the plot.")
     sentence: str = Field(description="What it shows of this model.")
-
-
-class Plots(BaseModel):
-    """The plots that there are of a model."""
-
-    plots: list[PlotInfo] = Field(description="Plots, the most telling first.")

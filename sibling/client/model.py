@@ -205,8 +205,7 @@ class RemoteModel(Remote[Mode]):
     @remote_method
     async def plots(self) -> list[dict[str, Any]]:
         """Return the plots that there are of the model: names, titles and what they show."""
-        plots: list[dict[str, Any]] = (await self._http.get(f"{self._path}/plots"))["plots"]
-        return plots
+        return [plot async for plot in self._http.pages(f"{self._path}/plots")]
 
     @remote_method
     async def plot(self, name: str, *, theme: str = "light") -> Any:
@@ -329,10 +328,10 @@ class RemoteModel(Remote[Mode]):
 
     async def _fetch_pictures(self) -> None:
         if not self._pictures:
-            listed = (await self._http.get(f"{self._path}/plots"))["plots"][:_MAX_PICTURES]
+            listed = await self._http.get(f"{self._path}/plots", page_size=_MAX_PICTURES)
             self._pictures = {
                 one["sentence"]: await self._fetch_plot(one["name"], "image/svg+xml", "light")
-                for one in listed
+                for one in listed["items"]
             }
 
     async def _fetch_report(self) -> dict[str, Any]:

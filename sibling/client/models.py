@@ -68,9 +68,8 @@ class ModelMethods(Remote[Mode]):
         models
             ``NAME``, ``NAME/VERSION`` or ``NAME@ALIAS`` of each.
         """
-        found = await self._http.get("/v1/models:plots", model=list(models))
-        plots: list[dict[str, Any]] = found["plots"]
-        return plots
+        plots = self._http.pages("/v1/models:plots", model=list(models))
+        return [plot async for plot in plots]
 
     @remote_method
     async def compared_plot(self, name: str, models: Sequence[str], *, theme: str = "light") -> Any:

@@ -27,6 +27,7 @@ LISTS = [
     "/v1/models",
     "/v1/models/shared/versions",
     "/v1/models/shared/aliases",
+    "/v1/models/shared/plots",
 ]
 needs_model = pytest.mark.usefixtures("model")
 

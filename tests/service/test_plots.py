@@ -125,6 +125,16 @@ def test_a_plot_that_there_is_not_names_those_that_there_are(client, http):
         assert "unknown query parameter 'them'" in unknown.json()["detail"]
 
 
+def test_pages_list_every_plot_once(plotted, http):
+    found, query = [], {"page_size": 2}
+    while "page_token" not in query or query["page_token"] is not None:
+        page = http.get("/v1/models/plotted/plots", params=query).json()
+        assert len(page["items"]) <= 2
+        found += page["items"]
+        query["page_token"] = page["next_page_token"]
+    assert found == plotted.plots()
+
+
 def test_a_file_gets_the_format_of_its_name(plotted, tmp_path):
     assert plotted.save_plot("spectrum", tmp_path / "a.svg").read_bytes().startswith(b"<svg")
     assert plotted.save_plot("spectrum", tmp_path / "a.PNG").read_bytes().startswith(b"\x89PNG")

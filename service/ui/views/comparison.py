@@ -120,7 +120,7 @@ async def _read(api: Api, name: str, version: str) -> _Compared:
     model = await api.get(path)
     path = f"/v1/models/{segment(model['name'])}/versions/{model['version']}"
     report = await api.find(f"{path}/report") or {}
-    listed = (await api.find(f"{path}/plots") or {"plots": []})["plots"]
+    listed = (await api.find(f"{path}/plots") or {"items": []})["items"]
     plots = {plot["name"]: plot["title"] for plot in listed}
     return _Compared(model, path, held_out_scores(report), plots)
 
@@ -129,7 +129,7 @@ async def _common_plots(api: Api, found: Sequence[_Compared]) -> list[Plot]:
     if len(found) < _MIN_MODELS:
         return []
     query = urlencode([("model", one.reference) for one in found])
-    listed = (await api.get("/v1/models:plots", model=[one.reference for one in found]))["plots"]
+    listed = (await api.get("/v1/models:plots", model=[one.reference for one in found]))["items"]
     return [
         Plot(plot["title"], plot["sentence"], plot_href(f"/v1/models:plots/{plot['name']}", query))
         for plot in listed

@@ -117,7 +117,7 @@ async def _plots(api: Api, path: str) -> list[Plot]:
         return []
     return [
         Plot(plot["title"], plot["sentence"], plot_href(f"{path}/plots/{plot['name']}"))
-        for plot in found["plots"]
+        for plot in found["items"]
     ]
 
 
