@@ -85,13 +85,13 @@ def _importance(call: VersionRequest) -> Response:
 def _relations(call: VersionRequest) -> Response:
     """Return the relations between the tasks, with related tasks adjacent."""
     served, found = _relations_of(call)
-    tag = version_tag(served.id, "relations")
-    if is_not_modified(call.request, tag):
-        return Response(status_code=304, headers={"ETag": tag})
     size, limit = found.strength.nbytes, call.services.settings.max_response_bytes
     if size > limit:
         detail = f"the strengths take {size} bytes, more than {limit}; use the plot or the artifact"
         raise Problem("too-many-rows", detail)
+    tag = version_tag(served.id, "relations")
+    if is_not_modified(call.request, tag):
+        return Response(status_code=304, headers={"ETag": tag})
     return json_response(Relations.of(served, found), ETag=tag)
 
 

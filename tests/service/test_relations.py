@@ -1,9 +1,10 @@
 """Relations between the tasks of a model, as numbers."""
 
+import httpx
 import numpy as np
 import pytest
 
-from sibling import ServiceError
+from sibling import Client, ServiceError
 
 
 @pytest.fixture(scope="module")
@@ -33,3 +34,17 @@ def test_a_model_without_relations_is_404(client, dataset):
     model = client.train(dataset, "common-pca", model="unrelated", k=1).wait()
     with pytest.raises(ServiceError, match=r"no-relations: .* has no task relations"):
         model.relations()
+
+
+def test_too_large_relations_are_413_whatever_the_client_has(start_replica):
+    service = start_replica(SIBLING_MAX_RESPONSE_BYTES=1000)
+    rng = np.random.default_rng(6)
+    X = {f"t{i}": rng.standard_normal((6, 2)) for i in range(12)}
+    y = {name: rows @ [1.0, 2.0] for name, rows in X.items()}
+    with Client(service.url) as client:
+        client.train(client.upload(X, y), "fmtl", model="wide", kernel="linear").wait()
+    for headers in ({}, {"If-None-Match": "*"}):
+        response = httpx.get(
+            f"{service.url}/v1/models/wide/relations", headers=headers, timeout=240
+        )
+        assert (response.status_code, response.json()["code"]) == (413, "too-many-rows")
