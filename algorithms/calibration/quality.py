@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, expit
 
 from algorithms.calibration.probabilities import Scored, learn_maps, normalise
-from algorithms.evaluation.metrics import brier_losses, log_losses
+from algorithms.evaluation.scores import brier_losses, log_losses
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Array
 from algorithms.numerics.centering import weighted_mean

@@ -9,7 +9,7 @@ A row that is used to choose parameters is never used to score the result.
 ``docs/explanation/evaluation.md`` describes the methods for users.
 """
 
-from algorithms.evaluation.metrics import error_rates, held_out_loss, mean_error_rate
+from algorithms.evaluation.losses import error_rates, held_out_loss, mean_error_rate
 from algorithms.evaluation.selection import (
     Selection,
     grid_candidates,

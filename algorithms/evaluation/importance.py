@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.evaluation.metrics import auc, error_rate, r2
+from algorithms.evaluation.scores import auc, error_rate, r2
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import Task
 from algorithms.numerics.sparse_rows import is_sparse

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation.failures import all_failed
-from algorithms.evaluation.metrics import mean_error_rate
+from algorithms.evaluation.losses import mean_error_rate
 from algorithms.evaluation.splits import Split, fold_splits
 from algorithms.interface.algorithm import Algorithm, PreparedFold
 from algorithms.interface.errors import Diverged

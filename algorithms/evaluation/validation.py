@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation.gains import Gain
-from algorithms.evaluation.metrics import Average, Metric, TruthAndPrediction
+from algorithms.evaluation.metrics import Average, Metric
+from algorithms.evaluation.observations import TruthAndPrediction
 from algorithms.evaluation.predictions import Predictions, PredictionSampler, join_predictions
 from algorithms.evaluation.splits import Split, Splits, divide, explain_nothing_held_out
 from algorithms.interface.errors import Diverged, InvalidData

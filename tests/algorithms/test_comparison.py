@@ -14,7 +14,8 @@ from algorithms.evaluation.comparison import (
     compared_methods,
 )
 from algorithms.evaluation.gains import benjamini_hochberg, gain_of, holm
-from algorithms.evaluation.metrics import METRICS, auc
+from algorithms.evaluation.metrics import METRICS
+from algorithms.evaluation.scores import auc
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.verdict import summarize_comparison
 from algorithms.interface.errors import InvalidData, InvalidParams

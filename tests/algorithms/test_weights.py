@@ -9,7 +9,8 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.class_weight import compute_class_weight
 
 from algorithms.calibration.cross_fitting import cross_fit
-from algorithms.evaluation import metrics
+from algorithms.evaluation import held_out_loss, scores
+from algorithms.evaluation.metrics import METRICS
 from algorithms.evaluation.splits import Splits, divide
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
@@ -208,7 +209,7 @@ def test_integer_weights_equal_repeated_rows_in_a_fold(name, kind, values, repea
         split = divide(every, {task.name: task.X[:, 0] > 0.5 for task in every})
         params = algorithm.parse({**values, **changed})
         fold = algorithm.prepare_fold(split.train, split.test, params, rng=np.random.default_rng(0))
-        losses.append(metrics.held_out_loss({})(fold.fit(params, Trace()), fold.test))
+        losses.append(held_out_loss({})(fold.fit(params, Trace()), fold.test))
     tolerance = max(ROUNDING, 10 * np.sqrt(values.get("tolerance", 0.0)))
     assert losses[0] == pytest.approx(losses[1], rel=tolerance)
 
@@ -438,38 +439,36 @@ ONE_HOT = CLASSES[:, np.newaxis] == np.arange(3)
     ("found", "expected"),
     {
         "error rate": (
-            metrics.error_rate(CLASSES, CLASSES[::-1], WEIGHTS),
+            scores.error_rate(CLASSES, CLASSES[::-1], WEIGHTS),
             1 - theirs.accuracy_score(CLASSES, CLASSES[::-1], sample_weight=WEIGHTS),
         ),
         "auc": (
-            metrics.auc(ONE_HOT[:, :1], GUESS[:, np.newaxis], WEIGHTS),
+            scores.auc(ONE_HOT[:, :1], GUESS[:, np.newaxis], WEIGHTS),
             theirs.roc_auc_score(ONE_HOT[:, 0], GUESS, sample_weight=WEIGHTS),
         ),
         "auc of several classes": (
-            metrics.auc(ONE_HOT, PROBABILITIES, WEIGHTS),
+            scores.auc(ONE_HOT, PROBABILITIES, WEIGHTS),
             theirs.roc_auc_score(CLASSES, PROBABILITIES, multi_class="ovr", sample_weight=WEIGHTS),
         ),
         "rmse": (
-            metrics.rmse(TRUTH, GUESS, WEIGHTS),
+            scores.rmse(TRUTH, GUESS, WEIGHTS),
             theirs.root_mean_squared_error(TRUTH, GUESS, sample_weight=WEIGHTS),
         ),
         "r2": (
-            metrics.r2(TRUTH, GUESS, WEIGHTS),
+            scores.r2(TRUTH, GUESS, WEIGHTS),
             theirs.r2_score(TRUTH, GUESS, sample_weight=WEIGHTS),
         ),
         "explained variance": (
-            metrics.explained_variance(TRUTH, GUESS, WEIGHTS),
+            scores.explained_variance(TRUTH, GUESS, WEIGHTS),
             theirs.explained_variance_score(TRUTH, GUESS, sample_weight=WEIGHTS),
         ),
         "log loss": (
-            metrics.METRICS["log_loss"].measure(
-                None, metrics.log_losses(PROBABILITIES, CLASSES), WEIGHTS
-            ),
+            METRICS["log_loss"].measure(None, scores.log_losses(PROBABILITIES, CLASSES), WEIGHTS),
             theirs.log_loss(CLASSES, PROBABILITIES, sample_weight=WEIGHTS),
         ),
         "brier": (
-            metrics.METRICS["brier"].measure(
-                None, metrics.brier_losses(PROBABILITIES[:, :2], CLASSES % 2), WEIGHTS
+            METRICS["brier"].measure(
+                None, scores.brier_losses(PROBABILITIES[:, :2], CLASSES % 2), WEIGHTS
             ),
             np.average(
                 ((PROBABILITIES[:, :2] - np.eye(2)[CLASSES % 2]) ** 2).sum(axis=1) / 2,
