@@ -9,27 +9,25 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from algorithms.interface.errors import InvalidData, UnknownTask, find_similar
-from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
-from algorithms.numerics.sparse_rows import (
-    as_canonical,
-    column_peaks,
-    first_not_finite,
-    is_sparse,
-    take_columns,
+from algorithms.interface.task_values import (
+    SIZE_RANGE,
+    as_csr,
+    as_floats,
+    as_groups,
+    as_targets,
+    as_weights,
+    check_covariances,
+    check_finite,
+    check_size,
+    check_stored,
 )
+from algorithms.numerics.sparse_rows import column_peaks, is_sparse, take_columns
 
 Array = NDArray[np.float64]
 
 InputKind = Literal["rows", "covariances"]
 TargetKind = Literal["none", "numbers", "classes"]
 
-#: Relative asymmetry above which a matrix is rejected as a covariance: far above rounding errors
-#: in single precision, far below any real mistake.
-SYMMETRY_RTOL = 1e-5
-#: Relative size of negative eigenvalues that are accepted as rounding errors in single precision.
-SEMIDEFINITE_RTOL = 1e-4
-#: Absolute values, other than 0, whose squares neither overflow nor underflow in sums.
-SIZE_RANGE = (1e-150, 1e150)
 #: Number of known names that an "unknown task" message lists.
 MAX_LISTED_NAMES = 20
 #: Number of known names that are compared with an unknown one, which takes milliseconds.
@@ -134,7 +132,7 @@ class Task:
             have no missing values), the lengths of y, ``groups``, ``weights`` or
             ``feature_names`` do not match X, or a weight is negative, or all are 0.
         """
-        rows = _as_csr(X, name) if issparse(X) else _as_floats(X, name)
+        rows = as_csr(X, name) if issparse(X) else as_floats(X, name)
         if rows.ndim != 2:
             raise InvalidData(
                 f"task '{name}' needs X of shape (n_samples, n_features), got shape {rows.shape}",
@@ -146,14 +144,14 @@ class Task:
                 f"task '{name}' has {rows.shape[1]} columns but {len(names)} feature names",
                 task=name,
             )
-        _check_size(rows, name)
+        check_size(rows, name)
         if is_sparse(rows):
-            _check_stored(rows, name, names)
+            check_stored(rows, name, names)
         elif not (allows_missing and not np.isinf(rows).any()):
-            _check_finite(rows, name, names)
+            check_finite(rows, name, names)
         n = rows.shape[0]
-        targets, belongs = _as_targets(y, name, n), _as_groups(groups, name, n)
-        counts = _as_weights(weights, name, n, has_targets=targets is not None)
+        targets, belongs = as_targets(y, name, n), as_groups(groups, name, n)
+        counts = as_weights(weights, name, n, has_targets=targets is not None)
         return cls(name, rows, "rows", targets, names, belongs, counts)
 
     @classmethod
@@ -178,7 +176,7 @@ class Task:
         InvalidData
             C is not square, not finite, not symmetric or not positive semidefinite.
         """
-        matrices = _as_floats(C, name)
+        matrices = as_floats(C, name)
         if matrices.ndim == 2:
             matrices = matrices[np.newaxis]
         if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2]:
@@ -193,12 +191,12 @@ class Task:
                 f"task '{name}' has {matrices.shape[1]} features but {len(names)} feature names",
                 task=name,
             )
-        _check_size(matrices, name)
-        _check_finite(matrices, name, None)
-        _check_covariances(matrices, name)
+        check_size(matrices, name)
+        check_finite(matrices, name, None)
+        check_covariances(matrices, name)
         symmetric = (matrices + matrices.transpose(0, 2, 1)) / 2
-        belongs = _as_groups(groups, name, matrices.shape[0])
-        counts = _as_weights(weights, name, matrices.shape[0])
+        belongs = as_groups(groups, name, matrices.shape[0])
+        counts = as_weights(weights, name, matrices.shape[0])
         return cls(name, symmetric, "covariances", None, names, belongs, counts)
 
     @property
@@ -366,155 +364,3 @@ def unknown_task(name: str, known: Sequence[str]) -> UnknownTask:
 def describe_tasks(names: Sequence[str], n_tasks: int) -> str:
     """Return a phrase for warnings: how many tasks are affected, and the name of the first."""
     return f"{len(names)} of {n_tasks} tasks (the first is '{names[0]}')"
-
-
-def _as_floats(values: object, task: str) -> Array:
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiub":
-        raise InvalidData(f"task '{task}' needs numbers, got {array.dtype}", task=task)
-    return np.ascontiguousarray(array, dtype=np.float64)
-
-
-def _as_csr(values: Any, task: str) -> Any:
-    if values.dtype.kind not in "fiub":
-        raise InvalidData(f"task '{task}' needs numbers, got {values.dtype}", task=task)
-    return as_canonical(values)
-
-
-def _as_targets(y: object, task: str, n_samples: int) -> NDArray[Any] | None:
-    if y is None:
-        return None
-    targets = np.asarray(y)
-    if targets.shape != (n_samples,):
-        raise InvalidData(
-            f"task '{task}' has {n_samples} rows but targets of shape {targets.shape}", task=task
-        )
-    if targets.dtype.kind not in "fiuU":
-        raise InvalidData(
-            f"task '{task}' needs targets that are numbers or labels, got {targets.dtype}",
-            task=task,
-        )
-    if targets.dtype.kind == "f" and not np.isfinite(targets).all():
-        row = int(np.flatnonzero(~np.isfinite(targets))[0])
-        raise InvalidData(
-            f"task '{task}', row {row}: the target is {targets[row]}; expected a finite number",
-            task=task,
-            row=row,
-        )
-    return targets
-
-
-def _as_groups(groups: object, task: str, n_samples: int) -> NDArray[Any] | None:
-    if groups is None:
-        return None
-    labels = np.asarray(groups)
-    if labels.shape != (n_samples,):
-        raise InvalidData(
-            f"task '{task}' has {n_samples} rows but groups of shape {labels.shape}", task=task
-        )
-    if labels.dtype.kind not in "biufU":
-        raise InvalidData(
-            f"task '{task}' needs groups that are numbers or text, got {labels.dtype}", task=task
-        )
-    if labels.dtype.kind != "f":
-        return labels
-    if not np.isfinite(labels).all():
-        row = int(np.flatnonzero(~np.isfinite(labels))[0])
-        raise InvalidData(
-            f"task '{task}', row {row}: the group is {labels[row]}, expected text or a finite "
-            "number",
-            task=task,
-            row=row,
-        )
-    is_integer = (
-        bool((np.rint(labels) == labels).all()) and np.abs(labels).max() < MAX_EXACT_INTEGER
-    )
-    return labels.astype(np.int64) if is_integer else labels
-
-
-def _as_weights(
-    weights: object, task: str, n_samples: int, *, has_targets: bool = False
-) -> Array | None:
-    if weights is None:
-        return None
-    values = np.asarray(weights)
-    if values.shape != (n_samples,):
-        raise InvalidData(
-            f"task '{task}' has {n_samples} rows but weights of shape {values.shape}", task=task
-        )
-    if values.dtype.kind not in "biuf":
-        raise InvalidData(f"task '{task}' needs weights that are numbers, got {values.dtype}")
-    values = values.astype(np.float64)
-    low, high = SIZE_RANGE
-    is_valid = (values == 0) | ((values >= low) & (values <= high))
-    if not is_valid.all():
-        row = int(np.flatnonzero(~is_valid)[0])
-        raise InvalidData(
-            f"task '{task}', row {row}: the weight is {values[row]:g}, expected 0 or a positive "
-            f"number from {low:g} to {high:g}",
-            task=task,
-            row=row,
-        )
-    if has_targets and not values.any():
-        raise InvalidData(
-            f"the weights of task '{task}' are all zero; give some rows a positive weight, or "
-            "remove the task",
-            task=task,
-        )
-    return values
-
-
-def _check_size(values: Array, task: str) -> None:
-    if values.shape[0] == 0:
-        raise InvalidData(f"task '{task}' has no rows", task=task)
-    if values.shape[-1] == 0:
-        raise InvalidData(f"task '{task}' has no columns", task=task)
-
-
-def _check_finite(values: Array, task: str, names: Sequence[str] | None) -> None:
-    if np.isfinite(values).all():
-        return
-    place = np.argwhere(~np.isfinite(values))[0]
-    row, column = int(place[0]), int(place[-1])
-    label = column if names is None else names[column]
-    raise InvalidData(
-        f"task '{task}', row {row}, column {label!r} is {values[tuple(place)]}; "
-        "every value must be a finite number",
-        task=task,
-        row=row,
-        column=label,
-    )
-
-
-def _check_stored(rows: Any, task: str, names: Sequence[str] | None) -> None:
-    """Raise InvalidData if a stored value of sparse rows is not finite."""
-    found = first_not_finite(rows)
-    if found is None:
-        return
-    row, column, value = found
-    label = column if names is None else names[column]
-    raise InvalidData(
-        f"task '{task}', row {row}, column {label!r} is {value}; every stored value of sparse rows "
-        "must be a finite number, and the others are 0, not missing",
-        task=task,
-        row=row,
-        column=label,
-    )
-
-
-def _check_covariances(matrices: Array, task: str) -> None:
-    for i, matrix in enumerate(matrices):
-        scale = np.abs(matrix).max()
-        if np.abs(matrix - matrix.T).max() > SYMMETRY_RTOL * scale:
-            raise InvalidData(
-                f"task '{task}', matrix {i} is not symmetric, as covariance matrices must be",
-                task=task,
-                row=i,
-            )
-        if np.linalg.eigvalsh(matrix)[0] < -SEMIDEFINITE_RTOL * scale:
-            raise InvalidData(
-                f"task '{task}', matrix {i} has a negative eigenvalue; "
-                "covariance matrices must be positive semidefinite",
-                task=task,
-                row=i,
-            )

@@ -1,0 +1,181 @@
+"""Arrays of a task, converted and validated, with messages that name the task and the place."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.errors import InvalidData
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
+from algorithms.numerics.sparse_rows import as_canonical, first_not_finite
+
+Array = NDArray[np.float64]
+
+#: Relative asymmetry above which a matrix is rejected as a covariance: far above rounding errors
+#: in single precision, far below any real mistake.
+SYMMETRY_RTOL = 1e-5
+#: Relative size of negative eigenvalues that are accepted as rounding errors in single precision.
+SEMIDEFINITE_RTOL = 1e-4
+#: Absolute values, other than 0, whose squares neither overflow nor underflow in sums.
+SIZE_RANGE = (1e-150, 1e150)
+
+
+def as_floats(values: object, task: str) -> Array:
+    """Return values as 64-bit floats."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        raise InvalidData(f"task '{task}' needs numbers, got {array.dtype}", task=task)
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def as_csr(values: Any, task: str) -> Any:
+    """Return a sparse matrix in canonical form."""
+    if values.dtype.kind not in "fiub":
+        raise InvalidData(f"task '{task}' needs numbers, got {values.dtype}", task=task)
+    return as_canonical(values)
+
+
+def as_targets(y: object, task: str, n_samples: int) -> NDArray[Any] | None:
+    """Return the targets of a task; None without them."""
+    if y is None:
+        return None
+    targets = np.asarray(y)
+    if targets.shape != (n_samples,):
+        raise InvalidData(
+            f"task '{task}' has {n_samples} rows but targets of shape {targets.shape}", task=task
+        )
+    if targets.dtype.kind not in "fiuU":
+        raise InvalidData(
+            f"task '{task}' needs targets that are numbers or labels, got {targets.dtype}",
+            task=task,
+        )
+    if targets.dtype.kind == "f" and not np.isfinite(targets).all():
+        row = int(np.flatnonzero(~np.isfinite(targets))[0])
+        raise InvalidData(
+            f"task '{task}', row {row}: the target is {targets[row]}; expected a finite number",
+            task=task,
+            row=row,
+        )
+    return targets
+
+
+def as_groups(groups: object, task: str, n_samples: int) -> NDArray[Any] | None:
+    """Return the group of each row, integers as such; None without groups."""
+    if groups is None:
+        return None
+    labels = np.asarray(groups)
+    if labels.shape != (n_samples,):
+        raise InvalidData(
+            f"task '{task}' has {n_samples} rows but groups of shape {labels.shape}", task=task
+        )
+    if labels.dtype.kind not in "biufU":
+        raise InvalidData(
+            f"task '{task}' needs groups that are numbers or text, got {labels.dtype}", task=task
+        )
+    if labels.dtype.kind != "f":
+        return labels
+    if not np.isfinite(labels).all():
+        row = int(np.flatnonzero(~np.isfinite(labels))[0])
+        raise InvalidData(
+            f"task '{task}', row {row}: the group is {labels[row]}, expected text or a finite "
+            "number",
+            task=task,
+            row=row,
+        )
+    is_integer = (
+        bool((np.rint(labels) == labels).all()) and np.abs(labels).max() < MAX_EXACT_INTEGER
+    )
+    return labels.astype(np.int64) if is_integer else labels
+
+
+def as_weights(
+    weights: object, task: str, n_samples: int, *, has_targets: bool = False
+) -> Array | None:
+    """Return the weight of each row; None without weights."""
+    if weights is None:
+        return None
+    values = np.asarray(weights)
+    if values.shape != (n_samples,):
+        raise InvalidData(
+            f"task '{task}' has {n_samples} rows but weights of shape {values.shape}", task=task
+        )
+    if values.dtype.kind not in "biuf":
+        raise InvalidData(f"task '{task}' needs weights that are numbers, got {values.dtype}")
+    values = values.astype(np.float64)
+    low, high = SIZE_RANGE
+    is_valid = (values == 0) | ((values >= low) & (values <= high))
+    if not is_valid.all():
+        row = int(np.flatnonzero(~is_valid)[0])
+        raise InvalidData(
+            f"task '{task}', row {row}: the weight is {values[row]:g}, expected 0 or a positive "
+            f"number from {low:g} to {high:g}",
+            task=task,
+            row=row,
+        )
+    if has_targets and not values.any():
+        raise InvalidData(
+            f"the weights of task '{task}' are all zero; give some rows a positive weight, or "
+            "remove the task",
+            task=task,
+        )
+    return values
+
+
+def check_size(values: Array, task: str) -> None:
+    """Raise InvalidData if there are no rows or no columns."""
+    if values.shape[0] == 0:
+        raise InvalidData(f"task '{task}' has no rows", task=task)
+    if values.shape[-1] == 0:
+        raise InvalidData(f"task '{task}' has no columns", task=task)
+
+
+def check_finite(values: Array, task: str, names: Sequence[str] | None) -> None:
+    """Raise InvalidData if a value is not finite."""
+    if np.isfinite(values).all():
+        return
+    place = np.argwhere(~np.isfinite(values))[0]
+    row, column = int(place[0]), int(place[-1])
+    label = column if names is None else names[column]
+    raise InvalidData(
+        f"task '{task}', row {row}, column {label!r} is {values[tuple(place)]}; "
+        "every value must be a finite number",
+        task=task,
+        row=row,
+        column=label,
+    )
+
+
+def check_stored(rows: Any, task: str, names: Sequence[str] | None) -> None:
+    """Raise InvalidData if a stored value of sparse rows is not finite."""
+    found = first_not_finite(rows)
+    if found is None:
+        return
+    row, column, value = found
+    label = column if names is None else names[column]
+    raise InvalidData(
+        f"task '{task}', row {row}, column {label!r} is {value}; every stored value of sparse rows "
+        "must be a finite number, and the others are 0, not missing",
+        task=task,
+        row=row,
+        column=label,
+    )
+
+
+def check_covariances(matrices: Array, task: str) -> None:
+    """Raise InvalidData if a matrix is not symmetric or not positive semidefinite."""
+    for i, matrix in enumerate(matrices):
+        scale = np.abs(matrix).max()
+        if np.abs(matrix - matrix.T).max() > SYMMETRY_RTOL * scale:
+            raise InvalidData(
+                f"task '{task}', matrix {i} is not symmetric, as covariance matrices must be",
+                task=task,
+                row=i,
+            )
+        if np.linalg.eigvalsh(matrix)[0] < -SEMIDEFINITE_RTOL * scale:
+            raise InvalidData(
+                f"task '{task}', matrix {i} has a negative eigenvalue; "
+                "covariance matrices must be positive semidefinite",
+                task=task,
+                row=i,
+            )
