@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from service.jobs.schemas import JobLimits
+from service.jobs.spec_schemas import JobLimits
 from service.patterns import MODEL_REFERENCE, TEXT_LINE
 
 

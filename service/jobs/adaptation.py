@@ -14,7 +14,7 @@ from service.columns import match_columns, pack_orders
 from service.datasets.canonical import summaries
 from service.datasets.suitability import check_weights
 from service.errors import Problem
-from service.jobs.schemas import AdaptOptions, JobSpec
+from service.jobs.spec_schemas import AdaptOptions, JobSpec
 from service.jobs.studies.child_jobs import Plan
 from service.jobs.studies.plans import plan_adaptation
 from service.models.columns import column_names

@@ -3,7 +3,7 @@
 from typing import Any
 
 from service.errors import Problem
-from service.jobs.schemas import JobLimits
+from service.jobs.spec_schemas import JobLimits
 from service.settings import Settings
 from service.validation_errors import entry_at
 

@@ -24,7 +24,8 @@ from service.jobs import submission
 from service.jobs.context import Context, Services
 from service.jobs.queue import child_store, deletion, queries, store
 from service.jobs.reading import read_job
-from service.jobs.schemas import Job, JobSpec, RepeatSpec, Valid
+from service.jobs.schemas import Job
+from service.jobs.spec_schemas import JobSpec, RepeatSpec, Valid
 from service.jobs.validation import check
 from service.jobs.watcher import JobWatcher, Snapshot
 from service.models.store import versions_of_jobs

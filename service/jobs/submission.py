@@ -11,7 +11,7 @@ from service.errors import Problem
 from service.idempotency import find_created, remember_created
 from service.jobs.limits import limits_of
 from service.jobs.queue import child_store, queries, store
-from service.jobs.schemas import JobSpec, RepeatSpec
+from service.jobs.spec_schemas import JobSpec, RepeatSpec
 from service.jobs.validation import check
 from service.rows import JobRow
 from service.settings import Settings

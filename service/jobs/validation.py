@@ -35,7 +35,7 @@ from service.errors import Problem
 from service.jobs.adaptation import find_adapted, plan_to_adapt
 from service.jobs.limits import check_limits, limits_of
 from service.jobs.memory import check_memory
-from service.jobs.schemas import JobSpec
+from service.jobs.spec_schemas import JobSpec
 from service.jobs.studies.automatic_rounds import AUTOMATIC
 from service.jobs.studies.plans import Study, StudyOptions, plan_choice, plan_job
 from service.rows import DatasetRow

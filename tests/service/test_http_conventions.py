@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from service.error_codes import ERRORS
 from service.errors import Problem
 from service.jobs.limits import check_limits, limits_of
-from service.jobs.schemas import JobLimits
+from service.jobs.spec_schemas import JobLimits
 from service.rows import DatasetRow
 from service.settings import Settings
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from service.jobs.schemas import JobSpec
+from service.jobs.spec_schemas import JobSpec
 from service.ui.views.algorithms import allowed
 
 #: JSON Schema of the specification of a job.

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from algorithms.evaluation.automatic import AutomaticOptions
 from service.dataset_states import DatasetState
-from service.jobs.schemas import JobLimits
+from service.jobs.spec_schemas import JobLimits
 from service.ui.api import WRONG_STATE, Api, Refused, segment
 from service.ui.views.fields import SPECIFICATION, Field, fields_of
 

@@ -1,0 +1,145 @@
+"""API schemas of what is sent to submit a job, and of its validation."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from algorithms.calibration.options import Calibration
+from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
+from algorithms.evaluation.search import SearchOptions
+from algorithms.interface.weights import CLASS_WEIGHT_DESCRIPTION, ClassWeight
+from algorithms.preparation.recipe import Recipe
+from service.http.schemas import WireModel
+from service.patterns import MODEL_NAME, MODEL_REFERENCE
+from service.settings import MAX_JOB_ATTEMPTS, MAX_MEMORY_MB, MAX_PRIORITY, MAX_THREADS
+
+
+class AdaptOptions(WireModel):
+    """The stored model that a job adapts."""
+
+    model: str = Field(pattern=MODEL_REFERENCE, description="Model name, or NAME@ALIAS.")
+    version: int | None = Field(None, ge=1, lt=2**31, description="Version; default: the latest.")
+
+
+def _parse_flag(value: Any) -> Any:
+    """Return default options for true, and None for false."""
+    if isinstance(value, bool):
+        return {} if value else None
+    return value
+
+
+class JobLimits(WireModel):
+    """Priority and limits of a job."""
+
+    priority: int = Field(
+        0,
+        ge=-MAX_PRIORITY,
+        le=MAX_PRIORITY,
+        description="Of the jobs of one owner, those of higher priority start first.",
+    )
+    timeout_s: float | None = Field(None, gt=0, description="Seconds that one attempt may take.")
+    memory_mb: int | None = Field(
+        None, ge=512, le=MAX_MEMORY_MB, description="Memory limit of the child process, in MiB."
+    )
+    max_attempts: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_JOB_ATTEMPTS,
+        description="Attempts after which a job fails if its worker was lost.",
+    )
+    threads: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_THREADS,
+        description="Number of threads; default: the job's share of the machine that first runs "
+        "it. The same seed, versions and number of threads on the same kind of machine give the "
+        "same model, bit for bit.",
+    )
+
+
+class JobSpec(JobLimits):
+    """Specification of a training job."""
+
+    dataset_id: str = Field(max_length=40, description="Id of a dataset in state `ready`.")
+    algorithm: str = Field(
+        max_length=64,
+        description="Algorithm name from GET /v1/algorithms; or `auto`, which compares all that "
+        "suit the dataset on held-out rows and trains the best.",
+    )
+    params: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Algorithm parameters; others keep their defaults. Those of `auto` are "
+        "`budget_s`, `splits`, `n_inner_folds`, `metric`, `average`, `min_effect`, `per_task`, "
+        "`curve` and `algorithms`.",
+    )
+    preparation: Recipe | None = Field(
+        None,
+        description="How raw rows are prepared, learned from the training rows. Default: as "
+        "described if the dataset has missing values or columns other than numbers, else not.",
+    )
+    calibration: Annotated[
+        Calibration | None,
+        BeforeValidator(_parse_flag, json_schema_input_type=bool | Calibration | None),
+    ] = Field(
+        None,
+        description="Fit the algorithm also without each of some folds of the training rows, and "
+        "learn from the held-out rows what its outputs mean: models of classes get "
+        "`predict_proba` and `predict_set`, models of numbers `predict_interval`. The report has "
+        "Brier score, log loss and reliability curve.",
+    )
+    class_weight: ClassWeight | None = Field(None, description=CLASS_WEIGHT_DESCRIPTION)
+    model: str = Field(
+        pattern=MODEL_NAME,
+        description="Model name; the trained model becomes its next version.",
+    )
+    seed: int = Field(0, ge=0, lt=2**63, description="Random seed of the fit.")
+    search: SearchOptions | None = Field(
+        None,
+        description="Search parameters by cross-validation, in child jobs, and train with the "
+        "best.",
+    )
+    adapt: AdaptOptions | None = Field(
+        None,
+        description="Add the tasks of the dataset to this model instead of fitting a new one. What "
+        "the model has learned and its parameters stay fixed.",
+    )
+    compare: Annotated[
+        CompareOptions | None,
+        BeforeValidator(_parse_flag, json_schema_input_type=bool | CompareOptions | None),
+    ] = Field(
+        None,
+        description="Compare the algorithm with its baselines, such as single-task and pooled "
+        "training, on the same held-out rows. The model's report says whether learning the tasks "
+        "together helps.",
+    )
+    evaluate: Annotated[
+        EvaluateOptions | None,
+        BeforeValidator(_parse_flag, json_schema_input_type=bool | EvaluateOptions | None),
+    ] = Field(
+        None,
+        description="Evaluate the algorithm on held-out rows with every suitable metric. The "
+        "published model is trained on all rows.",
+    )
+
+
+class RepeatSpec(WireModel):
+    """What differs when a training job is repeated."""
+
+    dataset_id: str | None = Field(
+        None, max_length=40, description="Id of another dataset. Default: that of the job."
+    )
+    model: str | None = Field(
+        None, pattern=MODEL_NAME, description="Name of another model. Default: that of the job."
+    )
+    seed: int | None = Field(None, ge=0, lt=2**63, description="Another random seed.")
+
+
+class Valid(BaseModel):
+    """Result of validating a job specification."""
+
+    params: dict[str, Any] = Field(description="Parameters of the algorithm, with defaults.")
+    warnings: list[str] = Field(description="Warnings about the data and parameters.")
+    memory_mb: float | None = Field(
+        description="Expected peak memory of a fit, in MiB, mostly right within a factor of 2; "
+        "null for an automatic choice and for adaptation."
+    )
