@@ -13,7 +13,7 @@ from service.access.quotas import check_stored_bytes
 from service.batch.context import Services
 from service.batch.schemas import InferenceSpec
 from service.columns import pack_orders
-from service.datasets.canonical import feature_names_by_task
+from service.datasets.manifest import feature_names_by_task
 from service.errors import Problem, from_algorithm_error
 from service.idempotency import find_created, remember_created
 from service.inference.call import InputSpec

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from algorithms.interface.tasks import Task
 from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.preparation.columns import UNKNOWN_LEVEL, Column
-from service.datasets.canonical import columns_of_manifest, read_tasks, summaries, warnings_of
+from service.datasets.canonical import read_tasks
 from service.datasets.distributions import (
     MAX_COLUMNS,
     MAX_ROWS_COUNTED,
@@ -20,6 +20,7 @@ from service.datasets.distributions import (
     summarise,
     task_columns,
 )
+from service.datasets.manifest import columns_of_manifest, summaries, warnings_of
 from service.datasets.schemas import TargetSummary
 from service.datasets.suitability import Outlook, outlooks
 from service.rows import DatasetRow

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from service.datasets.canonical import warnings_of
 from service.datasets.distributions import MAX_CLASSES, MAX_COLUMNS, N_BINS
+from service.datasets.manifest import warnings_of
 from service.datasets.selection import Source
 from service.http.schemas import Place
 from service.rows import DatasetRow

@@ -14,8 +14,9 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task
 from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.preparation.columns import Column
-from service.datasets.canonical import columns_of_manifest, read_tasks, read_unlabelled
+from service.datasets.canonical import read_tasks, read_unlabelled
 from service.datasets.distributions import task_columns
+from service.datasets.manifest import columns_of_manifest
 
 CSV: Final = "text/csv"
 ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"

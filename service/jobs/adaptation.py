@@ -11,7 +11,7 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.sparse_tasks import refuse_sparse_adaptation
 from algorithms.interface.tasks import TaskSummary
 from service.columns import match_columns, pack_orders
-from service.datasets.canonical import summaries
+from service.datasets.manifest import summaries
 from service.datasets.suitability import check_weights
 from service.errors import Problem
 from service.jobs.spec_schemas import AdaptOptions, JobSpec

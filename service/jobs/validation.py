@@ -22,13 +22,8 @@ from algorithms.interface.weighted_algorithm import own_class_weight
 from algorithms.interface.weights import ClassWeight, has_class_weight, no_classes
 from algorithms.registry import ALGORITHMS
 from service.dataset_states import DatasetState
-from service.datasets.canonical import (
-    columns_of_manifest,
-    count_unlabelled,
-    summaries,
-    warnings_of,
-)
 from service.datasets.labels import read_labels
+from service.datasets.manifest import columns_of_manifest, count_unlabelled, summaries, warnings_of
 from service.datasets.store import describe_missing, describe_unready
 from service.datasets.suitability import check_tasks
 from service.errors import Problem

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from algorithms.registry import ALGORITHMS
 from service.database import Database
-from service.datasets.canonical import feature_names_by_task, ignored_of_manifest
+from service.datasets.manifest import feature_names_by_task, ignored_of_manifest
 from service.rows import DatasetRow, VersionRow
 
 #: Column names by task, or None for tasks without names.

@@ -19,20 +19,14 @@ from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
-from service.datasets.canonical import (
-    columns_of_manifest,
-    ignored_of_manifest,
-    read_tasks,
-    read_unlabelled,
-    warnings_of,
-    write_tasks,
-)
+from service.datasets.canonical import read_tasks, read_unlabelled, write_tasks
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.progress import progress_to
 from service.datasets.formats.registry import find_format
 from service.datasets.formats.target_kinds import warn_of_codes
 from service.datasets.ingestion.combination import SelectedDataset, combine
 from service.datasets.issues import Rejected, out_of_memory
+from service.datasets.manifest import columns_of_manifest, ignored_of_manifest, warnings_of
 from service.datasets.selection import Selection
 from service.processes import kill_with_parent
 

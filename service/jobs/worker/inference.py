@@ -23,7 +23,8 @@ from algorithms.preparation.model import preparation_of
 from algorithms.registry import load_model
 from service.columns import unpack_orders
 from service.datasets.blocks import DatasetReader, DatasetWriter, Layout
-from service.datasets.canonical import FORMAT, columns_of_manifest
+from service.datasets.canonical import FORMAT
+from service.datasets.manifest import columns_of_manifest
 from service.jobs.worker.output_file import OutputFile
 
 #: Rows per block, similar to one inference request over HTTP.

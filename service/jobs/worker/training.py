@@ -30,7 +30,8 @@ from algorithms.preparation.model import preparation_of
 from algorithms.preparation.recipe import Recipe
 from algorithms.registry import ALGORITHMS, EXTENSIONS, load_model, save_model
 from service.columns import unpack_orders
-from service.datasets.canonical import columns_of_manifest, read_all_rows, read_tasks
+from service.datasets.canonical import read_all_rows, read_tasks
+from service.datasets.manifest import columns_of_manifest
 from service.jobs.queue.outcome import find_shortage
 from service.jobs.studies import plans
 from service.jobs.studies.child_jobs import ADAPT, INFER, Plan

@@ -11,7 +11,8 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
 from service.datasets import canonical
-from service.datasets.canonical import read_tasks, summaries, write_tasks
+from service.datasets.canonical import read_tasks, write_tasks
+from service.datasets.manifest import summaries
 
 NPZ = "application/x-npz"
 X = np.arange(8.0).reshape(4, 2)

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from algorithms.interface.errors import InvalidArtifact
-from service.datasets.canonical import read_all_rows, read_tasks, summaries, write_tasks
+from service.datasets.canonical import read_all_rows, read_tasks, write_tasks
 from service.datasets.formats.npz_arrays import MISSING_TEXTS, parse
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.issues import Rejected
+from service.datasets.manifest import summaries
 
 NPZ = "application/x-npz"
 LIMITS = Limits(

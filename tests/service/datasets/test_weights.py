@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from algorithms.interface.tasks import Task, TaskSet
-from service.datasets.canonical import read_all_rows, read_tasks, summaries, write_tasks
+from service.datasets.canonical import read_all_rows, read_tasks, write_tasks
 from service.datasets.formats.options import Limits
 from service.datasets.ingestion.combination import SelectedDataset
 from service.datasets.ingestion.combination import combine as combine_parts
 from service.datasets.issues import Rejected
+from service.datasets.manifest import summaries
 from service.datasets.selection import Selection
 
 X = np.arange(8.0).reshape(4, 2)

@@ -16,7 +16,8 @@ from algorithms.interface.errors import AlgorithmError, Diverged
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
-from service.datasets.canonical import read_tasks, summaries, write_tasks
+from service.datasets.canonical import read_tasks, write_tasks
+from service.datasets.manifest import summaries
 from service.jobs.studies import plans
 
 N, D = 8, 4

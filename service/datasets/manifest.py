@@ -1,0 +1,80 @@
+"""Content of manifests: what they say of a dataset without its arrays."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from algorithms.interface.tasks import TaskSummary
+from algorithms.preparation.columns import Column
+
+
+def feature_names_by_task(manifest: Mapping[str, Any]) -> dict[str, tuple[str, ...] | None]:
+    """Return the column names of each task, or None for tasks without names."""
+    shared = manifest["feature_names"]
+    common = None if shared is None else tuple(shared)
+    return {
+        entry["name"]: tuple(entry["feature_names"]) if "feature_names" in entry else common
+        for entry in manifest["tasks"]
+    }
+
+
+def count_unlabelled(manifest: Mapping[str, Any]) -> int:
+    """Return the number of rows of all tasks that have no target where others have one."""
+    return sum(entry.get("n_unlabelled", 0) for entry in manifest["tasks"])
+
+
+def columns_of_manifest(manifest: Mapping[str, Any]) -> tuple[Column, ...] | None:
+    """Return the kinds of the columns; None if all are numbers without missing values."""
+    found = manifest.get("columns")
+    return None if found is None else tuple(Column.from_json(column) for column in found)
+
+
+def ignored_of_manifest(manifest: Mapping[str, Any]) -> frozenset[str]:
+    """Return the columns of an uploaded table that are not columns of its tasks."""
+    return frozenset(manifest.get("ignored", ()))
+
+
+def warnings_of(manifest: Mapping[str, Any], *, uses_numbers: bool = True) -> list[str]:
+    """Return the warnings about a dataset; older manifests have none.
+
+    Parameters
+    ----------
+    uses_numbers
+        Whether targets that are numbers are used as such; else warnings about them are left out.
+    """
+    warnings: list[str] = list(manifest.get("warnings", ()))
+    of_targets = () if uses_numbers else manifest.get("target_warnings", warnings)
+    return [warning for warning in warnings if warning not in of_targets]
+
+
+def summaries(
+    manifest: Mapping[str, Any], *, with_unlabelled: bool = False
+) -> tuple[TaskSummary, ...]:
+    """Return summaries of the tasks, to check whether an algorithm supports them.
+
+    Parameters
+    ----------
+    with_unlabelled
+        Whether rows without a target count, as in :func:`service.datasets.canonical.read_all_rows`.
+    """
+    names = feature_names_by_task(manifest)
+    n_more = {
+        entry["name"]: with_unlabelled * entry.get("n_unlabelled", 0) for entry in manifest["tasks"]
+    }
+    return tuple(
+        TaskSummary(
+            name=entry["name"],
+            n_samples=entry["n_samples"] + n_more[entry["name"]],
+            n_features=entry["n_features"],
+            input=entry["input"],
+            target=entry["target"],
+            n_classes=len(entry.get("classes", ())),
+            feature_names=names[entry["name"]],
+            rows_hash=entry.get("rows_hash"),
+            n_divisible=entry.get("n_divisible"),
+            # of the rows with targets only
+            n_units=None if n_more[entry["name"]] else entry.get("n_units"),
+            n_stored=entry.get("n_stored"),
+            has_weights=entry.get("has_weights", False),
+        )
+        for entry in manifest["tasks"]
+    )
