@@ -1,4 +1,4 @@
-"""Content-addressed binary data in the database, stored and read in chunks."""
+"""Content-addressed binary data in the database: written and read as streams and files."""
 
 import contextlib
 import hashlib
@@ -6,30 +6,27 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from service.blob_rows import (
+    CHUNK_BYTES,
+    Blob,
+    add_chunk,
+    blob_of,
+    complete_blob,
+    delete_blob,
+    read_chunk,
+)
 from service.database import Database, lock, now
-from service.rows import BlobChunkRow, BlobRow, Row, new_id
+from service.rows import BlobChunkRow, BlobRow, new_id
 from service.settings import Settings
 
-CHUNK_BYTES: Final = 4 * 1024 * 1024
 #: Age at which a partial file is considered left by a killed process.
 _ABANDONED_S: Final = 3600
-
-
-@dataclass(frozen=True, slots=True)
-class Blob:
-    """A complete blob in the store."""
-
-    id: str
-    sha256: str
-    size_bytes: int
 
 
 class BlobWriter:
@@ -88,7 +85,7 @@ class BlobWriter:
             )
 
     def _take(self, session: Session, size: int) -> None:
-        _add_chunk(session, self._id, self._position, bytes(self._buffer[:size]))
+        add_chunk(session, self._id, self._position, bytes(self._buffer[:size]))
         del self._buffer[:size]
         self._position += 1
 
@@ -113,7 +110,7 @@ class BlobAppender:
             row = session.get(BlobRow, blob_id)
             self.size_bytes = self._stored_bytes = 0 if row is None else row.size_bytes
             self._position, n_last = divmod(self.size_bytes, CHUNK_BYTES)
-            last = _read_chunk(session, blob_id, self._position) if n_last else b""
+            last = read_chunk(session, blob_id, self._position) if n_last else b""
         self._buffer = bytearray(last or b"")  # the last chunk is written again when it has grown
 
     def write(self, data: bytes) -> None:
@@ -147,7 +144,7 @@ class BlobAppender:
                 BlobChunkRow.position == self._position,
             )
             session.execute(sa.delete(BlobChunkRow).where(*is_last))
-            _add_chunk(session, self._id, self._position, bytes(self._buffer[:size]))
+            add_chunk(session, self._id, self._position, bytes(self._buffer[:size]))
             row.size_bytes = self._position * CHUNK_BYTES + size
             row.created_at = now()
         self._stored_bytes = self._position * CHUNK_BYTES + size
@@ -192,14 +189,14 @@ class BlobStore:
             lock(session, "blob", sha256)
             existing = session.scalar(sa.select(BlobRow).where(BlobRow.sha256 == sha256))
             if existing is not None:
-                return _blob(existing)
+                return blob_of(existing)
             row = BlobRow(id=new_id("blob"), sha256=sha256, size_bytes=path.stat().st_size)
             session.add(row)
             session.flush()
             file.seek(0)
             position = 0
             while data := file.read(CHUNK_BYTES):
-                _add_chunk(session, row.id, position, data)
+                add_chunk(session, row.id, position, data)
                 position += 1
         return Blob(row.id, sha256, row.size_bytes)
 
@@ -244,7 +241,7 @@ class BlobStore:
 
     def _chunk(self, blob_id: str, position: int) -> bytes | None:
         with self._database.read() as session:
-            return _read_chunk(session, blob_id, position)
+            return read_chunk(session, blob_id, position)
 
     def _trim(self, *, keep: Path) -> None:
         """Delete old copies; processes that have one mapped can still read it."""
@@ -269,140 +266,3 @@ def open_blobs(database: Database, settings: Settings) -> BlobStore:
     """Return the store with local copies in the data directory of the settings."""
     cache_dir = settings.data_dir.resolve() / "cache"
     return BlobStore(database, cache_dir, cache_bytes=settings.blob_cache_bytes)
-
-
-def complete_blob(session: Session, blob_id: str, sha256: str, size_bytes: int) -> Blob:
-    """Complete a blob whose chunks are stored, and return it.
-
-    If the same bytes are already stored, return that blob and delete this one.
-    """
-    lock(session, "blob", sha256)
-    existing = session.scalar(sa.select(BlobRow).where(BlobRow.sha256 == sha256))
-    if existing is not None:
-        delete_blob(session, blob_id)
-        return _blob(existing)
-    row = session.get_one(BlobRow, blob_id)
-    row.sha256 = sha256
-    row.size_bytes = size_bytes
-    session.flush()
-    return _blob(row)
-
-
-def _read_chunk(session: Session, blob_id: str, position: int) -> bytes | None:
-    query = sa.select(BlobChunkRow.data).where(
-        BlobChunkRow.blob_id == blob_id, BlobChunkRow.position == position
-    )
-    return session.scalar(query.execution_options(has_bytes=True))
-
-
-def read_range(session: Session, blob_id: str, start: int, stop: int) -> bytes:
-    """Return the bytes from start to stop of a blob."""
-    parts = []
-    for position in range(start // CHUNK_BYTES, -(-stop // CHUNK_BYTES)):
-        first = max(start - position * CHUNK_BYTES, 0)
-        n_bytes = min(stop - position * CHUNK_BYTES, CHUNK_BYTES) - first
-        query = sa.select(sa.func.substr(BlobChunkRow.data, first + 1, n_bytes)).where(
-            BlobChunkRow.blob_id == blob_id, BlobChunkRow.position == position
-        )
-        parts.append(bytes(session.scalars(query.execution_options(has_bytes=True)).one()))
-    return b"".join(parts)
-
-
-def release_blob(session: Session, blob_id: str) -> None:
-    """Delete a blob unless a row references it."""
-    _lock_blob(session, blob_id)
-    if not any(session.scalar(_first(column == blob_id)) for column in _references()):
-        delete_blob(session, blob_id)
-
-
-@dataclass(frozen=True, slots=True)
-class UnreferencedPage:
-    """Ids of blobs on a page of all blobs that no row references.
-
-    Attributes
-    ----------
-    last_id
-        Id after which the next page begins; None on the last one.
-    """
-
-    blob_ids: list[str]
-    last_id: str | None
-
-
-def unreferenced_blobs(
-    session: Session, *, after: str, before: datetime, limit: int
-) -> UnreferencedPage:
-    """Return those of the next blobs that no row references, last written before ``before``."""
-    is_referenced = sa.or_(*(sa.exists().where(c == BlobRow.id) for c in _references()))
-    query = sa.select(BlobRow.id, BlobRow.created_at < before, is_referenced)
-    page = query.where(BlobRow.id > after).order_by(BlobRow.id).limit(limit)
-    rows = session.execute(page).all()
-    found = [blob_id for blob_id, is_old, is_used in rows if is_old and not is_used]
-    return UnreferencedPage(found, rows[-1][0] if len(rows) == limit else None)
-
-
-def mark_for_deletion(session: Session, blob_id: str, *, before: datetime) -> bool:
-    """Make a blob unavailable to new references; return False if it has one, or is new.
-
-    Afterwards its chunks can be deleted in several transactions.
-    """
-    _lock_blob(session, blob_id)
-    query = sa.select(BlobRow.id).where(BlobRow.id == blob_id, BlobRow.created_at < before)
-    if session.scalar(query.with_for_update()) is None:
-        return False
-    if any(session.scalar(_first(column == blob_id)) for column in _references()):
-        return False
-    session.execute(sa.update(BlobRow).where(BlobRow.id == blob_id).values(sha256=None))
-    return True
-
-
-def delete_chunks(session: Session, blob_id: str, *, limit: int) -> bool:
-    """Delete some chunks of a blob that is marked for deletion; return False once it is deleted."""
-    query = sa.select(BlobChunkRow.position).where(BlobChunkRow.blob_id == blob_id).limit(limit)
-    positions = session.scalars(query).all()
-    if len(positions) < limit:
-        delete_blob(session, blob_id)
-        return False
-    session.execute(
-        sa.delete(BlobChunkRow).where(
-            BlobChunkRow.blob_id == blob_id, BlobChunkRow.position.in_(positions)
-        )
-    )
-    return True
-
-
-def _lock_blob(session: Session, blob_id: str) -> None:
-    """Lock a blob by its content, as writers do that find it stored already."""
-    sha256 = session.scalar(sa.select(BlobRow.sha256).where(BlobRow.id == blob_id))
-    lock(session, "blob", sha256 or blob_id)
-
-
-def _references() -> list[sa.Column[Any]]:
-    """Return the columns of other tables that reference a blob."""
-    return [
-        key.parent
-        for table in Row.metadata.tables.values()
-        for key in table.foreign_keys
-        if key.column.table.name == BlobRow.__tablename__ and key.ondelete != "CASCADE"
-    ]
-
-
-def _first(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    return sa.select(sa.literal(1)).where(condition).limit(1)
-
-
-def delete_blob(session: Session, blob_id: str) -> None:
-    """Delete a blob; the database raises an error if a row references it."""
-    session.execute(sa.delete(BlobChunkRow).where(BlobChunkRow.blob_id == blob_id))
-    session.execute(sa.delete(BlobRow).where(BlobRow.id == blob_id))
-
-
-def _add_chunk(session: Session, blob_id: str, position: int, data: bytes) -> None:
-    # a plain insert, since objects in the session would keep every chunk in memory
-    values = {"blob_id": blob_id, "position": position, "data": data}
-    session.execute(sa.insert(BlobChunkRow).values(values))
-
-
-def _blob(row: BlobRow) -> Blob:
-    assert row.sha256 is not None
-    return Blob(row.id, row.sha256, row.size_bytes)

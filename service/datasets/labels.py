@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.orm import Session
 
-from service.blobs import read_range
+from service.blob_rows import read_range
 from service.datasets.canonical import DTYPES, HEADER_LENGTH_BYTES
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from service.blobs import release_blob
+from service.blob_rows import release_blob
 from service.rows import UploadRow
 
 

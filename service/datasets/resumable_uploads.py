@@ -9,7 +9,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
 from service.access.quotas import check_upload, count_uploads
-from service.blobs import Blob, BlobChanged, complete_blob, release_blob
+from service.blob_rows import Blob, complete_blob, release_blob
+from service.blobs import BlobChanged
 from service.datasets import resumable_upload_store
 from service.datasets.context import Services
 from service.datasets.formats.options import ReadOptions

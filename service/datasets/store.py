@@ -7,7 +7,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from service.blobs import Blob, release_blob
+from service.blob_rows import Blob, release_blob
 from service.database import contains, lock
 from service.dataset_states import DELETED, UNFINISHED_DATASETS, DatasetState
 from service.job_states import UNFINISHED

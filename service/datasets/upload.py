@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect, Request
 
 from service.access.quotas import check_upload
-from service.blobs import Blob, BlobAppender, BlobWriter
+from service.blob_rows import Blob
+from service.blobs import BlobAppender, BlobWriter
 from service.datasets import store
 from service.datasets.context import Services
 from service.datasets.formats.options import ReadOptions

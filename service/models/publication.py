@@ -7,7 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from service.blobs import Blob, BlobStore
+from service.blob_rows import Blob
+from service.blobs import BlobStore
 from service.database import lock
 from service.rows import DatasetRow, JobRow, ModelRow, VersionRow, new_id
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.orm import Session, defer
 
-from service.blobs import release_blob
+from service.blob_rows import release_blob
 from service.database import contains
 from service.job_states import UNFINISHED
 from service.rows import AliasRow, JobRow, ModelRow, VersionRow

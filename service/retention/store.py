@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 from ulid import ULID
 
-from service.blobs import delete_chunks, mark_for_deletion, unreferenced_blobs
+from service.blob_rows import delete_chunks, mark_for_deletion, unreferenced_blobs
 from service.database import Database
 from service.job_states import FINAL
 from service.jobs.queue import deletion

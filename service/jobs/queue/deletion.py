@@ -6,7 +6,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from service.blobs import release_blob
+from service.blob_rows import release_blob
 from service.database import lock
 from service.datasets.store import forget_unused
 from service.job_states import FINAL, UNFINISHED, JobState

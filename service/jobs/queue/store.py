@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import CursorResult
 from sqlalchemy.orm import Session
 
-from service.blobs import release_blob
+from service.blob_rows import release_blob
 from service.database import now
 from service.job_states import FINAL, TRANSITIONS, AttemptCommand, JobState
 from service.rows import AttemptRow, BlobRow, EventRow, JobRow, new_id

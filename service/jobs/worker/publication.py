@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
-from service.blobs import Blob, BlobStore
+from service.blob_rows import Blob
+from service.blobs import BlobStore
 from service.dataset_states import DatasetState
 from service.job_states import JobState
 from service.jobs.queue import store

@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from service.blobs import BlobStore, mark_for_deletion
+from service.blob_rows import mark_for_deletion
+from service.blobs import BlobStore
 from service.database import now
 from service.datasets import store as dataset_store
 from service.job_states import FINAL, JobState
