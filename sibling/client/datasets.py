@@ -8,27 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sibling.client import display
+from sibling.client.bodies import tasks_body
 from sibling.client.errors import ServiceError
 from sibling.client.http import path
 from sibling.client.modes import Collection, Listing, Mode, Remote, remote_method
 from sibling.client.progress import OnProgress, upload_bar
 from sibling.client.resumable import MIN_BYTES, TUS, upload_resumably
-from sibling.frames import (
-    is_frame,
-    is_raw,
-    is_sparse,
-    join_tables,
-    read_labels,
-    read_rows,
-    sparse_arrays,
-    table_bytes,
-    to_arrow,
-    with_index,
-)
+from sibling.frames import is_frame, is_raw, join_tables, table_bytes, to_arrow, with_index
 
 _ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
 _CSV: Final = "text/csv"
@@ -292,7 +281,7 @@ class DatasetMethods(Remote[Mode]):
             query = {"name": name or "tables", **roles, **options}
             chunks = _chunks_of(_stream(table), on_progress)
             return await self._upload(chunks, _ARROW_STREAM, query, on_parsed)
-        chunks = _chunks_of(_pack(data, targets, extras), on_progress)
+        chunks = _chunks_of(tasks_body(data, targets, extras), on_progress)
         query = {"name": name or "arrays", **options}
         return await self._upload(chunks, "application/x-npz", query, on_parsed)
 
@@ -376,35 +365,6 @@ def _by_name(given: Mapping[Any, Any]) -> dict[str, Any]:
         name = next(name for name, n in Counter(map(str, given)).items() if n > 1)
         raise ValueError(f"two tasks have the name '{name}'; rename one of them")
     return named
-
-
-def _pack(
-    data: Mapping[str, ArrayLike],
-    targets: Mapping[str, ArrayLike],
-    extras: Mapping[str, Mapping[str, ArrayLike]],
-) -> io.BytesIO:
-    for what, given in (("targets", targets), *extras.items()):
-        unknown = sorted(given.keys() - data.keys())
-        if unknown:
-            raise ValueError(f"there are {what} for tasks without rows: {', '.join(unknown)}")
-    arrays: dict[str, NDArray[Any]] = {}
-    for task, X in data.items():
-        if is_sparse(X):
-            arrays |= sparse_arrays(X, f"{task}/X")
-            continue
-        rows = read_rows(X, of=f"task '{task}'")
-        arrays[f"{task}/X"] = rows.array
-        if rows.names is not None:
-            arrays[f"{task}/feature_names"] = np.array(rows.names)
-    for task, y in targets.items():
-        arrays[f"{task}/y"] = read_labels(y, data[task], of=f"targets of task '{task}'")
-    for what, given in extras.items():
-        for task, own in given.items():
-            arrays[f"{task}/{what}"] = read_labels(own, data[task], of=f"{what} of task '{task}'")
-    body = io.BytesIO()
-    np.savez(body, **arrays)  # type: ignore[arg-type]  # no array has the name of an option
-    body.seek(0)
-    return body
 
 
 def _stream(table: Any) -> io.BytesIO:

@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sibling.charts import as_chart, load_altair
 from sibling.client import display
+from sibling.client.bodies import arrow_body, as_json, npy_body, npz_body, records_body
 from sibling.client.errors import ServiceError, ServiceUnreachable
 from sibling.client.http import Http, path
 from sibling.client.modes import Mode, Remote, remote_method
@@ -22,7 +22,6 @@ from sibling.frames import (
     is_records,
     is_sparse,
     read_rows,
-    sparse_arrays,
     table_bytes,
     to_arrow,
     with_index,
@@ -362,7 +361,7 @@ class RemoteModel(Remote[Mode]):
                 "several tasks, leave task out and send a data frame with a column 'task'"
             )
         if is_records(data):
-            body = json.dumps(_as_body(data, task), default=_as_json).encode()
+            body = json.dumps(records_body(data, task), default=as_json).encode()
             return await self._send(method, body, "application/json", None, level)
         if task is None:
             data = with_index(data, {TASK})
@@ -370,75 +369,10 @@ class RemoteModel(Remote[Mode]):
             table = table_bytes(to_arrow(data, of=method))
             return await self._send(method, table, _ARROW, task, level)
         if is_sparse(data):
-            return await self._send(method, _as_npz(data), _NPZ, task, level)
+            return await self._send(method, npz_body(data), _NPZ, task, level)
         rows = read_rows(data, of=method)
         if rows.names is not None:
-            body, media_type = _as_arrow(rows.array, rows.names), _ARROW
+            body, media_type = arrow_body(rows.array, rows.names), _ARROW
         else:
-            body, media_type = _as_npy(rows.array), _NPY
+            body, media_type = npy_body(rows.array), _NPY
         return await self._send(method, body, media_type, task, level)
-
-
-def _as_body(records: Any, task: str | None) -> dict[str, Any]:
-    """Return the body of a request with records, with null for missing values.
-
-    Raises
-    ------
-    ValueError
-        There is no task, and a record has none either; or a value is infinite.
-    """
-    tasks: str | list[Any] | None = task
-    if task is None:
-        lacking = next((i for i, record in enumerate(records) if "task" not in record), None)
-        if lacking is not None:
-            raise ValueError(f"record {lacking} has no value 'task'; add it, or set task=")
-        tasks = [record["task"] for record in records]
-    for i, record in enumerate(records):
-        for name, value in record.items():
-            if isinstance(value, float | np.floating) and np.isinf(value):
-                raise ValueError(f"row {i}, column '{name}': {value} is not a finite number")
-    rows = [
-        {
-            name: None if _is_missing(value) else value
-            for name, value in record.items()
-            if task is not None or name != "task"
-        }
-        for record in records
-    ]
-    return {"task": tasks, "inputs": rows}
-
-
-def _is_missing(value: Any) -> bool:
-    """Return whether a value is NaN, NaT or NA of pandas, which all do not equal themselves."""
-    try:
-        return bool(value != value)  # noqa: PLR0124
-    except TypeError:  # of NA
-        return True
-    except ValueError:  # of arrays
-        return False
-
-
-def _as_json(value: Any) -> Any:
-    """Return a value of a record that JSON does not have: a date, or a scalar of NumPy."""
-    return value.isoformat() if hasattr(value, "isoformat") else value.item()
-
-
-def _as_npz(matrix: Any) -> bytes:
-    body = io.BytesIO()
-    np.savez(body, **sparse_arrays(matrix, "X"))  # type: ignore[arg-type]  # no name of an option
-    return body.getvalue()
-
-
-def _as_npy(array: NDArray[Any]) -> bytes:
-    body = io.BytesIO()
-    # results depend on the memory layout in the last bits
-    np.save(body, np.asarray(array, order="C"), allow_pickle=False)
-    return body.getvalue()
-
-
-def _as_arrow(array: NDArray[Any], names: Sequence[str]) -> bytes:
-    """Return an Arrow stream with named columns."""
-    import pyarrow as pa  # slow to import, and not needed for arrays
-
-    columns = [pa.array(column) for column in array.T]
-    return table_bytes(pa.Table.from_arrays(columns, names=list(names)))

@@ -1,0 +1,113 @@
+"""Bodies of requests: arrays, tables and records of callers as bytes or JSON."""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sibling.frames import is_sparse, read_labels, read_rows, sparse_arrays, table_bytes
+
+
+def tasks_body(
+    data: Mapping[str, ArrayLike],
+    targets: Mapping[str, ArrayLike],
+    extras: Mapping[str, Mapping[str, ArrayLike]],
+) -> io.BytesIO:
+    """Return the body of an upload, an .npz file with the arrays of all tasks.
+
+    Raises
+    ------
+    ValueError
+        There are targets, or others, for a task without rows.
+    """
+    for what, given in (("targets", targets), *extras.items()):
+        unknown = sorted(given.keys() - data.keys())
+        if unknown:
+            raise ValueError(f"there are {what} for tasks without rows: {', '.join(unknown)}")
+    arrays: dict[str, NDArray[Any]] = {}
+    for task, X in data.items():
+        if is_sparse(X):
+            arrays |= sparse_arrays(X, f"{task}/X")
+            continue
+        rows = read_rows(X, of=f"task '{task}'")
+        arrays[f"{task}/X"] = rows.array
+        if rows.names is not None:
+            arrays[f"{task}/feature_names"] = np.array(rows.names)
+    for task, y in targets.items():
+        arrays[f"{task}/y"] = read_labels(y, data[task], of=f"targets of task '{task}'")
+    for what, given in extras.items():
+        for task, own in given.items():
+            arrays[f"{task}/{what}"] = read_labels(own, data[task], of=f"{what} of task '{task}'")
+    body = io.BytesIO()
+    np.savez(body, **arrays)  # type: ignore[arg-type]  # no array has the name of an option
+    body.seek(0)
+    return body
+
+
+def records_body(records: Any, task: str | None) -> dict[str, Any]:
+    """Return the body of a request with records, with null for missing values.
+
+    Raises
+    ------
+    ValueError
+        There is no task, and a record has none either; or a value is infinite.
+    """
+    tasks: str | list[Any] | None = task
+    if task is None:
+        lacking = next((i for i, record in enumerate(records) if "task" not in record), None)
+        if lacking is not None:
+            raise ValueError(f"record {lacking} has no value 'task'; add it, or set task=")
+        tasks = [record["task"] for record in records]
+    for i, record in enumerate(records):
+        for name, value in record.items():
+            if isinstance(value, float | np.floating) and np.isinf(value):
+                raise ValueError(f"row {i}, column '{name}': {value} is not a finite number")
+    rows = [
+        {
+            name: None if _is_missing(value) else value
+            for name, value in record.items()
+            if task is not None or name != "task"
+        }
+        for record in records
+    ]
+    return {"task": tasks, "inputs": rows}
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is NaN, NaT or NA of pandas, which all do not equal themselves."""
+    try:
+        return bool(value != value)  # noqa: PLR0124
+    except TypeError:  # of NA
+        return True
+    except ValueError:  # of arrays
+        return False
+
+
+def as_json(value: Any) -> Any:
+    """Return a value of a record that JSON does not have: a date, or a scalar of NumPy."""
+    return value.isoformat() if hasattr(value, "isoformat") else value.item()
+
+
+def npz_body(matrix: Any) -> bytes:
+    """Return a sparse matrix as an .npz file."""
+    body = io.BytesIO()
+    np.savez(body, **sparse_arrays(matrix, "X"))  # type: ignore[arg-type]  # no name of an option
+    return body.getvalue()
+
+
+def npy_body(array: NDArray[Any]) -> bytes:
+    """Return an array as an .npy file."""
+    body = io.BytesIO()
+    # results depend on the memory layout in the last bits
+    np.save(body, np.asarray(array, order="C"), allow_pickle=False)
+    return body.getvalue()
+
+
+def arrow_body(array: NDArray[Any], names: Sequence[str]) -> bytes:
+    """Return an Arrow stream with named columns."""
+    import pyarrow as pa  # slow to import, and not needed for arrays
+
+    columns = [pa.array(column) for column in array.T]
+    return table_bytes(pa.Table.from_arrays(columns, names=list(names)))
