@@ -7,39 +7,27 @@ so no heartbeat or cancel request would get through. The child process can be ki
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy.orm import Session
 
-from service.blobs import BlobStore, open_blobs
-from service.database import UNAVAILABLE, Database, retry_while_unavailable
+from service.database import UNAVAILABLE, retry_while_unavailable
 from service.job_states import AttemptCommand, JobState
 from service.jobs.queue import child_store, queries, store
 from service.jobs.queue.outcome import Outcome, find_shortage, without_paths
 from service.jobs.studies.child_jobs import ADAPT, INFER
 from service.jobs.worker.heartbeat import HeartbeatThread, heartbeat_interval_s
 from service.jobs.worker.publication import Outputs, publish_model, publish_outputs
-from service.jobs.worker.scratch import make_scratch, sweep_scratch
-from service.jobs.worker.supervisor import Supervisor, postponed
-from service.observability.logs import configure_logs, log
-from service.observability.tracing import (
-    current_traceparent,
-    is_tracing,
-    missing_package,
-    record_past_span,
-    span,
-    start_tracing,
-)
-from service.processes import this_process
+from service.jobs.worker.scratch import sweep_scratch
+from service.jobs.worker.supervisor import postponed
+from service.jobs.worker.worker_process import Worker, open_worker
+from service.observability.logs import log
+from service.observability.tracing import current_traceparent, is_tracing, record_past_span, span
 from service.rows import DatasetRow, JobRow, VersionRow
-from service.settings import Settings
 
 _RETRY_INTERVAL_S: Final = 0.5
-#: Threads of a worker that use the database: attempt, heartbeats, and the end of the worker.
-_N_DATABASE_THREADS: Final = 3
 #: Time between two counts of the running attempts, which set the interval of the heartbeats.
 _COUNT_INTERVAL_S: Final = 10
 #: The time between two progress events grows by this factor: some hundred events in a week.
@@ -49,37 +37,14 @@ _EVENT_INTERVAL_GROWTH: Final = 1.02
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """State of a worker process between jobs."""
-
-    name: str
-    settings: Settings
-    database: Database
-    blobs: BlobStore
-    supervisor: Supervisor
-    work_dir: Path
-
-
-#: The workers in this process by database URL: one, except in tests.
-_WORKERS: Final[dict[str, Worker]] = {}
-
-
 def prepare_worker(database_url: str) -> None:
     """Start the child process before the first job arrives."""
-    _worker(database_url).supervisor.warm_up()
-
-
-def end_workers() -> None:
-    """Ask the attempts in this process to store a checkpoint, stop, and requeue their jobs."""
-    for worker in _WORKERS.values():
-        with contextlib.suppress(*UNAVAILABLE), worker.database.write() as session:
-            store.request_release(session, worker=worker.name)
+    open_worker(database_url).supervisor.warm_up()
 
 
 def run_attempt(database_url: str, job_id: str, attempt: int) -> None:
     """Run one attempt at a job. Dask calls this function, and no other."""
-    worker = _worker(database_url)
+    worker = open_worker(database_url)
     sweep_scratch(worker.work_dir.parent)
     try:
         claimed = retry_while_unavailable(
@@ -383,45 +348,3 @@ def _worker_failed(what: str, error: Exception) -> Outcome:
     if shortage is not None:
         return postponed(shortage)
     return Outcome("lost", "worker-failed", without_paths(f"{what}: {error}"))
-
-
-def scratch_dir(settings: Settings) -> Path:
-    """Return the directory of the scratch folders of workers."""
-    return settings.data_dir.resolve() / "work"
-
-
-def _start_tracing() -> None:
-    """Start tracing; without its packages on this machine, jobs run without it."""
-    missing = missing_package()
-    if missing is None:
-        start_tracing("worker")
-    else:
-        log.warning("tracing.unavailable", reason=f"this worker needs {missing}")
-
-
-def _worker(database_url: str) -> Worker:
-    if database_url not in _WORKERS:
-        _WORKERS[database_url] = _open_worker(database_url)
-    return _WORKERS[database_url]
-
-
-def _open_worker(database_url: str) -> Worker:
-    settings = Settings()
-    configure_logs(settings.log_level)
-    if settings.tracing:
-        _start_tracing()
-    database = Database(
-        database_url,
-        statement_timeout_s=settings.db_statement_timeout_s,
-        connect_timeout_s=settings.db_connect_timeout_s,
-        max_connections=_N_DATABASE_THREADS,
-        max_idle_connections=1,
-    )
-    return Worker(
-        name=this_process().to_text(),
-        settings=settings,
-        database=database,
-        blobs=open_blobs(database, settings),
-        supervisor=Supervisor(settings),
-        work_dir=make_scratch(scratch_dir(settings)),
-    )
