@@ -24,7 +24,8 @@ from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.progress import progress_to
 from service.datasets.formats.registry import find_format
 from service.datasets.formats.target_kinds import warn_of_codes
-from service.datasets.ingestion.combination import SelectedDataset, combine
+from service.datasets.ingestion.combination import combine
+from service.datasets.ingestion.selected import SelectedDataset
 from service.datasets.issues import Rejected, out_of_memory
 from service.datasets.manifest import columns_of_manifest, ignored_of_manifest, warnings_of
 from service.datasets.selection import Selection

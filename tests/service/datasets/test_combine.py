@@ -9,8 +9,8 @@ import pytest
 from algorithms.interface.tasks import Task, TaskSet
 from service.datasets.canonical import read_all_rows
 from service.datasets.formats.options import Limits
-from service.datasets.ingestion.combination import SelectedDataset
 from service.datasets.ingestion.combination import combine as combine_parts
+from service.datasets.ingestion.selected import SelectedDataset
 from service.datasets.issues import Rejected
 from service.datasets.selection import Selection
 from service.rows import DatasetRow

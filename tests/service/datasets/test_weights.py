@@ -6,8 +6,8 @@ import pytest
 from algorithms.interface.tasks import Task, TaskSet
 from service.datasets.canonical import read_all_rows, read_tasks, write_tasks
 from service.datasets.formats.options import Limits
-from service.datasets.ingestion.combination import SelectedDataset
 from service.datasets.ingestion.combination import combine as combine_parts
+from service.datasets.ingestion.selected import SelectedDataset
 from service.datasets.issues import Rejected
 from service.datasets.manifest import summaries
 from service.datasets.selection import Selection
