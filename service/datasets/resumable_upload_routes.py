@@ -18,9 +18,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from service.datasets import resumable_upload_store, resumable_uploads
 from service.datasets.context import Context, Services
+from service.datasets.creation_routes import UploadQuery
 from service.datasets.formats.options import ReadOptions
 from service.datasets.resumable_uploads import NewUpload, UploadState
-from service.datasets.routes import UploadQuery
 from service.datasets.upload import format_of
 from service.errors import Problem
 from service.http.documentation import problems

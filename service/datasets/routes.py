@@ -1,9 +1,9 @@
-"""HTTP routes of datasets: upload, list, inspect, delete."""
+"""HTTP routes of datasets: list, inspect, download, delete."""
 
 import asyncio
 import time
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -12,15 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from service.dataset_states import UNFINISHED_DATASETS, DatasetState
 from service.datasets import store
-from service.datasets.combine import create_combined
 from service.datasets.context import Context, Services
-from service.datasets.formats.options import ReadOptions
-from service.datasets.formats.registry import FORMATS
 from service.datasets.preview import MAX_TASKS, Preview, preview
-from service.datasets.schemas import Dataset, Manifest, error_entries
-from service.datasets.selection import Combination
+from service.datasets.schemas import Dataset, Manifest
 from service.datasets.table import TABLE_TYPES, DatasetTable
-from service.datasets.upload import UploadRequest, receive
 from service.errors import Problem
 from service.http.documentation import problems
 from service.http.negotiation import preferred_type
@@ -29,8 +24,6 @@ from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.http.waiting import MAX_WAIT_S, RETRY_AFTER_S
-from service.idempotency import IdempotencyKey
-from service.patterns import TEXT_LINE
 from service.rows import DatasetRow
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=secured("datasets:{}"))
@@ -44,29 +37,6 @@ Wait = Annotated[
         ge=0, le=MAX_WAIT_S, description="Seconds to wait until the dataset is ready or rejected."
     ),
 ]
-
-_BODY: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": True,
-        "description": "The bytes of one file.",
-        "content": {
-            media_type: {"schema": {"type": "string", "format": "binary"}}
-            for format_ in FORMATS
-            for media_type in format_.media_types
-        },
-    }
-}
-
-
-class UploadQuery(ReadOptions):
-    """Name and options of an upload."""
-
-    name: str = Field(
-        min_length=1,
-        max_length=200,
-        pattern=TEXT_LINE,
-        description="Name of the dataset.",
-    )
 
 
 class DatasetQuery(SearchQuery):
@@ -96,88 +66,6 @@ class TableQuery(BaseModel):
     task: tuple[str, ...] = Field(
         (), max_length=1000, description="Tasks; default: all. They need the same columns."
     )
-
-
-@router.post(
-    "",
-    summary="Upload a dataset",
-    status_code=201,
-    response_model=Dataset,
-    openapi_extra=_BODY,
-    responses={
-        200: {"model": Dataset, "description": "A dataset with the same content exists."},
-        202: {
-            "model": Dataset,
-            "description": "Parsing continues; poll the dataset at Location.",
-        },
-        **problems(
-            "malformed-body",
-            "body-too-large",
-            "unsupported-media-type",
-            "invalid-request",
-            "invalid-dataset",
-            "key-reused",
-            "quota-exceeded",
-        ),
-    },
-)
-async def upload_dataset(
-    request: Request,
-    services: Context,
-    owner: Owner,
-    query: Annotated[UploadQuery, Query()],
-    *,
-    idempotency_key: IdempotencyKey = None,
-) -> Response:
-    """Upload a dataset of tasks as a raw body."""
-    options = ReadOptions.model_validate(query.model_dump(exclude={"name"}))
-    row, is_new = await receive(
-        request, services, UploadRequest(owner, query.name, options, idempotency_key)
-    )
-    if is_new:
-        await _ingest(services, row.id)
-    return await run_in_threadpool(_upload_response, services, row.id, owner, is_new=is_new)
-
-
-@router.post(
-    ":combine",
-    summary="Combine datasets",
-    status_code=201,
-    response_model=Dataset,
-    responses={
-        200: {"model": Dataset, "description": "A dataset with the same sources exists."},
-        202: {"model": Dataset, "description": "It continues; poll the dataset at Location."},
-        **problems(
-            "malformed-json",
-            "body-too-large",
-            "unsupported-media-type",
-            "not-found",
-            "wrong-state",
-            "invalid-request",
-            "invalid-dataset",
-            "key-reused",
-            "quota-exceeded",
-        ),
-    },
-)
-async def combine_datasets(
-    combination: Combination,
-    services: Context,
-    owner: Owner,
-    *,
-    idempotency_key: IdempotencyKey = None,
-) -> Response:
-    """Make a dataset of others: of all their tasks, or of some tasks, columns and rows.
-
-    Rows of tasks with the same name are put together, so that a dataset can grow by an upload of
-    the new rows.
-    """
-    row, is_new = await run_in_threadpool(
-        create_combined, services, owner, combination, idempotency_key
-    )
-    if is_new:
-        await _ingest(services, row.id)
-    return await run_in_threadpool(_upload_response, services, row.id, owner, is_new=is_new)
 
 
 @router.get(
@@ -210,13 +98,13 @@ async def get_dataset(
 ) -> Response:
     """Return a dataset; wait up to `wait` seconds for it to be ready or rejected."""
     deadline = time.monotonic() + wait
-    row = await run_in_threadpool(_read, services, dataset_id, owner)
+    row = await run_in_threadpool(find_row, services, dataset_id, owner)
     if services.waiting.has_room(owner):
         with services.waiting.place(owner):
             while row.state in UNFINISHED_DATASETS and time.monotonic() < deadline:
                 await asyncio.sleep(POLL_S)
-                row = await run_in_threadpool(_read, services, dataset_id, owner)
-    headers = {"ETag": _tag(row)}
+                row = await run_in_threadpool(find_row, services, dataset_id, owner)
+    headers = {"ETag": tag_of(row)}
     if (
         row.state in UNFINISHED_DATASETS and time.monotonic() < deadline
     ):  # there was no room to wait
@@ -234,10 +122,10 @@ async def get_dataset(
 )
 def get_manifest(dataset_id: DatasetId, services: Context, owner: Owner) -> Response:
     """Return the contents of a dataset, by task."""
-    row = _read(services, dataset_id, owner)
+    row = find_row(services, dataset_id, owner)
     if row.manifest is None:
         raise Problem("wrong-state", store.describe_unready(row))
-    return json_response(Manifest.model_validate(row.manifest), ETag=_tag(row))
+    return json_response(Manifest.model_validate(row.manifest), ETag=tag_of(row))
 
 
 @router.get(
@@ -253,11 +141,11 @@ def preview_dataset(
     query: Annotated[PreviewQuery, Query()],
 ) -> Response:
     """Return first rows, columns and targets by task, and which algorithms can be trained."""
-    row = _read(services, dataset_id, owner)
+    row = find_row(services, dataset_id, owner)
     content = _content(services, row)
     shown = slice(query.first_row, query.first_row + query.rows)
     found = preview(row, content, names=query.task, n_tasks=query.tasks, shown=shown)
-    return json_response(found, ETag=_tag(row))
+    return json_response(found, ETag=tag_of(row))
 
 
 @router.get(
@@ -291,7 +179,7 @@ def download_dataset(
     Columns have the names of the upload. Rows without a target follow the others of their task.
     """
     media_type = preferred_type(request.headers.get("accept", ""), tuple(TABLE_TYPES))
-    row = _read(services, dataset_id, owner)
+    row = find_row(services, dataset_id, owner)
     content = _content(services, row)
     table = DatasetTable(content, row.manifest or {}, options=row.options, names=query.task)
     headers = {
@@ -315,7 +203,7 @@ def delete_dataset(
         row = store.get(session, dataset_id, owner=owner)
         if row is None:
             raise _no_dataset(dataset_id)
-        check_if_match(request, _tag(row))
+        check_if_match(request, tag_of(row))
         if row.state in UNFINISHED_DATASETS:
             raise Problem(
                 "wrong-state",
@@ -329,30 +217,8 @@ def delete_dataset(
     return Response(status_code=204)
 
 
-async def _ingest(services: Services, dataset_id: str) -> None:
-    """Start parsing and wait a short time; most uploads finish within it."""
-    work = asyncio.wrap_future(services.ingester.submit(dataset_id))
-    done, _ = await asyncio.wait({work}, timeout=services.settings.ingest_wait_s)
-    for ended in done:
-        ended.result()
-
-
-def _upload_response(services: Services, dataset_id: str, owner: str, *, is_new: bool) -> Response:
-    row = _read(services, dataset_id, owner)
-    if row.state == DatasetState.REJECTED:
-        if is_new:  # the client has not seen its id
-            with services.database.write() as session:
-                store.forget(session, row)
-        errors = error_entries(row.issues)
-        raise Problem("invalid-dataset", errors[0]["detail"], errors=errors)
-    status = 202 if row.state in UNFINISHED_DATASETS else 201 if is_new else 200
-    headers = {"Location": f"/v1/datasets/{row.id}", "ETag": _tag(row)}
-    if status == 202:
-        headers["Retry-After"] = "1"
-    return json_response(Dataset.from_row(row), status=status, **headers)
-
-
-def _read(services: Services, dataset_id: str, owner: str) -> DatasetRow:
+def find_row(services: Services, dataset_id: str, owner: str) -> DatasetRow:
+    """Return the row of a dataset; raise a Problem if the owner has none with this id."""
     with services.database.read() as session:
         row = store.get(session, dataset_id, owner=owner)
     if row is None:
@@ -367,7 +233,8 @@ def _content(services: Services, row: DatasetRow) -> FilePath:
     return services.blobs.path(row.content_blob_id, row.content_sha256)
 
 
-def _tag(row: DatasetRow) -> str:
+def tag_of(row: DatasetRow) -> str:
+    """Return the ETag of a dataset."""
     return etag(row.upload_sha256 if row.state == DatasetState.READY else f"{row.id}-{row.state}")
 
 

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.access.rate_limit import RateLimiter
 from service.batch.routes import router as batch
 from service.catalogue.routes import router as catalogue
+from service.datasets.creation_routes import router as dataset_creation
 from service.datasets.resumable_upload_routes import router as uploads
 from service.datasets.routes import router as datasets
 from service.errors import install_handlers
@@ -72,6 +73,7 @@ _ROUTERS: Final = (
     health,
     metrics_router,
     catalogue,
+    dataset_creation,
     datasets,
     uploads,
     jobs,

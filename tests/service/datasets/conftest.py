@@ -22,6 +22,7 @@ from service.blobs import BlobStore
 from service.database import Database
 from service.datasets.canonical import read_tasks
 from service.datasets.context import Services
+from service.datasets.creation_routes import router as creation_routes
 from service.datasets.formats.options import Limits
 from service.datasets.ingestion.child import run
 from service.datasets.ingestion.ingester import Ingester
@@ -218,6 +219,7 @@ def make_app(
         api.state.datasets = services
         install_handlers(api)
         api.include_router(router)
+        api.include_router(creation_routes)
         api.include_router(upload_routes)
         return App(api, services, values.data_dir)
 

@@ -1,0 +1,155 @@
+"""HTTP routes that create datasets: from an uploaded file, or from other datasets."""
+
+import asyncio
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import Field
+
+from service.dataset_states import UNFINISHED_DATASETS, DatasetState
+from service.datasets import store
+from service.datasets.combine import create_combined
+from service.datasets.context import Context, Services
+from service.datasets.formats.options import ReadOptions
+from service.datasets.formats.registry import FORMATS
+from service.datasets.routes import find_row, tag_of
+from service.datasets.schemas import Dataset, error_entries
+from service.datasets.selection import Combination
+from service.datasets.upload import UploadRequest, receive
+from service.errors import Problem
+from service.http.documentation import problems
+from service.http.responses import json_response
+from service.http.routing import Owner, secured
+from service.idempotency import IdempotencyKey
+from service.patterns import TEXT_LINE
+
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=secured("datasets:{}"))
+
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "description": "The bytes of one file.",
+        "content": {
+            media_type: {"schema": {"type": "string", "format": "binary"}}
+            for format_ in FORMATS
+            for media_type in format_.media_types
+        },
+    }
+}
+
+
+class UploadQuery(ReadOptions):
+    """Name and options of an upload."""
+
+    name: str = Field(
+        min_length=1,
+        max_length=200,
+        pattern=TEXT_LINE,
+        description="Name of the dataset.",
+    )
+
+
+@router.post(
+    "",
+    summary="Upload a dataset",
+    status_code=201,
+    response_model=Dataset,
+    openapi_extra=_BODY,
+    responses={
+        200: {"model": Dataset, "description": "A dataset with the same content exists."},
+        202: {
+            "model": Dataset,
+            "description": "Parsing continues; poll the dataset at Location.",
+        },
+        **problems(
+            "malformed-body",
+            "body-too-large",
+            "unsupported-media-type",
+            "invalid-request",
+            "invalid-dataset",
+            "key-reused",
+            "quota-exceeded",
+        ),
+    },
+)
+async def upload_dataset(
+    request: Request,
+    services: Context,
+    owner: Owner,
+    query: Annotated[UploadQuery, Query()],
+    *,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Upload a dataset of tasks as a raw body."""
+    options = ReadOptions.model_validate(query.model_dump(exclude={"name"}))
+    row, is_new = await receive(
+        request, services, UploadRequest(owner, query.name, options, idempotency_key)
+    )
+    if is_new:
+        await _ingest(services, row.id)
+    return await run_in_threadpool(_upload_response, services, row.id, owner, is_new=is_new)
+
+
+@router.post(
+    ":combine",
+    summary="Combine datasets",
+    status_code=201,
+    response_model=Dataset,
+    responses={
+        200: {"model": Dataset, "description": "A dataset with the same sources exists."},
+        202: {"model": Dataset, "description": "It continues; poll the dataset at Location."},
+        **problems(
+            "malformed-json",
+            "body-too-large",
+            "unsupported-media-type",
+            "not-found",
+            "wrong-state",
+            "invalid-request",
+            "invalid-dataset",
+            "key-reused",
+            "quota-exceeded",
+        ),
+    },
+)
+async def combine_datasets(
+    combination: Combination,
+    services: Context,
+    owner: Owner,
+    *,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Make a dataset of others: of all their tasks, or of some tasks, columns and rows.
+
+    Rows of tasks with the same name are put together, so that a dataset can grow by an upload of
+    the new rows.
+    """
+    row, is_new = await run_in_threadpool(
+        create_combined, services, owner, combination, idempotency_key
+    )
+    if is_new:
+        await _ingest(services, row.id)
+    return await run_in_threadpool(_upload_response, services, row.id, owner, is_new=is_new)
+
+
+async def _ingest(services: Services, dataset_id: str) -> None:
+    """Start parsing and wait a short time; most uploads finish within it."""
+    work = asyncio.wrap_future(services.ingester.submit(dataset_id))
+    done, _ = await asyncio.wait({work}, timeout=services.settings.ingest_wait_s)
+    for ended in done:
+        ended.result()
+
+
+def _upload_response(services: Services, dataset_id: str, owner: str, *, is_new: bool) -> Response:
+    row = find_row(services, dataset_id, owner)
+    if row.state == DatasetState.REJECTED:
+        if is_new:  # the client has not seen its id
+            with services.database.write() as session:
+                store.forget(session, row)
+        errors = error_entries(row.issues)
+        raise Problem("invalid-dataset", errors[0]["detail"], errors=errors)
+    status = 202 if row.state in UNFINISHED_DATASETS else 201 if is_new else 200
+    headers = {"Location": f"/v1/datasets/{row.id}", "ETag": tag_of(row)}
+    if status == 202:
+        headers["Retry-After"] = "1"
+    return json_response(Dataset.from_row(row), status=status, **headers)
