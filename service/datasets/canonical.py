@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -60,6 +61,7 @@ def write_tasks(
     *,
     columns: Sequence[Column] | None = None,
     unlabelled: Sequence[Task] = (),
+    n_threads: int = 1,
 ) -> dict[str, Any]:
     """Write tasks to a file and return their manifest.
 
@@ -69,19 +71,19 @@ def write_tasks(
         Kinds of the columns of all tasks; None if all are numbers without missing values.
     unlabelled
         Further rows of some of the tasks, without targets.
+    n_threads
+        Number of threads that describe the columns.
     """
     arrays: dict[str, NDArray[Any]] = {}
     owner_of_rows: dict[int, str] = {}
     entries = []
-    n_summarised = sum(task.n_features for task in tasks)
     is_small = sum(task.n_samples for task in tasks) <= _MAX_ROWS_COMPARED
     all_tasks = TaskSet(tuple(tasks))
     hashes = hashes_of(all_tasks)
     units = units_of(all_tasks, hashes) if is_small else None
     n_divisible = divisible_rows(all_tasks, units) if units is not None else {}
     digests: dict[str, str] = {}
-    described: dict[str, dict[str, Any]] = {}
-    n_described = 0
+    described = _describe(tasks, columns, n_threads)
     for task in tasks:
         entry = _entry(task)
         first = owner_of_rows.setdefault(id(task.X), task.name)
@@ -95,14 +97,8 @@ def write_tasks(
             entry["classes"] = classes.tolist()
         elif task.y is not None:
             arrays[f"{task.name}/y"] = task.y
-        if n_summarised <= _MAX_SUMMARISED and task.input == "rows":
-            if first not in described:
-                shown = task_columns(task, columns)
-                n_described += len(shown)
-                described[first] = summarise(
-                    task.X, shown if n_described <= _MAX_DISTRIBUTIONS else ()
-                )
-            entry["features"] = described[first]
+        if id(task.X) in described:
+            entry["features"] = described[id(task.X)]
         target = describe_targets(task)
         if target is not None:
             entry["target_summary"] = target
@@ -120,6 +116,27 @@ def write_tasks(
     names = _add_names(entries, tasks)
     kinds = {} if columns is None else {"columns": [column.to_json() for column in columns]}
     return {"format": FORMAT, "tasks": entries, "feature_names": names} | groups | kinds
+
+
+def _describe(
+    tasks: Sequence[Task], columns: Sequence[Column] | None, n_threads: int
+) -> dict[int, dict[str, Any]]:
+    """Return the statistics of the columns of tasks, by the id of their rows."""
+    if sum(task.n_features for task in tasks) > _MAX_SUMMARISED:
+        return {}
+    first: dict[int, Task] = {}
+    for task in tasks:
+        if task.input == "rows":
+            first.setdefault(id(task.X), task)
+    owners = [*first.values()]
+    shown = [task_columns(task, columns) for task in owners]
+    n_described = np.cumsum([len(one) for one in shown])
+    described = [
+        one if n <= _MAX_DISTRIBUTIONS else [] for one, n in zip(shown, n_described, strict=True)
+    ]
+    with ThreadPoolExecutor(n_threads) as pool:
+        found = pool.map(summarise, (task.X for task in owners), described)
+        return dict(zip(first, found, strict=True))
 
 
 def _arrays_of_rows(name: str, X: Any) -> dict[str, NDArray[Any]]:

@@ -108,6 +108,7 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
         parsed.tasks,
         columns=parsed.columns,
         unlabelled=parsed.unlabelled,
+        n_threads=task["n_threads"],
     )
     codes = warn_of_codes(parsed.tasks) if warns_of_codes else []
     if parsed.ignored:
