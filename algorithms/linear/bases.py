@@ -18,6 +18,9 @@ Array = NDArray[np.float64]
 Kernel = Literal["linear", "rbf", "polynomial"]
 Standardise = Literal["none", "features"]
 
+#: Number of rows whose squares are summed at a time, so that their copy stays in the cache.
+STATISTICS_BLOCK = 256
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Basis:
@@ -114,9 +117,18 @@ def fit_standardisation(
         found = column_statistics(rows, weights)
         mean, deviation, peak = found.mean, found.deviation, found.peak
     else:
-        mean, peak = column_means(rows, weights), np.abs(rows).max(axis=0)
-        deviation = (
-            rows.std(axis=0) if weights is None else np.sqrt(column_variances(rows, weights))
-        )
+        mean, deviation, peak = _dense_statistics(rows, weights)
     is_constant = deviation <= 1e-12 * np.maximum(np.abs(mean), peak)
     return mean, np.where(is_constant, 1.0, deviation)
+
+
+def _dense_statistics(rows: Array, weights: Array | None) -> tuple[Array, Array, Array]:
+    """Return mean, standard deviation and largest absolute value of each column, (d,) each."""
+    mean, peak = column_means(rows, weights), np.maximum(rows.max(axis=0), -rows.min(axis=0))
+    if weights is not None:
+        return mean, np.sqrt(column_variances(rows, weights)), peak
+    squares = np.zeros(len(mean))
+    for first in range(0, len(rows), STATISTICS_BLOCK):
+        rest = rows[first : first + STATISTICS_BLOCK] - mean
+        squares += np.einsum("nd,nd->d", rest, rest)
+    return mean, np.sqrt(squares / len(rows)), peak

@@ -6,6 +6,7 @@ Tasks are in the order of their names, so that results do not depend on the orde
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -26,6 +27,7 @@ from algorithms.linear.targets import (
     unit_of,
 )
 from algorithms.numerics.centering import column_means, times_roots
+from algorithms.numerics.least_squares import LeastSquares
 from algorithms.numerics.moderated_scales import ScalePrior
 from algorithms.numerics.sparse_rows import (
     Span,
@@ -56,7 +58,7 @@ class Form:
     degree: int = 2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Design:
     """Rows and targets of all tasks, in the order of their names.
 
@@ -127,8 +129,18 @@ class Design:
             blocks.append(Block(times_roots(X, w), times_roots(Y, w), columns))
         return blocks
 
+    def least_squares(self, *, centre: bool) -> LeastSquares:
+        """Return the compressed least-squares problems of the tasks, centred as :meth:`blocks`."""
+        if centre not in self._least_squares:
+            self._least_squares[centre] = LeastSquares.of(self.weighted_blocks(), centre=centre)
+        return self._least_squares[centre]
+
+    @cached_property
+    def _least_squares(self) -> dict[bool, LeastSquares]:
+        return {}
+
     def weighted_blocks(self) -> list[Block]:
-        """Return the rows, targets and weights of each task as they are, for losses of margins."""
+        """Return the rows, targets and weights of each task as they are."""
         starts = np.cumsum([0, *self.sizes])
         return [
             Block(rows, one.Y, start + np.arange(one.Y.shape[1]), one.weights)
@@ -252,7 +264,8 @@ def _coordinates(
         rows = StandardisedRows.of(union, mean, scale * row_unit)
         span = Span.of(rows, rows.gram(), rtol=RANK_RTOL)
         return span.coordinates, basis, span, row_unit
-    X: Array = (union - mean) / scale
+    X: Array = union - mean
+    X /= scale
     if form.kernel != "linear":
         basis = Basis(mean, scale, X, form.kernel, form.width, form.degree)
         K, back = _finite_gram(basis), None
@@ -260,7 +273,7 @@ def _coordinates(
             K, back = _gram_coordinates(K)
         return K, basis, back, 1.0
     row_unit = unit_of_rows(X, form)
-    X = X / row_unit
+    X /= row_unit
     if coordinates == "rotated" and X.shape[0] < X.shape[1]:
         back = _span(X)
         return X @ back, basis, back, row_unit

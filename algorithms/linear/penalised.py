@@ -10,7 +10,7 @@ from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design
 from algorithms.numerics.gaps import relative_gap
-from algorithms.numerics.stacks import Stacks, compress, merge_equal_rows, stack_blocks
+from algorithms.numerics.stacks import Stacks
 from algorithms.solvers.proximal_gradient import ProximalState, ProximalTrial, proximal_gradient
 
 Array = NDArray[np.float64]
@@ -48,9 +48,8 @@ class SquaredLoss:
     @classmethod
     def of(cls, design: Design, *, centre: bool) -> Self:
         """Return the loss for the rows of a design, centred if there are intercepts."""
-        small = [compress(one) for one in merge_equal_rows(design.blocks(centre=centre))]
-        stacks = stack_blocks([block for block, _ in small])
-        return cls(stacks, sum(left for _, left in small), stacks.curvatures[1])
+        found = design.least_squares(centre=centre)
+        return cls(found.stacks, found.remainder, found.stacks.curvatures[1])
 
     @property
     def shape(self) -> tuple[int, int]:

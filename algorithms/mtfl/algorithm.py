@@ -14,11 +14,10 @@ with the trace norm, or for diagonal D (``features="selected"``) the 2,1-norm (e
 summed, not averaged; the square loss is (y − f)². With one task this is ridge regression. The
 kernel form uses coordinates of the Gram matrix of all rows (representer theorem).
 
-Solvers stop on the relative duality gap: variable projection or proximal gradient for the square
-loss, descent on factors for other losses (:mod:`algorithms.mtfl.solver`). Cost of a step:
-O(T n d r), where r <= min(d, T) decreases to the rank of D, after a QR decomposition of each task
-with more rows than columns. Deviations: ``docs/explanation/papers.md``.
-Results: ``docs/benchmarks.md``.
+Solvers stop on the relative duality gap: variable projection or ADMM for the square loss, descent
+on factors for other losses (:mod:`algorithms.mtfl.solver`). Cost of a step: O(T n d r), where
+r <= min(d, T) decreases to the rank of D, after a QR decomposition of each task with more rows than
+columns. Deviations: ``docs/explanation/papers.md``. Results: ``docs/benchmarks.md``.
 
 Reference: Argyriou, Evgeniou, Pontil, *Multi-task feature learning*, NIPS 2006; *Convex multi-task
 feature learning*, Machine Learning 2008, doi:10.1007/s10994-007-5040-8
@@ -295,15 +294,18 @@ def _warnings(
         )
     if "selection_gammas" in choice.fit_info:
         warnings += end_warnings(params, {"gamma": choice.gamma})
+    if params.standardise == "none":
+        warnings += _unit_warnings(tasks)
+    return tuple(warnings)
+
+
+def _unit_warnings(tasks: TaskSet) -> list[str]:
     scales = column_deviations(concatenate_rows([task.X for task in tasks]))
     scales = scales[scales > 0]
-    if (
-        params.standardise == "none"
-        and len(scales)
-        and np.ptp(np.log(scales)) > np.log(MAX_DEVIATION_RATIO)
-    ):
-        warnings.append(
-            f"standard deviations of columns range from {scales.min():.3g} to {scales.max():.3g}, "
-            "and columns with small ones are penalised most; use standardise 'features'"
-        )
-    return tuple(warnings)
+    if not len(scales) or np.ptp(np.log(scales)) <= np.log(MAX_DEVIATION_RATIO):
+        return []
+    warning = (
+        f"standard deviations of columns range from {scales.min():.3g} to {scales.max():.3g}, "
+        "and columns with small ones are penalised most; use standardise 'features'"
+    )
+    return [warning]

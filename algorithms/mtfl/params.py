@@ -89,12 +89,16 @@ class MTFLParams(Params):
         "rows of all tasks, so that results do not depend on units. 'none': no standardisation.",
     )
     scale_targets: ScaleTargetsField = "moderated"
-    solver: Literal["auto", "variable-projection", "proximal-gradient", "alternation"] = Field(
-        "auto",
-        title="Solver",
-        description="Solver for the square loss; all reach the same optimum. 'auto': proximal "
-        "gradient if every task is well conditioned, variable projection otherwise. 'alternation': "
-        "the paper's Algorithm 1, which is slow. Other losses have one solver, 'auto'.",
+    solver: Literal["auto", "variable-projection", "admm", "proximal-gradient", "alternation"] = (
+        Field(
+            "auto",
+            title="Solver",
+            description="Solver for the square loss; all reach the same optimum. 'auto': 'admm' "
+            "(alternating direction method of multipliers) if every task is well conditioned, "
+            "variable projection otherwise, and proximal gradient for many columns that are "
+            "dependent. 'alternation': the paper's Algorithm 1, which is slow. Other losses have "
+            "one solver, 'auto'.",
+        )
     )
     tolerance: GapTolerance = 1e-6
     max_iter: Iterations = Field(

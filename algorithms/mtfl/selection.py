@@ -21,7 +21,7 @@ from algorithms.linear.targets import decode
 from algorithms.mtfl.margins import MarginProblem, margin_problem
 from algorithms.mtfl.params import MTFLParams
 from algorithms.mtfl.solver import Solution, Solver, solve
-from algorithms.mtfl.square import SquareProblem, square_problem
+from algorithms.mtfl.square import SquareProblem
 from algorithms.numerics.feature_norms import ColumnNorm, FeatureNorm, TraceNorm
 from algorithms.numerics.leave_one_out import leave_one_out_errors
 from algorithms.numerics.losses import Hinge, Logistic, MarginLoss
@@ -83,10 +83,11 @@ def gamma_unit(design: Design, params: MTFLParams) -> float:
     """
     if params.gamma_scale == "absolute":
         return design.row_unit**-2
-    X = np.concatenate([block.X for block in design.blocks(centre=params.fit_intercept)])
     weights = design.weights_of_rows
-    size = len(X) if weights is None else float(weights.sum())
-    S = (X.T @ X if X.shape[1] <= X.shape[0] else X @ X.T) / size
+    size = sum(map(len, design.rows)) if weights is None else float(weights.sum())
+    # of several target columns on the same rows, those of one task count these once
+    share = 1 / np.repeat(design.sizes, design.sizes)
+    S = design.least_squares(centre=params.fit_intercept).stacks.moment(share) / size
     trace = float(np.trace(S))
     return float(np.sum(S**2)) / trace if trace > 0 else 1.0
 
@@ -97,7 +98,8 @@ def problem_of(
     """Return the problem for γ on the absolute scale; with another γ it shares all arrays."""
     norm: FeatureNorm = TraceNorm() if params.features == "learned" else ColumnNorm()
     if loss == "square":
-        return square_problem(design.blocks(centre=params.fit_intercept), norm=norm, gamma=gamma)
+        found = design.least_squares(centre=params.fit_intercept)
+        return SquareProblem(found.stacks, found.remainder, norm, gamma)
     return margin_problem(
         design.weighted_blocks(),
         norm=norm,

@@ -1,8 +1,9 @@
 """The solvers of MTFL, and the choice between them.
 
-For the square loss ``auto`` selects proximal gradient if the curvatures of all tasks have a small
-ratio, and variable projection otherwise. Proximal gradient needs steps in proportion to the root of
-that ratio, each of which costs O(T d²); a step of variable projection costs O(T d³).
+For the square loss ``auto`` selects ADMM if the curvatures of all tasks have a small ratio, and
+variable projection otherwise. ADMM and proximal gradient need steps in proportion to the root of
+that ratio, each of which costs O(T d²); a step of variable projection costs O(T d³). Proximal
+gradient replaces ADMM for large problems in which a task has dependent columns.
 ``docs/benchmarks.md`` has the times of all solvers.
 """
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.mtfl.admm import alternate_directions
 from algorithms.mtfl.alternation import alternate
 from algorithms.mtfl.factors import minimise_factors
 from algorithms.mtfl.margins import MarginProblem, mean_scores
@@ -22,13 +24,13 @@ from algorithms.mtfl.proximal import descend_proximal
 from algorithms.mtfl.square import SquareProblem, fit_in_metric, relative_gap
 
 Array = NDArray[np.float64]
-Solver = Literal["auto", "variable-projection", "proximal-gradient", "alternation"]
+Solver = Literal["auto", "variable-projection", "admm", "proximal-gradient", "alternation"]
 
-#: Largest ratio of curvatures over all tasks for which proximal gradient needs few steps, and the
+#: Largest ratio of curvatures over all tasks for which ADMM needs few steps, and the
 #: same divided by d², for which its steps cost less than the fewer ones of variable projection.
 WELL_CONDITIONED = 100.0
 WELL_CONDITIONED_PER_SQUARE = 0.05
-#: T d³ from which a step of variable projection costs so much that proximal gradient is faster
+#: T d³ from which a step of variable projection costs so much that the other methods are faster
 #: whatever the curvatures are.
 LARGE_STEP = 5e7
 #: Share of D that a warm start spreads over all directions, so that none has weight 0.
@@ -87,6 +89,8 @@ def solve(
         solver = _suitable(problem)
     if solver == "variable-projection":
         return _by_projection(problem, start, stopping=stopping, trace=trace, loop=loop)
+    if solver == "admm":
+        return _by_admm(problem, start, stopping=stopping, trace=trace, loop=loop)
     if solver == "proximal-gradient":
         return _by_proximal(problem, start, stopping=stopping, trace=trace, loop=loop)
     return _by_alternation(problem, stopping=stopping, trace=trace, loop=loop)
@@ -94,14 +98,14 @@ def solve(
 
 def _suitable(problem: SquareProblem) -> Solver:
     """Return the solver that 'auto' selects."""
-    T, d = problem.stacks.n_columns, problem.stacks.n_features
-    if T * d**3 >= LARGE_STEP:
-        return "proximal-gradient"
-    if not problem.stacks.is_tall:  # a curvature is 0
+    stacks = problem.stacks
+    if stacks.n_columns * stacks.n_features**3 >= LARGE_STEP:
+        return "proximal-gradient" if stacks.inverses is None else "admm"
+    if not stacks.is_tall:  # a curvature is 0
         return "variable-projection"
-    low, high = problem.stacks.curvatures
-    most = max(WELL_CONDITIONED, WELL_CONDITIONED_PER_SQUARE * d**2)
-    return "proximal-gradient" if high <= most * low else "variable-projection"
+    low, high = stacks.curvatures
+    most = max(WELL_CONDITIONED, WELL_CONDITIONED_PER_SQUARE * stacks.n_features**2)
+    return "admm" if high <= most * low and stacks.inverses is not None else "variable-projection"
 
 
 def _by_projection(
@@ -149,6 +153,26 @@ def _by_proximal(
     )
     U = problem.norm.root(state.W, 0.0)
     return _solution(state.W, U, state, "proximal-gradient")
+
+
+def _by_admm(
+    problem: SquareProblem,
+    start: Solution | None,
+    *,
+    stopping: StoppingRule,
+    trace: Trace,
+    loop: str,
+) -> Solution:
+    state = alternate_directions(
+        problem,
+        None if start is None else start.W,
+        trace=trace,
+        loop=loop,
+        max_iter=stopping.max_iter,
+        tolerance=stopping.tolerance,
+    )
+    U = problem.norm.root(state.W, 0.0)
+    return _solution(state.W, U, state, "admm")
 
 
 def _by_alternation(

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from algorithms.numerics import gaps
 from algorithms.numerics.feature_norms import FeatureNorm
-from algorithms.numerics.stacks import Block, Stacks, compress, merge_equal_rows, stack_blocks
+from algorithms.numerics.least_squares import LeastSquares
+from algorithms.numerics.stacks import Block, Stacks
 
 Array = NDArray[np.float64]
 
@@ -25,7 +26,7 @@ class SquareProblem:
     Parameters
     ----------
     remainder
-        Constant part of the loss, from :func:`algorithms.numerics.stacks.compress`.
+        Constant part of the loss, as in :class:`algorithms.numerics.least_squares.LeastSquares`.
     """
 
     stacks: Stacks
@@ -63,9 +64,8 @@ class Fitted:
 
 def square_problem(blocks: list[Block], *, norm: FeatureNorm, gamma: float) -> SquareProblem:
     """Return the problem for blocks, which must be centred if there are intercepts."""
-    small = [compress(block) for block in merge_equal_rows(blocks)]
-    stacks = stack_blocks([block for block, _ in small])
-    return SquareProblem(stacks, sum(left for _, left in small), norm, gamma)
+    compressed = LeastSquares.of(blocks, centre=False)
+    return SquareProblem(compressed.stacks, compressed.remainder, norm, gamma)
 
 
 def fit_in_metric(problem: SquareProblem, U: Array) -> Fitted:

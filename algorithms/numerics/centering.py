@@ -23,6 +23,8 @@ def column_means(rows: Array, weights: Array | None = None) -> Array:
         Weights of the rows; equal by default.
     """
     means = rows.mean(axis=0) if weights is None else weights @ rows / weights.sum()
+    if not (rows[0] == rows[-1]).any():
+        return np.asarray(means)  # no column is constant
     return np.asarray(np.where(np.all(rows == rows[0], axis=0), rows[0], means))
 
 

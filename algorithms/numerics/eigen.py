@@ -6,6 +6,7 @@ Bases are rows, (k, d): with stacked rows, every coupling of tasks is one matrix
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf, dpotri
 
 Array = NDArray[np.float64]
 
@@ -73,6 +74,23 @@ def complete(V: Array, k: int) -> Array:
         fill = fill - (fill @ V.T) @ V
     Q = np.linalg.qr(fill.T)[0].T
     return np.concatenate([V, Q])
+
+
+def inverse_of_definite(A: Array) -> Array:
+    """Return the inverse of a symmetric positive definite matrix (d, d), exactly symmetric.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        It is not positive definite.
+    """
+    factor, info = dpotrf(A.T, lower=1, clean=1)
+    if info:
+        raise np.linalg.LinAlgError("the matrix is not positive definite")
+    lower, _ = dpotri(factor, lower=1, overwrite_c=1)
+    M = np.asarray(lower + lower.T)
+    M.flat[:: len(M) + 1] /= 2
+    return M
 
 
 def fix_signs(U: Array) -> Array:

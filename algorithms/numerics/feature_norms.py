@@ -22,6 +22,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+#: Smallest threshold of singular values, relative to the largest, for which they may come from
+#: WᵀW: errors of those above it, relative to the largest, are 1e-16 divided by it.
+MIN_CUT = 1e-3
+
 
 class FeatureNorm(ABC):
     """A norm of W (T, d) and its metric."""
@@ -95,9 +99,20 @@ class TraceNorm(FeatureNorm):
 
     def shrink_with_norm(self, W: Array, tau: float, *, power: int) -> tuple[Array, float]:
         """Return W with every singular value reduced by the same threshold, or to 0."""
-        left, s, right = np.linalg.svd(W, full_matrices=False)
-        kept = np.maximum(s - threshold(s, tau, power=power), 0.0)
-        return np.asarray((left * kept) @ right), float(kept.sum())
+        if len(W) < W.shape[1]:
+            shrunk, size = self.shrink_with_norm(W.T, tau, power=power)
+            return shrunk.T, size
+        values, V = np.linalg.eigh(W.T @ W)
+        s = np.sqrt(np.maximum(values[::-1], 0.0))
+        cut = threshold(s, tau, power=power)
+        if cut < MIN_CUT * s[0]:  # WᵀW has lost the small singular values
+            left, s, right = np.linalg.svd(W, full_matrices=False)
+            kept = np.maximum(s - threshold(s, tau, power=power), 0.0)
+            return np.asarray((left * kept) @ right), float(kept.sum())
+        kept = np.maximum(s - cut, 0.0)
+        V = V[:, ::-1][:, kept > 0]
+        factors = kept[kept > 0] / s[kept > 0]
+        return W @ ((V * factors) @ V.T), float(kept.sum())
 
     def root(self, W: Array, epsilon: float) -> Array:
         """Return U (d, r), from the SVD of W, because WᵀW loses small singular values."""

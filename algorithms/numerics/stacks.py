@@ -5,23 +5,19 @@ tasks on the same rows or for the classes of one task. Each column of targets ha
 (T, d), where T counts columns of targets; W is the transpose of the papers' W.
 """
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dtrtri
 
 Array = NDArray[np.float64]
 
-#: Smallest ratio of rows to columns for which XᵀX costs much less than a QR decomposition.
-MIN_TALL_RATIO = 1.5
-#: Smallest diagonal entry of R relative to the largest, and part of ‖Y‖² that no W explains, for
-#: which XᵀX is precise enough: relative errors of XᵀX of 1e-15 become at most about 1e-10.
-MIN_TALL_DIAGONAL = 1e-2
-MIN_TALL_CONSTANT = 1e-4
+#: Largest condition number of a block, times at most its number of columns, with an inverse.
+MAX_CONDITION = 1e6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,19 +106,74 @@ class Stacks:
             out[part.columns] = a.sum(axis=1)
         return out
 
+    def moment(self, share: Array) -> Array:
+        """Return Σ_t share_t X_tᵀX_t, (d, d), or the matrix (n, n) with the same eigenvalues > 0.
+
+        The latter is returned if all blocks together have fewer rows than columns.
+
+        Parameters
+        ----------
+        share : (T,)
+            Not negative.
+        """
+        factors = [share[part.columns].sum(axis=1) for part in self.parts]
+        if sum(part.X.shape[0] * part.X.shape[1] for part in self.parts) < self.n_features:
+            rows = np.concatenate(
+                [_flat(part.X, f) for part, f in zip(self.parts, factors, strict=True)]
+            )
+            return np.asarray(rows @ rows.T)
+        total = np.zeros((self.n_features, self.n_features))
+        for i, (part, f) in enumerate(zip(self.parts, factors, strict=True)):
+            if part.X.shape[1] < self.n_features:
+                rows = _flat(part.X, f)
+                total += rows.T @ rows
+            else:
+                total += np.tensordot(f, self.grams[i], 1)
+        return total
+
     @property
     def is_tall(self) -> bool:
         """Whether every block has at least as many rows of positive weight as features."""
         return all((part.weight > 0).sum(axis=1).min() >= self.n_features for part in self.parts)
 
     @cached_property
+    def grams(self) -> tuple[Array, ...]:
+        """XᵀX of every block, (g, d, d) for each stack."""
+        return tuple(np.swapaxes(part.X, 1, 2) @ part.X for part in self.parts)
+
+    @cached_property
+    def inverses(self) -> tuple[Array, ...] | None:
+        """The inverse of every block, (g, d, d) for each stack.
+
+        None if a block is not triangular, as compressed ones of more than d rows are, or if it is
+        nearly singular.
+        """
+        d = self.n_features
+        below = np.tri(d, k=-1, dtype=bool)
+        found = []
+        for part in self.parts:
+            if part.X.shape[1] != d or part.X[:, below].any():
+                return None
+            inverse = np.empty_like(part.X)
+            for t, X in enumerate(part.X):
+                transposed, info = dtrtri(X.T, lower=1)
+                if info:
+                    return None
+                inverse[t] = transposed.T
+            squares = [np.einsum("gij,gij->g", one, one) for one in (part.X, inverse)]
+            if np.sqrt(squares[0] * squares[1]).max() > MAX_CONDITION * d:
+                return None
+            found.append(inverse)
+        return tuple(found)
+
+    @cached_property
     def curvatures(self) -> tuple[float, float]:
         """The smallest and the largest eigenvalue of 2 XᵀX over all blocks."""
         low, high = np.inf, 0.0
-        for part in self.parts:
-            Xt = np.swapaxes(part.X, 1, 2)
+        for i, part in enumerate(self.parts):
             is_wide = part.X.shape[1] < self.n_features
-            values = np.linalg.eigvalsh(part.X @ Xt if is_wide else Xt @ part.X)
+            inner = part.X @ np.swapaxes(part.X, 1, 2) if is_wide else self.grams[i]
+            values = np.linalg.eigvalsh(inner)
             low = min(low, float(values.min()))
             high = max(high, float(values.max()))
         return (2 * max(low, 0.0) if self.is_tall else 0.0), 2 * high
@@ -133,6 +184,11 @@ class Stacks:
             Stack(change(part.X), part.Y, part.weight, part.columns) for part in self.parts
         )
         return Stacks(parts, self.n_columns, n_features)
+
+
+def _flat(X: Array, factors: Array) -> Array:
+    """Return the rows (g n, d) of a stack X (g, n, d), times the roots of factors (g,)."""
+    return np.asarray((X * np.sqrt(factors)[:, np.newaxis, np.newaxis]).reshape(-1, X.shape[2]))
 
 
 def stack_blocks(blocks: Sequence[Block]) -> Stacks:
@@ -161,6 +217,8 @@ def _weights(block: Block) -> Array:
 
 
 def _padded(rows: Array, n: int) -> Array:
+    if len(rows) == n:
+        return rows
     out = np.zeros((n, rows.shape[1]))
     out[: len(rows)] = rows
     return out
@@ -168,9 +226,12 @@ def _padded(rows: Array, n: int) -> Array:
 
 def merge_equal_rows(blocks: Sequence[Block]) -> list[Block]:
     """Merge blocks with identical rows and weights; the result is in order of first occurrence."""
-    groups: dict[tuple[tuple[int, ...], bytes, bytes], list[Block]] = {}
+    counts = Counter(map(_ends, blocks))
+    groups: dict[tuple[Hashable, ...], list[Block]] = {}
     for block in blocks:
-        key = block.X.shape, block.X.tobytes(), _weights(block).tobytes()
+        key: tuple[Hashable, ...] = (_ends(block),)
+        if counts[key[0]] > 1:  # only then are all rows compared
+            key = (*key, block.X.tobytes(), _weights(block).tobytes())
         groups.setdefault(key, []).append(block)
     return [
         Block(
@@ -179,42 +240,12 @@ def merge_equal_rows(blocks: Sequence[Block]) -> list[Block]:
             np.concatenate([block.columns for block in same]),
             same[0].weights,
         )
+        if len(same) > 1
+        else same[0]
         for same in groups.values()
     ]
 
 
-def compress(block: Block) -> tuple[Block, float]:
-    """Return a block of at most d rows with the same least-squares problem, and a constant.
-
-    With X = QR, ‖Y − XW‖² = ‖QᵀY − RW‖² + ‖Y − QQᵀY‖² for all W; the last term is the constant.
-    Tall blocks that are well conditioned get R from XᵀX = RᵀR, which costs a tenth; R from X itself
-    loses no precision.
-    """
-    n, d = block.X.shape
-    if n <= d:
-        return block, 0.0
-    found = _compress_tall(block) if n >= MIN_TALL_RATIO * d else None
-    if found is not None:
-        return found
-    Q, R = np.linalg.qr(block.X)
-    Y = Q.T @ block.Y
-    return Block(R, Y, block.columns), float(np.sum((block.Y - Q @ Y) ** 2))
-
-
-def _compress_tall(block: Block) -> tuple[Block, float] | None:
-    """Return the block and the constant from XᵀX and XᵀY; None if that would lose precision.
-
-    The errors grow with the squared condition number of X, and with the ratio of ‖Y‖² to the
-    constant. The diagonal of R bounds the condition number from below, but the bound is close.
-    """
-    G, B = block.X.T @ block.X, block.X.T @ block.Y
-    R, info = dpotrf(G, clean=1)
-    scales = np.abs(np.diag(R))
-    if info or scales.min() < MIN_TALL_DIAGONAL * scales.max():
-        return None
-    Y = solve_triangular(R, B, trans=1, check_finite=False)
-    total = float(np.sum(block.Y**2))
-    constant = total - float(np.sum(Y**2))
-    if constant < MIN_TALL_CONSTANT * total:
-        return None
-    return Block(np.asarray(R), Y, block.columns), constant
+def _ends(block: Block) -> Hashable:
+    """Return the shape, the first and the last row."""
+    return block.X.shape, block.X[:1].tobytes(), block.X[-1:].tobytes()

@@ -1673,7 +1673,7 @@ class MTFL(Estimator):
     scale_targets : default 'moderated'
         Targets are divided by the scale before the fit, and predictions multiplied by it. 'task': the standard deviation of the task's targets, so that all tasks count the same, whatever their units. 'moderated': the same, shrunk towards the deviation of all tasks (empirical Bayes), because a deviation of few rows is uncertain. 'all': one standard deviation for all tasks. 'none': 1. A task with constant targets gets a typical scale of the others. Class labels are never scaled.
     solver : default 'auto'
-        Solver for the square loss; all reach the same optimum. 'auto': proximal gradient if every task is well conditioned, variable projection otherwise. 'alternation': the paper's Algorithm 1, which is slow. Other losses have one solver, 'auto'.
+        Solver for the square loss; all reach the same optimum. 'auto': 'admm' (alternating direction method of multipliers) if every task is well conditioned, variable projection otherwise, and proximal gradient for many columns that are dependent. 'alternation': the paper's Algorithm 1, which is slow. Other losses have one solver, 'auto'.
     tolerance : default 1e-06
         Stop once the relative duality gap is below this.
     max_iter : default 2000
@@ -1713,7 +1713,7 @@ class MTFL(Estimator):
         fit_intercept: bool = True,
         standardise: Literal['none', 'features'] = 'features',
         scale_targets: Literal['moderated', 'task', 'all', 'none'] = 'moderated',
-        solver: Literal['auto', 'variable-projection', 'proximal-gradient', 'alternation'] = 'auto',
+        solver: Literal['auto', 'variable-projection', 'admm', 'proximal-gradient', 'alternation'] = 'auto',
         tolerance: float = 1e-06,
         max_iter: int = 2000,
         target: Literal['auto', 'numbers', 'classes'] = 'auto',

@@ -107,21 +107,22 @@ def test_the_certificate_holds_by_its_definition(features, gamma) -> None:
 
 
 @pytest.mark.parametrize("features", ["learned", "selected"])
-@pytest.mark.parametrize("data", ["own rows", "shared rows", "few rows"])
-def test_three_solvers_agree(features, data) -> None:
+@pytest.mark.parametrize("data", ["own rows", "many rows", "shared rows", "few rows"])
+def test_all_solvers_agree(features, data) -> None:
     tasks = {
         "own rows": made(2),
+        "many rows": made(2, sizes=(12, 20)),
         "shared rows": shared(2),
         "few rows": made(3, n_tasks=5, d=8, sizes=(2, 5)),
     }[data]
-    solvers = ("variable-projection", "proximal-gradient", "alternation")
+    solvers = ("variable-projection", "proximal-gradient", "admm", "alternation")
     found = [
         fit(tasks, gamma=0.3, features=features, solver=solver, tolerance=GAP, max_iter=20_000)
         for solver in solvers
     ]
     values = [model.fit_info["objective"] for model in found]
     assert [model.fit_info["solver"] for model in found] == list(solvers)
-    assert max(model.fit_info["relative_gap"] for model in found[:2]) <= GAP
+    assert max(model.fit_info["relative_gap"] for model in found[:3]) <= GAP
     assert max(values) - min(values) <= OBJECTIVE_RTOL * min(values)
 
 
@@ -140,7 +141,7 @@ def test_selected_features_on_shared_rows_are_the_multi_task_lasso(gamma) -> Non
 def test_one_task_is_ridge_regression() -> None:
     task = made(5, n_tasks=1, d=6, sizes=(15, 15)).tasks[0]
     gamma = 0.7
-    for solver in ("variable-projection", "proximal-gradient", "alternation"):
+    for solver in ("variable-projection", "proximal-gradient", "admm", "alternation"):
         model = fit(TaskSet((task,)), gamma=gamma, solver=solver, tolerance=1e-8, max_iter=3_000)
         X, y = task.X - task.X.mean(axis=0), task.y - task.y.mean()
         w = np.linalg.solve(X.T @ X + gamma * np.eye(6), X.T @ y)
@@ -198,6 +199,65 @@ def test_variable_projection_never_increases_the_objective() -> None:
     fit(made(10, n_tasks=20, d=12), gamma=0.1, solver="variable-projection", trace=trace)
     values = [step.objective for step in trace.history]
     assert np.diff(values).max() <= 1e-12 * values[0]
+
+
+@pytest.mark.parametrize("features", ["learned", "selected"])
+@pytest.mark.parametrize("gamma", [0.01, 1.0, 30.0])
+def test_admm_is_selected_for_many_rows_and_certified_by_the_definition(features, gamma) -> None:
+    tasks = made(3, n_tasks=10, d=8, sizes=(30, 60))
+    trace = Trace()
+    model = fit(tasks, gamma=gamma, features=features, tolerance=GAP, trace=trace)
+    assert model.fit_info["solver"] == "admm"
+    value, _ = certificate(tasks, model, gamma=gamma, features=features)
+    assert value == pytest.approx(model.fit_info["objective"], rel=1e-9)
+    # another method, whose bound is that of the residuals of W
+    other = fit(tasks, gamma=gamma, features=features, solver="proximal-gradient")
+    optimum = other.fit_info["objective"]
+    assert model.fit_info["lower_bound"] <= optimum * (1 + 1e-10)
+    assert optimum <= model.fit_info["objective"] * (1 + 1e-10)
+    assert trace.n_iterations <= 60
+
+
+def test_a_task_with_dependent_columns_has_no_inverse_and_can_be_fitted_by_admm() -> None:
+    tasks = list(made(4, n_tasks=4, d=5, sizes=(20, 30)))
+    tasks[1] = replace(tasks[1], X=tasks[1].X * np.array([1.0, 1, 0, 1, 1]))
+    found = TaskSet(tuple(tasks))
+    assert design_of(found, MTFL.Params(**PLAIN)).least_squares(centre=True).stacks.inverses is None
+    models = [
+        fit(found, gamma=0.5, solver=solver, tolerance=GAP, max_iter=20_000)
+        for solver in ("admm", "variable-projection")
+    ]
+    values = [model.fit_info["objective"] for model in models]
+    assert max(model.fit_info["relative_gap"] for model in models) <= GAP
+    assert values[0] == pytest.approx(values[1], rel=OBJECTIVE_RTOL)
+
+
+def test_inverses_and_moments_of_stacks_are_those_of_numpy() -> None:
+    rng = np.random.default_rng(5)
+    blocks = [
+        Block(
+            np.linalg.qr(rng.normal(size=(9, 4)))[1], np.ones((4, 2)), np.array([2 * t, 2 * t + 1])
+        )
+        for t in range(3)
+    ]
+    stacks = stack_blocks(blocks)
+    assert stacks.inverses is not None
+    np.testing.assert_allclose(
+        stacks.inverses[0], np.linalg.inv(np.stack([block.X for block in blocks])), atol=1e-12
+    )
+    share = rng.uniform(size=6)
+    expected = sum(
+        (share[2 * t] + share[2 * t + 1]) * block.X.T @ block.X for t, block in enumerate(blocks)
+    )
+    np.testing.assert_allclose(stacks.moment(share), expected, atol=1e-12)
+    few = stack_blocks([Block(rng.normal(size=(2, 5)), np.ones((2, 1)), np.array([0]))])
+    values = np.linalg.eigvalsh(few.moment(np.array([2.0])))
+    np.testing.assert_allclose(
+        values, np.linalg.eigvalsh(2 * few.parts[0].X[0].T @ few.parts[0].X[0])[-2:], atol=1e-12
+    )
+    assert few.inverses is None
+    square = Block(rng.normal(size=(4, 4)), np.ones((4, 1)), np.array([0]))
+    assert stack_blocks([square]).inverses is None  # not triangular
 
 
 # ---- rows of every kind -------------------------------------------------------------------------

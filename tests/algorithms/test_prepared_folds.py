@@ -8,8 +8,9 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import Cancelled
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Checkpoint, Trace
+from algorithms.numerics.least_squares import compress
 from algorithms.numerics.leave_one_out import RidgePath, leave_one_out_errors, units_by_size
-from algorithms.numerics.stacks import Block, compress
+from algorithms.numerics.stacks import Block
 from algorithms.registry import ALGORITHMS
 
 #: Predictions of two fits: the error is about the root of the relative duality gap, given below.
