@@ -188,3 +188,9 @@ def n_inside(pencil: Pencil, n_preferred: int) -> int:
     ``n_preferred`` directions are preferred to fillers; more are used if fillers are too few.
     """
     return min(pencil.k, pencil.rank, max(n_preferred, pencil.k - pencil.n_fillers))
+
+
+def numbers_inside(pencil: Pencil, n_preferred: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return :func:`n_inside` for several numbers of preferred directions."""
+    at_least = np.maximum(n_preferred, pencil.k - pencil.n_fillers)
+    return np.minimum(min(pencil.k, pencil.rank), at_least)

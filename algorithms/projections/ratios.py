@@ -17,7 +17,7 @@ from algorithms.numerics.trace_ratio import (
     Spectrum,
     decompose,
     directions_from,
-    n_inside,
+    numbers_inside,
 )
 
 Array = NDArray[np.float64]
@@ -34,28 +34,28 @@ class _Sums:
 
     Attributes
     ----------
-    n_positive
-        Number of positive eigenvalues, by α.
-    between, total
-        tr(UᵀS_bU) and tr(UᵀS_tU) by m, (r + 1,), by α.
+    n_positive : (n_alphas,)
+        Number of positive eigenvalues.
+    by_number : (n_alphas, 2, r + 1)
+        tr(UᵀS_bU) and tr(UᵀS_tU) for each m.
     """
 
-    def __init__(self) -> None:
-        self.n_positive: list[int] = []
-        self.between: list[Array] = []
-        self.total: list[Array] = []
+    def __init__(self, pencil: Pencil) -> None:
+        self.n_positive = np.zeros(0, dtype=np.intp)
+        self.by_number = np.zeros((0, 2, pencil.rank + 1))
 
     def add(self, pencil: Pencil, spectrum: Spectrum) -> None:
         """Add the sums at another α."""
-        self.n_positive.append(int((spectrum.values > 0).sum()))
-        self.between.append(_cumulative(np.sum((pencil.between @ spectrum.V) ** 2, axis=0)))
-        self.total.append(_cumulative(pencil.total @ spectrum.V**2))
+        sums = np.zeros((1, 2, pencil.rank + 1))
+        np.cumsum(np.sum((pencil.between @ spectrum.V) ** 2, axis=0), out=sums[0, 0, 1:])
+        np.cumsum(pencil.total @ spectrum.V**2, out=sums[0, 1, 1:])
+        self.n_positive = np.append(self.n_positive, np.sum(spectrum.values > 0))
+        self.by_number = np.concatenate([self.by_number, sums])
 
     def of(self, pencil: Pencil) -> Array:
         """Return tr(UᵀS_bU) and tr(UᵀS_tU) for the directions of a candidate, (2, n_alphas)."""
-        m = np.array([n_inside(pencil, n) for n in self.n_positive])
-        rows = np.arange(len(m))
-        between, total = np.array(self.between)[rows, m], np.array(self.total)[rows, m]
+        m = numbers_inside(pencil, self.n_positive)
+        between, total = self.by_number[np.arange(len(m)), :, m].T
         return np.stack([between, total + pencil.trace_weight])
 
 
@@ -74,7 +74,7 @@ class RatioPath:
         pencils
             One per task, with the same scatter matrices in every call.
         """
-        self._sums = self._sums or [_Sums() for _ in pencils]
+        self._sums = self._sums or [_Sums(pencil) for pencil in pencils]
         alpha = self._start(pencils)
         for _ in range(MAX_STEPS):
             spectra = [decompose(pencil, alpha) for pencil in pencils]
@@ -122,7 +122,3 @@ def _cubic(x: Array, y: Array, slopes: Array) -> float:
     basis = np.array([(1 + 2 * t) * (1 - t) ** 2, t**2 * (3 - 2 * t)])
     steps = np.array([t * (1 - t) ** 2, t**2 * (t - 1)])
     return float(basis @ y + h * (steps @ slopes))
-
-
-def _cumulative(values: Array) -> Array:
-    return np.concatenate([[0.0], np.cumsum(values)])
