@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task
 from algorithms.numerics.centering import times_roots
-from algorithms.numerics.eigen import complete, fix_signs
+from algorithms.numerics.eigen import complete, fix_signs, svd_of_centred
 from algorithms.numerics.trace_ratio import Pencil
 
 Array = NDArray[np.float64]
@@ -181,7 +181,7 @@ def estimate_scatters(task: Task, *, standardise: Standardise = "center") -> Sca
     scale = _scale_of(centred, standardise, w)
     rows = centred / scale
     n = float(len(rows) if w is None else w.sum())
-    left, s, Vt = np.linalg.svd(times_roots(rows, w), full_matrices=False)
+    left, s, Vt = svd_of_centred(times_roots(rows, w))
     s = s / np.sqrt(n)
     floor = max(RANK_RTOL * float(s[0]), float(np.linalg.norm(noise / scale)))
     rank = int((s > floor).sum())

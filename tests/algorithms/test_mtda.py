@@ -14,6 +14,7 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.mtda import MTDA
 from algorithms.mtda.alternation import best_factor, parts_from
+from algorithms.numerics.eigen import MIN_GRAM_RATIO, svd_of_centred
 from algorithms.projections.scatters import estimate_scatters
 
 #: Tolerances against a solver in the full spaces.
@@ -727,3 +728,40 @@ def test_every_property_in_the_notes_on_the_paper_has_tests() -> None:
         tests = re.findall(r"`(test_\w+)`", point)
         assert tests, point
         assert [name for name in tests if name not in globals()] == []
+
+
+# ---- the decomposition of centred rows -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["few rows", "many rows", "small values", "low rank", "weighted"])
+def test_the_decomposition_of_centred_rows_is_that_of_numpy(kind) -> None:
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((60 if kind == "many rows" else 12, 30))
+    if kind == "small values":  # too small for the squares in AAᵀ
+        A[:, 1:] *= 1e-7
+    if kind == "low rank":
+        A[6:] = A[:6]
+    w = rng.uniform(0.2, 3.0, len(A)) if kind == "weighted" else np.ones(len(A))
+    A = np.sqrt(w)[:, np.newaxis] * (A - w @ A / w.sum())
+    left, s, right = svd_of_centred(A)
+    expected = np.linalg.svd(A, compute_uv=False)[: len(s)]
+    np.testing.assert_allclose(s, expected, atol=1e-13 * s[0])
+    np.testing.assert_allclose((left * s) @ right, A, atol=1e-12 * s[0])
+    is_kept = s > 1e-9 * s[0]
+    right = right[is_kept]
+    np.testing.assert_allclose(right @ right.T, np.eye(len(right)), atol=1e-13)
+    assert len(s) == (11 if kind in {"few rows", "weighted"} else min(A.shape))
+
+
+def test_small_singular_values_above_the_threshold_are_precise() -> None:
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((20, 50)) * np.geomspace(1.0, 1e-4, 50)
+    A -= A.mean(axis=0)
+    A /= np.linalg.norm(A)
+    left, s, right = svd_of_centred(A)
+    assert len(s) == 19
+    assert MIN_GRAM_RATIO < s[-1] / s[0] < 20 * MIN_GRAM_RATIO
+    np.testing.assert_allclose(s, np.linalg.svd(A, compute_uv=False)[:-1], rtol=1e-10)
+    np.testing.assert_allclose(right @ right.T, np.eye(19), atol=1e-13)
+    np.testing.assert_allclose(right.T @ (s[:, np.newaxis] ** 2 * right), A.T @ A, atol=1e-14)
+    np.testing.assert_allclose(left.T @ left, np.eye(19), atol=1e-13)
