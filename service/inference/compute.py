@@ -1,7 +1,6 @@
 """Computation of an inference call, shared by every format and both protocols."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,15 +8,12 @@ from numpy.typing import NDArray
 
 from algorithms.interface.model import (
     CLASS_METHODS,
-    FEATURE_METHODS,
     OUTPUT_SHAPES,
     Model,
     apply,
 )
-from algorithms.preparation.columns import Column
-from algorithms.preparation.model import preparation_of
 from service.errors import Problem
-from service.inference.call import Call, InferenceResult, InputSpec, Matrix, raise_invalid_data
+from service.inference.call import Call, InferenceResult, Matrix, raise_invalid_data
 from service.inference.context import Services
 from service.models.messages import unsupported_method
 from service.models.resolver import ResolvedModel
@@ -48,15 +44,14 @@ def compute(services: Services, resolved: ResolvedModel, call: Call) -> Inferenc
 def _apply(
     services: Services, served: ServableVersion, model: Model, method: str, call: Call
 ) -> tuple[NDArray[Any], tuple[Any, ...]]:
-    tasks = [call.task] if isinstance(call.task, str) else list(dict.fromkeys(call.task))
-    if not tasks:
-        raise Problem("invalid-data", "expected at least one row with a task, got none")
-    width = _common_width(model, method, tasks)
-    columns = partial(_common_column_names, services, served, method, tasks)
-    kinds = _common_kinds(model, method, tasks)
-    ignored = partial(services.columns.ignored, served.id)
-    missing = method in model.takes_missing
-    spec = InputSpec(tasks[0], method, width, missing, columns, kinds, ignored)
+    if isinstance(call.task, str):
+        tasks = [call.task]
+        spec = services.inputs.of_task(served, model, method, call.task)
+    else:
+        tasks = list(dict.fromkeys(call.task))
+        if not tasks:
+            raise Problem("invalid-data", "expected at least one row with a task, got none")
+        spec = services.inputs.of_tasks(served, model, method, tasks)
     try:
         rows = call.rows.as_matrix(spec)
     except Problem as problem:
@@ -83,54 +78,6 @@ def _name_own_task(problem: Problem, task_of: str | list[str]) -> None:
         row = entry.get("row")
         if row is not None and row < len(task_of):
             entry["task"] = task_of[row]
-
-
-def _common_width(model: Model, method: str, tasks: list[str]) -> int:
-    """Return the number of input columns, which must be the same for all tasks."""
-    width = model.width(method, task=tasks[0])
-    for task in tasks[1:]:
-        other = model.width(method, task=task)
-        if other != width:
-            raise_invalid_data(
-                f"task '{tasks[0]}' takes rows of {width} numbers, task '{task}' of {other}; send "
-                "the tasks in separate requests",
-                task=task,
-            )
-    return width
-
-
-def _common_kinds(model: Model, method: str, tasks: list[str]) -> tuple[Column, ...] | None:
-    """Return the raw columns, which must be the same for all tasks; None if all are numbers."""
-    preparation = preparation_of(model) if method in FEATURE_METHODS else None
-    if preparation is None:
-        return None
-    columns = preparation.of(tasks[0]).columns
-    for task in tasks[1:]:
-        if preparation.of(task).columns != columns:
-            raise_invalid_data(
-                f"tasks '{tasks[0]}' and '{task}' were trained on different columns; send the "
-                "tasks in separate requests",
-                task=task,
-            )
-    return None if all(column.kind == "number" for column in columns) else columns
-
-
-def _common_column_names(
-    services: Services, served: ServableVersion, method: str, tasks: list[str]
-) -> tuple[str, ...] | None:
-    """Return the column names, which must be the same for all tasks; None without names."""
-    if method not in FEATURE_METHODS:
-        return None
-    names_of = services.columns.of(served.id)
-    names = names_of[tasks[0]]
-    for task in tasks[1:]:
-        if names_of[task] != names:
-            raise_invalid_data(
-                f"tasks '{tasks[0]}' and '{task}' were trained on columns with different names; "
-                "send the tasks in separate requests",
-                task=task,
-            )
-    return names
 
 
 class _BoundedMethod:

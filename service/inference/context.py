@@ -7,10 +7,10 @@ from fastapi import Query
 
 from service.database import Database
 from service.http.routing import app_state
+from service.inference.inputs import InputSpecs
 from service.inference.pool import ComputePool
 from service.inference.statistics import Statistics
 from service.models.cache import ModelCache
-from service.models.columns import ColumnNames
 from service.models.resolver import ModelResolver
 from service.settings import Settings
 
@@ -23,7 +23,7 @@ class Services:
     database: Database
     resolver: ModelResolver
     models: ModelCache
-    columns: ColumnNames
+    inputs: InputSpecs
     compute: ComputePool
     statistics: Statistics
 

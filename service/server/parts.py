@@ -20,6 +20,7 @@ from service.datasets.ingestion.ingester import N_THREADS as N_INGEST_THREADS
 from service.datasets.ingestion.ingester import Ingester
 from service.http.waiting import WaitingRequests
 from service.inference.context import Services as Inference
+from service.inference.inputs import InputSpecs
 from service.inference.pool import ComputePool
 from service.inference.statistics import Statistics
 from service.jobs.changes import ChangeWatcher
@@ -89,7 +90,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         state.jobs = Jobs(settings, database, dispatcher, watcher, ChangeWatcher(database, waiting))
         state.models = Models(settings, database, blobs, resolver, models, images)
         state.inference = Inference(
-            settings, database, resolver, models, columns, compute, Statistics(metrics)
+            settings, database, resolver, models, InputSpecs(columns), compute, Statistics(metrics)
         )
         state.batch = Batch(
             settings,
