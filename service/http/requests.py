@@ -22,7 +22,7 @@ _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f
 
 def request_id_of(given: str) -> str:
     """Return the id of a request: the caller's if it is valid, else a new one."""
-    return given if REQUEST_ID.fullmatch(given) else f"{_ids.getrandbits(128):032x}"
+    return given if given and REQUEST_ID.fullmatch(given) else f"{_ids.getrandbits(128):032x}"
 
 
 class StrictRequest(Request):

@@ -7,7 +7,7 @@ on the event loop; the time that a request will take is estimated from earlier o
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from service.inference.call import Body, Call, InferenceResult
 from service.inference.compute import compute
@@ -49,11 +49,15 @@ class ParsedCall(NamedTuple):
     level: float | None = None
 
 
+#: Headers as ASGI has them: lower-case names and values.
+Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
+
+
 class Reply(NamedTuple):
-    """Response body and the headers that describe it, by lower-case name."""
+    """Response body and the headers that describe it."""
 
     body: bytes
-    headers: dict[str, str]
+    headers: Headers
 
 
 class InferenceHandler(ABC):
@@ -85,6 +89,7 @@ class InferenceHandler(ABC):
         self._target: Target = (parsed.path, parsed.owner, parsed.name, parsed.version)
         self._resolved: ResolvedModel | None = None
         self._call: Call | None = None
+        self._n_rows = 0
 
     def decompressed_body(self) -> Body:
         """Return the decompressed body."""
@@ -93,13 +98,15 @@ class InferenceHandler(ABC):
             self.body if coding is None else decompress(self.body, coding, self.services.settings)
         )
 
-    def make_reply(self, content: bytes, headers: dict[str, str]) -> Reply:
+    def make_reply(self, content: bytes, headers: Headers) -> Reply:
         """Return a reply, compressed if the client requests it."""
         accepted = self.parsed.headers.get("accept-encoding")
         if accepted is None:
             return Reply(content, headers)
         body, coding = compress(content, accepted)
-        return Reply(body, headers if coding is None else headers | {"content-encoding": coding})
+        if coding is not None:
+            headers = (*headers, (b"content-encoding", coding.encode()))
+        return Reply(body, headers)
 
     @abstractmethod
     def find(self) -> ResolvedModel:
@@ -114,7 +121,7 @@ class InferenceHandler(ABC):
         """Return the response in the requested format."""
 
     async def run(self) -> Reply:
-        """Return the reply.
+        """Return the reply; :meth:`record_success` counts the request once it is sent.
 
         Raises
         ------
@@ -192,9 +199,15 @@ class InferenceHandler(ABC):
         except Exception:
             self._record_failure()
             raise
-        n_rows = len(result.outputs)
-        self.services.statistics.record_success(self.parsed.owner, resolved, clock, n_rows)
+        self._n_rows = len(result.outputs)
         return reply
+
+    def record_success(self) -> None:
+        """Count the request. The client does not have to wait for it."""
+        assert self._resolved is not None  # set by run
+        self.services.statistics.record_success(
+            self.parsed.owner, self._resolved, self.clock, self._n_rows
+        )
 
     def _record_failure(self) -> None:
         if self._resolved is not None:

@@ -1,5 +1,6 @@
 """Inference requests through FastAPI routes: unusual URLs and uncached API keys."""
 
+from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from service.http.requests import StrictRequest
@@ -27,5 +28,7 @@ async def respond(
             f"'task' is given {n_tasks} times; send the tasks of rows in a column 'task'",
         )
     body = await request.read(services.settings.max_body_bytes)
-    reply = await make(services, parsed, body, clock).run()
-    return Response(reply.body, headers=reply.headers)
+    handler = make(services, parsed, body, clock)
+    reply = await handler.run()
+    handler.record_success()
+    return Response(reply.body, headers=Headers(raw=list(reply.headers)))

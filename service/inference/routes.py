@@ -14,6 +14,7 @@ from service.inference.context import Context, Services, TaskName
 from service.inference.formats import FORMATS, REQUEST_READERS, accepted_type, reader_of
 from service.inference.handler import (
     MAX_INLINE_BYTES,
+    Headers,
     InferenceHandler,
     ParsedCall,
     Reply,
@@ -70,6 +71,11 @@ _DOCS: Final[dict[str, Any]] = {
         }
     },
 }
+#: Headers of responses by media type.
+_HEADERS: Final[dict[str, Headers]] = {
+    media_type: ((b"content-type", media_type.encode()), (b"vary", b"Accept, Accept-Encoding"))
+    for media_type in FORMATS
+}
 
 
 class MethodHandler(InferenceHandler):
@@ -97,8 +103,7 @@ class MethodHandler(InferenceHandler):
     def write(self, result: InferenceResult) -> Reply:
         """Return the outputs in the accepted format."""
         content = FORMATS[self._media_type].write(result)
-        headers = {"content-type": self._media_type, "vary": "Accept, Accept-Encoding"}
-        return self.make_reply(content, headers)
+        return self.make_reply(content, _HEADERS[self._media_type])
 
 
 #: Request handlers by path of the route.

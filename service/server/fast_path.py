@@ -65,13 +65,16 @@ class FastPath:
             await self._report({**scope, **failed}, receive, send)
             return
         scope["route"] = parsed  # for the span of the request
-        headers = [(k.encode(), v.encode("latin-1")) for k, v in reply.headers.items()]
         request_id = request_id_of(parsed.headers.get("x-request-id", ""))
-        headers.append((b"x-request-id", request_id.encode()))
-        headers.append((b"content-length", b"%d" % len(reply.body)))
-        headers += ADDED_HEADERS
+        headers = [
+            *reply.headers,
+            (b"x-request-id", request_id.encode()),
+            (b"content-length", b"%d" % len(reply.body)),
+            *ADDED_HEADERS,
+        ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": reply.body})
+        handler.record_success()
         self._metrics.observe_request(
             method="POST", route=parsed.path, status=200, elapsed_s=clock.total_s()
         )

@@ -237,7 +237,10 @@ class Handler:
         self._text = f"{parsed.name} {parsed.version} {parsed.task} {len(body)}".encode()
 
     async def run(self):
-        return Reply(self._text, {"content-type": "text/plain"})
+        return Reply(self._text, ((b"content-type", b"text/plain"),))
+
+    def record_success(self):
+        pass
 
 
 @pytest.fixture
@@ -290,6 +293,20 @@ def test_ordinary_requests_use_the_fast_path(app, url, expected):
 )
 def test_unusual_requests_are_passed_to_the_framework(app, url, how):
     assert ask(app, url, **how).status_code == 404  # the framework has no routes here
+
+
+def test_a_request_is_counted_once_its_response_is_sent(app, monkeypatch):
+    events = []
+    monkeypatch.setattr(Handler, "record_success", lambda _: events.append("counted"))
+
+    async def receive():
+        return {"type": "http.request", "body": b"12345"}
+
+    async def send(message):
+        events.append(message["type"])
+
+    asyncio.run(app(scope_of("/m/a/infer"), receive, send))
+    assert events == ["http.response.start", "http.response.body", "counted"]
 
 
 # --- cached URLs, origins and hosts -------------------------------------------------------------

@@ -53,6 +53,8 @@ _OCTETS: Final = "application/octet-stream"
 #: Size of the cache of accepted content types.
 _MAX_CACHED_TYPES: Final = 16
 _HEADER_LENGTH: Final = "inference-header-content-length"
+_JSON_HEADERS: Final = ((b"content-type", JSON.encode()),)
+_OCTET_HEADERS: Final = ((b"content-type", _OCTETS.encode()),)
 _EXTENSIONS: Final = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
 
 Name = Annotated[
@@ -142,8 +144,9 @@ class ProtocolHandler(InferenceHandler):
         assert self._infer_request is not None  # set by read
         content, length = write_response(self._infer_request, result, self.parsed.name)
         if length is None:
-            return self.make_reply(content, {"content-type": JSON})
-        return self.make_reply(content, {"content-type": _OCTETS, _HEADER_LENGTH: str(length)})
+            return self.make_reply(content, _JSON_HEADERS)
+        sized = (_HEADER_LENGTH.encode(), b"%d" % length)
+        return self.make_reply(content, (*_OCTET_HEADERS, sized))
 
 
 _INFER_LATEST: Final = "/models/{name}/infer"
