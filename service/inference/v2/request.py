@@ -228,26 +228,27 @@ def _call(
     request: InferRequest, tail: memoryview, numbers: NDArray[Any] | None, in_query: str | None
 ) -> Call:
     values = _values(request.tensors, tail, numbers)
-    columns = [pair for name, pair in values.items() if name not in (ROWS, TASK)]
+    own_rows, own_tasks = values.pop(ROWS, None), values.pop(TASK, None)
+    columns = list(values.values())
     rows: Rows
-    if ROWS in values:
+    if own_rows is not None:
         if columns:
             tensor = columns[0][0]
             detail = f"there is no input '{tensor.name[:100]}' beside '{ROWS}' and '{TASK}'"
             raise_invalid_request(f"{tensor.pointer}/name", detail)
-        rows = rows_of(*values[ROWS])
+        rows = rows_of(*own_rows)
     elif columns:
         rows = rows_of_columns(columns)
     else:
         detail = f"the input '{ROWS}' is missing, or an input for each column"
         raise_invalid_request("/inputs", detail)
     in_body: str | list[str] | None = request.task
-    if TASK in values:
+    if own_tasks is not None:
         if request.task is not None:
             raise_invalid_request(
                 "/parameters/task", f"got both a parameter and an input '{TASK}'; send one of them"
             )
-        tasks = strings_of(*values[TASK])
+        tasks = strings_of(*own_tasks)
         in_body = tasks[0] if len(tasks) == 1 else tasks
     task = choose_task(in_body, in_query)
     if task is None:
