@@ -63,14 +63,19 @@ def array_pattern(member: str) -> re.Pattern[bytes]:
 def extract_number_array(body: Body, start_pattern: re.Pattern[bytes]) -> ExtractedArray | None:
     """Extract the first list of numbers after a match; None if the kernel can parse none."""
     text = np.frombuffer(body, np.uint8, count=body.rfind(b"}") + 1)
-    is_small = text.size <= _MAX_UNCOUNTED_BYTES
-    values = np.empty(text.size // 2 if is_small else count_byte(text, _COMMA) + 1)
     for match in islice(start_pattern.finditer(body), _MAX_TRIES):
         start = match.end()
         if start >= text.size:
             break
-        parallel = None if is_small else _parse_in_two_threads(body, text, start, values)
-        parsed = parallel or _parse(body, text, start, values)
+        split = _split_of(body, text, start)
+        if split is None:
+            is_small = text.size <= _MAX_UNCOUNTED_BYTES
+            values = np.empty(text.size // 2 if is_small else _max_numbers(text[start:]))
+            parsed = _parse(body, text, start, values)
+        else:
+            values = np.empty(split.n + _max_numbers(text[split.comma + 1 :]))
+            parsed = _parse_in_two_threads(body, text, start, values, split)
+            parsed = parsed or _parse(body, text, start, values)
         if parsed is not None:
             rest = b"".join((body[: start - 1], _PLACEHOLDER, body[parsed.end :]))
             numbers = values[: parsed.n]
@@ -103,20 +108,38 @@ def _parse(
     return _ParsedList(int(end), n, n_rows, bool(is_integer))
 
 
+def _max_numbers(text: NDArray[np.uint8]) -> int:
+    return count_byte(text, _COMMA) + 1
+
+
+class _Split(NamedTuple):
+    """Where the second of two threads starts: after a comma in the text, and in the values."""
+
+    comma: int
+    n: int
+
+
+def _split_of(body: Body, text: NDArray[np.uint8], start: int) -> _Split | None:
+    """Return the middle of a large list, between rows if it has any; None for a small one."""
+    if text.size - start < _MIN_PARALLEL_BYTES:
+        return None
+    middle = (start + text.size) // 2
+    is_nested = body[start : start + _MAX_WHITESPACE].lstrip().startswith(b"[")
+    end_of_row = body.find(b"]", middle) if is_nested else middle
+    comma = body.find(b",", max(end_of_row, middle))
+    if not 0 <= comma < text.size:
+        return None
+    return _Split(comma, _max_numbers(text[start:comma]))
+
+
 def _parse_in_two_threads(
-    body: Body, text: NDArray[np.uint8], start: int, values: Matrix
+    body: Body, text: NDArray[np.uint8], start: int, values: Matrix, split: _Split
 ) -> _ParsedList | None:
-    """Parse a large list with two threads; None if it is small or irregular, or they are busy."""
-    if text.size - start < _MIN_PARALLEL_BYTES or not _executor_lock.acquire(blocking=False):
+    """Parse a list with two threads; None if it is irregular, or if the other one is busy."""
+    comma, n = split
+    if not _executor_lock.acquire(blocking=False):
         return None
     try:
-        middle = (start + text.size) // 2
-        is_nested = body[start : start + _MAX_WHITESPACE].lstrip().startswith(b"[")
-        end_of_row = body.find(b"]", middle) if is_nested else middle  # split between rows
-        comma = body.find(b",", max(end_of_row, middle))
-        if comma < 0:
-            return None
-        n = count_byte(text[start:comma], _COMMA) + 1
         future = _executor.submit(_parse, body, text, comma + 1, values[n:])
         first, last = _parse(body, text, start, values, np.uint64(comma)), future.result()
     finally:
