@@ -10,13 +10,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 demo: $(VENV)/.runtime
 	@$(BIN)/sibling demo
 
+# Tests are compiled once, also where PYTHONDONTWRITEBYTECODE is set: each process would do it anew.
 # With COVERAGE=1 it measures coverage, and fails below the minimum in pyproject.toml.
 test: $(VENV)/.dev site
-	$(BIN)/python -m pytest -n auto --dist worksteal $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 
 # Also runs every test of a running server on PostgreSQL.
 test-all: $(VENV)/.dev site
-	SIBLING_TEST_ALL=1 $(BIN)/python -m pytest -n auto --dist worksteal
+	SIBLING_TEST_ALL=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
 # A broken link is a warning of `make site`, and its warnings are errors.
 lint: $(VENV)/.dev site
