@@ -176,17 +176,17 @@ def test_inner_folds_of_few_shared_rows_determine_as_many_coefficients_as_the_fi
 
 def test_held_out_predictions_are_those_of_the_choice_in_each_split() -> None:
     tasks = linear_tasks(np.random.default_rng(2), n_tasks=4, d=3)
-    _, report = auto(tasks, algorithms=FAST, splits=Splits(n_folds=5, repeats=2), seed=7)
+    _, report = auto(tasks, algorithms=FAST, splits=Splits(n_folds=3, repeats=2), seed=7)
     predictions = report["predictions"]
     assert predictions["n_rows"] == sum(task.n_samples for task in tasks)
-    splits = Splits(n_folds=5, repeats=2)
+    splits = Splits(n_folds=3, repeats=2)
     for task in tasks:
         own = predictions["tasks"][task.name]
         assert sorted(own["rows"]) == list(range(task.n_samples))  # each once: repeats are not kept
         np.testing.assert_array_equal(own["true"], task.y[own["rows"]])
     # their errors give the score of the choice in each split of the first repeat
-    _, once = auto(tasks, algorithms=FAST, splits=Splits(n_folds=5, repeats=1), seed=7)
-    held_out = splits.held_out(tasks, range(5), seed=7, min_rows=2)
+    _, once = auto(tasks, algorithms=FAST, splits=Splits(n_folds=3, repeats=1), seed=7)
+    held_out = splits.held_out(tasks, range(3), seed=7, min_rows=2)
     errors = []
     for split in held_out:
         for task in tasks:
@@ -212,10 +212,12 @@ def labelled_tasks(rng, *, n_classes=2) -> TaskSet:
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_held_out_predictions_of_classes_give_confusion_and_roc(n_classes) -> None:
     tasks = labelled_tasks(np.random.default_rng(3), n_classes=n_classes)
-    _, report = auto(tasks, algorithms=["mtfl"], splits=FEW, seed=7, metric="error_rate")
+    splits = Splits(n_folds=3, repeats=1)
+    options = {"algorithms": ["mtfl"], "metric": "error_rate"}
+    _, report = auto(tasks, splits=splits, n_inner_folds=2, seed=7, **options)
     rows = held_out_rows({"predictions": report["predictions"]})
     # the error rate of a split is that of its predictions
-    held_out = FEW.held_out(tasks, range(5), seed=7, min_rows=2)
+    held_out = splits.held_out(tasks, range(3), seed=7, min_rows=2)
     errors = []
     for split in held_out:
         for task in tasks:
