@@ -279,6 +279,7 @@ def test_searches_comparisons_and_evaluations_prepare_in_every_split(http):
         dataset,
         "studied",
         algorithm="mtfl",
+        params={"grid": [0.1, 1.0]},
         evaluate=True,
         compare=True,
         preparation={"scale": "robust", "impute": "mean"},

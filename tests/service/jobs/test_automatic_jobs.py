@@ -55,7 +55,7 @@ def test_a_choice_for_classes_has_the_plots_of_held_out_rows(client) -> None:
     rng = np.random.default_rng(0)
     rows = {name: rng.normal(size=(30, 3)) for name in ("a", "b")}
     labels = {name: np.where(X[:, 0] > 0, "yes", "no") for name, X in rows.items()}
-    options = {**FAST, "algorithms": ["mtfl"]}
+    options = {**FAST, "algorithms": ["nearest-neighbours"]}
     model = client.train(client.upload(rows, labels), "auto", model="labels", **options).wait()
     assert {"confusion", "roc"} <= {plot["name"] for plot in model.plots()}
     stored = model.report()["predictions"]
