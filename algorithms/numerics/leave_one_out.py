@@ -56,7 +56,10 @@ def leave_one_out_errors(
             H = A[rows] @ np.swapaxes(np.ascontiguousarray(B.T)[rows], 1, 2)
             return np.asarray(np.eye(rows.shape[1]) - H - _outer(share[rows]))
     else:
-        inverse = np.linalg.inv(A @ A.T + ridge * np.eye(n))
+        # γQ⁻¹ − ssᵀ cancels, where s is what the intercept adds: Qs = γs; with Q + cssᵀ it does not
+        added = float(np.vdot(A, A)) / n or 1.0
+        inverse = np.linalg.inv(A @ A.T + ridge * np.eye(n) + added * np.outer(share, share))
+        share = share * np.sqrt(ridge / (ridge + added))
         residuals, diagonal = ridge * inverse @ Y, ridge * np.diag(inverse) - share**2
 
         def blocks_of(rows: Indices) -> Array:
