@@ -322,11 +322,10 @@ class Settings(BaseSettings):
         4096, ge=256, description="Memory limit of parsing an upload, in MiB."
     )
     ingest_threads: int = Field(
-        1,
+        0,
         ge=0,
         description="Number of threads that parse an upload; 0: the number of cores, at most "
-        f"{_MAX_INGEST_THREADS}. More than one helps Parquet only. Two uploads are parsed at the "
-        "same time.",
+        f"{_MAX_INGEST_THREADS}. Two uploads are parsed at the same time.",
     )
     ingest_wait_s: float = Field(
         2,

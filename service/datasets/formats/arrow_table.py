@@ -6,6 +6,7 @@ writes the values as numbers, and splits the rows by task.
 
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
@@ -217,16 +218,19 @@ def _write_floats(
         return []
     places = as_slice(np.array([*positions]))
     rows = table.select([*positions.values()])
-    infinite = np.zeros(len(positions), dtype=bool)
-    n_written = 0
-    for batch in rows.to_batches(max_chunksize=max(1, _VALUES_AT_ONCE // len(positions))):
+    batches = rows.to_batches(max_chunksize=max(1, _VALUES_AT_ONCE // len(positions)))
+    ends = np.cumsum([batch.num_rows for batch in batches])
+
+    def write(batch: pa.RecordBatch, end: int) -> NDArray[np.bool_]:
         block = batch.to_tensor(null_to_nan=True).to_numpy()
-        if not (np.isfinite(block.min(initial=0)) and np.isfinite(block.max(initial=0))):
-            infinite |= np.isinf(block).any(axis=0)
-            # one bit pattern, so that equal rows have equal hashes
+        is_finite = np.isfinite(block.min(initial=0)) and np.isfinite(block.max(initial=0))
+        if not is_finite:  # NaN has one bit pattern, so that equal rows have equal hashes
             block = np.where(np.isnan(block), np.nan, block)
-        X[n_written : n_written + batch.num_rows, places] = block
-        n_written += batch.num_rows
+        X[end - len(block) : end, places] = block
+        return np.zeros(len(positions), bool) if is_finite else np.isinf(block).any(axis=0)
+
+    with ThreadPoolExecutor(pa.cpu_count()) as pool:
+        infinite = np.logical_or.reduce([*pool.map(write, batches, ends)])
     return [place for place, is_infinite in zip(positions, infinite, strict=True) if is_infinite]
 
 

@@ -3,6 +3,7 @@
 A table with several target columns and no task column gives one task per target.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +26,7 @@ from service.datasets.formats.csv_numbers import (
     typed_target,
 )
 from service.datasets.formats.csv_places import Places
-from service.datasets.formats.csv_text import CsvText, read_text
+from service.datasets.formats.csv_text import CsvText, read_text, split_at_lines
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.progress import ReportingFile
@@ -170,7 +171,9 @@ class _Table:
         Columns with such large numbers are read again as text, which says whether it is an integer.
         """
         names = [name for name in rows.column_names if name != self.roles.weight_name]
-        large = [name for name in names if _has_large(rows.column(name))]
+        with ThreadPoolExecutor(pa.cpu_count()) as pool:
+            are_large = [*pool.map(_has_large, map(rows.column, names))]
+        large = [name for name, is_large in zip(names, are_large, strict=True) if is_large]
         if not large:
             return
         texts = self._read(dict.fromkeys(large, _TEXT), _MAX_BLOCK_BYTES)
@@ -223,8 +226,31 @@ class _Table:
         return [name for name in self.roles.names if name not in ignored]
 
     def _read(self, types: dict[str, pa.DataType], block_bytes: int) -> pa.Table:
-        with ReportingFile(self.text.path) as file:
-            return self._parse(file, types, block_bytes).unify_dictionaries()
+        """Return columns of all rows, read by several threads if the file is large."""
+        parts = split_at_lines(self.text.path, pa.cpu_count())
+        is_certain = len(parts) == 1 or not self.text.has_quotes  # each line is a record
+        try:
+            table = self._read_parts(parts, types, block_bytes)
+            if is_certain or not self.has_wrong_widths:
+                return table
+        except pa.ArrowInvalid:
+            if is_certain:
+                raise
+        # the halves of a value that is divided are in rows that are too short
+        return self._read_parts([(0, parts[-1][1])], types, block_bytes)
+
+    def _read_parts(
+        self, parts: list[tuple[int, int]], types: dict[str, pa.DataType], block_bytes: int
+    ) -> pa.Table:
+        self.has_wrong_widths = False
+
+        def read(start: int, end: int) -> pa.Table:
+            with ReportingFile(self.text.path, start, end) as file:
+                return self._parse(file, types, block_bytes, has_header=start == 0)
+
+        with ThreadPoolExecutor(len(parts)) as pool:
+            tables = [*pool.map(read, *zip(*parts, strict=True))]
+        return pa.concat_tables(tables).unify_dictionaries()
 
     def _parse(
         self,
@@ -233,17 +259,17 @@ class _Table:
         block_bytes: int,
         *,
         columns: list[str] | None = None,
+        has_header: bool = True,
     ) -> pa.Table:
         """Return some columns, by default those whose types are given."""
-        self.has_wrong_widths = False
         return pv.read_csv(
             source,
             read_options=pv.ReadOptions(
-                use_threads=pa.cpu_count() > 1,
+                use_threads=False,  # parts are read by threads, with less time in all
                 block_size=block_bytes,
                 column_names=list(self.roles.names),  # as find_columns writes them
-                skip_rows=self.dialect.n_before,
-                skip_rows_after_names=1,
+                skip_rows=self.dialect.n_before if has_header else 0,
+                skip_rows_after_names=1 if has_header else 0,
             ),
             parse_options=pv.ParseOptions(
                 delimiter=self.dialect.delimiter,

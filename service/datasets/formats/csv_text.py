@@ -5,6 +5,7 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NoReturn
 
@@ -21,6 +22,9 @@ _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 COMPRESSED: Final = (_GZIP, _ZSTD)
 #: Bytes by which the encoding is recognised.
 _SAMPLE_BYTES: Final = 4 * 1024 * 1024
+#: A file is read in parts if they have at least as many bytes.
+_MIN_PART_BYTES: Final = 1024 * 1024
+_MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 #: Blocks stay in the CPU cache.
 _BLOCK_BYTES: Final = 256 * 1024
 
@@ -77,6 +81,23 @@ def read_text(path: Path, encoding: str | None, limits: Limits) -> CsvText:
         found = LEGACY
     path, n_quotes = _recoded(path, found, limits)
     return CsvText(path, found, compression, n_quotes)
+
+
+def split_at_lines(path: Path, n_parts: int) -> list[tuple[int, int]]:
+    """Return the first and the last byte + 1 of each part of a large file.
+
+    Each part begins with a line, which may be inside a quoted value.
+    """
+    size = path.stat().st_size
+    if size < n_parts * _MIN_PART_BYTES:
+        return [(0, size)]
+    starts = [0]
+    with path.open("rb") as file:
+        for k in range(1, n_parts):
+            file.seek(k * size // n_parts)
+            if file.readline(_MAX_LINE_BYTES).endswith(b"\n"):
+                starts.append(file.tell())
+    return [(start, end) for start, end in pairwise([*starts, size]) if start < end]
 
 
 def _compression(head: bytes) -> str | None:

@@ -27,15 +27,23 @@ def progress_to(report: Callable[[float], None]) -> Iterator[None]:
 
 
 class ReportingFile(io.FileIO):
-    """A file that reports the share up to which it has been read, from any thread."""
+    """A part of a file that reports the share up to which it has been read, from any thread.
 
-    def __init__(self, path: Path) -> None:
+    Parameters
+    ----------
+    start, end
+        The bytes that it has; by default all.
+    """
+
+    def __init__(self, path: Path, start: int = 0, end: int | None = None) -> None:
         super().__init__(path)
         self._report: Final = _report.get()  # threads of a parser have no context
-        self._n_bytes: Final = max(1, os.fstat(self.fileno()).st_size)
+        self._start: Final = self.seek(start)
+        self._end: Final = os.fstat(self.fileno()).st_size if end is None else end
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Return the next bytes."""
-        data = super().read(-1 if size is None else size)
-        self._report(min(1.0, self.tell() / self._n_bytes))
+        left = self._end - self.tell()
+        data = super().read(left if size is None or size < 0 else min(size, left))
+        self._report((self.tell() - self._start) / max(1, self._end - self._start))
         return data or b""

@@ -68,6 +68,29 @@ def test_several_threads_read_and_reject_what_one_does(reader, n_threads, fault)
     assert ("issues" in found[0]) == bool(fault)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['"in,\n\nlines\n\n1,2\n\n"', 'a 3" pipe', '"a ""word"""', "plain"],
+    ids=["line ends", "stray quotes", "doubled quotes", "no quotes"],
+)
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_file_is_read_in_parts_wherever_its_lines_end(reader, n_threads, text, place):
+    cells = [["a" if i % 3 else "b", f"{i}"] for i in range(150_000)]
+    for row in cells:
+        row.insert(place, text)
+    header = ["task", "x"]
+    header.insert(place, "note")
+    body = "\n".join(map(",".join, [header, *cells])).encode()
+    assert len(body) > 1.5 * 2**20
+    found = []
+    for n in (1, 4):
+        n_threads(n)
+        found.append(reader.read(body, ignore_column="note"))
+        found[-1]["bytes"] = (reader.folder / "content").read_bytes()
+    assert found[0] == found[1]
+    assert sum(task["n_samples"] for task in found[0]["manifest"]["tasks"]) == len(cells)
+
+
 @pytest.mark.parametrize("n_columns", [2, 150])
 def test_a_record_longer_than_the_first_blocks_is_read(reader, n_columns):
     note = "long " * (_BLOCK_BYTES // 4)
