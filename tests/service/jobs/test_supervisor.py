@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import os
 import resource
@@ -26,16 +27,26 @@ GRACE_S = 0.5
 SLACK_S = 2.0
 
 
-@pytest.fixture(scope="module")
-def supervisor(tmp_path_factory):
-    settings = Settings(
-        data_dir=tmp_path_factory.mktemp("data"), stop_grace_s=GRACE_S, worker_slots=1
-    )
-    supervisor = Supervisor(settings)
+@contextlib.contextmanager
+def supervise(folder, grace_s):
+    supervisor = Supervisor(Settings(data_dir=folder, stop_grace_s=grace_s, worker_slots=1))
     supervisor.warm_up()
     yield supervisor
     if supervisor._child is not None:
         supervisor._child.kill()
+
+
+@pytest.fixture(scope="module")
+def supervisor(tmp_path_factory):
+    with supervise(tmp_path_factory.mktemp("data"), GRACE_S) as supervisor:
+        yield supervisor
+
+
+@pytest.fixture
+def patient_supervisor(tmp_path):
+    """Return a supervisor that lets a fit end its step, also on a busy machine."""
+    with supervise(tmp_path / "data", 600) as supervisor:
+        yield supervisor
 
 
 @pytest.fixture
@@ -139,8 +150,8 @@ def test_a_job_gets_the_requested_threads(run, supervisor, small):
         assert environment["NUMBA_NUM_THREADS"] == str(threads)
 
 
-def test_a_released_fit_leaves_a_checkpoint(run, supervisor, long):
-    outcome, _, _ = run(supervisor, long, should_stop=any, command=AttemptCommand.RELEASE)
+def test_a_released_fit_leaves_a_checkpoint(run, patient_supervisor, long):
+    outcome, _, _ = run(patient_supervisor, long, should_stop=any, command=AttemptCommand.RELEASE)
     assert outcome.kind == "released"
     assert Path(long["checkpoint"]).stat().st_size > 0
 
