@@ -2,13 +2,15 @@
 
 from functools import cache
 from pathlib import Path
+from typing import Final
 
+import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, ProgrammingError, SQLAlchemyError
 
 import migrations
 from service.database import Database, LockTimeout
@@ -16,6 +18,10 @@ from service.settings import Settings
 
 #: How long a migration waits for another one of the same database.
 DEFAULT_LOCK_TIMEOUT_S = 600.0
+#: Readiness checks repeat this query; it is built once.
+_REVISIONS: Final = sa.select(sa.column("version_num", sa.String)).select_from(
+    sa.table("alembic_version")
+)
 
 
 class SchemaMismatch(RuntimeError):
@@ -80,9 +86,18 @@ def check_known(database: Database) -> None:
 
 def check_schema(database: Database) -> None:
     """Raise SchemaMismatch unless the database has the revision that this code requires."""
-    found = current_revision(database)
-    if found != newest_revision():
-        raise _mismatch(found)
+    if not _is_newest(database):
+        raise _mismatch(current_revision(database))
+
+
+def _is_newest(database: Database) -> bool:
+    """Return whether the schema is of the newest revision; without Alembic, which takes longer."""
+    no_such_table = OperationalError if database.is_sqlite else ProgrammingError
+    try:
+        with database.engine.connect() as connection:
+            return list(connection.scalars(_REVISIONS)) == [newest_revision()]
+    except no_such_table:
+        return False
 
 
 def database_error(database: Database) -> str | None:
