@@ -140,9 +140,10 @@ class Dispatcher:
         engine = self._engine  # once, as the thread may replace it
         if engine is None:
             return "the job engine is starting"
-        if not engine.is_healthy():
+        try:
+            silent, n_workers = engine.silent_workers()
+        except OSError:
             return "the job engine is down: its scheduler does not respond"
-        silent, n_workers = self._silent_workers()
         if silent and len(silent) == n_workers:
             return f"the job engine is down: each of its workers ({n_workers}) does not respond"
         return None

@@ -26,7 +26,7 @@ class WorkerPool(Protocol):
         Raises
         ------
         OSError
-            The scheduler is not reachable.
+            The scheduler is not connected, or does not answer within a second.
         """
 
     def submit(self, job_id: str, attempt: int, *, worker: str, on_done: Callable[[], None]) -> Any:
@@ -37,9 +37,6 @@ class WorkerPool(Protocol):
 
     def is_closed(self) -> bool:
         """Return whether the connection to the scheduler has ended for good."""
-
-    def is_healthy(self) -> bool:
-        """Return whether the scheduler is connected and answers within a second."""
 
     def close(self) -> None:
         """Disconnect, and stop the pool if it belongs to this process."""

@@ -15,9 +15,15 @@ from service.settings import Settings
 DASK_CONFIG: Final[dict[str, Any]] = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.active-memory-manager.start": False,  # it moves results between workers
     "distributed.worker.profile.enabled": False,
+    "distributed.client.scheduler-info-interval": "1h",  # only shown in notebooks
+    "distributed.admin.system-monitor.interval": "30s",
+    "distributed.admin.system-monitor.disk": False,
     "distributed.admin.system-monitor.gil.enabled": False,
-    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.tick.interval": "2s",
+    "distributed.admin.tick.limit": "5s",
+    "distributed.admin.tick.cycle": "30s",
     "distributed.comm.timeouts.connect": "10s",
 }
 #: A worker does not respond if the scheduler has heard nothing of it for this time; Dask's workers
@@ -52,17 +58,17 @@ def add_rpcs(server: Any) -> None:
     server.handlers["sibling_version"] = _version
     if hasattr(server, "workers"):
 
-        def describe_workers() -> dict[str, dict[str, Any]]:  # Dask logs its name
-            return _describe_workers(server)
+        def describe_own_workers() -> dict[str, dict[str, Any]]:  # Dask logs its name
+            return describe_workers(server)
 
-        server.handlers["sibling_workers"] = describe_workers
+        server.handlers["sibling_workers"] = describe_own_workers
 
 
 def _version() -> str:
     return version("sibling")
 
 
-def _describe_workers(scheduler: Any) -> dict[str, dict[str, Any]]:
+def describe_workers(scheduler: Any) -> dict[str, dict[str, Any]]:
     """Return slots, keys of tasks and liveness of each worker, by address.
 
     The scheduler compares times of its own clock only.

@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.jobs.worker.attempt import run_attempt
-from service.jobs.worker.cluster import add_rpcs, check_version, dask_config
+from service.jobs.worker.cluster import (
+    add_rpcs,
+    check_version,
+    dask_config,
+    describe_workers,
+)
 from service.jobs.worker.tls import find_security
 from service.settings import Settings
 
@@ -18,6 +23,8 @@ _CLOSE_TIMEOUT_S: Final = 2
 _RPC_TIMEOUT_S: Final = 1
 #: Dask looks for a lost scheduler for 10 s, and may then be neither connected nor closed.
 _RECONNECT_TIMEOUT_S: Final = 20
+#: Time between two messages of Dask's cluster object to its scheduler, with the cluster's name.
+_SYNC_INTERVAL_S: Final = 3600
 
 
 class Engine:
@@ -52,6 +59,7 @@ class Engine:
                 local_directory=str(data_dir / "dask"),
                 env={"SIBLING_DATA_DIR": str(data_dir)},
                 silence_logs=logging.CRITICAL,
+                scheduler_sync_interval=_SYNC_INTERVAL_S,
             )
             add_rpcs(self._cluster.scheduler)
         try:
@@ -107,19 +115,22 @@ class Engine:
         Raises
         ------
         OSError
-            The scheduler is not reachable.
+            The scheduler is not connected, or does not answer within a second.
         """
         workers = self._workers()
         return [address for address, worker in workers.items() if worker["is_silent"]], len(workers)
 
     def _workers(self) -> dict[str, dict[str, Any]]:
-        scheduler = self._client.scheduler
+        scheduler = self._client.scheduler  # once, as another thread may close the client
         if scheduler is None or self._client.status != "running":
             raise OSError("not connected to the scheduler; check that it runs")
-        found: dict[str, dict[str, Any]] = self._client.sync(
-            scheduler.sibling_workers, callback_timeout=_RPC_TIMEOUT_S
-        )
+        ask = scheduler.sibling_workers if self._cluster is None else self._describe_own_workers
+        found: dict[str, dict[str, Any]] = self._client.sync(ask, callback_timeout=_RPC_TIMEOUT_S)
         return found
+
+    async def _describe_own_workers(self) -> dict[str, dict[str, Any]]:
+        """Return the workers of the embedded scheduler, on its event loop: no request is sent."""
+        return describe_workers(self._cluster.scheduler)
 
     def is_closed(self) -> bool:
         """Return whether the connection has ended, for good or for longer than Dask waits."""
@@ -167,17 +178,6 @@ class Engine:
             return None
         error = future.exception(timeout=_RPC_TIMEOUT_S)
         return None if isinstance(error, KilledWorker) else f"raised {error!r}"
-
-    def is_healthy(self) -> bool:
-        """Return whether the scheduler is connected and answers within a second."""
-        scheduler = self._client.scheduler  # once, as another thread may close the client
-        if scheduler is None or self._client.status != "running":
-            return False
-        try:
-            self._client.sync(scheduler.identity, callback_timeout=_RPC_TIMEOUT_S)
-        except (TimeoutError, OSError):
-            return False
-        return True
 
     def close(self) -> None:
         """Disconnect, and stop the embedded pool with its child processes."""
