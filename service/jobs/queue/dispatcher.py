@@ -98,6 +98,8 @@ class Dispatcher:
         self._liveness: LivenessTracker[Key] = LivenessTracker()
         self._ended_at: dict[Key, float] = {}
         self._child_progress: dict[str, Any] = {}
+        #: The database's change token when no job was unfinished; None if a job was.
+        self._idle_token: int | None = None
         self._wake = threading.Event()
         self._is_stopping = False
         #: None until the lease has been tried.
@@ -197,8 +199,13 @@ class Dispatcher:
         """Return whether a job has not ended, or something is kept of one that has."""
         if self._futures or self._ended_at or self._child_progress:
             return True
+        token = self._database.change_token()  # before the query, which may see a later change
+        if token is not None and token == self._idle_token:
+            return False
         with self._database.read() as session:
-            return queries.has_unfinished(session)
+            has_work = queries.has_unfinished(session)
+        self._idle_token = None if has_work else token
+        return has_work
 
     def _ready_engine(self) -> WorkerPool:
         """Return the pool; reopen it if its scheduler was away for longer than Dask waits."""
