@@ -4,6 +4,7 @@ A table with several target columns and no task column gives one task per target
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -244,12 +245,12 @@ class _Table:
     ) -> pa.Table:
         self.has_wrong_widths = False
 
-        def read(start: int, end: int) -> pa.Table:
-            with ReportingFile(self.text.path, start, end) as file:
-                return self._parse(file, types, block_bytes, has_header=start == 0)
+        def read(file: ReportingFile) -> pa.Table:
+            return self._parse(file, types, block_bytes, has_header=file.start == 0)
 
-        with ThreadPoolExecutor(len(parts)) as pool:
-            tables = [*pool.map(read, *zip(*parts, strict=True))]
+        with ExitStack() as stack, ThreadPoolExecutor(len(parts)) as pool:
+            files = [stack.enter_context(ReportingFile(self.text.path, *part)) for part in parts]
+            tables = [*pool.map(read, files)]
         return pa.concat_tables(tables).unify_dictionaries()
 
     def _parse(

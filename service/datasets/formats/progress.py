@@ -29,6 +29,8 @@ def progress_to(report: Callable[[float], None]) -> Iterator[None]:
 class ReportingFile(io.FileIO):
     """A part of a file that reports the share up to which it has been read, from any thread.
 
+    Parts are read at the same time, so only the first one reports.
+
     Parameters
     ----------
     start, end
@@ -38,12 +40,13 @@ class ReportingFile(io.FileIO):
     def __init__(self, path: Path, start: int = 0, end: int | None = None) -> None:
         super().__init__(path)
         self._report: Final = _report.get()  # threads of a parser have no context
-        self._start: Final = self.seek(start)
+        self.start: Final = self.seek(start)
         self._end: Final = os.fstat(self.fileno()).st_size if end is None else end
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Return the next bytes."""
         left = self._end - self.tell()
         data = super().read(left if size is None or size < 0 else min(size, left))
-        self._report((self.tell() - self._start) / max(1, self._end - self._start))
+        if self.start == 0:
+            self._report(self.tell() / max(1, self._end))
         return data or b""
