@@ -11,8 +11,10 @@ from algorithms.gmtl.penalty import Groups, trace_norm
 
 Array = NDArray[np.float64]
 
-#: A move must lower the penalty by this share.
+#: A move must lower the penalty by this share, and be better than those before it by as much, so
+#: that rounding does not choose between moves that are equal.
 _MIN_GAIN = 1e-9
+_DECIMALS = 9
 
 
 def starts(
@@ -32,7 +34,8 @@ def starts(
     """
     lengths = np.linalg.norm(W, axis=1, keepdims=True)
     directions = np.divide(W, lengths, out=np.zeros_like(W), where=lengths > 0)[order]
-    outer = np.einsum("td,te->tde", directions, directions).reshape(len(W), -1)
+    # rounding errors must not choose between equal subspaces
+    outer = np.einsum("td,te->tde", directions, directions).reshape(len(W), -1).round(_DECIMALS)
     found: set[bytes] = set()
     for which in range(n_starts):
         if which < 2:
@@ -73,7 +76,8 @@ def improved(W: Array, groups: Groups, *, n_groups: int) -> Groups:
                 joined[t] = True
                 with_t = trace_norm(W[joined])
                 change = without**2 + with_t**2 - norms[g] ** 2 - norms[h] ** 2
-                if change < -_MIN_GAIN * total and (best is None or change < best[0]):
+                least = 0.0 if best is None else best[0]
+                if change < least - _MIN_GAIN * total:
                     best = change, t, h, without, with_t
         if best is None:
             return groups
