@@ -36,15 +36,20 @@ def as_csr(values: Any, task: str) -> Any:
     return as_canonical(values)
 
 
+def _one_per_row(given: object, what: str, task: str, n_samples: int) -> NDArray[Any]:
+    values = np.asarray(given)
+    if values.shape != (n_samples,):
+        raise InvalidData(
+            f"task '{task}' has {n_samples} rows but {what} of shape {values.shape}", task=task
+        )
+    return values
+
+
 def as_targets(y: object, task: str, n_samples: int) -> NDArray[Any] | None:
     """Return the targets of a task; None without them."""
     if y is None:
         return None
-    targets = np.asarray(y)
-    if targets.shape != (n_samples,):
-        raise InvalidData(
-            f"task '{task}' has {n_samples} rows but targets of shape {targets.shape}", task=task
-        )
+    targets = _one_per_row(y, "targets", task, n_samples)
     if targets.dtype.kind not in "fiuU":
         raise InvalidData(
             f"task '{task}' needs targets that are numbers or labels, got {targets.dtype}",
@@ -64,11 +69,7 @@ def as_groups(groups: object, task: str, n_samples: int) -> NDArray[Any] | None:
     """Return the group of each row, integers as such; None without groups."""
     if groups is None:
         return None
-    labels = np.asarray(groups)
-    if labels.shape != (n_samples,):
-        raise InvalidData(
-            f"task '{task}' has {n_samples} rows but groups of shape {labels.shape}", task=task
-        )
+    labels = _one_per_row(groups, "groups", task, n_samples)
     if labels.dtype.kind not in "biufU":
         raise InvalidData(
             f"task '{task}' needs groups that are numbers or text, got {labels.dtype}", task=task
@@ -95,11 +96,7 @@ def as_weights(
     """Return the weight of each row; None without weights."""
     if weights is None:
         return None
-    values = np.asarray(weights)
-    if values.shape != (n_samples,):
-        raise InvalidData(
-            f"task '{task}' has {n_samples} rows but weights of shape {values.shape}", task=task
-        )
+    values = _one_per_row(weights, "weights", task, n_samples)
     if values.dtype.kind not in "biuf":
         raise InvalidData(f"task '{task}' needs weights that are numbers, got {values.dtype}")
     values = values.astype(np.float64)

@@ -8,20 +8,21 @@ gradient replaces ADMM for large problems in which a task has dependent columns.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.trace import LoopState, Trace
-from algorithms.mtfl.admm import alternate_directions
-from algorithms.mtfl.alternation import alternate
+from algorithms.mtfl.admm import ADMMState, alternate_directions
+from algorithms.mtfl.alternation import AlternationState, alternate
 from algorithms.mtfl.factors import minimise_factors
 from algorithms.mtfl.margins import MarginProblem, mean_scores
 from algorithms.mtfl.projection import minimise_root
 from algorithms.mtfl.proximal import descend_proximal
 from algorithms.mtfl.square import SquareProblem, fit_in_metric, relative_gap
+from algorithms.solvers.proximal_gradient import ProximalState
 
 Array = NDArray[np.float64]
 Solver = Literal["auto", "variable-projection", "admm", "proximal-gradient", "alternation"]
@@ -35,6 +36,15 @@ WELL_CONDITIONED_PER_SQUARE = 0.05
 LARGE_STEP = 5e7
 #: Share of D that a warm start spreads over all directions, so that none has weight 0.
 WARM_SHARE = 0.03
+
+
+class _Limits(TypedDict):
+    """What every solver takes: its loop, and when it ends."""
+
+    trace: Trace
+    loop: str
+    max_iter: int
+    tolerance: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,17 +93,30 @@ def solve(
     start
         Solution of a similar problem for a warm start.
     """
+    limits: _Limits = {
+        "trace": trace,
+        "loop": loop,
+        "max_iter": stopping.max_iter,
+        "tolerance": stopping.tolerance,
+    }
     if isinstance(problem, MarginProblem):
-        return _solve_margins(problem, start, stopping=stopping, trace=trace, loop=loop)
+        return _solve_margins(problem, start, limits)
+    W = None if start is None else start.W
     if solver == "auto":
         solver = _suitable(problem)
     if solver == "variable-projection":
-        return _by_projection(problem, start, stopping=stopping, trace=trace, loop=loop)
+        return _by_projection(problem, W, limits)
+    state: ADMMState | ProximalState | AlternationState
     if solver == "admm":
-        return _by_admm(problem, start, stopping=stopping, trace=trace, loop=loop)
-    if solver == "proximal-gradient":
-        return _by_proximal(problem, start, stopping=stopping, trace=trace, loop=loop)
-    return _by_alternation(problem, stopping=stopping, trace=trace, loop=loop)
+        state = alternate_directions(problem, W, **limits)
+    elif solver == "proximal-gradient":
+        shape = (problem.stacks.n_columns, problem.stacks.n_features)
+        curvature = problem.stacks.curvatures[1]
+        first = np.zeros(shape) if W is None else W
+        state = descend_proximal(problem, first, L=curvature, **limits)
+    else:  # Algorithm 1 from D = I/d, without a warm start
+        state = alternate(problem, _even_root(problem), **limits)
+    return _solution(state.W, problem.norm.root(state.W, 0.0), state, solver)
 
 
 def _suitable(problem: SquareProblem) -> Solver:
@@ -108,108 +131,20 @@ def _suitable(problem: SquareProblem) -> Solver:
     return "admm" if high <= most * low and stacks.inverses is not None else "variable-projection"
 
 
-def _by_projection(
-    problem: SquareProblem,
-    start: Solution | None,
-    *,
-    stopping: StoppingRule,
-    trace: Trace,
-    loop: str,
-) -> Solution:
-    if start is None:
-        U = problem.norm.spread_root(_first_fit(problem), WARM_SHARE)
-    else:
-        U = problem.norm.spread_root(start.W, WARM_SHARE)
-    state = minimise_root(
-        problem,
-        U,
-        trace=trace,
-        loop=loop,
-        max_iter=stopping.max_iter,
-        tolerance=stopping.tolerance,
-    )
+def _by_projection(problem: SquareProblem, start: Array | None, limits: _Limits) -> Solution:
+    W = _first_fit(problem) if start is None else start
+    state = minimise_root(problem, problem.norm.spread_root(W, WARM_SHARE), **limits)
     W = problem.norm.lift(state.V, state.U)
     U = state.U / np.linalg.norm(state.U)
     return _solution(W, U, state, "variable-projection")
 
 
-def _by_proximal(
-    problem: SquareProblem,
-    start: Solution | None,
-    *,
-    stopping: StoppingRule,
-    trace: Trace,
-    loop: str,
-) -> Solution:
-    shape = (problem.stacks.n_columns, problem.stacks.n_features)
-    state = descend_proximal(
-        problem,
-        np.zeros(shape) if start is None else start.W,
-        L=problem.stacks.curvatures[1],
-        trace=trace,
-        loop=loop,
-        max_iter=stopping.max_iter,
-        tolerance=stopping.tolerance,
-    )
-    U = problem.norm.root(state.W, 0.0)
-    return _solution(state.W, U, state, "proximal-gradient")
-
-
-def _by_admm(
-    problem: SquareProblem,
-    start: Solution | None,
-    *,
-    stopping: StoppingRule,
-    trace: Trace,
-    loop: str,
-) -> Solution:
-    state = alternate_directions(
-        problem,
-        None if start is None else start.W,
-        trace=trace,
-        loop=loop,
-        max_iter=stopping.max_iter,
-        tolerance=stopping.tolerance,
-    )
-    U = problem.norm.root(state.W, 0.0)
-    return _solution(state.W, U, state, "admm")
-
-
-def _by_alternation(
-    problem: SquareProblem, *, stopping: StoppingRule, trace: Trace, loop: str
-) -> Solution:
-    """Run Algorithm 1 from D = I/d, without a warm start."""
-    state = alternate(
-        problem,
-        _even_root(problem),
-        trace=trace,
-        loop=loop,
-        max_iter=stopping.max_iter,
-        tolerance=stopping.tolerance,
-    )
-    U = problem.norm.root(state.W, 0.0)
-    return _solution(state.W, U, state, "alternation")
-
-
-def _solve_margins(
-    problem: MarginProblem,
-    start: Solution | None,
-    *,
-    stopping: StoppingRule,
-    trace: Trace,
-    loop: str,
-) -> Solution:
+def _solve_margins(problem: MarginProblem, start: Solution | None, limits: _Limits) -> Solution:
     T, d = problem.stacks.n_columns, problem.stacks.n_features
-    state = minimise_factors(
-        problem,
-        (np.zeros((T, d)), np.zeros(T))
-        if start is None
-        else (start.W, start.b + mean_scores(problem, start.W)),
-        trace=trace,
-        loop=loop,
-        max_iter=stopping.max_iter,
-        tolerance=stopping.tolerance,
-    )
+    first = (np.zeros((T, d)), np.zeros(T))
+    if start is not None:
+        first = (start.W, start.b + mean_scores(problem, start.W))
+    state = minimise_factors(problem, first, **limits)
     U = problem.norm.root(state.W, 0.0)
     b = state.b - mean_scores(problem, state.W)
     return Solution(state.W, b, U, state.objective, state.bound, "factors")

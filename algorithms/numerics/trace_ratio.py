@@ -187,7 +187,7 @@ def n_inside(pencil: Pencil, n_preferred: int) -> int:
 
     ``n_preferred`` directions are preferred to fillers; more are used if fillers are too few.
     """
-    return min(pencil.k, pencil.rank, max(n_preferred, pencil.k - pencil.n_fillers))
+    return int(numbers_inside(pencil, np.array(n_preferred)))
 
 
 def numbers_inside(pencil: Pencil, n_preferred: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -10,12 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.jobs.worker.attempt import run_attempt
-from service.jobs.worker.cluster import (
-    add_rpcs,
-    check_version,
-    dask_config,
-    describe_workers,
-)
+from service.jobs.worker.cluster import add_rpcs, check_version, dask_config, describe_workers
 from service.jobs.worker.tls import find_security
 from service.settings import Settings
 
