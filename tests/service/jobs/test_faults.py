@@ -389,8 +389,8 @@ def test_a_frozen_worker_is_replaced_and_its_late_result_discarded(faulty):
     assert faulty.n_models("frozen") == 1
     assert faulty.row(job).attempt == 2
     # Dask has replaced it, or it was fenced out and can run jobs again
-    assert not child.is_running() or child.status() == psutil.STATUS_SLEEPING
-    wait_for(lambda: not worker.is_running() or worker.status() != psutil.STATUS_STOPPED)
+    wait_for(lambda: _state_of(child) in {"ended", psutil.STATUS_SLEEPING})
+    wait_for(lambda: _state_of(worker) != psutil.STATUS_STOPPED)
     for n in range(2):
         faulty.train(f"thawed-{n}").wait()
 
@@ -403,7 +403,7 @@ def test_a_frozen_worker_with_its_child_is_replaced_and_its_attempt_ended(faulty
     with faulty.frozen(job, [worker, child]):
         wait_for(lambda: faulty.row(job).attempt == 2)
         job.wait()
-    wait_for(lambda: not child.is_running())  # its result would be discarded
+    wait_for(lambda: _state_of(child) == "ended")  # its result would be discarded
     assert faulty.n_models("frozen-all") == 1
     faulty.check_tidy()
 
@@ -454,3 +454,12 @@ def _command(process):
         return process.cmdline()
     except psutil.Error:
         return []
+
+
+def _state_of(process):
+    """Return the state of a process; one that has ended may be a zombie for a moment."""
+    try:
+        state = process.status()
+    except psutil.NoSuchProcess:
+        return "ended"
+    return "ended" if state == psutil.STATUS_ZOMBIE else state
