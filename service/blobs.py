@@ -85,7 +85,8 @@ class BlobWriter:
             )
 
     def _take(self, session: Session, size: int) -> None:
-        add_chunk(session, self._id, self._position, bytes(self._buffer[:size]))
+        with memoryview(self._buffer) as buffer:
+            add_chunk(session, self._id, self._position, bytes(buffer[:size]))
         del self._buffer[:size]
         self._position += 1
 

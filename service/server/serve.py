@@ -42,6 +42,8 @@ _RETRY_S: Final = 0.05
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 #: Larger than the arrays of a request with a thousand rows, smaller than a chunk of an upload.
 _LARGE_BYTES: Final = 5 * MIB // 2
+#: Larger than all smaller buffers that such a request needs at a time.
+_KEPT_BYTES: Final = 13 * MIB
 
 
 def run(settings: Settings, *, any_port: bool) -> None:
@@ -141,12 +143,12 @@ def _return_large_buffers() -> None:
 
     By default it raises its threshold with the first chunk of an upload, and keeps later chunks in
     an arena per thread: a 300 MB upload left the server 70 MB larger. It also returns the last
-    small buffer, and getting new memory takes longer than computing a request.
+    small buffers, and getting new memory takes longer than computing a request.
     """
     with contextlib.suppress(AttributeError, OSError):  # not every C library has mallopt
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, 2 * _LARGE_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
         mallopt(_M_ARENA_MAX, 2)
 
 
