@@ -6,7 +6,7 @@ values τ of the argument, where S = Σ_i σ_i = Σ_{i≤k} τ_i/(1 + 2γ·step�
 The conjugate is Ω*(Z) = Σ_g max_i ζ_i²/(4γ) with the singular values ζ of Z_g.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,26 +29,28 @@ class GroupedTraceNorm:
 
     weight: float
     groups: Groups
+    _rows: tuple[Groups, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        rows = tuple(np.flatnonzero(self.groups == g) for g in np.unique(self.groups))
+        object.__setattr__(self, "_rows", rows)
 
     def value(self, W: Array) -> float:
         """Return Ω(W)."""
-        return self.weight * sum(trace_norm(W[rows]) ** 2 for rows in self._rows())
+        return self.weight * sum(trace_norm(W[rows]) ** 2 for rows in self._rows)
 
     def shrink(self, W: Array, step: float) -> Array:
         """Return argmin_V ½‖V − W‖² + step·Ω(V)."""
         shrunk = np.empty_like(W)
-        for rows in self._rows():
+        for rows in self._rows:
             left, tau, right = np.linalg.svd(W[rows], full_matrices=False)
             shrunk[rows] = (left * _shrink(tau, 2 * step * self.weight)) @ right
         return shrunk
 
     def conjugate(self, Z: Array) -> float:
         """Return Ω*(Z) for Z (T, d)."""
-        largest = (np.linalg.norm(Z[rows], 2) for rows in self._rows())
+        largest = (np.linalg.norm(Z[rows], 2) for rows in self._rows)
         return float(sum(z**2 for z in largest)) / (4 * self.weight)
-
-    def _rows(self) -> list[Groups]:
-        return [np.flatnonzero(self.groups == g) for g in np.unique(self.groups)]
 
 
 def trace_norm(W: Array) -> float:
