@@ -130,7 +130,7 @@ def solution_at(
     if W is None:
         F = problem.predictions(products, theta)
     else:
-        F = np.concatenate([e.X[e.rows(r)] @ W[:, r] for r in range(e.n_outputs)])
+        F = np.concatenate([e.X[e.rows[r]] @ W[:, r] for r in range(e.n_outputs)])
     gains = problem.loss.gains(e.y, kappa, e.w)
     terms = problem.loss.values(e.y, F, e.w) - gains + kappa * F
     extra = penalty_gap(theta, g, s=s)

@@ -151,7 +151,7 @@ def _evaluate(problem: Problem, half: Array, A: Array) -> tuple[float, Array, Ar
     """Return the loss plus ½‖A‖², κ (n,), U (q, T) and the curvatures of the loss (n,) at A."""
     e, loss = problem.examples, problem.loss
     W = A @ half
-    F = np.concatenate([e.X[e.rows(r)] @ W[:, r] for r in range(e.n_outputs)])
+    F = np.concatenate([e.X[e.rows[r]] @ W[:, r] for r in range(e.n_outputs)])
     value = float(loss.values(e.y, F, e.w).sum()) + 0.5 * float(np.vdot(A, A))
     kappa = loss.kappas(e.y, F, e.w)
     return value, kappa, problem.products(kappa).T, loss.curvatures(e.y, F, e.w)
@@ -161,7 +161,7 @@ def _newton_step(problem: Problem, half: Array, gradient: Array, curvature: Arra
     """Return D, which solves (Hessian) D = gradient by preconditioned conjugate gradients."""
     e = problem.examples
     blocks = np.stack([
-        (e.X[e.rows(r)] * curvature[e.part(r), np.newaxis]).T @ e.X[e.rows(r)]
+        (e.X[e.rows[r]] * curvature[e.parts[r], np.newaxis]).T @ e.X[e.rows[r]]
         for r in range(e.n_outputs)
     ])  # fmt: skip
     theta_values, V = np.linalg.eigh(half)

@@ -79,11 +79,13 @@ def _solve(
     e, C = prepared.examples, params.C
     T, loss = e.n_outputs, loss_of(params, e)
 
-    def state(Theta: Array, start: Array | None, best: float) -> MTRLState:
+    def state(
+        Theta: Array, start: Array | None, best: float, products: Array | None = None
+    ) -> MTRLState:
         problem = Problem(e, prepared.K, loss, fixed_kernel(Theta, C=C))
         method: AscentMethod = "blocks" if e.is_shared else "tasks"
         end = coordinate_ascent(
-            problem, method, start=start, seed=seed, max_iter=INNER_PASSES,
+            problem, method, start=start, products=products, seed=seed, max_iter=INNER_PASSES,
             tolerance=INNER_GAP_FRACTION * params.tolerance, trace=Trace(),
         )  # fmt: skip
         found = solution_at(problem, end.kappa, T=T)
@@ -94,14 +96,15 @@ def _solve(
 
     def step(before: MTRLState) -> MTRLState:
         problem = Problem(e, prepared.K, loss, fixed_kernel(before.Theta, C=C))
-        g = problem.gram(before.kappa, problem.products(before.kappa))
+        products = problem.products(before.kappa)
+        g = problem.gram(before.kappa, products)
         values, V = np.linalg.eigh(before.Theta @ g @ before.Theta)
         root = (V * np.sqrt(np.maximum(values, 0.0))) @ V.T
         trace_of_root = float(np.trace(root))
         if trace_of_root == 0.0:
-            return state(before.Theta, before.kappa, before.dual)
+            return state(before.Theta, before.kappa, before.dual, products)
         Theta = (1.0 - FLOOR) * T / trace_of_root * root + FLOOR * np.eye(T)
-        return state(Theta, before.kappa, before.dual)
+        return state(Theta, before.kappa, before.dual, products)
 
     end = trace.run(
         "alternation", step, state(np.eye(T), None, -np.inf), max_iter=params.max_iter,

@@ -68,7 +68,7 @@ def _problem_of_output(
 ) -> Problem:
     """Return the problem of a single output."""
     e = prepared.examples
-    rows, part = e.rows(r), e.part(r)
+    rows, part = e.rows[r], e.parts[r]
     n = part.stop - part.start
     own: Examples = replace(
         e,

@@ -71,7 +71,7 @@ def adapt_to_task(
     rows = Standardiser(model.mean, model.deviation).apply(examples.X)
     F, primal, gap = [], 0.0, 0.0
     for r in range(target.n_outputs):
-        part = examples.part(r)
+        part = examples.parts[r]
         y, w = examples.y[part], examples.w[part]
         b, Z = _products_with(model, rows)
         K = model.kernel.gram(rows) if Z is None else Z @ Z.T

@@ -50,6 +50,7 @@ def coordinate_ascent(
     method: AscentMethod,
     *,
     start: Array | None = None,
+    products: Array | None = None,
     seed: int,
     max_iter: int,
     tolerance: float,
@@ -62,6 +63,8 @@ def coordinate_ascent(
     ----------
     start : (n,) or None
         Initial κ.
+    products
+        Its products, if they are known.
     """
     from algorithms.kernel_machines.passes import block_pass, sdca_pass, task_pass
 
@@ -85,5 +88,5 @@ def coordinate_ascent(
         sweep(problem, pieces, kappa, products, g, rng=rng, recompute=recompute)
         return state(kappa, products, epoch=before.epoch + 1)
 
-    first = state(kappa, problem.products(kappa), epoch=0)
+    first = state(kappa, problem.products(kappa) if products is None else products, epoch=0)
     return trace.run(loop, step, first, max_iter=max_iter, tolerance=tolerance)

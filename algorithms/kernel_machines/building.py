@@ -140,7 +140,7 @@ def _coefficients(prepared: Prepared, solution: Solution, C: float) -> dict[str,
     empty, no_rows = np.zeros((0, len(prepared.standardiser.mean))), np.zeros(0, dtype=np.int64)
     no_alpha: dict[str, NDArray[Any]] = {"alpha": np.zeros(0), "row": no_rows, "output": no_rows}
     if Z is not None:
-        U = np.stack([solution.kappa[e.part(r)] @ Z[e.rows(r)] for r in range(T)], axis=1)
+        U = np.stack([solution.kappa[e.parts[r]] @ Z[e.rows[r]] for r in range(T)], axis=1)
         W = U @ solution.theta if solution.W is None else solution.W
         U, W = prepared.lift(U), prepared.lift(W)
         if prepared.landmarks is None:
@@ -150,7 +150,7 @@ def _coefficients(prepared: Prepared, solution: Solution, C: float) -> dict[str,
         return {
             **no_alpha, "support": prepared.landmarks, "beta": beta, "U": C * U, "expand": expand,
         }  # fmt: skip
-    row, output = e.row_and_output()
+    row, output = e.row_and_output
     beta = _mix_coefficients(e, solution.kappa, solution.theta)
     parts: dict[str, NDArray[Any]] = {"U": np.zeros((0, T)), "expand": np.zeros((0, 0))}
     if prepared.kernel.name == "precomputed":
@@ -175,7 +175,7 @@ def _mix_coefficients(e: Examples, kappa: Array, theta: Array) -> Array:
         return kappa.reshape(e.n_outputs, -1).T @ theta
     beta = np.zeros((len(e.X), e.n_outputs))
     for r in range(e.n_outputs):
-        beta[e.rows(r)] += np.outer(kappa[e.part(r)], theta[r])
+        beta[e.rows[r]] += np.outer(kappa[e.parts[r]], theta[r])
     return beta
 
 
@@ -185,7 +185,7 @@ def _scores(e: Examples, solution: Solution) -> dict[str, dict[str, float]]:
     # the penalty gap belongs to no example, so it is divided equally among the outputs
     penalty_gap = solution.certificate.penalty_gap / e.n_outputs
     for target, weights in zip(e.targets, e.weights, strict=True):
-        parts = [e.part(r) for r in range(target.first, target.first + target.n_outputs)]
+        parts = [e.parts[r] for r in range(target.first, target.first + target.n_outputs)]
         y = np.stack([e.y[part] for part in parts], axis=1)
         F = np.stack([solution.F[part] for part in parts], axis=1)
         errors[target.task] = training_error(y, F, target, weights)

@@ -5,6 +5,7 @@ A task with numbers or two classes has one output, a task with c > 2 classes has
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -88,7 +89,7 @@ def output_classes_of(targets: Sequence[Target]) -> list[OutputClasses]:
     return all_classes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Examples:
     """All examples: pairs of a row and an output of its task, ordered by output.
 
@@ -133,19 +134,22 @@ class Examples:
         """Number of outputs T."""
         return len(self.first)
 
-    @property
+    @cached_property
     def is_shared(self) -> bool:
         """Whether every output has every row."""
         return bool((self.first == 0).all() and (self.stop == self.n_rows).all())
 
-    def part(self, r: int) -> slice:
-        """Return the positions of the examples of an output."""
-        return slice(int(self.offsets[r]), int(self.offsets[r + 1]))
+    @cached_property
+    def parts(self) -> list[slice]:
+        """Positions of the examples of each output."""
+        return list(map(slice, self.offsets[:-1].tolist(), self.offsets[1:].tolist()))
 
-    def rows(self, r: int) -> slice:
-        """Return the rows of an output."""
-        return slice(int(self.first[r]), int(self.stop[r]))
+    @cached_property
+    def rows(self) -> list[slice]:
+        """Rows of each output."""
+        return list(map(slice, self.first.tolist(), self.stop.tolist()))
 
+    @cached_property
     def row_and_output(self) -> tuple[Indices, Indices]:
         """Return row and output of each example, (n,) each."""
         rows = [np.arange(a, b) for a, b in zip(self.first, self.stop, strict=True)]

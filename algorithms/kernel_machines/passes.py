@@ -37,7 +37,7 @@ def sdca_pass(
 ) -> None:
     """Update κ and the products by a step for every example, in random order."""
     e, loss, kernel = problem.examples, problem.loss, problem.kernel
-    row, output = e.row_and_output()
+    row, output = e.row_and_output
     source = e.X if problem.K is None else problem.K
     run = kernels.sdca_linear if problem.K is None else kernels.sdca_dense
     run(

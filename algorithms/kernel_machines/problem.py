@@ -41,8 +41,7 @@ class Problem:
             return np.zeros((e.n_outputs, source.shape[1]))
         if e.is_shared:
             return np.ascontiguousarray(kappa.reshape(e.n_outputs, -1) @ source)
-        parts = [kappa[e.part(r)] @ source[e.rows(r)] for r in range(e.n_outputs)]
-        return np.ascontiguousarray(np.stack(parts))
+        return np.array([kappa[p] @ source[r] for p, r in zip(e.parts, e.rows, strict=True)])
 
     def gram(self, kappa: Array, products: Array) -> Array:
         """Return g (T, T), exactly symmetric."""
@@ -52,8 +51,8 @@ class Problem:
         elif e.is_shared:
             g = products @ kappa.reshape(e.n_outputs, -1).T
         else:
-            parts = [products[:, e.rows(r)] @ kappa[e.part(r)] for r in range(e.n_outputs)]
-            g = np.stack(parts, axis=1)
+            pairs = zip(e.parts, e.rows, strict=True)
+            g = np.array([products[:, r] @ kappa[p] for p, r in pairs])
         return np.ascontiguousarray((g + g.T) / 2)
 
     def predictions(self, products: Array, theta: Array) -> Array:
@@ -61,10 +60,11 @@ class Problem:
         e = self.examples
         if self.K is None:
             mixed = theta @ products
-            return np.concatenate([e.X[e.rows(r)] @ mixed[r] for r in range(e.n_outputs)])
+            return np.concatenate([e.X[r] @ own for r, own in zip(e.rows, mixed, strict=True)])
         if e.is_shared:
             return np.asarray(theta @ products).ravel()
-        return np.concatenate([theta[r] @ products[:, e.rows(r)] for r in range(e.n_outputs)])
+        pairs = zip(theta, e.rows, strict=True)
+        return np.concatenate([own @ products[:, r] for own, r in pairs])
 
     def certificate(
         self, kappa: Array, products: Array | None = None, g: Array | None = None

@@ -88,13 +88,13 @@ def fit(tasks, *, seed=0, trace=None, **values):
 
 def indicator(problem):
     """Return the task of each example as 0 and 1, (n, T)."""
-    _, output = problem.examples.row_and_output()
+    _, output = problem.examples.row_and_output
     return np.eye(problem.examples.n_outputs)[output]
 
 
 def full_kernel(problem):
     """Return K of all examples (n, n)."""
-    row, _ = problem.examples.row_and_output()
+    row, _ = problem.examples.row_and_output
     return problem.K[np.ix_(row, row)]
 
 
@@ -481,7 +481,7 @@ def test_a_fixed_identity_is_a_machine_per_task(kind, loss) -> None:
     found = solved(problem, tolerance=1e-10)
     e = problem.examples
     for r in range(3):
-        rows, part = e.rows(r), e.part(r)
+        rows, part = e.rows[r], e.parts[r]
         expected = single_machine(problem.K[rows, rows], e.y[part], loss, C)
         np.testing.assert_allclose(found.F[part], expected, atol=1e-4)
 

@@ -77,7 +77,7 @@ class Paper:
 
     def __init__(self, problem, *, loss, penalty, C, lam) -> None:
         e = problem.examples
-        _, output = e.row_and_output()
+        _, output = e.row_and_output
         self.Z, self.K, self.y, self.w = np.eye(e.n_outputs)[output], problem.K, e.y, e.w
         self.loss, self.penalty, self.C, self.lam = loss, penalty, C, lam
 
