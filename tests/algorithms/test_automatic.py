@@ -33,6 +33,8 @@ RMSE = METRICS["rmse"]
 #: Methods that fit in milliseconds, of every role.
 FAST = ["constant", "ridge", "mean-regularised"]
 FEW = Splits(n_folds=5, repeats=1)
+#: Options of choices that are repeated on many data sets.
+PLAIN = {"algorithms": ["ridge", "mean-regularised"], "splits": FEW, "n_inner_folds": 2}
 DATA = Path(__file__).parents[1] / "data"
 
 
@@ -162,13 +164,13 @@ def test_inner_folds_of_few_shared_rows_determine_as_many_coefficients_as_the_fi
     X = np.column_stack([np.ones(20), rng.choice([-1.0, 1.0], size=(20, 13))])
     w = rng.normal(size=14)
     tasks = []
-    for t in range(30):
+    for t in range(12):
         rows = np.sort(rng.permutation(20)[:10])
         y = X[rows] @ (w + 0.3 * rng.normal(size=14)) + 0.3 * rng.normal(size=10)
         tasks.append(Task.from_rows(f"t{t}", X[rows], y=y))
-    inner = {}
+    inner, two = {}, Splits(scheme="holdout", n_splits=2, test_size=0.2)
     for n_folds in (3, None):
-        options = {"algorithms": ["mixed-model"], "splits": FEW, "n_inner_folds": n_folds}
+        options = {"algorithms": ["mixed-model"], "splits": two, "n_inner_folds": n_folds}
         _, report = auto(TaskSet(tuple(tasks)), **options)
         inner[n_folds] = report["leaderboard"][0]["inner"]
     assert inner[None] < 0.8 * inner[3]
@@ -176,7 +178,8 @@ def test_inner_folds_of_few_shared_rows_determine_as_many_coefficients_as_the_fi
 
 def test_held_out_predictions_are_those_of_the_choice_in_each_split() -> None:
     tasks = linear_tasks(np.random.default_rng(2), n_tasks=4, d=3)
-    _, report = auto(tasks, algorithms=FAST, splits=Splits(n_folds=3, repeats=2), seed=7)
+    options = {"algorithms": FAST, "n_inner_folds": 2, "seed": 7}
+    _, report = auto(tasks, splits=Splits(n_folds=3, repeats=2), **options)
     predictions = report["predictions"]
     assert predictions["n_rows"] == sum(task.n_samples for task in tasks)
     splits = Splits(n_folds=3, repeats=2)
@@ -185,7 +188,7 @@ def test_held_out_predictions_are_those_of_the_choice_in_each_split() -> None:
         assert sorted(own["rows"]) == list(range(task.n_samples))  # each once: repeats are not kept
         np.testing.assert_array_equal(own["true"], task.y[own["rows"]])
     # their errors give the score of the choice in each split of the first repeat
-    _, once = auto(tasks, algorithms=FAST, splits=Splits(n_folds=3, repeats=1), seed=7)
+    _, once = auto(tasks, splits=Splits(n_folds=3, repeats=1), **options)
     held_out = splits.held_out(tasks, range(3), seed=7, min_rows=2)
     errors = []
     for split in held_out:
@@ -518,7 +521,7 @@ def test_related_tasks_are_said_to_gain() -> None:
     verdicts = []
     for seed in range(3):
         tasks = linear_tasks(np.random.default_rng(seed), n_tasks=10, n=10, d=20, shared=0.9)
-        _, report = auto(tasks, seed=seed, algorithms=["ridge", "mean-regularised"], splits=FEW)
+        _, report = auto(tasks, seed=seed, **PLAIN)
         verdicts.append(report["together_or_apart"]["verdict"])
     assert verdicts.count("helps") >= 2
 
@@ -528,7 +531,7 @@ def test_unrelated_tasks_and_noise_are_seldom_said_to_gain(signal) -> None:
     verdicts = []
     for seed in range(6):
         tasks = linear_tasks(np.random.default_rng(100 + seed), n_tasks=3, d=3, signal=signal)
-        _, report = auto(tasks, seed=seed, algorithms=["ridge", "mean-regularised"], splits=FEW)
+        _, report = auto(tasks, seed=seed, **PLAIN)
         verdicts.append(report["together_or_apart"]["verdict"])
     assert verdicts.count("helps") <= 2  # 3 of 6 at 5 % each: 0.2 %
 
@@ -545,7 +548,7 @@ def test_the_estimate_agrees_with_fresh_rows() -> None:
         whole = linear_tasks(rng, n_tasks=4, n=20 + 1000, d=4, shared=0.5)
         tasks = TaskSet(tuple(task.take(np.arange(20)) for task in whole))
         options = {"algorithms": ["ridge"], "splits": Splits(n_folds=10, repeats=1)}
-        values, report = auto(tasks, seed=seed, **options)
+        values, report = auto(tasks, seed=seed, n_inner_folds=2, **options)
         algorithm = ALGORITHMS[report["chosen"]["algorithm"]]
         model = algorithm.fit(tasks, algorithm.parse(values), trace=Trace(), rng=rng)
         fresh = []
@@ -611,6 +614,7 @@ def test_related_tasks_share_and_the_others_are_alone_in_most_data_sets() -> Non
             seed=seed,
             algorithms=["mean-regularised", "nearest-neighbours"],
             splits=FEW,
+            n_inner_folds=3,
             per_task=True,
         )
         assert report["alone"] is not None
@@ -627,8 +631,7 @@ def test_related_tasks_share_and_the_others_are_alone_in_most_data_sets() -> Non
 def test_noise_is_not_divided() -> None:
     for seed in range(3):
         tasks = linear_tasks(np.random.default_rng(500 + seed), signal=0.0)
-        _, report = auto(
-            tasks, seed=seed, algorithms=["ridge", "constant"], splits=FEW, per_task=True
-        )
+        options = {**PLAIN, "algorithms": ["ridge", "constant"], "per_task": True}
+        _, report = auto(tasks, seed=seed, **options)
         assert report["alone"] is None
         assert report["per_task"]["verdict"] != "helps"

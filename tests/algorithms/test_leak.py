@@ -12,7 +12,7 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
 
-N_SETS, N_ROWS, WIDTH, N_TASKS, K = 5, 24, 5, 3, 2
+N_SETS, N_ROWS, WIDTH, N_TASKS, K = 3, 24, 5, 3, 2
 #: Scores of guessing on held-out rows: half of the labels, none of the variance of the targets, and
 #: for isotropic rows the share of the dimensions that are kept.
 CHANCE = {"error_rate": 0.5, "r2": 0.0, "retained_variance": K / WIDTH}
