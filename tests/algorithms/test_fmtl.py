@@ -1,3 +1,5 @@
+from functools import lru_cache
+
 import numpy as np
 import pytest
 from scipy.optimize import Bounds, minimize
@@ -86,12 +88,14 @@ def fit(tasks, *, seed=0, trace=None, **values):
     )
 
 
+@lru_cache(maxsize=1)
 def indicator(problem):
     """Return the task of each example as 0 and 1, (n, T)."""
     _, output = problem.examples.row_and_output
     return np.eye(problem.examples.n_outputs)[output]
 
 
+@lru_cache(maxsize=1)
 def full_kernel(problem):
     """Return K of all examples (n, n)."""
     row, _ = problem.examples.row_and_output

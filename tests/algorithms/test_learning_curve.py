@@ -107,7 +107,7 @@ def test_the_fit_is_that_of_bounded_least_squares(low, high) -> None:
     """No exponent of the grid has a smaller error by another solver."""
     rng = np.random.default_rng(0)
     weights = rng.uniform(0.5, 2.0, size=4)
-    for values in rng.normal(size=(20, 4)):
+    for values in rng.normal(size=(10, 4)):
         found = fit_power_curves(ROWS, values[None], weights, low=low, high=high)
         error = weights @ (found.at(ROWS)[0] - values) ** 2
         others = []
@@ -207,7 +207,7 @@ def test_a_side_without_methods_has_no_curve() -> None:
 
 def test_the_choice_is_made_anew_with_a_part_of_the_rows() -> None:
     tasks = linear_tasks(np.random.default_rng(0), n_tasks=6, n=24, d=6, shared=0.9)
-    options = {"algorithms": ["ridge", "mean-regularised"]}
+    options = {"algorithms": ["ridge", "mean-regularised"], "n_inner_folds": 2}
     without = auto(tasks, **options)
     report = auto(tasks, curve=True, **options)
     curve = report["curve"]
