@@ -117,11 +117,11 @@ def mean_known(squares: Array, weights: Array | None = None) -> float:
         Weights by which the squares have been multiplied.
     """
     is_known = np.isfinite(squares)
-    if not is_known.any():
+    if not is_known.all():
+        squares, weights = squares[is_known], None if weights is None else weights[is_known]
+    if not squares.size:
         return np.nan
-    if weights is None:
-        return float(squares[is_known].mean())
-    return float(squares[is_known].sum() / weights[is_known].sum())
+    return float(squares.sum() / (squares.size if weights is None else weights.sum()))
 
 
 def column_variance(design: Design) -> float:

@@ -4,13 +4,13 @@ The symbols are those of ``mean_regularised.py``. One eigendecomposition of each
 γ, and one of S every μ. No matrix is larger than the rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.numerics.leave_one_out import left_out_errors
+from algorithms.numerics.leave_one_out import left_out_errors, left_out_rows
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -190,8 +190,8 @@ class TaskBlocks:
 
 def left_out_squares(
     parts: Eliminated, roots: Array, units: Sequence[Indices], mus: Sequence[float]
-) -> Iterator[Array]:
-    """Yield the squared leave-one-out errors (n,) of the rows of all tasks for each μ.
+) -> Array:
+    """Return the squared leave-one-out errors of the rows of all tasks for each μ, (k, n).
 
     For a unit with rows G, the errors are (Q⁻¹)_GG⁻¹ r_G, where r are the residuals of the fit with
     all rows. With intercepts, 1/n_t is subtracted from the entries of Q⁻¹ between rows of task t.
@@ -208,10 +208,11 @@ def left_out_squares(
     all_shares = 1.0 / (parts.values + np.array(mus)[:, np.newaxis])
     residuals = np.concatenate(parts.residuals(parts.common(mus)))
     diagonals = own.diagonal[:, np.newaxis] - lifted**2 @ all_shares.T
-    for k, shares in enumerate(all_shares):
+    errors = left_out_rows(residuals, diagonals)
+    for k, shares in enumerate(all_shares if units else ()):
 
         def blocks_of(rows: Indices, shares: Array = shares) -> Array:
             return own.at(rows) - (lifted[rows] * shares) @ np.swapaxes(lifted[rows], 1, 2)
 
-        errors = left_out_errors(residuals[:, [k]], diagonals[:, k], blocks_of, units=units)
-        yield errors[:, 0] ** 2
+        errors[:, [k]] = left_out_errors(residuals[:, [k]], diagonals[:, k], blocks_of, units=units)
+    return np.ascontiguousarray(errors.T) ** 2

@@ -170,7 +170,7 @@ def left_out_errors(
     units
         The rows of units of several rows, from :func:`units_by_size`.
     """
-    errors: Array = residuals / np.where(diagonal > MIN_FREEDOM, diagonal, np.nan)[:, np.newaxis]
+    errors = left_out_rows(residuals, diagonal[:, np.newaxis])
     for rows in units:
         blocks = blocks_of(rows)
         symmetric = (blocks + np.swapaxes(blocks, 1, 2)) / 2
@@ -178,6 +178,17 @@ def left_out_errors(
         errors[rows[~is_regular]] = np.nan
         errors[rows[is_regular]] = np.linalg.solve(blocks[is_regular], residuals[rows[is_regular]])
     return errors
+
+
+def left_out_rows(residuals: Array, diagonal: Array) -> Array:
+    """Return the leave-one-out errors of single rows (n, m), as :func:`left_out_errors`.
+
+    Parameters
+    ----------
+    diagonal : (n, 1) or (n, m)
+        Diagonal of I − H, the same for all columns or that of each.
+    """
+    return np.asarray(residuals / np.where(diagonal > MIN_FREEDOM, diagonal, np.nan))
 
 
 def units_by_size(unit: Indices | None) -> list[Indices]:
