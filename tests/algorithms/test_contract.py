@@ -7,6 +7,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -300,14 +301,19 @@ def uneven(task: Task) -> Any:
     return 1.0 + np.arange(task.n_samples) % 3
 
 
+@cache
+def fit_unevenly(algorithm, tasks: TaskSet) -> Any:
+    """Fit tasks with uneven weights, once for all tests, which change nothing of the model."""
+    return fit(algorithm, with_weights(tasks, uneven))
+
+
 @over_cases
 def test_weights_are_used_or_refused(algorithm, tasks) -> None:
-    weighted = with_weights(tasks, uneven)
     if algorithm.needs.weights:
-        assert not same_bits(fit(algorithm, weighted), fitted(algorithm, tasks).model)
+        assert not same_bits(fit_unevenly(algorithm, tasks), fitted(algorithm, tasks).model)
         return
     with pytest.raises(UnusedWeights, match=f"have weights, which {algorithm.name} does not use"):
-        fit(algorithm, weighted)
+        fit_unevenly(algorithm, tasks)
 
 
 @over_cases
@@ -316,7 +322,7 @@ def test_laws_of_weights(algorithm, tasks) -> None:
         return
     equal = fit(algorithm, with_weights(tasks, lambda task: np.full(task.n_samples, 3.7)))
     assert same_bits(equal, fitted(algorithm, tasks).model)
-    expected = fit(algorithm, with_weights(tasks, uneven))
+    expected = fit_unevenly(algorithm, tasks)
     scaled = fit(algorithm, with_weights(tasks, lambda task: 4.0 * uneven(task)))
     assert same_bits(scaled, expected)
     if not algorithm.needs.shared_rows:

@@ -64,6 +64,7 @@ def test_a_prepared_fold_gives_the_models_of_separate_fits(
     params = algorithm.Params(selection="cv", **values)
     split = fold_splits(tasks, n_folds=3, seed=1)[0]
     candidates = grid_candidates(params)
+    candidates = candidates[:: max(len(candidates) // 4, 1)]
     shared, separate = (
         prepare(split.train, split.test, candidates[0], rng=np.random.default_rng(0))
         for prepare in (
