@@ -244,46 +244,39 @@ def test_issues_of_rejected_datasets_survive_the_renaming_of_their_codes(databas
         )
 
 
-#: Imports the command, waits for a line, and then runs it.
+#: Imports the command, runs it in as many processes at once as asked, and prints their exit codes.
 STARTER = """
+import os
 import sys
-import threading
-from contextlib import closing
 import alembic.command
 from service.cli import main
 from service import database, schema, settings
-print("ready", flush=True)
-sys.stdin.readline()
-main()
+pids = []
+for _ in range(int(sys.argv.pop(1))):
+    pids.append(os.fork())
+    if pids[-1] == 0:
+        main()
+for pid in pids:
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
 
 
-def start_migration(url: str, *options: str) -> subprocess.Popen[str]:
-    """Start a process that runs 'sibling migrate' at a line of input."""
-    return subprocess.Popen(
-        [sys.executable, "-c", STARTER, "migrate", *options],
+def run_at_once(n: int, url: str, *options: str) -> tuple[list[int], str]:
+    """Run 'sibling migrate' in several processes; return their exit codes and their errors."""
+    done = subprocess.run(
+        [sys.executable, "-c", STARTER, str(n), "migrate", *options],
         env={**os.environ, "SIBLING_DATABASE_URL": url},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
+        check=True,
         text=True,
     )
-
-
-def run_at_once(processes: list[subprocess.Popen[str]]) -> list[tuple[int, str]]:
-    """Let the processes run at once, and return exit code and errors of each."""
-    for process in processes:
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        process.stdin.write("\n")
-        process.stdin.flush()
-    errors = [process.communicate()[1] for process in processes]
-    return [(process.returncode, error) for process, error in zip(processes, errors, strict=True)]
+    codes = done.stdout.splitlines()[-n:]  # after what the command prints
+    return [int(code) for code in codes], done.stderr
 
 
 def test_processes_that_migrate_at_once_take_turns(database):
     url = database.url
-    assert run_at_once([start_migration(url) for _ in range(4)]) == [(0, "")] * 4
+    assert run_at_once(4, url) == ([0] * 4, "")
     with database.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Row.metadata) == []
@@ -317,9 +310,9 @@ def test_a_migration_that_waits_too_long_for_another_says_so(database):
             MigrationTimeout, match=r"locked for more than 0\.2 s by another process"
         ):
             migrate(database, lock_timeout_s=0.2)
-        ended = run_at_once([start_migration(database.url, "--lock-timeout", "0.2")])
-        assert ended[0][0] == 1
-        assert ended[0][1].splitlines()[-1].startswith("error: the database has been locked for")
+        codes, errors = run_at_once(1, database.url, "--lock-timeout", "0.2")
+        assert codes == [1]
+        assert errors.splitlines()[-1].startswith("error: the database has been locked for")
     migrate(database)
     check_schema(database)
 

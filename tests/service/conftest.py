@@ -115,13 +115,19 @@ class ServerTemplate:
 
     @contextmanager
     def start(
-        self, module: str, arguments: list[str], *, env: dict[str, str], log: io.TextIOWrapper
+        self,
+        module: str,
+        arguments: list[str],
+        *,
+        env: dict[str, str],
+        log: io.TextIOWrapper,
+        n_files: int | None = None,
     ) -> Iterator[ServerProcess]:
         """Run ``python -m module`` with these arguments until the end of the block."""
         (output, its_output), (exit_code, its_exit_code) = os.pipe(), os.pipe()
-        message = json.dumps({"module": module, "arguments": arguments, "env": env}).encode()
+        request = {"module": module, "arguments": arguments, "env": env, "n_files": n_files}
         files = [its_output, log.fileno(), its_exit_code]
-        socket.send_fds(self._requests, [message], files)
+        socket.send_fds(self._requests, [json.dumps(request).encode()], files)
         pid = int(self._responses.readline())
         os.close(its_output)
         os.close(its_exit_code)
@@ -152,7 +158,7 @@ def running_service(
     data_dir: Path | None = None,
     port: int = 0,
     n_files: int | None = None,
-    is_forked: bool | None = None,
+    is_forked: bool = True,
     **env: Any,
 ) -> Iterator[Service]:
     """Run a server until the end of the block, then stop it and look for what it left behind.
@@ -170,29 +176,24 @@ def running_service(
     port
         That of an earlier server whose clients go on; 0 for any.
     n_files
-        Limit of its open files, if any.
+        Limit of the open files of a fork, if any.
     is_forked
-        Whether ``template`` starts it; otherwise the command does, with an interpreter of its own,
-        by default for every server with more than settings in its environment. What concerns only
-        its workers and their children reaches them from a fork, too.
+        Whether ``template`` starts it; otherwise the command does, with an interpreter of its own.
+        A server whose own modules are others, by ``PYTHONPATH``, needs that; those of its workers
+        and their children do not.
     env
         Settings by their names in the environment: ``SIBLING_MAX_BODY_BYTES=1000``.
     """
-    if is_forked is None:
-        is_forked = n_files is None and all(name.startswith("SIBLING_") for name in env)
     data_dir = data_dir or folder / "data"
     log_path = folder / "service.log"
     arguments = ["serve", "--port", str(port), "--data-dir", str(data_dir)]
-    command = [sys.executable, "-m", "service", *arguments]
-    if n_files is not None:
-        command = ["sh", "-c", f'ulimit -n {n_files}; exec "$@"', "sh", *command]
     environment = clean_environment(SIBLING_DATABASE_URL=database_url, **env)
     with (
         log_path.open("a", encoding="utf-8") as log,
-        template.start("service", arguments, env=environment, log=log)
+        template.start("service", arguments, env=environment, log=log, n_files=n_files)
         if is_forked
         else subprocess.Popen(
-            command,
+            [sys.executable, "-m", "service", *arguments],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -314,6 +315,30 @@ def server_template() -> Iterator[ServerTemplate]:
     """The process that starts the servers of this test process."""
     with contextlib.closing(ServerTemplate()) as template:
         yield template
+
+
+@pytest.fixture
+def forked_command(
+    tmp_path: Path, server_template: ServerTemplate
+) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """``forked_command(*arguments, **env)``: the command in a process of its own, which ends.
+
+    It is a fork with its imports done, and can also be a server that cannot start.
+    """
+
+    def run(*arguments: str, **env: Any) -> "subprocess.CompletedProcess[str]":
+        given = [*map(str, arguments)]
+        environment = clean_environment(**{"SIBLING_DATA_DIR": tmp_path / "data", **env})
+        with (
+            (tmp_path / "errors").open("w+", encoding="utf-8") as errors,
+            server_template.start("service", given, env=environment, log=errors) as process,
+        ):
+            code = process.wait(START_TIMEOUT_S)
+            errors.seek(0)
+            out = process.stdout.read()
+            return subprocess.CompletedProcess(given, code, out, errors.read())
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,15 @@
 """Starts servers in a fraction of the time: a process that has imported the service, and forks.
 
-It gets the module, arguments, environment, output and error file of a server over a socket, which
-is its standard input, and runs ``python -m module`` in a fork. It responds with the process id, and
-writes the exit code to a pipe that it gets with them. It ends when the socket is closed.
+It gets the module, arguments, environment, limit of open files, output and error file of a server
+over a socket, which is its standard input, and runs ``python -m module`` in a fork. It responds
+with the process id, and writes the exit code to a pipe that it gets with them. It ends when the
+socket is closed.
 """
 
 import gc
 import json
 import os
+import resource
 import runpy
 import selectors
 import socket
@@ -40,6 +42,8 @@ def main() -> None:
     if request is not None:
         os.environ.clear()
         os.environ.update(request["env"])
+        if request["n_files"] is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (request["n_files"], request["n_files"]))
         module = request["module"]
         sys.argv = [module, *request["arguments"]]
         runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -4,8 +4,6 @@ import base64
 import hashlib
 import re
 import ssl
-import subprocess
-import sys
 
 import httpx
 import pytest
@@ -76,11 +74,10 @@ def test_https_is_served_with_a_certificate(start_service, tmp_path, monkeypatch
         assert http.get("/v1/jobs").status_code == 200
 
 
-def test_a_certificate_that_cannot_be_used_is_named(tmp_path, database):
+def test_a_certificate_that_cannot_be_used_is_named(tmp_path, database, forked_command):
     file = tmp_path / "cert.pem"
     file.write_text("no certificate")
-    command = [sys.executable, "-m", "service", "serve", "--port", "0"]
-    env = {"SIBLING_TLS_CERT_FILE": str(file), "SIBLING_DATABASE_URL": database.url, "PATH": ""}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=50, check=False)
+    env = {"SIBLING_TLS_CERT_FILE": file, "SIBLING_DATABASE_URL": database.url}
+    done = forked_command("serve", "--port", "0", **env)
     assert done.returncode == 1
     assert f"the certificate in {file} cannot be used" in done.stderr

@@ -2,12 +2,9 @@
 
 import csv
 import json
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 from contextlib import closing
 
 import numpy as np
@@ -34,27 +31,6 @@ def run(command, tmp_path):
         return command(*arguments, *address, stdin=standard_input, cwd=tmp_path, **env)
 
     return run_command
-
-
-@pytest.fixture
-def start(tmp_path):
-    """``start(*arguments)`` runs the command in a process of its own, which ends with an error."""
-
-    def run_process(*arguments, **env):
-        kept = {
-            k: v for k, v in os.environ.items() if not k.startswith("SIBLING_") and k not in RENAMED
-        }
-        return subprocess.run(
-            [sys.executable, "-m", "service", *arguments],
-            capture_output=True,
-            encoding="utf-8",
-            timeout=240,
-            cwd=tmp_path,
-            env=kept | {"SIBLING_DATA_DIR": str(tmp_path / "data")} | env,
-            check=False,
-        )
-
-    return run_process
 
 
 def assert_fails(end, *words, code=None):
@@ -399,8 +375,8 @@ AWAY = "postgresql://127.0.0.1:1/none"
         (("migrate",), {"SIBLING_DATABASE_URL": AWAY}, "error: the database cannot be migrated"),
     ],
 )
-def test_serve_reports_why_it_cannot_start(start, arguments, env, words):
-    assert_fails(start(*arguments, **env), words)
+def test_serve_reports_why_it_cannot_start(forked_command, arguments, env, words):
+    assert_fails(forked_command(*arguments, **env), words)
 
 
 @pytest.mark.parametrize("old", sorted(RENAMED))
@@ -440,21 +416,21 @@ def test_serve_names_every_setting_that_has_been_renamed(run):
     )
 
 
-def test_serve_reports_that_the_port_is_in_use(start):
+def test_serve_reports_that_the_port_is_in_use(forked_command):
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert_fails(start("serve", "--port", str(port)), f"port {port} is taken")
+        assert_fails(forked_command("serve", "--port", str(port)), f"port {port} is taken")
 
 
-def test_serve_rejects_an_unknown_schema_version(run, start, empty_database):
+def test_serve_rejects_an_unknown_schema_version(run, forked_command, empty_database):
     url = empty_database.url
     assert run("migrate", SIBLING_DATABASE_URL=url).returncode == 0
     with empty_database.write() as session:
         session.execute(sa.text("UPDATE alembic_version SET version_num = 'of the future'"))
     assert_fails(
-        start("serve", "--port", "0", SIBLING_DATABASE_URL=url), "error: ", "of the future"
+        forked_command("serve", "--port", "0", SIBLING_DATABASE_URL=url), "error: ", "of the future"
     )
 
 

@@ -69,7 +69,7 @@ print(*(fitted.predict({task: [[0.0]]})[task][0] for task in "ab"))
 def test_the_service_trains_it_and_the_pages_show_it(site, start_service):
     from sibling import Client
 
-    service = start_service(SIBLING_WORKER_SLOTS=1, PYTHONPATH=python_path(site))
+    service = start_service(SIBLING_WORKER_SLOTS=1, is_forked=False, PYTHONPATH=python_path(site))
     rng = np.random.default_rng(0)
     X = {task: rng.normal(size=(8, 2)) for task in ("a", "b")}
     y = {task: rng.normal(size=8) for task in X}

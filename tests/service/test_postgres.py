@@ -1,10 +1,7 @@
 """What only a server of databases brings: a schema made beforehand, and replicas elsewhere."""
 
 import contextlib
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import psutil
@@ -14,7 +11,6 @@ from sibling import Client
 
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 LEASE_S = 2
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -32,24 +28,14 @@ def wait_for(condition, *, seconds=240):
     return value
 
 
-def run(command, url, *, check):
-    return subprocess.run(
-        [sys.executable, "-m", "service", *command],
-        cwd=ROOT,
-        env={"PATH": "", "SIBLING_DATABASE_URL": url},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=check,
-    )
-
-
-def test_it_rejects_a_database_without_its_schema_until_it_is_migrated(postgres, run_service):
+def test_it_rejects_a_database_without_its_schema_until_it_is_migrated(
+    postgres, run_service, forked_command
+):
     url = postgres.create(is_migrated=False)
-    refused = run(["serve", "--port", "0"], url, check=False)
+    refused = forked_command("serve", "--port", "0", SIBLING_DATABASE_URL=url)
     assert refused.returncode == 1
     assert "sibling migrate" in refused.stderr
-    run(["migrate"], url, check=True)
+    assert forked_command("migrate", SIBLING_DATABASE_URL=url).returncode == 0
     with Client(run_service(url).url) as client:
         assert list(client.models) == []
 

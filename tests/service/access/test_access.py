@@ -1,6 +1,4 @@
 import socket
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -332,29 +330,13 @@ def test_no_secret_is_kept_anywhere(guarded):
     assert secret not in guarded.log()
 
 
-def test_it_does_not_listen_to_others_without_keys(tmp_path):
-    command = [sys.executable, "-m", "service", "serve", "--host", "0.0.0.0", "--port", "0"]
-    env = {"PATH": "", "SIBLING_DATA_DIR": str(tmp_path)}
-    done = subprocess.run(
-        command, env=env, check=False, capture_output=True, text=True, timeout=240
-    )
+def test_it_does_not_listen_to_others_without_keys(forked_command):
+    done = forked_command("serve", "--host", "0.0.0.0", "--port", "0")
     assert done.returncode == 1
     assert "sibling keys create" in done.stderr
 
 
-def start_in_vain(**env):
-    """Return the finished process of a service that cannot start."""
-    return subprocess.run(
-        [sys.executable, "-m", "service", "serve", "--port", "0"],
-        env={"PATH": "", **env},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-
-
-def test_a_bootstrap_key_that_was_revoked_stays_revoked(database, tmp_path):
+def test_a_bootstrap_key_that_was_revoked_stays_revoked(database, forked_command):
     key = new_key()
     settings = Settings(bootstrap_key=key.text())
     assert ensure_bootstrap_key(database, settings)
@@ -362,8 +344,8 @@ def test_a_bootstrap_key_that_was_revoked_stays_revoked(database, tmp_path):
     with database.write() as session:
         assert store.revoke(session, key.id)
     assert not ensure_bootstrap_key(database, settings)
-    done = start_in_vain(
-        SIBLING_DATA_DIR=str(tmp_path),
+    done = forked_command(
+        *("serve", "--port", "0"),
         SIBLING_DATABASE_URL=database.url,
         SIBLING_REQUIRE_KEYS="true",
         SIBLING_BOOTSTRAP_KEY=key.text(),
@@ -381,8 +363,8 @@ def test_replicas_that_start_at_the_same_time_store_one_bootstrap_key(database):
         assert len(store.list_all(session)) == 1
 
 
-def test_an_invalid_bootstrap_key_is_reported(tmp_path):
-    done = start_in_vain(SIBLING_DATA_DIR=str(tmp_path), SIBLING_BOOTSTRAP_KEY="secret")
+def test_an_invalid_bootstrap_key_is_reported(forked_command):
+    done = forked_command("serve", "--port", "0", SIBLING_BOOTSTRAP_KEY="secret")
     assert done.returncode == 1
     assert "SIBLING_BOOTSTRAP_KEY" in done.stderr
     assert "Traceback" not in done.stderr

@@ -231,7 +231,7 @@ def faulty(databases, launch_on):
         "SIBLING_DB_RETRY_TIMEOUT_S": DB_RETRY_TIMEOUT_S,
         "SIBLING_DRAIN_TIMEOUT_S": 0,
     }
-    with launch_on(url, is_forked=True, **env) as service:
+    with launch_on(url, **env) as service:
         faulty = Faulty(service, databases, folder / "disk")
         faulty.mischief = folder / "mischief"
         yield faulty

@@ -37,7 +37,6 @@ def guarded(launch_service):
     """A service that requires keys, whose only slot a long job keeps."""
     key = new_key()
     with launch_service(
-        is_forked=True,  # only the child processes of jobs are slowed down
         SIBLING_WORKER_SLOTS=1,
         SIBLING_REQUIRE_KEYS="true",
         SIBLING_BOOTSTRAP_KEY=key.text(),

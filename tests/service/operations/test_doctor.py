@@ -91,21 +91,9 @@ def test_every_unknown_variable_is_reported(settings, monkeypatch):
     assert "SIBLING_XYZZY " in detail
 
 
-def test_the_service_does_not_start_with_contradictory_settings(tmp_path):
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("SIBLING_")}
-    environment = kept | {
-        "SIBLING_DATA_DIR": str(tmp_path),
-        "SIBLING_HEARTBEAT_INTERVAL_S": "90",
-    }
+def test_the_service_does_not_start_with_contradictory_settings(forked_command):
     for command in ("serve", "doctor"):
-        end = subprocess.run(
-            [sys.executable, "-m", "service", command],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        end = forked_command(command, SIBLING_HEARTBEAT_INTERVAL_S=90)
         assert end.returncode == 1
         expected = "error: SIBLING_HEARTBEAT_TIMEOUT_S (60) must be at least twice SIBLING_HEART"
         assert end.stderr.startswith(expected)
