@@ -47,7 +47,7 @@ def test_of_two_replicas_one_dispatches_and_the_other_takes_over(postgres, run_s
         run_service(url, SIBLING_WORKER_SLOTS=1, SIBLING_LEASE_TIMEOUT_S=LEASE_S) for _ in range(2)
     )
     rng = np.random.default_rng(0)
-    rows = {f"task {t}": rng.normal(size=(40, 24)) for t in range(120)}
+    rows = {f"task {t}": rng.normal(size=(40, 24)) for t in range(60)}
     with Client(replica.url) as client:
         job = client.train(client.upload(rows), "rmt-pca", **LONG)
         wait_for(lambda: job.refresh().info["progress"])

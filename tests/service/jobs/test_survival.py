@@ -16,7 +16,7 @@ END_S = 240  # only ends a hang
 @pytest.fixture(scope="module")
 def rows():
     rng = np.random.default_rng(0)
-    return {f"task {t}": rng.normal(size=(40, 24)) for t in range(120)}
+    return {f"task {t}": rng.normal(size=(40, 24)) for t in range(60)}
 
 
 @pytest.fixture(scope="module")
