@@ -430,7 +430,10 @@ def test_a_clock_set_forward_loses_no_job(start_service, databases, tmp_path):
     The time limit of heartbeats is one that none exceeds, however busy the machine is.
     """
     service = start_service(
-        **mischief_in(tmp_path), SIBLING_WORKER_SLOTS=1, SIBLING_HEARTBEAT_TIMEOUT_S=600
+        is_forked=False,
+        SIBLING_WORKER_SLOTS=1,
+        SIBLING_HEARTBEAT_TIMEOUT_S=600,
+        **mischief_in(tmp_path),
     )
     with contextlib.closing(Faulty(service, databases, tmp_path)) as faulty:
         job = faulty.train_long("timeless")
