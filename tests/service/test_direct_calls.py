@@ -55,7 +55,7 @@ def test_an_invalid_version_is_rejected_by_the_framework(http, version):
     assert (response.status_code, response.json()["code"]) == (422, "invalid-request")
 
 
-def test_successful_calls_are_not_logged(service, http):
+def test_successful_calls_are_not_logged(service, http, wait_until):
     def logged():
         events = (json.loads(line) for line in service.log().splitlines() if line.startswith("{"))
         return [e for e in events if e["event"] == "request" and e.get("request_id") == "watched"]
@@ -63,6 +63,7 @@ def test_successful_calls_are_not_logged(service, http):
     headers = {"X-Request-Id": "watched"}
     assert http.post("/v2/models/shared/infer", json=V2, headers=headers).status_code == 200
     assert http.post("/v2/models/none/infer", json=V2, headers=headers).status_code == 404
+    wait_until(logged)  # after the response
     (event,) = logged()
     assert (event["status"], event["route"]) == (404, "/v2/models/{name}/infer")
 
