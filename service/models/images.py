@@ -16,8 +16,8 @@ from service.errors import Problem
 
 #: Maximum time for an image, including the start of the process.
 TIMEOUT_S: Final = 60.0
-#: Maximum number of requests that wait for an image, each in a thread of the server. A browser makes
-#: six for each page, and those of a page that it has left still wait.
+#: Maximum number of requests that wait for an image, each in a thread of the server. A browser
+#: sends six for each page, and those of a page that it has left still wait.
 MAX_WAITING: Final = 16
 #: Type of the script that draws specifications, in place of that of an image.
 JAVASCRIPT: Final = "text/javascript"

@@ -840,7 +840,10 @@ def test_pages_are_accessible_and_as_wide_as_a_phone(page, dataset, model, long_
     expected += ["status of 404"]
     page.set_viewport_size({"width": 390, "height": 800})
     version, long_version = f"{model.name}/1", f"{long_names.model}/1"
-    widths = {}
+    drawn, widths = set(), {}
+    page.on("request", lambda request: "/plots/" in request.url and drawn.add(request))
+    page.on("requestfinished", drawn.discard)
+    page.on("requestfailed", drawn.discard)
     for path in (
         "/",
         "/datasets",
@@ -869,6 +872,8 @@ def test_pages_are_accessible_and_as_wide_as_a_phone(page, dataset, model, long_
         check_accessibility(page, only="color-contrast")
         page.emulate_media(color_scheme="light")
         widths[path] = page.evaluate("document.documentElement.scrollWidth")
+        while drawn:  # few images may wait at a time
+            page.wait_for_timeout(50)
     assert {path: width for path, width in widths.items() if width > 390} == {}
 
 
