@@ -842,8 +842,12 @@ def test_pages_are_accessible_and_as_wide_as_a_phone(page, dataset, model, long_
     version, long_version = f"{model.name}/1", f"{long_names.model}/1"
     drawn, widths = set(), {}
     page.on("request", lambda request: "/plots/" in request.url and drawn.add(request))
-    page.on("requestfinished", drawn.discard)
-    page.on("requestfailed", drawn.discard)
+
+    def end(request):
+        drawn.discard(request)
+
+    page.on("requestfinished", end)
+    page.on("requestfailed", end)
     for path in (
         "/",
         "/datasets",
