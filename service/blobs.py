@@ -85,10 +85,15 @@ class BlobWriter:
             )
 
     def _take(self, session: Session, size: int) -> None:
-        with memoryview(self._buffer) as buffer:
-            add_chunk(session, self._id, self._position, bytes(buffer[:size]))
+        add_chunk(session, self._id, self._position, _first(self._buffer, size))
         del self._buffer[:size]
         self._position += 1
+
+
+def _first(buffer: bytearray, size: int) -> bytes:
+    """Return the first bytes of a buffer, which are copied once."""
+    with memoryview(buffer) as view:
+        return bytes(view[:size])
 
 
 class BlobChanged(Exception):
@@ -145,7 +150,7 @@ class BlobAppender:
                 BlobChunkRow.position == self._position,
             )
             session.execute(sa.delete(BlobChunkRow).where(*is_last))
-            add_chunk(session, self._id, self._position, bytes(self._buffer[:size]))
+            add_chunk(session, self._id, self._position, _first(self._buffer, size))
             row.size_bytes = self._position * CHUNK_BYTES + size
             row.created_at = now()
         self._stored_bytes = self._position * CHUNK_BYTES + size
