@@ -8,6 +8,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Final, Protocol
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -187,13 +188,16 @@ class Dispatcher:
     def _tick(self) -> None:
         self._is_leader = self._lease.acquire()
         if not self._is_leader:
+            self._close_unused_pool()
             return
         if not self._has_work():
             self._ready_engine()
             return
         self._reconcile()
         self._update_parents()
-        self._submit(self._ready_engine())  # last: the steps before need no pool
+        engine = self._ready_engine()  # last: the steps before need no pool
+        if self._is_leader:
+            self._submit(engine)
 
     def _has_work(self) -> bool:
         """Return whether a job has not ended, or something is kept of one that has."""
@@ -214,9 +218,28 @@ class Dispatcher:
             self._engine.close()
             self._engine = None
         if self._engine is None:
-            self._engine = self._open_engine()
+            self._engine = self._renew_while(self._open_engine)
             log.info("engine.started", slots=len(self._engine.free_slots()))
         return self._engine
+
+    def _renew_while(self, open_engine: Callable[[], WorkerPool]) -> WorkerPool:
+        """Return the pool that a function opens, which can take longer than a lease lasts."""
+        with ThreadPoolExecutor(1, thread_name_prefix="engine") as executor:
+            opening = executor.submit(open_engine)
+            while wait([opening], timeout=TICK_S).not_done:
+                with contextlib.suppress(SQLAlchemyError):  # the next tick reports it
+                    self._is_leader = self._lease.acquire()
+            return opening.result()
+
+    def _close_unused_pool(self) -> None:
+        """Close the pool of a dispatcher that has lost its lease, once no job runs in it."""
+        engine = self._engine
+        if engine is None or not engine.is_own:
+            return
+        if all(future.done() for future in self._futures.values()):
+            self._engine = None
+            engine.close()
+            log.info("engine.closed")
 
     def _submit(self, engine: WorkerPool) -> None:
         with self._database.read() as session:
