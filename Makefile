@@ -66,17 +66,18 @@ clean:
 # take the newest release instead of the one that is locked.
 #
 # Bytecode and the numerical kernels are compiled here, so that neither a start nor a job waits for
-# it, also where PYTHONDONTWRITEBYTECODE is set.
+# it, also where PYTHONDONTWRITEBYTECODE is set. All cores compile, where pip would use one; what only
+# tests need is compiled when it is imported.
 $(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "Installing (once) ..."
-	@$(PIP) install --no-deps --require-hashes -r requirements.lock
+	@$(PIP) install --no-compile --no-deps --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m compileall -q algorithms migrations service sibling
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib algorithms migrations service sibling
 	@$(BIN)/python -m service.warm
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
-	@$(PIP) install --no-deps --require-hashes -r requirements-dev.lock
+	@$(PIP) install --no-compile --no-deps --require-hashes -r requirements-dev.lock
 	@touch $@
 
 $(VENV)/pyvenv.cfg:
