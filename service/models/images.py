@@ -8,16 +8,18 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
+
+from starlette.requests import ClientDisconnect
 
 from service.errors import Problem
 
 #: Maximum time for an image, including the start of the process.
 TIMEOUT_S: Final = 60.0
 #: Maximum number of requests that wait for an image, each in a thread of the server. A browser
-#: sends six for each page, and those of a page that it has left still wait.
+#: sends six for each page.
 MAX_WAITING: Final = 16
 #: Type of the script that draws specifications, in place of that of an image.
 JAVASCRIPT: Final = "text/javascript"
@@ -34,18 +36,33 @@ class ImageProcess:
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(max_waiting)
 
-    def convert(self, spec: Mapping[str, Any], media_type: str) -> bytes:
+    def convert(
+        self,
+        spec: Mapping[str, Any],
+        media_type: str,
+        *,
+        is_awaited: Callable[[], bool] = lambda: True,
+    ) -> bytes:
         """Return a specification as an image.
+
+        Parameters
+        ----------
+        is_awaited
+            Called before the image is drawn; returns whether its client still waits for it.
 
         Raises
         ------
         Problem
             Too many requests wait, or the process took too long or ended.
+        ClientDisconnect
+            The client has gone, such as a browser that has left a page.
         """
         if not self._places.acquire(blocking=False):
             raise _unavailable("too many plots are being drawn; try again later")
         try:
             with self._lock:
+                if not is_awaited():
+                    raise ClientDisconnect
                 request = json.dumps({"spec": _as_xml(spec), "media_type": media_type}).encode()
                 request += b"\n"
                 # a process may end, being idle, just when it gets a request

@@ -3,6 +3,7 @@
 import json
 from typing import Annotated, Any, Final
 
+from anyio import from_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -176,7 +177,7 @@ def _draw(
         drawn = specification(plot, source, theme=query.theme, has_title=query.title)
     except (UnknownPlot, NoPlot) as error:
         raise Problem("no-plot", str(error)) from None
-    return drawing(services, drawn, media_type, ETag=tag)
+    return drawing(request, services, drawn, media_type, ETag=tag)
 
 
 def media_type_of(request: Request) -> str:
@@ -184,12 +185,18 @@ def media_type_of(request: Request) -> str:
     return preferred_type(request.headers.get("accept", ""), _OFFERED)
 
 
-def drawing(services: Services, drawn: dict[str, Any], media_type: str, **headers: str) -> Response:
-    """Return a response with a specification, or with an image of it."""
+def drawing(
+    request: Request, services: Services, drawn: dict[str, Any], media_type: str, **headers: str
+) -> Response:
+    """Return a response with a specification, or with an image of it; for routes in a thread."""
     if media_type == JSON:
         content = json.dumps(drawn, allow_nan=False).encode()
     else:
-        content = services.images.convert(drawn, media_type)
+        content = services.images.convert(
+            drawn,
+            media_type,
+            is_awaited=lambda: not from_thread.run(request.is_disconnected),
+        )
     return Response(content, media_type=media_type, headers={**_HEADERS, **headers})
 
 

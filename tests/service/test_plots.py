@@ -1,5 +1,7 @@
 """Plots of models over HTTP: as specifications and as images, of stored results."""
 
+import re
+import socket
 import threading
 import xml.etree.ElementTree as ET
 
@@ -110,6 +112,25 @@ def test_an_image_has_every_name_and_nothing_active(http, name):
 
 
 @pytest.mark.usefixtures("plotted")
+def test_images_that_nobody_waits_for_are_not_drawn(plotted, http, wait_until):
+    """Such as those of a page that a browser has left."""
+    path = f"/v1/models/{plotted.name}/plots/relations"
+    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: image/png\r\n\r\n".encode()
+
+    def n_dropped():
+        route = 'route="/v1/models/{name}/plots/{plot}",status="other"'
+        pattern = rf"^\S*{re.escape(route)}\S* (\S+)$"
+        found = re.search(pattern, http.get("/metrics").text, re.MULTILINE)
+        return 0 if found is None else float(found[1])
+
+    before = n_dropped()
+    for _ in range(5):
+        with socket.create_connection((http.base_url.host, http.base_url.port)) as connection:
+            connection.sendall(request)
+    wait_until(lambda: n_dropped() >= before + 4)  # the first may be drawn by then
+    assert http.get(path, headers={"Accept": "image/png"}).content.startswith(b"\x89PNG")
+
+
 def test_a_plot_that_there_is_not_names_those_that_there_are(client, http):
     model = client.model("plotted")
     with pytest.raises(ServiceError, match=r"no-plot: there is no plot 'angles'.*relations"):
