@@ -97,9 +97,21 @@ running() { wait_for "a job to run" is_running "$1"; }
 # outcomes ID: the outcome of each attempt; fraction ID FUNCTION ATTEMPT DEFAULT: its progress
 outcomes() { call "$url/v1/jobs/$1" | jq_ '" ".join(a["outcome"] for a in it["attempts"])'; }
 jq_() { python3 -c "import json,sys; it=json.load(sys.stdin); print($1)"; }
+# events ID: its events, a page in each line
+events() {
+  token=
+  while
+    page=$(call "$url/v1/jobs/$1/events?page_size=200${token:+&page_token=$token}")
+    printf '%s\n' "$page"
+    token=$(printf '%s' "$page" | jq_ 'it["next_page_token"] or ""')
+    test -n "$token"
+  do :; done
+}
 fraction() {
-  call "$url/v1/jobs/$1/events?page_size=1000" | jq_ "$2((e['data']['fraction']
-    for e in it['items'] if e['kind'] == 'progress' and e['attempt'] == $3), default=$4)"
+  events "$1" | python3 -c "import json, sys
+events = [e for page in sys.stdin for e in json.loads(page)['items']]
+print($2((e['data']['fraction']
+    for e in events if e['kind'] == 'progress' and e['attempt'] == $3), default=$4))"
 }
 
 echo "A job:"
