@@ -115,7 +115,7 @@ def as_printed(prepared: Prepared, params: FMTLParams) -> float:
     """Return the CPU time of Algorithm 1 as printed, for tasks that do not share rows."""
     kernel, e = kernel_for(prepared, params), prepared.examples
     problem = Problem(e, prepared.K, loss_of(params, e), kernel)
-    pieces, (row, task) = problem.loss.pieces(e.y, e.w), e.row_and_output()
+    pieces, (row, task) = problem.loss.pieces(e.y, e.w), e.row_and_output
     assert np.array_equal(row, np.arange(len(e.y)))
 
     def run() -> None:
