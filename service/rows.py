@@ -137,6 +137,14 @@ class JobRow(Row):
             sqlite_where=sa.text("base_version_id IS NOT NULL"),
             postgresql_where=sa.text("base_version_id IS NOT NULL"),
         ),
+        # how long earlier jobs took
+        Index(
+            "ix_jobs_reference",
+            "state",
+            "id",
+            sqlite_where=sa.text("reference_s IS NOT NULL"),
+            postgresql_where=sa.text("reference_s IS NOT NULL"),
+        ),
         # what an owner stores
         Index(
             "ix_jobs_outputs",
@@ -166,6 +174,10 @@ class JobRow(Row):
     timeout_s: Mapped[float]
     memory_mb: Mapped[int]
     max_attempts: Mapped[int]
+    #: Expected time from the start to the end; None if it is unknown.
+    expected_s: Mapped[float | None]
+    #: Expected time of a single fit at reference speeds; None for other jobs.
+    reference_s: Mapped[float | None]
     #: Number of threads; None: its share of the machine that first runs it.
     threads: Mapped[int | None]
     #: The parent of a child job.

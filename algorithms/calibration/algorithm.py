@@ -21,6 +21,7 @@ from algorithms.interface.params import Params
 from algorithms.interface.tasks import Array, TargetKind, Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.weights import scaled_positive
+from algorithms.interface.work import WorkEstimate, without_fold
 from algorithms.interface.wrapped_algorithm import WrappedAlgorithm
 
 Indices = NDArray[np.intp]
@@ -58,6 +59,12 @@ class CalibratedAlgorithm(WrappedAlgorithm):
                 )
         if any(task.target == "classes" for task in summaries):
             check_classes(summaries, algorithm="calibration")
+
+    def work(self, summaries: Sequence[TaskSummary], params: Params) -> WorkEstimate:
+        """Return the expected work of the fits with all rows, and without each of the folds."""
+        n_folds = self._options.n_folds
+        one = super().work(without_fold(summaries, n_folds), params)
+        return super().work(summaries, params) + one.times(n_folds)
 
     def fit(
         self, tasks: TaskSet, params: Params, *, trace: Trace, rng: np.random.Generator

@@ -1,6 +1,6 @@
 """Splits of the rows of tasks into training and test parts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -92,7 +92,7 @@ class Splits(StrictModel):
             return self.n_folds * self.repeats
         return self.n_splits if self.scheme == "holdout" else len(self.given or ())
 
-    def ratio(self, tasks: TaskSet) -> float:
+    def ratio(self, tasks: Iterable[Task | TaskSummary]) -> float:
         """Return the number of held-out rows per training row, n_test/n_train."""
         if self.scheme == "kfold":
             return 1.0 / (self.n_folds - 1)

@@ -18,6 +18,7 @@ from algorithms.interface.params import Params
 from algorithms.interface.sparse_tasks import refuse_sparse_adaptation
 from algorithms.interface.tasks import TargetKind, Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate, estimate_passes
 
 P = TypeVar("P", bound=Params)
 M = TypeVar("M", bound=Model)
@@ -146,6 +147,14 @@ class Algorithm(ABC, Generic[P, M]):
         """
         del params
         return estimate_rows(summaries)
+
+    def work(self, summaries: Sequence[TaskSummary], params: P) -> WorkEstimate:
+        """Return the expected work of a fit of tasks like these, which passed :meth:`check`.
+
+        Algorithms that do more than some passes over the rows override it.
+        """
+        del params
+        return estimate_passes(summaries)
 
     def check_selection(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData if parameters are to be selected, but no row can be held out."""

@@ -7,6 +7,7 @@ from algorithms.interface.algorithm import Algorithm, Baseline
 from algorithms.interface.memory import MemoryEstimate
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import TaskSummary
+from algorithms.interface.work import WorkEstimate
 
 
 class WrappedAlgorithm(Algorithm[Any, Any]):
@@ -37,6 +38,10 @@ class WrappedAlgorithm(Algorithm[Any, Any]):
     def memory(self, summaries: Sequence[TaskSummary], params: Params) -> MemoryEstimate:
         """Return the expected peak memory of a fit of the algorithm."""
         return self._inner.memory(summaries, params)
+
+    def work(self, summaries: Sequence[TaskSummary], params: Params) -> WorkEstimate:
+        """Return the expected work of a fit of the algorithm."""
+        return self._inner.work(summaries, params)
 
     def check_selection(self, summaries: Sequence[TaskSummary], params: Params) -> None:
         """Raise InvalidData if parameters are to be selected, but no row can be held out."""

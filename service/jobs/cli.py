@@ -28,7 +28,8 @@ _POLL_S: Final = 1
 _FIELDS: Final = (
     *("id", "state", "kind", "algorithm", "model", "version", "dataset_id"),
     *("parent_id", "child_jobs"),
-    *("params", "seed", "priority", "attempt", "max_attempts", "timeout_s", "memory_mb"),
+    *("params", "seed", "priority", "attempt", "max_attempts", "expected_s", "timeout_s"),
+    "memory_mb",
     *("created_at", "started_at", "finished_at"),
 )
 
@@ -64,7 +65,9 @@ def show(job_id: names.Job, url: Url = DEFAULT_URL) -> None:
 def watch(job_id: names.Job, url: Url = DEFAULT_URL) -> None:
     """Show the progress of a job until it ends; fail if the job fails."""
     with Client(url) as client:
-        job = _find(client, job_id).wait_for_end(progress=True)
+        job = _find(client, job_id)
+        note_expected(job)
+        job.wait_for_end(progress=True)
     if job.state != "succeeded":
         print_json(job.info)
         raise JobFailed(job.info)
@@ -102,6 +105,12 @@ def delete(job_id: names.Job, url: Url = DEFAULT_URL) -> None:
     with Client(url) as client, suggesting_id(client.jobs, job_id):
         client.delete_job(job_id)
     print_result(f"job {job_id} is deleted", id=job_id)
+
+
+def note_expected(job: RemoteJob) -> None:
+    """Print how long a job that has not ended is expected to take, if it is known."""
+    if job.expected is not None and not job.info["is_final"]:
+        print_note(f"expected: {job.expected}")
 
 
 def _find(client: Client, job_id: str) -> RemoteJob:

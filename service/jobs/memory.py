@@ -27,6 +27,7 @@ def check_memory(
     *,
     memory_mb: int,
     settings: Settings,
+    time: str,
 ) -> tuple[float, list[str]]:
     """Return the expected memory in bytes, and a warning if it is near the limit of the job.
 
@@ -34,6 +35,8 @@ def check_memory(
     ----------
     memory_mb
         Limit of the job.
+    time
+        Phrase for the expected time, for the error.
 
     Raises
     ------
@@ -53,7 +56,7 @@ def check_memory(
         return expected, [f"{need}; if the job fails for lack of memory, {estimate.remedy}"]
     needed_mb = math.ceil(MARGIN * expected / MIB)
     remedy = f"{estimate.remedy}, or set 'memory_mb' to {needed_mb} where a machine has as much"
-    detail = f"{need}: {remedy}"
+    detail = f"{need}; it would take {time}: {remedy}"
     entry = {
         "code": "exceeds-memory",
         "pointer": "/memory_mb",

@@ -151,6 +151,13 @@ class Job(BaseModel):
     )
     timeout_s: float = Field(description="Seconds that one attempt may take.")
     memory_mb: int = Field(description="Memory limit of the child process, in MiB.")
+    expected_s: float | None = Field(
+        description="Expected seconds from the start of the job to its end, as estimated at "
+        "submission from the shapes of the data, the parameters and the speed of earlier jobs; "
+        "mostly right within a factor of 3. With parts, they are those of all parts, with as many "
+        "at a time as there are slots. Null for child jobs, an automatic choice (its `budget_s` "
+        "bounds it), adaptation and batch inference."
+    )
     attempt: int = Field(description="Number of the current or last attempt; 0 before the first.")
     max_attempts: int = Field(
         description="Attempts after which the job fails if its worker was lost."
@@ -214,6 +221,7 @@ class Job(BaseModel):
             priority=row.priority,
             timeout_s=row.timeout_s,
             memory_mb=row.memory_mb,
+            expected_s=row.expected_s,
             attempt=row.attempt,
             max_attempts=row.max_attempts,
             threads=row.threads,

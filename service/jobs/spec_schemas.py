@@ -143,3 +143,7 @@ class Valid(BaseModel):
         description="Expected peak memory of a fit, in MiB, mostly right within a factor of 2; "
         "null for an automatic choice and for adaptation."
     )
+    expected_s: float | None = Field(
+        description="Expected seconds from the start of the job to its end, mostly right within a "
+        "factor of 3; null for an automatic choice, whose `budget_s` bounds it, and for adaptation."
+    )

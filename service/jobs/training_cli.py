@@ -9,6 +9,7 @@ from service.command.app import App
 from service.command.names import COMPLETE_ALGORITHM, Data, Url
 from service.command.output import is_json, print_json, print_note, print_text
 from service.datasets.cli import GroupColumn, Read, WeightColumn, find_or_upload, read_options
+from service.jobs.cli import note_expected
 from service.models.cli import find_report, print_report, print_scores
 from sibling import Client, RemoteModel, TrainingJob
 from sibling.client.http import DEFAULT_URL
@@ -154,6 +155,7 @@ def _show(model: RemoteModel) -> None:
 
 
 def _wait(job: TrainingJob) -> RemoteModel:
+    note_expected(job)
     try:
         return job.wait(progress=True)
     except KeyboardInterrupt:

@@ -28,6 +28,7 @@ from service.datasets.store import describe_missing, describe_unready
 from service.datasets.suitability import check_tasks
 from service.errors import Problem
 from service.jobs.adaptation import find_adapted, plan_to_adapt
+from service.jobs.duration import TimeEstimate, estimate_time
 from service.jobs.limits import check_limits, limits_of
 from service.jobs.memory import check_memory
 from service.jobs.spec_schemas import JobSpec
@@ -59,8 +60,9 @@ class ValidatedJob:
     class_weight: ClassWeight | None
     study: Study | None
     warnings: list[str]
-    #: Expected peak memory of a fit; None if it is unknown.
+    #: Expected peak memory of a fit, and time of the job; None if they are unknown.
     memory_bytes: float | None = None
+    time: TimeEstimate | None = None
 
 
 def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) -> ValidatedJob:
@@ -98,16 +100,32 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     check_tasks(algorithm, tasks, params)
     algorithm.check_selection(tasks, params)
     _check_calibration(spec, algorithm, tasks, params)
-    limit = limits_of(spec, settings)["memory_mb"]
-    memory, notes = check_memory(algorithm, tasks, params, memory_mb=limit, settings=settings)
-    warnings = [*warnings, *notes]
+    study = None
+    if options != StudyOptions():
+        splits = [one.splits for one in (spec.compare, spec.evaluate) if one is not None]
+        tasks = _with_labels(session, spec, tasks, *splits, owner=owner)
+        study = plan_job(algorithm, requested, tasks, options, seed=spec.seed)
+    time = estimate_time(
+        session,
+        algorithm,
+        tasks,
+        params,
+        calibration=spec.calibration,
+        study=study,
+        n_slots=None if settings.scheduler_url else settings.resolved_worker_slots,
+    )
+    limits = limits_of(spec, settings)
+    memory, notes = check_memory(
+        algorithm,
+        tasks,
+        params,
+        memory_mb=limits["memory_mb"],
+        settings=settings,
+        time=time.describe(),
+    )
+    notes += time.warnings(algorithm.name, timeout_s=limits["timeout_s"])
     complete = params.model_dump(mode="json")
-    if options == StudyOptions():
-        return ValidatedJob(complete, class_weight, None, warnings, memory)
-    splits = [one.splits for one in (spec.compare, spec.evaluate) if one is not None]
-    tasks = _with_labels(session, spec, tasks, *splits, owner=owner)
-    study = plan_job(algorithm, requested, tasks, options, seed=spec.seed)
-    return ValidatedJob(complete, class_weight, study, warnings, memory)
+    return ValidatedJob(complete, class_weight, study, [*warnings, *notes], memory, time)
 
 
 def _check_automatic(session: Session, spec: JobSpec, *, owner: str) -> ValidatedJob:

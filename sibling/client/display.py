@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any, Final
 
+from algorithms.interface.durations import describe_duration
+
 #: Maximum number of tasks that are listed.
 _MAX_TASKS: Final = 20
 
@@ -29,6 +31,7 @@ def job_html(info: Mapping[str, Any]) -> str:
         "model": info["model"],
         "version": info["version"],
         "dataset": info["dataset_id"],
+        "expected": None if info["is_final"] else expected_time(info),
     }
     bar = ""
     if info["progress"] is not None and not info["is_final"]:
@@ -37,6 +40,13 @@ def job_html(info: Mapping[str, Any]) -> str:
     if info["error"] is not None:
         notes.insert(0, f"{info['error']['code']}: {info['error']['detail']}")
     return _panel(f"Job {info['id']}", fields, notes, extra=bar)
+
+
+def expected_time(info: Mapping[str, Any]) -> str | None:
+    """Return how long a job is expected to take, such as "about 4 min"; None if it is unknown."""
+    # services of earlier versions do not estimate it
+    expected_s = info.get("expected_s")
+    return None if expected_s is None else f"about {describe_duration(expected_s)}"
 
 
 def model_html(

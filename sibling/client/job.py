@@ -51,6 +51,11 @@ class RemoteJob(Remote[Mode]):
         """State of the job as last fetched."""
         return str(self.info["state"])
 
+    @property
+    def expected(self) -> str | None:
+        """How long the job is expected to take, such as "about 4 min"; None if it is unknown."""
+        return display.expected_time(self.info)
+
     @remote_method
     async def refresh(self, *, wait_s: float = 0) -> "RemoteJob[Mode]":
         """Fetch the job again.
@@ -248,10 +253,12 @@ def _bar() -> Progress:
 def _shown(job: Job) -> dict[str, Any]:
     if job["state"] == "succeeded":
         return {"completed": 1.0, "note": "done"}
-    progress = job["progress"]
+    progress, expected = job["progress"], display.expected_time(job)
     if progress is None:
-        return {"note": job["state"]}
+        return {"note": job["state"] + ("" if expected is None else f", expected: {expected}")}
     note = f"{progress['loop']}, iteration {progress['iteration']}"
     if progress["objective"] is not None:
         note += f", objective {progress['objective']:.6g}"
+    if expected is not None:
+        note += f", expected: {expected}"
     return {"completed": progress["fraction"], "note": note}

@@ -40,10 +40,9 @@ def add_child_jobs(session: Session, parent: JobRow, children: Sequence[ChildJob
     job = store.NewJob(
         **{name: getattr(parent, name) for name in store.NewJob.__dataclass_fields__}
     )
+    job = replace(job, spec=None, expected_s=None, reference_s=None)
     for child in children:
-        new = replace(
-            job, algorithm=child.algorithm, params=child.params, plan=child.plan, spec=None
-        )
+        new = replace(job, algorithm=child.algorithm, params=child.params, plan=child.plan)
         store.create(session, new, parent_id=parent.id)
 
 

@@ -47,6 +47,9 @@ class NewJob:
     #: The specification as it was sent, of a training job.
     spec: dict[str, Any] | None = None
     warnings: list[str] = field(default_factory=list)
+    #: Expected time; see :mod:`service.jobs.duration`. None if it is unknown, and for child jobs.
+    expected_s: float | None = None
+    reference_s: float | None = None
 
 
 class Queued(Protocol):

@@ -68,6 +68,11 @@ function write() {
 program?.addEventListener("toggle", write);
 form?.addEventListener("input", write);
 const check = document.getElementById("check");
+function expected(seconds) {
+  if (seconds === null) return [];
+  const [unit, name] = [[3600, "h"], [60, "min"], [1, "s"]].find(([size]) => seconds >= 2 * size || size === 1);
+  return [`It is expected to take about ${Math.max(1, Math.round(seconds / unit))} ${name}.`];
+}
 check?.addEventListener("click", () => form.reportValidity() && hold(check, () => submit("?validate_only=true", valid => {
-  status.textContent = ["The job can be submitted.", ...valid.warnings].join(" ");
+  status.textContent = ["The job can be submitted.", ...expected(valid.expected_s), ...valid.warnings].join(" ");
 })));

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from algorithms.interface.durations import describe_duration
 from service.jobs.studies.automatic_rounds import AUTOMATIC
 from service.ui import formats, tables
 from service.ui.api import WRONG_STATE, Api, Refused, segment
@@ -112,7 +113,13 @@ def _sentence(job: Mapping[str, Any]) -> str:
         "failed": f"{what} failed.",
         "succeeded": f"{what} succeeded. {_result(job)}".rstrip(),
     }
-    return states[job["state"]]
+    return states[job["state"]] + _expected(job)
+
+
+def _expected(job: Mapping[str, Any]) -> str:
+    """Return how long a job that has not ended is expected to take, as the end of a sentence."""
+    expected = _expected_time(job)
+    return "" if job["is_final"] or expected is None else f" Expected: {expected}."
 
 
 def _what(job: Mapping[str, Any]) -> str:
@@ -145,6 +152,7 @@ def _facts(job: Mapping[str, Any], dataset: Cell) -> list[tuple[str, Cell]]:
         ("Submitted", tables.time(job["created_at"])),
         ("Started", tables.time(job["started_at"])),
         ("Ended", tables.time(job["finished_at"])),
+        ("Expected time", tables.text(_expected_time(job))),
         ("Time limit", tables.text(formats.duration(job["timeout_s"]))),
         ("Memory limit", tables.text(formats.size(job["memory_mb"] * 2**20))),
     ]
@@ -157,6 +165,11 @@ def _facts(job: Mapping[str, Any], dataset: Cell) -> list[tuple[str, Cell]]:
         facts.insert(0, ("Part of", tables.code(job["parent_id"], f"/jobs/{job['parent_id']}")))
     # those of a job that goes on may get a value
     return [fact for fact in facts if fact[1].text != formats.NONE or not job["is_final"]]
+
+
+def _expected_time(job: Mapping[str, Any]) -> str | None:
+    expected_s = job["expected_s"]
+    return None if expected_s is None else f"about {describe_duration(expected_s)}"
 
 
 def _attempt_cells(attempt: Mapping[str, Any]) -> list[Cell]:

@@ -1,0 +1,153 @@
+"""Expected time of a fit, from the shapes of its tasks and its parameters.
+
+A fit is counted as the operations of its dense linear algebra, the numbers that pass through memory,
+and its small steps: calls of Python and NumPy whose time does not depend on the size of the data.
+Reference speeds turn these counts into seconds. They are those of one core of a server; another
+machine differs by a factor that is about the same for all fits.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+from algorithms.interface.durations import describe_duration
+from algorithms.interface.memory import VALUE_BYTES, rows_bytes
+from algorithms.interface.tasks import TaskSummary
+
+#: Operations of dense linear algebra per second on one core, in double precision: between the speed
+#: of matrix products and that of eigendecompositions.
+FLOPS_PER_S: Final = 5e9
+#: Numbers per second that simple passes over arrays read, compute and write.
+VALUES_PER_S: Final = 2e8
+#: Calls of NumPy on small arrays per second.
+STEPS_PER_S: Final = 2e5
+#: Passes over the rows that most fits make at least: checks, standardisation, scores.
+DEFAULT_PASSES: Final = 20
+#: Steps of a fit, and of each of its tasks, whatever is computed.
+FIT_STEPS: Final = 500
+TASK_STEPS: Final = 20
+#: Multiples of n³ that an eigendecomposition of order n, a solution of n equations, and a Cholesky
+#: decomposition take.
+EIGEN_FLOPS: Final = 9.0
+SOLVE_FLOPS: Final = 2 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class WorkEstimate:
+    """Expected work of a fit.
+
+    Parameters
+    ----------
+    largest
+        What takes most of it, such as "40 eigendecompositions of the kernel of 20,000 rows".
+    remedy
+        Parameters or data that need less.
+    flops
+        Floating-point operations of dense linear algebra.
+    values
+        Numbers that pass through memory.
+    steps
+        Calls of functions on small arrays.
+    """
+
+    largest: str
+    remedy: str
+    flops: float = 0.0
+    values: float = 0.0
+    steps: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds on one core at the reference speeds."""
+        return self.flops / FLOPS_PER_S + self.values / VALUES_PER_S + self.steps / STEPS_PER_S
+
+    def describe(self, *, factor: float = 1.0) -> str:
+        """Return a phrase such as "about 3 h for 20 passes over the 20,000 rows of 3 tasks".
+
+        Parameters
+        ----------
+        factor
+            Time on a machine relative to that at the reference speeds.
+        """
+        return f"about {describe_duration(factor * self.seconds)} for {self.largest}"
+
+    def times(self, n: float) -> Self:
+        """Return the work of n such fits."""
+        return replace(self, flops=n * self.flops, values=n * self.values, steps=n * self.steps)
+
+    def __add__(self, other: "WorkEstimate") -> "WorkEstimate":
+        """Return the work of both, described as the larger one."""
+        larger = max(self, other, key=lambda one: one.seconds)
+        return replace(
+            larger,
+            flops=self.flops + other.flops,
+            values=self.values + other.values,
+            steps=self.steps + other.steps,
+        )
+
+
+def estimate_passes(
+    summaries: Sequence[TaskSummary], *, passes: float = DEFAULT_PASSES
+) -> WorkEstimate:
+    """Return the work of some passes over the rows."""
+    n, T = n_rows(summaries), len(summaries)
+    return WorkEstimate(
+        f"{passes:g} passes over the {n:,} rows of {T:,} tasks",
+        "use fewer rows, columns or tasks",
+        values=passes * rows_bytes(summaries) / VALUE_BYTES,
+        steps=FIT_STEPS + TASK_STEPS * T,
+    )
+
+
+def estimate_selection(
+    one: WorkEstimate,
+    final: WorkEstimate,
+    *,
+    n_candidates: int,
+    n_folds: int,
+) -> WorkEstimate:
+    """Return the work of a selection by cross-validation and of the final fit.
+
+    Parameters
+    ----------
+    one
+        Work of the fit of one candidate without one fold.
+    final
+        Work of the fit with all rows.
+    """
+    n = n_candidates * n_folds
+    selection = replace(
+        one.times(n),
+        largest=f"{n} fits of {n_candidates} candidates, each with {one.largest}",
+        remedy=f"use fewer candidates or folds, or {one.remedy.removeprefix('use ')}",
+    )
+    return selection + final
+
+
+def without_fold(summaries: Sequence[TaskSummary], n_folds: int) -> tuple[TaskSummary, ...]:
+    """Return the summaries of the training rows of a fold of cross-validation."""
+    return with_share(summaries, 1 - 1 / max(n_folds, 2))
+
+
+def with_share(summaries: Sequence[TaskSummary], share: float) -> tuple[TaskSummary, ...]:
+    """Return the summaries of tasks with a share of the rows."""
+    return tuple(
+        replace(
+            one,
+            n_samples=max(math.ceil(share * one.n_samples), 1),
+            n_stored=None if one.n_stored is None else math.ceil(share * one.n_stored),
+            labels=None,
+        )
+        for one in summaries
+    )
+
+
+def n_rows(summaries: Sequence[TaskSummary]) -> int:
+    """Return the number of rows of all tasks."""
+    return sum(one.n_samples for one in summaries)
+
+
+def n_outputs(summaries: Sequence[TaskSummary]) -> int:
+    """Return the number of functions: one of each task, or of each of more than two classes."""
+    return sum(max(one.n_classes, 1) if one.n_classes > 2 else 1 for one in summaries)
