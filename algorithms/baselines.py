@@ -18,6 +18,7 @@ from pydantic import Field
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate
 from algorithms.numerics.covariances import Covariances, covariance_factor
 from algorithms.numerics.eigen import leading_of_factor
 from algorithms.subspaces.algorithm import SubspaceAlgorithm
@@ -29,6 +30,7 @@ from algorithms.subspaces.model import (
 )
 from algorithms.subspaces.moments import estimate_moments
 from algorithms.subspaces.params import SubspaceParams
+from algorithms.subspaces.work import estimate_pca
 
 Array = NDArray[np.float64]
 
@@ -113,6 +115,11 @@ class CommonPCA(SubspaceAlgorithm[CommonPCAParams]):
                     task=task.name,
                     field="form",
                 )
+
+    def work(self, summaries: Sequence[TaskSummary], params: CommonPCAParams) -> WorkEstimate:
+        """Return the work of the covariances of all tasks and one eigendecomposition."""
+        del params
+        return estimate_pca(summaries, n_eigen=1)
 
     def _fit(
         self, tasks: TaskSet, params: CommonPCAParams, *, trace: Trace, rng: np.random.Generator

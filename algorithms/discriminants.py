@@ -304,6 +304,7 @@ class TraceRatioLDA(TaskByTask[TraceRatioParams]):
     )
     reference = f"{_PAPER}, eq. 2"
     Params = TraceRatioParams
+    n_eigen = 4.5
 
     def candidate_directions(
         self, tasks: Sequence[Task], scatters: Sequence[Scatters]
@@ -347,6 +348,7 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
     )
     reference = "Chen et al. (2000), doi:10.1016/S0031-3203(99)00139-9"
     Params = ProjectionParams
+    n_eigen = 4.0
 
     def limits_of(self, task: Scatters, params: ProjectionParams) -> dict[str, float]:
         """Return the maximum rank of S_b as the limit of d."""

@@ -27,10 +27,11 @@ import json
 from collections.abc import Sequence
 
 from algorithms.fmtl.params import FMTLParams
-from algorithms.fmtl.solvers import check_solver, solve
+from algorithms.fmtl.solvers import check_solver, solve, solver_work
 from algorithms.interface.algorithm import Baseline
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate
 from algorithms.kernel_machines.adaptation import adapt_to_task, check_new_task
 from algorithms.kernel_machines.algorithm import MachineAlgorithm
 from algorithms.kernel_machines.building import Solution
@@ -78,6 +79,10 @@ class FMTL(MachineAlgorithm[FMTLParams]):
         """Raise InvalidData or InvalidParams if tasks, loss, solver or memory are unsuitable."""
         super().check(summaries, params)
         check_solver(summaries, params)
+
+    def solver_work(self, summaries: Sequence[TaskSummary], params: FMTLParams) -> WorkEstimate:
+        """Return the work of the solver for tasks of these shapes."""
+        return solver_work(summaries, params)
 
     def solve(
         self, prepared: Prepared, params: FMTLParams, *, seed: int, trace: Trace

@@ -1,6 +1,7 @@
 """Choice of the solver for a problem."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from algorithms.fmtl.alternating import solve_alternating
 from algorithms.fmtl.newton import solve_newton
@@ -9,11 +10,19 @@ from algorithms.fmtl.spectral import solve_spectral
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate, n_outputs
 from algorithms.kernel_machines.ascent import AscentMethod, coordinate_ascent
 from algorithms.kernel_machines.building import Solution, solution_of
 from algorithms.kernel_machines.output_kernels import OutputKernel
 from algorithms.kernel_machines.preparation import Prepared, loss_of
 from algorithms.kernel_machines.problem import Problem
+from algorithms.kernel_machines.work import (
+    distinct_rows,
+    estimate_ascent,
+    estimate_ascent_of_machines,
+    estimate_spectral,
+    n_features,
+)
 
 SMOOTH = ("squared", "huber", "squared-hinge", "logistic")
 #: Largest number of rows for which an eigendecomposition of K is always the fastest.
@@ -22,6 +31,11 @@ MAX_SPECTRAL_ROWS = 300
 MIN_ROWS_PER_OUTPUT = 4
 #: Smallest number of examples per weight for which the primal problem is faster.
 MIN_ROWS_PER_WEIGHT = 4
+#: Steps of the spectral solver, and products with the features in Newton's method: counted in
+#: benchmarks, like the share of the passes that related outputs need.
+SPECTRAL_STEPS: Final = 6.0
+NEWTON_PASSES: Final = 60.0
+RELATED_SHARE: Final = 0.05
 
 
 def check_solver(summaries: Sequence[TaskSummary], params: FMTLParams) -> None:
@@ -66,6 +80,20 @@ def solve(
         )  # fmt: skip
         solution = solution_of(problem, end.kappa, reason=trace.stop_reason)
     return name, solution
+
+
+def solver_work(summaries: Sequence[TaskSummary], params: FMTLParams) -> WorkEstimate:
+    """Return the expected work of :func:`solve` with the solver that 'auto' is likely to choose."""
+    N, m = distinct_rows(summaries), n_outputs(summaries)
+    is_shared = len(summaries) == 1 or N == summaries[0].n_samples
+    is_squared = params.loss == "squared" or summaries[0].target == "numbers"
+    q = n_features(summaries, params, N)
+    if params.penalty == "power" and params.k == 1 and is_squared:
+        if is_shared:
+            return estimate_spectral(summaries, params, n_iterations=SPECTRAL_STEPS)
+        if q is not None and N >= MIN_ROWS_PER_WEIGHT * q * m:
+            return estimate_ascent(summaries, params, passes=NEWTON_PASSES)
+    return estimate_ascent_of_machines(summaries, params, related=RELATED_SHARE)
 
 
 def choose_solver(problem: Problem) -> str:

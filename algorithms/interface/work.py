@@ -13,11 +13,12 @@ from typing import Final, Self
 
 from algorithms.interface.durations import describe_duration
 from algorithms.interface.memory import VALUE_BYTES, rows_bytes
+from algorithms.interface.params import Params
 from algorithms.interface.tasks import TaskSummary
 
-#: Operations of dense linear algebra per second on one core, in double precision: between the speed
-#: of matrix products and that of eigendecompositions.
-FLOPS_PER_S: Final = 5e9
+#: Operations of dense linear algebra per second on one core, in double precision, for matrices of a
+#: few hundred rows.
+FLOPS_PER_S: Final = 2e10
 #: Numbers per second that simple passes over arrays read, compute and write.
 VALUES_PER_S: Final = 2e8
 #: Calls of NumPy on small arrays per second.
@@ -27,10 +28,10 @@ DEFAULT_PASSES: Final = 20
 #: Steps of a fit, and of each of its tasks, whatever is computed.
 FIT_STEPS: Final = 500
 TASK_STEPS: Final = 20
-#: Multiples of n³ that an eigendecomposition of order n, a solution of n equations, and a Cholesky
-#: decomposition take.
-EIGEN_FLOPS: Final = 9.0
-SOLVE_FLOPS: Final = 2 / 3
+#: Multiple of n³ for an eigendecomposition of order n, and of n d min(n, d) for a thin singular value
+#: decomposition.
+EIGEN_FLOPS: Final = 5.0
+SVD_FLOPS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,11 @@ def estimate_selection(
         remedy=f"use fewer candidates or folds, or {one.remedy.removeprefix('use ')}",
     )
     return selection + final
+
+
+def count_candidates(params: Params) -> int:
+    """Return the number of combinations of the parameter grids."""
+    return math.prod(len(set(getattr(params, grid))) for grid in params.GRIDS.values())
 
 
 def without_fold(summaries: Sequence[TaskSummary], n_folds: int) -> tuple[TaskSummary, ...]:

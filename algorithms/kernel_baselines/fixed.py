@@ -34,6 +34,7 @@ from algorithms.interface.errors import InvalidParams
 from algorithms.interface.grid_ends import end_warnings_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate
 from algorithms.kernel_machines.algorithm import MachineAlgorithm, candidates, selection_loss
 from algorithms.kernel_machines.ascent import AscentMethod, coordinate_ascent
 from algorithms.kernel_machines.building import Solution, solution_of
@@ -42,6 +43,7 @@ from algorithms.kernel_machines.output_kernels import fixed_kernel
 from algorithms.kernel_machines.params import MachineParams, Strength
 from algorithms.kernel_machines.preparation import Prepared, loss_of
 from algorithms.kernel_machines.problem import Problem
+from algorithms.kernel_machines.work import estimate_ascent_of_machines
 
 Array = NDArray[np.float64]
 P = TypeVar("P", bound=MachineParams)
@@ -189,6 +191,13 @@ class MeanMachines(_FixedOutputKernel[MeanMachinesParams]):
         "For tasks that are all similar; fmtl learns which tasks are."
     )
     Params = MeanMachinesParams
+
+    def solver_work(
+        self, summaries: Sequence[TaskSummary], params: MeanMachinesParams
+    ) -> WorkEstimate:
+        """Return the work of the ascent, which needs more passes the more tasks are related."""
+        is_related = 0.0 < params.share < 1.0
+        return estimate_ascent_of_machines(summaries, params, related=float(is_related))
 
     def relation(self, params: MeanMachinesParams, *, targets: Sequence[Target]) -> Array:
         """Return (1 - a)I + aB, with B_rs = 1 if outputs r and s have the same classes."""

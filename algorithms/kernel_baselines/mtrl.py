@@ -14,12 +14,16 @@ Reference: Zhang, Yeung, *A convex formulation for learning task relationships i
 learning*, UAI 2010, https://arxiv.org/abs/1203.3536
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.interface.work import EIGEN_FLOPS, WorkEstimate, n_outputs
 from algorithms.kernel_machines.algorithm import MachineAlgorithm
 from algorithms.kernel_machines.ascent import AscentMethod, coordinate_ascent
 from algorithms.kernel_machines.building import Solution
@@ -28,6 +32,7 @@ from algorithms.kernel_machines.output_kernels import fixed_kernel
 from algorithms.kernel_machines.params import MachineParams
 from algorithms.kernel_machines.preparation import Prepared, loss_of
 from algorithms.kernel_machines.problem import Problem
+from algorithms.kernel_machines.work import estimate_ascent
 from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]
@@ -38,6 +43,10 @@ INNER_PASSES = 20
 INNER_GAP_FRACTION = 0.1
 #: Smallest eigenvalue of Θ relative to the mean; an eigenvalue of 0 would stay 0.
 FLOOR = 1e-4
+#: Steps, those for each output, and passes in each step, as counted in benchmarks.
+N_STEPS: Final = 30
+STEPS_PER_OUTPUT: Final = 9
+PASSES_PER_STEP: Final = {"numbers": 2.0, "classes": 5.0}
 
 
 class MTRLParams(MachineParams):
@@ -64,6 +73,19 @@ class MTRL(MachineAlgorithm[MTRLParams]):
     )
     reference = "Zhang and Yeung (2010), https://arxiv.org/abs/1203.3536"
     Params = MTRLParams
+
+    def solver_work(self, summaries: Sequence[TaskSummary], params: MTRLParams) -> WorkEstimate:
+        """Return the work of the machines for each Θ, and of the eigendecompositions."""
+        m = n_outputs(summaries)
+        n_steps = min(N_STEPS + STEPS_PER_OUTPUT * m, params.max_iter)
+        kind = "numbers" if summaries[0].target == "numbers" else "classes"
+        one = estimate_ascent(summaries, params, passes=PASSES_PER_STEP[kind])
+        relations = WorkEstimate(
+            f"{n_steps} eigendecompositions of the relations of {m:,} tasks",
+            "use fewer tasks",
+            flops=n_steps * 2 * EIGEN_FLOPS * m**3,
+        )
+        return one.times(n_steps) + relations
 
     def solve(
         self, prepared: Prepared, params: MTRLParams, *, seed: int, trace: Trace

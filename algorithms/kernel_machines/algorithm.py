@@ -18,6 +18,7 @@ from algorithms.interface.needs import Needs
 from algorithms.interface.target_scales import scales_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate, estimate_selection, without_fold
 from algorithms.kernel_machines.building import Solution, build_machine
 from algorithms.kernel_machines.memory import estimate_machine
 from algorithms.kernel_machines.model import KernelMachine
@@ -28,6 +29,11 @@ from algorithms.kernel_machines.preparation import (
     check_target_sizes,
     mean_rows,
     prepare,
+)
+from algorithms.kernel_machines.work import (
+    estimate_ascent_of_machines,
+    estimate_kernel,
+    estimate_predictions,
 )
 from algorithms.numerics.threads import limit_blas_threads
 
@@ -56,6 +62,26 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
     def memory(self, summaries: Sequence[TaskSummary], params: P) -> MemoryEstimate:
         """Return the memory of the rows, and of the kernel matrix or its features."""
         return estimate_machine(summaries, params)
+
+    def work(self, summaries: Sequence[TaskSummary], params: P) -> WorkEstimate:
+        """Return the work of the kernel, the solver, and the selection of C."""
+        is_shared = self.needs.shared_rows
+        final = estimate_kernel(summaries, params, is_shared=is_shared)
+        final += self.solver_work(summaries, params)
+        if params.selection == "given":
+            return final
+        # one kernel matrix for all candidates of a fold
+        fold = without_fold(summaries, params.n_folds)
+        one = self.solver_work(fold, params)
+        one += estimate_predictions(summaries, params, is_shared=is_shared)
+        kernels = estimate_kernel(fold, params, is_shared=is_shared).times(params.n_folds)
+        return estimate_selection(
+            one, final + kernels, n_candidates=len(params.grid), n_folds=params.n_folds
+        )
+
+    def solver_work(self, summaries: Sequence[TaskSummary], params: P) -> WorkEstimate:
+        """Return the work of :meth:`solve`."""
+        return estimate_ascent_of_machines(summaries, params)
 
     def check_held_out(self, params: P) -> None:
         """Raise InvalidParams for a precomputed kernel, whose columns are the training rows."""

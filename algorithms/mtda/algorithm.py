@@ -77,6 +77,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
         _baseline("aggregate", "pooled", "gamma_grid"),
     )
     Params = MTDAParams
+    n_eigen = 5.0
 
     def _fit(
         self, tasks: TaskSet, params: MTDAParams, *, trace: Trace, rng: np.random.Generator

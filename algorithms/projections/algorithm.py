@@ -4,7 +4,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,13 @@ from algorithms.interface.memory import (
 from algorithms.interface.needs import Needs, check_classes
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate
 from algorithms.numerics.threads import limit_blas_threads
 from algorithms.projections.model import ProjectionClassifier
 from algorithms.projections.params import ProjectionParams
 from algorithms.projections.parts import TaskProjection, build_part
 from algorithms.projections.scatters import Scatters, estimate_scatters
+from algorithms.projections.work import estimate_projection
 
 P = TypeVar("P", bound=ProjectionParams)
 Array = NDArray[np.float64]
@@ -42,6 +44,8 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
     needs = Needs(same_features=False, target="classes", weights=True)
     monotone = "up"
     Model = ProjectionClassifier
+    #: Eigendecompositions of each task in a fit, as counted in benchmarks.
+    n_eigen: ClassVar[float] = 1.0
 
     @abstractmethod
     def _fit(
@@ -70,6 +74,10 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
             f"the rows of {len(summaries):,} tasks, and bases of their spans",
             "use fewer rows, columns or tasks",
         )
+
+    def work(self, summaries: Sequence[TaskSummary], params: P) -> WorkEstimate:
+        """Return the work of the decompositions of all tasks, and of the selection."""
+        return estimate_projection(summaries, params, n_eigen=self.n_eigen)
 
     def fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator

@@ -31,6 +31,7 @@ from algorithms.interface.algorithm import Baseline
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate, estimate_selection, without_fold
 from algorithms.numerics.covariances import Covariances, covariance_factor
 from algorithms.numerics.eigen import leading_of_dense, leading_of_factor
 from algorithms.numerics.threads import limit_blas_threads
@@ -63,8 +64,14 @@ from algorithms.subspaces.moments import (
     max_matrix_order,
     task_covariance,
 )
+from algorithms.subspaces.work import estimate_coupled
 
 Array = NDArray[np.float64]
+
+#: Products with the covariances in one run, as counted in benchmarks.
+N_PRODUCTS = 25.0
+#: Candidates of the coupling are fitted in two directions of the path.
+N_DIRECTIONS = 2
 
 
 class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
@@ -89,6 +96,21 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
         """Raise InvalidData or InvalidParams if the tasks do not meet the requirements."""
         super().check(summaries, params)
         check_folds(summaries, params)
+
+    def work(self, summaries: Sequence[TaskSummary], params: RMTPCAParams) -> WorkEstimate:
+        """Return the work of PCA, and of the products in all Newton steps."""
+        n_runs = 1 if params.starts == "single" else N_MANY_STARTS
+        final = super().work(summaries, params)
+        final += estimate_coupled(summaries, n_products=n_runs * N_PRODUCTS)
+        if params.selection == "given":
+            return final
+        fold = without_fold(summaries, params.n_folds)
+        return estimate_selection(
+            estimate_coupled(fold, n_products=N_DIRECTIONS * N_PRODUCTS),
+            final + super().work(fold, params).times(params.n_folds),
+            n_candidates=len(params.grid),
+            n_folds=params.n_folds,
+        )
 
     def _fit(
         self, tasks: TaskSet, params: RMTPCAParams, *, trace: Trace, rng: np.random.Generator

@@ -11,10 +11,12 @@ from algorithms.interface.memory import MemoryEstimate
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate
 from algorithms.numerics.threads import limit_blas_threads
 from algorithms.subspaces.model import SubspaceModel
 from algorithms.subspaces.moments import check_dimension, estimate_memory, max_matrix_order
 from algorithms.subspaces.params import SubspaceParams
+from algorithms.subspaces.work import estimate_pca
 
 P = TypeVar("P", bound=SubspaceParams)
 
@@ -41,6 +43,11 @@ class SubspaceAlgorithm(Algorithm[P, SubspaceModel]):
         """Return the expected memory of rows and covariance matrices."""
         del params
         return estimate_memory(summaries)
+
+    def work(self, summaries: Sequence[TaskSummary], params: P) -> WorkEstimate:
+        """Return the work of the covariances of all tasks and their eigendecompositions."""
+        del params
+        return estimate_pca(summaries, n_eigen=len(summaries))
 
     def fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
