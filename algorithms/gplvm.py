@@ -22,6 +22,7 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate, n_rows
 from algorithms.latent.gp import centred_rows, fit_latent_gp, row_scale
 from algorithms.latent.model import (
     LatentModel,
@@ -37,6 +38,7 @@ from algorithms.latent.parts import (
 )
 from algorithms.latent.source import SourceParams, check_own_rows, choose_source
 from algorithms.numerics.latent_projection import Predictor
+from algorithms.latent.work import active_rows, estimate_optimisation, estimate_projection
 from algorithms.numerics.threads import limit_blas_threads
 
 Array = NDArray[np.float64]
@@ -90,6 +92,18 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
         choose_source(summaries, params.source, algorithm=self.name)
         if params.rows == "own":
             check_own_rows(summaries, algorithm=self.name)
+
+    def work(self, summaries: Sequence[TaskSummary], params: GPLVMParams) -> WorkEstimate:
+        """Return the work of the models, and of the latents of all rows."""
+        D, n = summaries[0].n_features, n_rows(summaries)
+        sizes = [one.n_samples for one in summaries]
+        if params.rows != "own":
+            sizes = [n if params.rows == "pooled" else max(sizes)]
+        active = [active_rows(size, params) for size in sizes]
+        found = estimate_projection(summaries, max(active), n_features=D)
+        for r in active:
+            found += estimate_optimisation(r, params, n_features=D).times(params.n_init)
+        return found
 
     def fit(
         self, tasks: TaskSet, params: GPLVMParams, *, trace: Trace, rng: np.random.Generator

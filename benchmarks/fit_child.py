@@ -30,13 +30,20 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Case:
-    """A fit: T tasks of n rows and d columns, with targets as the algorithm needs them."""
+    """A fit: T tasks of n rows and d columns, with targets as the algorithm needs them.
+
+    Parameters
+    ----------
+    target
+        Kind of the targets, for an algorithm that takes numbers and classes. Default: numbers.
+    """
 
     algorithm: str
     T: int
     n: int
     d: int
     params: dict[str, Any] = field(default_factory=dict)
+    target: str = "numbers"
 
     @property
     def shape(self) -> str:
@@ -77,17 +84,20 @@ def run_case(case: Case, *, limit_s: int) -> Measured | str:
 
 
 def make_tasks(case: Case) -> TaskSet:
-    """Return related tasks: common and own directions, with noise."""
+    """Return related tasks: common and own directions, with noise; on the same rows if needed."""
     rng = np.random.default_rng(0)
     needs = ALGORITHMS[case.algorithm].needs
     kind = needs.target if needs.target != "none" else needs.optional_target
+    kind = case.target if kind == "any" else kind
     common = rng.standard_normal(case.d)
-    tasks = []
+    tasks: list[Task] = []
     for t in range(case.T):
         X = rng.standard_normal((case.n, case.d)) * np.linspace(2.0, 0.5, case.d)
+        if needs.shared_rows and tasks:
+            X = tasks[0].X
         scores = X @ (common + 0.3 * rng.standard_normal(case.d)) / np.sqrt(case.d)
         y: np.ndarray[Any, Any] | None = None
-        if kind in {"numbers", "any"}:
+        if kind == "numbers":
             y = scores + 0.5 * rng.standard_normal(case.n)
         elif kind == "classes":
             y = np.where(scores > np.median(scores), "yes", "no")

@@ -38,6 +38,7 @@ from algorithms.interface.sparse_tasks import refuse_sparse
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate
 from algorithms.linear.design import Design, check_size, check_targets, estimate_design
 from algorithms.linear.functions import functions_of
 from algorithms.linear.model import check_new_task
@@ -56,6 +57,7 @@ from algorithms.mtfl.selection import (
     problem_of,
 )
 from algorithms.mtfl.solver import Solution, solve
+from algorithms.mtfl.work import estimate_mtfl
 from algorithms.numerics.eigen import fix_signs
 from algorithms.numerics.sparse_rows import column_deviations, concatenate_rows
 
@@ -136,6 +138,10 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
     def memory(self, summaries: Sequence[TaskSummary], params: MTFLParams) -> MemoryEstimate:
         """Return the memory of the design: rows, basis values and their coordinates."""
         return estimate_design(summaries, kernel=params.kernel)
+
+    def work(self, summaries: Sequence[TaskSummary], params: MTFLParams) -> WorkEstimate:
+        """Return the work of the selection of γ, and of the final fit."""
+        return estimate_mtfl(summaries, params)
 
     def fit(
         self, tasks: TaskSet, params: MTFLParams, *, trace: Trace, rng: np.random.Generator

@@ -37,6 +37,7 @@ from algorithms.interface.algorithm import Algorithm, Baseline, Role
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate
 from algorithms.latent.gp import LatentGP, centred_rows, fit_latent_gp, row_scale
 from algorithms.latent.model import (
     LatentModel,
@@ -52,6 +53,7 @@ from algorithms.latent.parts import (
     n_projections,
 )
 from algorithms.latent.source import SourceParams, choose_source
+from algorithms.latent.work import active_rows, estimate_optimisation, estimate_projection
 from algorithms.numerics.threads import limit_blas_threads
 from algorithms.tlvm.params import TLVMParams
 from algorithms.tlvm.transfer import N_LOOPS, TransferResult, transfer
@@ -110,6 +112,20 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
         """Raise InvalidData or InvalidParams if the tasks do not meet the requirements."""
         super().check(summaries, params)
         choose_source(summaries, params.source, algorithm=self.name)
+
+    def work(self, summaries: Sequence[TaskSummary], params: TLVMParams) -> WorkEstimate:
+        """Return the work of the source's model, the transfers, and the latents of all rows."""
+        name = choose_source(summaries, params.source, algorithm=self.name)
+        source = next(one for one in summaries if one.name == name)
+        targets = [one for one in summaries if one.name != name]
+        r, D = active_rows(source.n_samples, params), source.n_features
+        found = estimate_optimisation(r, params, n_features=D).times(params.n_init)
+        found += estimate_projection(summaries, r, n_features=D)
+        for one in targets:
+            n_active = r + active_rows(one.n_samples, params)
+            found += estimate_optimisation(n_active, params, n_features=D)
+            found += estimate_projection([one], n_active, n_features=D)
+        return found
 
     def fit(
         self, tasks: TaskSet, params: TLVMParams, *, trace: Trace, rng: np.random.Generator

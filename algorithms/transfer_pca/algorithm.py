@@ -15,7 +15,7 @@ doi:10.1111/1467-9868.00196
 """
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import EIGEN_FLOPS, FIT_STEPS, WorkEstimate
 from algorithms.latent.source import check_own_rows, choose_source
 from algorithms.numerics.centering import centre_columns
 from algorithms.numerics.eigen import fix_signs, leading_of_factor
@@ -44,6 +45,23 @@ class _SourceAndTarget(Algorithm[P, M]):
     reference = "Tipping and Bishop (1999), doi:10.1111/1467-9868.00196"
     needs = Needs(same_features=True)
     monotone = "up"
+    #: Passes over the rows of source and target, and calls for each task, in a fit.
+    n_passes: ClassVar[float]
+    n_steps: ClassVar[int]
+
+    def work(self, summaries: Sequence[TaskSummary], params: P) -> WorkEstimate:
+        """Return the work of a decomposition of the source and each task."""
+        name = choose_source(summaries, params.source, algorithm=self.name)
+        n_source = next(one.n_samples for one in summaries if one.name == name)
+        d = summaries[0].n_features
+        sizes = [n_source + one.n_samples for one in summaries]
+        return WorkEstimate(
+            f"{len(sizes):,} decompositions of up to {max(sizes):,} rows and {d:,} columns",
+            "use fewer rows, columns or tasks",
+            flops=sum(2.0 * n * d * min(n, d) + EIGEN_FLOPS * min(n, d) ** 3 for n in sizes),
+            values=self.n_passes * sum(sizes) * d,
+            steps=FIT_STEPS + self.n_steps * len(sizes),
+        )
 
     def final_objective(self, params: P, trace: Trace) -> float | None:
         """Return None: each task has an objective of its own."""
@@ -69,6 +87,8 @@ class TransferPCA(_SourceAndTarget[TransferPCAParams, SubspaceModel]):
     )
     Params = TransferPCAParams
     Model = SubspaceModel
+    n_passes = 3.0
+    n_steps = 40
 
     def fit(
         self, tasks: TaskSet, params: TransferPCAParams, *, trace: Trace, rng: np.random.Generator
@@ -103,6 +123,8 @@ class PPCA(_SourceAndTarget[PPCAParams, PPCAModel]):
     )
     Params = PPCAParams
     Model = PPCAModel
+    n_passes = 30.0
+    n_steps = 100
 
     def check(self, summaries: Sequence[TaskSummary], params: PPCAParams) -> None:
         """Raise InvalidData or InvalidParams if the tasks do not meet the requirements."""

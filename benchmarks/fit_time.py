@@ -1,0 +1,194 @@
+"""Expected time of fits, compared with the processor time that they take.
+
+Every algorithm fits made tasks of several sizes with its default parameters, and with selection by
+cross-validation where it has one; classes are fitted as well where it takes both kinds of targets.
+BLAS has one thread. The ratio is the expected time at reference speeds divided by the measured one,
+and is right within a factor of 3 if it is from 1/3 to 3. A fit that is stopped at the limit counts as
+right if the limit is at most three times the expected time. The constants of the estimates were
+chosen on tasks of the same kind and other sizes; on real data, iterative methods can need many more
+or fewer iterations.
+
+    python -m benchmarks.fit_time ALGORITHM '[{"algorithm": "pca", "T": 9, "n": 50, "d": 20}]'
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import numpy as np
+
+from algorithms.interface.trace import Trace
+from algorithms.numerics import warm
+from algorithms.registry import ALGORITHMS
+from benchmarks.fit_child import THREADS, Case, make_tasks
+from benchmarks.harness.context import Context
+from benchmarks.harness.results import Block, Cell, Claim, Note, Table
+
+#: Processor time of each fit, in seconds.
+LIMIT_S: Final = {"full": 20.0, "quick": 2.0}
+#: Shorter fits count less: calls and noise are most of their time.
+MIN_S: Final = 0.5
+MAX_RATIO: Final = 3.0
+GOAL: Final = 0.9
+
+Shape = tuple[int, int, int]
+
+#: Tasks, rows of each, and columns, by family: with default parameters, and with selection 'cv'.
+FAMILIES: Final[dict[tuple[str, ...], tuple[Sequence[Shape], Sequence[Shape]]]] = {
+    ("rmt-pca", "pca", "common-pca", "transfer-pca", "ppca"): (
+        ((1000, 200, 50), (2000, 40, 20), (50, 400, 300), (20, 60, 1000), (5, 20_000, 100)),
+        ((150, 60, 30), (30, 200, 100)),
+    ),
+    ("mtda", "lda-rt", "lda-tr", "lda-null", "aggregate", "pca-classifier"): (
+        ((800, 40, 20), (150, 400, 40), (30, 300, 400), (1500, 20, 10)),
+        ((40, 60, 20), (4, 800, 30)),
+    ),
+    ("fmtl", "kernel-tasks", "kernel-scaled", "kernel-mean", "kernel-graph", "mtrl"): (
+        ((30, 80, 15), (3, 1200, 10), (80, 60, 20), (10, 600, 40), (4, 2000, 20)),
+        ((10, 200, 20), (3, 700, 10)),
+    ),
+    ("okl", "convex-okl"): (((80, 200, 20), (20, 1200, 20), (4, 2500, 40)), ((20, 300, 20),)),
+    ("tlvm", "gp-lvm"): (((3, 3000, 80), (20, 80, 40), (60, 40, 10), (4, 800, 200)), ()),
+    ("mtfl", "ridge", "mean-regularised", "shared-lasso", "cmtl", "gmtl"): (
+        ((1000, 40, 20), (150, 500, 40), (40, 120, 150), (3000, 20, 8), (10, 5000, 80)),
+        ((60, 60, 20), (20, 300, 40)),
+    ),
+    ("mixed-model", "logistic-regression"): (
+        ((1000, 40, 20), (150, 500, 40), (40, 200, 80), (3000, 20, 8), (10, 5000, 60)),
+        (),
+    ),
+    ("kernel-ridge",): (((10, 120, 10), (4, 500, 20), (20, 200, 20)), ()),
+    ("boosted-trees",): (((20, 150, 20), (200, 80, 20), (20, 2000, 40), (4, 20_000, 20)), ()),
+    ("nearest-neighbours",): (((20, 800, 20), (300, 100, 20), (4, 6000, 8)), ()),
+    ("constant",): (((2000, 100, 20), (20_000, 20, 10)), ()),
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A fit with its expected and its measured time in seconds; at the limit if it was stopped."""
+
+    case: Case
+    expected_s: float
+    cpu_s: float
+    is_stopped: bool
+
+    @property
+    def ratio(self) -> float:
+        """Expected time divided by the measured one."""
+        return self.expected_s / max(self.cpu_s, 1e-3)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the expected time is right within a factor of 3, as far as is known."""
+        return self.ratio >= 1 / MAX_RATIO and (self.is_stopped or self.ratio <= MAX_RATIO)
+
+
+class _Stopped(BaseException):
+    """The processor time of a fit is used up."""
+
+
+def run(context: Context) -> list[Block]:
+    """Return the table of all algorithms, and whether enough estimates are right."""
+    limit_s = LIMIT_S["quick" if context.is_quick else "full"]
+    rows, counted = [], []
+    for family, (plain, selected) in FAMILIES.items():
+        for name in family:
+            cases = list(_cases(name, plain, selected, is_quick=context.is_quick))
+            found = _measure(name, cases, limit_s=limit_s)
+            long = [one for one in found if one.cpu_s >= MIN_S]
+            rows.append(_row(name, found, long))
+            print(*rows[-1], flush=True)
+            counted += long
+    share = sum(one.is_right for one in counted) / max(len(counted), 1)
+    columns = ("algorithm", "fits", f"of {MIN_S:g} s or more", "right, %", "median ratio",
+               "worst ratio", "tasks x rows x columns of the worst")  # fmt: skip
+    text = f"{share:.0%} of {len(counted)} fits that take {MIN_S:g} s or more"
+    return [
+        Table(columns=columns, rows=tuple(rows), higher_is_better=("right, %",)),
+        Note(text=f"{text} are expected to take their time within a factor of {MAX_RATIO:g}."),
+        Claim(
+            text=f"At least {GOAL:.0%} of these are right within a factor of {MAX_RATIO:g}.",
+            is_confirmed=share >= GOAL,
+        ),
+    ]
+
+
+def _cases(
+    name: str, plain: Sequence[Shape], selected: Sequence[Shape], *, is_quick: bool
+) -> Iterable[Case]:
+    """Yield the fits of an algorithm; in the quick form, the first of each kind."""
+    algorithm = ALGORITHMS[name]
+    targets = ("numbers", "classes") if algorithm.needs.target == "any" else ("numbers",)
+    has_selection = "selection" in algorithm.Params.model_fields
+    for target in targets[:1] if is_quick else targets:
+        for shape in plain[:1] if is_quick else plain:
+            yield Case(name, *shape, target=target)
+        for shape in (selected[:1] if is_quick else selected) if has_selection else ():
+            yield Case(name, *shape, {"selection": "cv"}, target)
+
+
+def _row(name: str, found: Sequence[Measured], long: Sequence[Measured]) -> tuple[Cell, ...]:
+    label = f"`{name}`"
+    if not long:
+        return (label, len(found), 0, None, None, None, None)
+    worst = max(long, key=lambda one: (not one.is_right, abs(np.log(one.ratio))))
+    sign = "at least " if worst.is_stopped else ""
+    what = f"{worst.case.shape}, {sign}{worst.cpu_s:.1f} s"
+    if worst.case.params:
+        what += ", selection 'cv'"
+    share = round(100 * sum(one.is_right for one in long) / len(long))
+    middle = float(np.median([one.ratio for one in long if not one.is_stopped] or [np.nan]))
+    median = None if np.isnan(middle) else round(middle, 2)
+    return (label, len(found), len(long), share, median, round(worst.ratio, 2), what)
+
+
+def _measure(name: str, cases: Sequence[Case], *, limit_s: float) -> list[Measured]:
+    """Return the fits of an algorithm, made one after the other in a process of their own."""
+    given = json.dumps([asdict(case) for case in cases])
+    command = [sys.executable, "-m", "benchmarks.fit_time", name, given, str(limit_s)]
+    environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    found = []
+    for case, line in zip(cases, done.stdout.splitlines(), strict=True):
+        algorithm = ALGORITHMS[name]
+        work = algorithm.work(make_tasks(case).summaries(), algorithm.parse(case.params))
+        found.append(Measured(case, work.seconds, **json.loads(line)))
+    return found
+
+
+def main() -> None:
+    """Fit every case, and print its processor time as a line of JSON."""
+    name, cases = sys.argv[1], [Case(**one) for one in json.loads(sys.argv[2])]
+    limit_s = float(sys.argv[3])
+    algorithm = ALGORITHMS[name]
+    warm.main()
+    signal.signal(signal.SIGPROF, _stop)
+    first = Case(name, 3, 30, 5, target=cases[0].target)
+    algorithm.fit(make_tasks(first), algorithm.parse({}), trace=Trace(), rng=np.random.default_rng())
+    for case in cases:
+        tasks, params = make_tasks(case), algorithm.parse(case.params)
+        is_stopped, started = False, time.process_time()
+        try:
+            signal.setitimer(signal.ITIMER_PROF, limit_s)
+            algorithm.fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
+        except _Stopped:
+            is_stopped = True
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        cpu_s = time.process_time() - started
+        print(json.dumps({"cpu_s": cpu_s, "is_stopped": is_stopped}), flush=True)
+
+
+def _stop(*_: object) -> None:
+    raise _Stopped
+
+
+if __name__ == "__main__":
+    main()
