@@ -37,8 +37,8 @@ from algorithms.latent.parts import (
     n_projections,
 )
 from algorithms.latent.source import SourceParams, check_own_rows, choose_source
-from algorithms.numerics.latent_projection import Predictor
 from algorithms.latent.work import active_rows, estimate_optimisation, estimate_projection
+from algorithms.numerics.latent_projection import Predictor
 from algorithms.numerics.threads import limit_blas_threads
 
 Array = NDArray[np.float64]

@@ -85,13 +85,13 @@ def solve(
 def solver_work(summaries: Sequence[TaskSummary], params: FMTLParams) -> WorkEstimate:
     """Return the expected work of :func:`solve` with the solver that 'auto' is likely to choose."""
     N, m = distinct_rows(summaries), n_outputs(summaries)
-    is_shared = len(summaries) == 1 or N == summaries[0].n_samples
+    is_shared = len(summaries) == 1 or summaries[0].n_samples == N
     is_squared = params.loss == "squared" or summaries[0].target == "numbers"
     q = n_features(summaries, params, N)
     if params.penalty == "power" and params.k == 1 and is_squared:
         if is_shared:
             return estimate_spectral(summaries, params, n_iterations=SPECTRAL_STEPS)
-        if q is not None and N >= MIN_ROWS_PER_WEIGHT * q * m:
+        if q is not None and MIN_ROWS_PER_WEIGHT * q * m <= N:
             return estimate_ascent(summaries, params, passes=NEWTON_PASSES)
     return estimate_ascent_of_machines(summaries, params, related=RELATED_SHARE)
 

@@ -1,9 +1,9 @@
 """Expected time of a fit, from the shapes of its tasks and its parameters.
 
-A fit is counted as the operations of its dense linear algebra, the numbers that pass through memory,
-and its small steps: calls of Python and NumPy whose time does not depend on the size of the data.
-Reference speeds turn these counts into seconds. They are those of one core of a server; another
-machine differs by a factor that is about the same for all fits.
+A fit is counted as the operations of its dense linear algebra, the numbers that pass through
+memory, and its small steps: calls of Python and NumPy whose time does not depend on the size of the
+data. Reference speeds turn these counts into seconds. They are those of one core of a server;
+another machine differs by a factor that is about the same for all fits.
 """
 
 import math
@@ -28,8 +28,8 @@ DEFAULT_PASSES: Final = 20
 #: Steps of a fit, and of each of its tasks, whatever is computed.
 FIT_STEPS: Final = 500
 TASK_STEPS: Final = 20
-#: Multiple of n³ for an eigendecomposition of order n, and of n d min(n, d) for a thin singular value
-#: decomposition.
+#: Multiple of n³ for an eigendecomposition of order n, and of n d min(n, d) for a thin singular
+#: value decomposition.
 EIGEN_FLOPS: Final = 5.0
 SVD_FLOPS: Final = 10.0
 

@@ -1,8 +1,8 @@
 """Expected work of kernel machines.
 
-With N rows, m outputs and n examples, the kernel matrix takes O(N² d) operations, and a pass of dual
-coordinate ascent O(nN), or O(nq) with q features. How many passes there are depends on the data: the
-counts are those of benchmarks.
+With N rows, m outputs and n examples, the kernel matrix takes O(N² d) operations, and a pass of
+dual coordinate ascent O(nN), or O(nq) with q features. How many passes there are depends on the
+data: the counts are those of benchmarks.
 """
 
 from collections.abc import Sequence

@@ -9,7 +9,7 @@ from algorithms.interface.work import EIGEN_FLOPS, FIT_STEPS, SVD_FLOPS, WorkEst
 from algorithms.linear.bases import Kernel
 
 #: Passes over the rows, and calls of each task: targets, standardisation, compression and scores.
-PASSES: Final = 20.0
+PASSES: Final = 14.0
 TASK_STEPS: Final = 40
 #: Numbers for each entry of a kernel matrix.
 KERNEL_VALUES: Final = 7.0

@@ -11,6 +11,7 @@ Reference: Obozinski, Taskar, Jordan, *Joint covariate selection and joint subsp
 multiple classification problems*, Statistics and Computing 2010, doi:10.1007/s11222-008-9111-x
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -23,13 +24,15 @@ from algorithms.interface.algorithm import PreparedFold
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.params import Folds, GapTolerance, Grid, Intercepts, Iterations, Params
 from algorithms.interface.target_scales import ScaleTargetsField, scales_by_task
-from algorithms.interface.tasks import TaskSet
+from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate
 from algorithms.linear.design import Design, Form, prepare
 from algorithms.linear.model import LinearModel
 from algorithms.linear.penalised import SquaredLoss
 from algorithms.linear_baselines.baseline import LinearBaseline
 from algorithms.linear_baselines.params import Columns
+from algorithms.linear_baselines.work import estimate_lasso
 from algorithms.numerics.feature_norms import ColumnNorm
 from algorithms.numerics.gaps import relative_gap
 from algorithms.numerics.stacks import Stacks
@@ -83,6 +86,15 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
     )
     reference = "Obozinski, Taskar, Jordan (2010), doi:10.1007/s11222-008-9111-x"
     Params = SharedLassoParams
+
+    def work(self, summaries: Sequence[TaskSummary], params: SharedLassoParams) -> WorkEstimate:
+        """Return the work of the proximal gradient steps, and of the selection."""
+        return estimate_lasso(
+            summaries,
+            n_candidates=len(set(params.grid)) if params.selection == "cv" else 0,
+            n_folds=params.n_folds,
+            max_iter=params.max_iter,
+        )
 
     def fit(
         self, tasks: TaskSet, params: SharedLassoParams, *, trace: Trace, rng: np.random.Generator

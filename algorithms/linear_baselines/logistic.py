@@ -24,8 +24,9 @@ from algorithms.interface.algorithm import PreparedFold
 from algorithms.interface.grid_ends import end_warnings, end_warnings_by_task
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Folds
-from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.interface.work import WorkEstimate
 from algorithms.linear.design import Design, Form, prepare
 from algorithms.linear.functions import functions_of
 from algorithms.linear.model import LinearModel, check_new_task
@@ -34,6 +35,7 @@ from algorithms.linear_baselines.baseline import LinearBaseline
 from algorithms.linear_baselines.choice import column_variance
 from algorithms.linear_baselines.params import PooledParams
 from algorithms.linear_baselines.pooling import adapt_linear_model, pooled
+from algorithms.linear_baselines.work import estimate_logistic
 from algorithms.numerics.centering import column_means
 from algorithms.numerics.losses import Logistic
 
@@ -90,6 +92,15 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
     reference = "Hosmer, Lemeshow, Sturdivant (2013), doi:10.1002/9781118548387"
     needs = Needs(same_features=True, target="classes", sparse=True, weights=True)
     Params = LogisticParams
+
+    def work(self, summaries: Sequence[TaskSummary], params: LogisticParams) -> WorkEstimate:
+        """Return the work of the Newton steps, and of the selection."""
+        return estimate_logistic(
+            summaries,
+            n_candidates=len(set(params.grid)) if params.selection == "cv" else 0,
+            n_folds=params.n_folds,
+            max_iter=params.max_iter,
+        )
 
     def fit(
         self, tasks: TaskSet, params: LogisticParams, *, trace: Trace, rng: np.random.Generator

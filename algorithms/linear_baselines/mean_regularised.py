@@ -24,6 +24,7 @@ from algorithms.interface.params import Grid
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.units import units_of
+from algorithms.interface.work import WorkEstimate
 from algorithms.linear.design import Design, Form, prepare
 from algorithms.linear.functions import functions_of
 from algorithms.linear.model import LinearModel, check_new_task
@@ -37,6 +38,7 @@ from algorithms.linear_baselines.elimination import Eliminated, Spectrum, left_o
 from algorithms.linear_baselines.params import Gamma, LeaveOneOutParams
 from algorithms.linear_baselines.pooling import check_two_classes
 from algorithms.linear_baselines.unrelated import MIN_RELATED, find_unrelated
+from algorithms.linear_baselines.work import estimate_mean_regularised
 from algorithms.numerics.leave_one_out import RidgePath, intercept_roots, units_by_size
 from algorithms.numerics.ridge import ridge_regression
 
@@ -90,6 +92,10 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         """Raise InvalidData if the tasks do not meet the requirements."""
         super().check(summaries, params)
         check_two_classes(summaries, algorithm=self.name)
+
+    def work(self, summaries: Sequence[TaskSummary], params: MeanRegularisedParams) -> WorkEstimate:
+        """Return the work of the leave-one-out errors of all pairs of candidates."""
+        return estimate_mean_regularised(summaries, params)
 
     def fit(
         self,

@@ -23,6 +23,7 @@ from pydantic import Field
 from algorithms.interface.grid_ends import end_warnings_by_task
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate
 from algorithms.interface.units import units_of
 from algorithms.linear.design import Design, Form, check_size, prepare
 from algorithms.linear.functions import functions_of
@@ -36,6 +37,7 @@ from algorithms.linear_baselines.choice import (
 )
 from algorithms.linear_baselines.params import RidgeParams
 from algorithms.linear_baselines.pooling import adapt_linear_model, pooled
+from algorithms.linear_baselines.work import estimate_ridge
 from algorithms.numerics.centering import times_roots
 from algorithms.numerics.leave_one_out import RidgePath, units_by_size
 from algorithms.numerics.ridge import ridge_regression
@@ -68,6 +70,15 @@ class _RidgeRegression(LinearBaseline[P]):
     @abstractmethod
     def form(self, params: P) -> Form:
         """Return the parameters of the basis functions."""
+
+    def work(self, summaries: Sequence[TaskSummary], params: P) -> WorkEstimate:
+        """Return the work of the regressions, and of the leave-one-out errors."""
+        return estimate_ridge(
+            summaries,
+            params,
+            kernel=self.form(params).kernel,
+            is_pooled=params.form == "pooled",
+        )
 
     def fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator

@@ -1,8 +1,8 @@
 """Expected work of multi-task feature learning.
 
-A step costs O(T n q) for T tasks of n rows, compressed to at most q coordinates. How many steps there
-are depends on the data: few if every task has more rows than coordinates, hundreds otherwise. The
-counts are those of benchmarks.
+A step costs O(T n q) for T tasks of n rows, compressed to at most q coordinates. How many steps
+there are depends on the data: few if every task has more rows than coordinates, hundreds otherwise.
+The counts are those of benchmarks.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Expected work of discriminant projections.
 
 A task of n rows and d columns takes O(n d min(n, d)) for the basis of its span, and O(r³) for each
-eigendecomposition in it. A selection projects the rows of a fold once, and then fits and scores each
-candidate, which takes the distances of all held-out rows to all training rows.
+eigendecomposition in it. A selection projects the rows of a fold once, and then fits and scores
+each candidate, which takes the distances of all held-out rows to all training rows.
 """
 
 from collections.abc import Sequence

@@ -72,12 +72,13 @@ class TimeEstimate:
         longest_s = self.factor * self.longest.seconds
         if longest_s <= timeout_s:
             return []
-        enough_s = math.ceil(MARGIN * longest_s)
-        return [
-            f"{algorithm} is expected to take {self.longest.describe(factor=self.factor)}, and "
-            f"'timeout_s' = {timeout_s:g} allows {describe_duration(timeout_s)}; if the job times "
-            f"out, {self.longest.remedy}, or set 'timeout_s' to {enough_s}"
-        ]
+        need = self.longest.describe(factor=self.factor)
+        warning = (
+            f"{algorithm} is expected to take {need}, and 'timeout_s' = {timeout_s:g} allows "
+            f"{describe_duration(timeout_s)}; if the job times out, {self.longest.remedy}, or set "
+            f"'timeout_s' to {math.ceil(MARGIN * longest_s)}"
+        )
+        return [warning]
 
 
 def estimate_time(

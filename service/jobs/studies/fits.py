@@ -42,9 +42,7 @@ def fits_of_study(
     found = [ChildWork(_work_of(child, tasks, calibration)) for child in study.child_jobs]
     if SEARCH in study.plan:
         first = [
-            _work_of(child, tasks, None)
-            for child in study.child_jobs
-            if child.plan["of"] == SEARCH
+            _work_of(child, tasks, None) for child in study.child_jobs if child.plan["of"] == SEARCH
         ]
         n_first, n_later = _count_fits(study.plan[SEARCH])
         if first and n_later:
