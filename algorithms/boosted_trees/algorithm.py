@@ -20,7 +20,7 @@ machine*, Annals of Statistics 2001, doi:10.1214/aos/1013203451
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,10 +38,22 @@ from algorithms.interface.target_scales import deviation, numeric_targets
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
 from algorithms.interface.weights import joint_weights, weights_of
+from algorithms.interface.work import (
+    WorkEstimate,
+    estimate_passes,
+    estimate_selection,
+    without_fold,
+)
 from algorithms.linear.bases import fit_standardisation
 from algorithms.numerics.centering import weighted_mean
 
 Array = NDArray[np.float64]
+
+#: Numbers that pass through memory to train a tree: for each entry of the rows, and for each column
+#: of each leaf, whose histogram has 255 bins; and calls.
+ENTRY_VALUES: Final = 3.0
+HISTOGRAM_VALUES: Final = 530.0
+TREE_CALLS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +114,14 @@ class BoostedTrees(Algorithm[BoostedTreesParams, TreesModel]):
             check_known_labels(summaries)
         check_installed()
 
+    def work(self, summaries: Sequence[TaskSummary], params: BoostedTreesParams) -> WorkEstimate:
+        """Return the work of all trees, with those of the cross-validation."""
+        final = estimate_passes(summaries) + _trees(summaries, params)
+        if params.selection == "given":
+            return final
+        one = _trees(without_fold(summaries, params.n_folds), params)
+        return estimate_selection(one, final, n_candidates=1, n_folds=params.n_folds)
+
     def fit(
         self, tasks: TaskSet, params: BoostedTreesParams, *, trace: Trace, rng: np.random.Generator
     ) -> TreesModel:
@@ -160,6 +180,22 @@ class BoostedTrees(Algorithm[BoostedTreesParams, TreesModel]):
         part = replace(part, first=part.first + n, last=part.last + n)
         forest = concatenate([model.forest, forest])
         return replace(model, tasks=tasks, parts=(*model.parts, part), forest=forest)
+
+
+def _trees(summaries: Sequence[TaskSummary], params: BoostedTreesParams) -> WorkEstimate:
+    """Return the work of the trees of one fit, of which there is at most one for each class."""
+    n_models = 1 if params.form == "pooled" else len(summaries)
+    n_classes = max(one.n_classes for one in summaries)
+    n_trees = params.n_trees * (n_classes if n_classes > 2 else 1)
+    n, d = sum(one.n_samples for one in summaries), summaries[0].n_features
+    # a leaf needs rows
+    n_leaves = min(params.n_leaves, max(n / n_models / params.min_rows, 1.0))
+    return WorkEstimate(
+        f"{n_models * n_trees:,} trees for {n:,} rows",
+        "use fewer 'n_trees' or columns",
+        values=n_trees * (ENTRY_VALUES * n * d + HISTOGRAM_VALUES * n_models * n_leaves * d),
+        steps=n_trees * n_models * TREE_CALLS,
+    )
 
 
 def _train(

@@ -23,8 +23,8 @@ from pydantic import Field
 from algorithms.interface.grid_ends import end_warnings_by_task
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.interface.work import WorkEstimate
 from algorithms.interface.units import units_of
+from algorithms.interface.work import WorkEstimate
 from algorithms.linear.design import Design, Form, check_size, prepare
 from algorithms.linear.functions import functions_of
 from algorithms.linear.model import LinearModel, check_new_task

@@ -26,9 +26,11 @@ from algorithms.interface.algorithm import Baseline
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate
 from algorithms.linear.design import Form, check_targets, prepare
 from algorithms.linear.functions import functions_of
 from algorithms.linear.model import LinearModel, check_new_task
+from algorithms.linear.work import estimate_preparation
 from algorithms.linear_baselines.baseline import LinearBaseline
 from algorithms.linear_baselines.pooling import check_two_classes
 from algorithms.mixed_model.covariance import Structure
@@ -43,6 +45,10 @@ Array = NDArray[np.float64]
 MAX_FULL_COLUMNS: Final = 30
 #: Maximum number of entries of the products of all tasks' columns, which take 800 MB.
 MAX_PRODUCTS: Final = 100_000_000
+#: Quasi-Newton steps, as counted in benchmarks, and their operations for each task and product of
+#: three columns, which are slow because the matrices are small.
+N_STEPS: Final = 80.0
+STEP_FLOPS: Final = 40.0
 
 
 class MixedModel(LinearBaseline[MixedModelParams]):
@@ -91,6 +97,19 @@ class MixedModel(LinearBaseline[MixedModelParams]):
                 f"products of columns; {self.name} supports up to {MAX_PRODUCTS}: use random "
                 "'intercepts', fewer columns or fewer tasks"
             )
+
+    def work(self, summaries: Sequence[TaskSummary], params: MixedModelParams) -> WorkEstimate:
+        """Return the work of the products of columns, and of the quasi-Newton steps."""
+        T, p = len(summaries), summaries[0].n_features + 1
+        q = p if params.random == "slopes" else 1
+        n_steps = min(N_STEPS, params.max_iter)
+        steps = WorkEstimate(
+            f"{n_steps:g} quasi-Newton steps of {T:,} tasks with {p:,} coefficients",
+            "use random 'intercepts', or fewer columns or tasks",
+            flops=n_steps * STEP_FLOPS * T * q**2 * p,
+            steps=n_steps * T,
+        )
+        return estimate_preparation(summaries) + steps
 
     def fit(
         self, tasks: TaskSet, params: MixedModelParams, *, trace: Trace, rng: np.random.Generator

@@ -16,7 +16,7 @@ Theory 1967, doi:10.1109/TIT.1967.1053964
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,11 +37,24 @@ from algorithms.interface.tasks import (
     describe_tasks,
 )
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import (
+    WorkEstimate,
+    estimate_passes,
+    estimate_selection,
+    n_rows,
+    without_fold,
+)
 from algorithms.linear.bases import fit_standardisation
 from algorithms.neighbours.model import NeighboursModel, References
 from algorithms.neighbours.params import NeighboursParams
 
 Array = NDArray[np.float64]
+
+#: Numbers that pass through memory for each distance that a search in a tree computes on the mean
+#: over all rows of the tree, and for each row; and the calls of each task.
+DISTANCE_VALUES: Final = 5.0
+ROW_VALUES: Final = 400.0
+TASK_CALLS: Final = 40
 
 
 class Neighbours(Algorithm[NeighboursParams, NeighboursModel]):
@@ -65,6 +78,27 @@ class Neighbours(Algorithm[NeighboursParams, NeighboursModel]):
             check_classes(summaries, algorithm=self.name)
         if params.form == "pooled":
             check_known_labels(summaries)
+
+    def work(self, summaries: Sequence[TaskSummary], params: NeighboursParams) -> WorkEstimate:
+        """Return the work of the trees, and of the neighbours of held-out rows for each k."""
+        final = estimate_passes(summaries)
+        if params.selection == "given":
+            return final
+        fold = without_fold(summaries, params.n_folds)
+        n = n_rows(summaries)
+        reached = n_rows(fold) if params.form == "pooled" else n_rows(fold) / len(fold)
+        neighbours = WorkEstimate(
+            f"the neighbours of {n:,} rows",
+            "use fewer rows, or form 'task'",
+            values=n / params.n_folds * (reached * DISTANCE_VALUES + ROW_VALUES),
+            steps=TASK_CALLS * len(summaries),
+        )
+        return estimate_selection(
+            neighbours,
+            final + estimate_passes(fold).times(params.n_folds),
+            n_candidates=len(set(params.grid)),
+            n_folds=params.n_folds,
+        )
 
     def fit(
         self, tasks: TaskSet, params: NeighboursParams, *, trace: Trace, rng: np.random.Generator

@@ -112,7 +112,7 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
         params,
         calibration=spec.calibration,
         study=study,
-        n_slots=None if settings.scheduler_url else settings.resolved_worker_slots,
+        n_slots=None if settings.scheduler_url else settings.resolved_worker_slots(),
     )
     limits = limits_of(spec, settings)
     memory, notes = check_memory(

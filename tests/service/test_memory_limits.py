@@ -22,7 +22,9 @@ def check(n, *, memory_mb=4096, settings=None, **values):
     algorithm = ALGORITHMS["fmtl"]
     settings = settings or Settings(scheduler_url="tcp://example.org:8786")
     params = algorithm.parse(values)
-    return check_memory(algorithm, tasks(n), params, memory_mb=memory_mb, settings=settings)
+    return check_memory(
+        algorithm, tasks(n), params, memory_mb=memory_mb, settings=settings, time="about 2 h"
+    )
 
 
 def test_a_job_far_below_its_limit_has_no_warning():
@@ -43,7 +45,7 @@ def test_a_job_above_its_limit_is_refused_with_estimate_and_remedy():
     with pytest.raises(Problem, match=r"78.4 GB for the kernel matrix of 70,000 rows") as raised:
         check(70_000)
     assert (raised.value.code, raised.value.status_code) == ("exceeds-memory", 422)
-    assert "use nystrom=2000" in raised.value.detail
+    assert "it would take about 2 h: use nystrom=2000" in raised.value.detail
     (entry,) = raised.value.errors
     assert entry["pointer"] == "/memory_mb"
     assert entry["limit_bytes"] < 78.4e9 < entry["expected_bytes"]
