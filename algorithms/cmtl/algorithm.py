@@ -16,6 +16,7 @@ Reference: Jacob, Bach, Vert, *Clustered multi-task learning: a convex formulati
 arXiv:0809.2085
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,14 @@ from algorithms.interface.algorithm import Baseline, PreparedFold
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.target_scales import scales_by_task
-from algorithms.interface.tasks import TaskSet
+from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate, count_candidates
 from algorithms.linear.design import Design, Form, prepare
 from algorithms.linear.model import LinearModel
 from algorithms.linear.penalised import SquaredLoss
 from algorithms.linear.targets import names_of_columns
+from algorithms.linear.work import estimate_penalised
 from algorithms.linear_baselines.baseline import LinearBaseline
 from algorithms.linear_baselines.choice import column_variance
 from algorithms.solvers.proximal_gradient import ProximalState
@@ -62,6 +65,15 @@ class CMTL(LinearBaseline[CMTLParams]):
         Baseline("mean-regularised", "multi_task", _COPIED),
     )
     Params = CMTLParams
+
+    def work(self, summaries: Sequence[TaskSummary], params: CMTLParams) -> WorkEstimate:
+        """Return the work of the proximal gradient steps, and of the selection."""
+        return estimate_penalised(
+            summaries,
+            n_candidates=count_candidates(params) if params.selection == "cv" else 0,
+            n_folds=params.n_folds,
+            max_iter=params.max_iter,
+        )
 
     def fit(
         self, tasks: TaskSet, params: CMTLParams, *, trace: Trace, rng: np.random.Generator

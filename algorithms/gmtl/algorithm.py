@@ -14,6 +14,7 @@ Reference: Kang, Grauman, Sha, *Learning with whom to share in multi-task featur
 2011, https://icml.cc/2011/papers/344_icmlpaper.pdf
 """
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -26,12 +27,14 @@ from algorithms.evaluation.failures import failure_warnings
 from algorithms.gmtl.grouping import improved, numbered, starts
 from algorithms.gmtl.params import GMTLParams
 from algorithms.gmtl.penalty import GroupedTraceNorm, Groups
+from algorithms.gmtl.work import estimate_gmtl
 from algorithms.interface.algorithm import Baseline, PreparedFold
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.target_scales import scales_by_task
-from algorithms.interface.tasks import TaskSet
+from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate
 from algorithms.linear.design import Design, Form, prepare
 from algorithms.linear.model import LinearModel
 from algorithms.linear.penalised import SquaredLoss
@@ -74,6 +77,10 @@ class GMTL(LinearBaseline[GMTLParams]):
         Baseline("cmtl", "multi_task", _COPIED),
     )
     Params = GMTLParams
+
+    def work(self, summaries: Sequence[TaskSummary], params: GMTLParams) -> WorkEstimate:
+        """Return the work of the searches for groups, and of the selection."""
+        return estimate_gmtl(summaries, params)
 
     def fit(
         self, tasks: TaskSet, params: GMTLParams, *, trace: Trace, rng: np.random.Generator

@@ -5,12 +5,30 @@ from typing import Final
 
 from algorithms.interface.memory import VALUE_BYTES, rows_bytes
 from algorithms.interface.tasks import TaskSummary
-from algorithms.interface.work import EIGEN_FLOPS, FIT_STEPS, SVD_FLOPS, WorkEstimate, n_rows
+from algorithms.interface.work import (
+    EIGEN_FLOPS,
+    FIT_STEPS,
+    SVD_FLOPS,
+    WorkEstimate,
+    estimate_selection,
+    n_outputs,
+    n_rows,
+    without_fold,
+)
 from algorithms.linear.bases import Kernel
 
 #: Passes over the rows, and calls of each task: targets, standardisation, compression and scores.
 PASSES: Final = 14.0
 TASK_STEPS: Final = 40
+#: Steps of a proximal gradient method with at least as many rows as coordinates in each task, and
+#: with fewer, as counted in benchmarks, and the numbers of a step for each entry of the compressed
+#: rows.
+PROXIMAL_TALL, PROXIMAL_WIDE = 40.0, 200.0
+PROXIMAL_VALUES: Final = 0.4
+#: Calls of a step, for each function in a fit, and for each function in its predictions.
+PROXIMAL_CALLS: Final = 20
+FUNCTION_CALLS: Final = 20
+PREDICTION_CALLS: Final = 25
 #: Numbers for each entry of a kernel matrix.
 KERNEL_VALUES: Final = 7.0
 
@@ -45,4 +63,49 @@ def estimate_preparation(
         flops=sum(2.0 * one.n_samples * d * min(one.n_samples, d) for one in summaries),
         values=values,
         steps=steps,
+    )
+
+
+def estimate_proximal(summaries: Sequence[TaskSummary], *, max_iter: int) -> WorkEstimate:
+    """Return the work of a proximal gradient method for the squared loss of all tasks."""
+    q, m = n_coordinates(summaries), n_outputs(summaries)
+    sizes = [one.n_samples for one in summaries]
+    is_tall = sum(sizes) >= q * len(sizes)
+    n_steps = min(PROXIMAL_TALL if is_tall else PROXIMAL_WIDE, max_iter)
+    entries = sum(min(n, q) * q for n in sizes) * m / len(sizes)
+    return WorkEstimate(
+        f"{n_steps:g} steps with {q:,} coordinates of {m:,} functions",
+        "use a larger 'tolerance'",
+        flops=n_steps * SVD_FLOPS * m * q * min(m, q),
+        values=n_steps * PROXIMAL_VALUES * entries,
+        steps=n_steps * PROXIMAL_CALLS + FUNCTION_CALLS * m,
+    )
+
+
+def estimate_linear_predictions(summaries: Sequence[TaskSummary]) -> WorkEstimate:
+    """Return the work of the predictions for the held-out rows of a fold."""
+    return WorkEstimate(
+        "predictions", "use fewer tasks", steps=PREDICTION_CALLS * n_outputs(summaries)
+    )
+
+
+def estimate_penalised(
+    summaries: Sequence[TaskSummary], *, n_candidates: int, n_folds: int, max_iter: int
+) -> WorkEstimate:
+    """Return the work of a proximal gradient method, with that of the selection.
+
+    Parameters
+    ----------
+    n_candidates
+        Number of candidates of the selection; 0 without.
+    """
+    final = estimate_preparation(summaries) + estimate_proximal(summaries, max_iter=max_iter)
+    if n_candidates == 0:
+        return final
+    fold = without_fold(summaries, n_folds)
+    return estimate_selection(
+        estimate_proximal(fold, max_iter=max_iter) + estimate_linear_predictions(fold),
+        final + estimate_preparation(fold).times(n_folds),
+        n_candidates=n_candidates,
+        n_folds=n_folds,
     )

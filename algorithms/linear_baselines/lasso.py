@@ -30,9 +30,9 @@ from algorithms.interface.work import WorkEstimate
 from algorithms.linear.design import Design, Form, prepare
 from algorithms.linear.model import LinearModel
 from algorithms.linear.penalised import SquaredLoss
+from algorithms.linear.work import estimate_penalised
 from algorithms.linear_baselines.baseline import LinearBaseline
 from algorithms.linear_baselines.params import Columns
-from algorithms.linear_baselines.work import estimate_lasso
 from algorithms.numerics.feature_norms import ColumnNorm
 from algorithms.numerics.gaps import relative_gap
 from algorithms.numerics.stacks import Stacks
@@ -89,7 +89,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
 
     def work(self, summaries: Sequence[TaskSummary], params: SharedLassoParams) -> WorkEstimate:
         """Return the work of the proximal gradient steps, and of the selection."""
-        return estimate_lasso(
+        return estimate_penalised(
             summaries,
             n_candidates=len(set(params.grid)) if params.selection == "cv" else 0,
             n_folds=params.n_folds,

@@ -19,7 +19,10 @@ from algorithms.interface.work import (
     without_fold,
 )
 from algorithms.linear.bases import Kernel
-from algorithms.linear.work import estimate_preparation, n_coordinates
+from algorithms.linear.work import (
+    estimate_preparation,
+    n_coordinates,
+)
 from algorithms.linear_baselines.params import LeaveOneOutParams
 
 #: Numbers for each entry of the rows, and calls of each task, in the errors of a candidate.
@@ -33,11 +36,6 @@ PAIR_CALLS: Final = 3
 NEWTON_STEPS: Final = 5.0
 NEWTON_VALUES: Final = 12.0
 NEWTON_CALLS, NEWTON_TASK_CALLS = 100, 75
-#: Steps of the lasso with at least as many rows as coordinates in each task, and with fewer; the
-#: numbers of a step for each entry of the compressed rows, and calls.
-LASSO_TALL, LASSO_WIDE = 40.0, 150.0
-LASSO_VALUES: Final = 0.4
-LASSO_CALLS, LASSO_TASK_CALLS = 10, 35
 
 
 def estimate_ridge(
@@ -109,33 +107,4 @@ def _newton(summaries: Sequence[TaskSummary], *, max_iter: int) -> WorkEstimate:
         flops=n_steps * (2.0 * n * q**2 * share + m * q**3),
         values=NEWTON_VALUES * n * q * share * n_steps / NEWTON_STEPS,
         steps=NEWTON_CALLS + NEWTON_TASK_CALLS * m,
-    )
-
-
-def estimate_lasso(
-    summaries: Sequence[TaskSummary], *, n_candidates: int, n_folds: int, max_iter: int
-) -> WorkEstimate:
-    """Return the work of the lasso, for each candidate and fold if there are several."""
-    final = estimate_preparation(summaries) + _lasso(summaries, max_iter=max_iter)
-    if n_candidates == 0:
-        return final
-    fold = without_fold(summaries, n_folds)
-    return estimate_selection(
-        _lasso(fold, max_iter=max_iter),
-        final + estimate_preparation(fold).times(n_folds),
-        n_candidates=n_candidates,
-        n_folds=n_folds,
-    )
-
-
-def _lasso(summaries: Sequence[TaskSummary], *, max_iter: int) -> WorkEstimate:
-    q, m = n_coordinates(summaries), n_outputs(summaries)
-    sizes = [one.n_samples for one in summaries]
-    n_steps = min(LASSO_TALL if sum(sizes) >= q * len(sizes) else LASSO_WIDE, max_iter)
-    entries = sum(min(n, q) * q for n in sizes) * m / len(sizes)
-    return WorkEstimate(
-        f"{n_steps:g} steps with {q:,} coordinates of {m:,} functions",
-        "use a larger 'tolerance'",
-        values=n_steps * LASSO_VALUES * entries,
-        steps=n_steps * LASSO_CALLS + LASSO_TASK_CALLS * m,
     )

@@ -47,7 +47,7 @@ MAX_FULL_COLUMNS: Final = 30
 MAX_PRODUCTS: Final = 100_000_000
 #: Quasi-Newton steps, as counted in benchmarks, and their operations for each task and product of
 #: three columns, which are slow because the matrices are small.
-N_STEPS: Final = 80.0
+N_STEPS: Final = 70.0
 STEP_FLOPS: Final = 40.0
 
 
