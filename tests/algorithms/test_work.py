@@ -1,6 +1,7 @@
 """Expected work of fits. ``benchmarks/fit_time.py`` compares it with the time that they take."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -19,8 +20,18 @@ from algorithms.registry import ALGORITHMS
 
 #: Parameters without a default.
 PARAMS = {"k": 2}
-#: Share by which a power law may be missed because of terms of lower order.
+#: How far the exponent of a power law may be off because of terms of lower order.
 LOWER_ORDER = 0.1
+#: Share by which an estimate may fall where a fit changes to a cheaper form of its matrices.
+CHEAPER_FORM = 0.05
+#: With more rows per column, this one needs fewer steps, or none of a cross-validation.
+NEEDS_FEWER_STEPS = "mtfl"
+#: Bases from which rows, columns or tasks grow, and the rows of each: iterative methods need fewer
+#: steps once a task has more rows than columns, so that these numbers stay on one side.
+BASES = (
+    ({"T": 4, "n": 60, "d": 8}, (15, 30, 90, 300)),
+    ({"T": 4, "n": 30, "d": 200}, (10, 30, 90, 180)),
+)
 
 
 def summaries(T=3, n=100, d=20, *, target="numbers", **values):
@@ -60,17 +71,17 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "target", "values"), CASES)
 def test_more_rows_columns_or_tasks_take_no_less_time(name, target, values) -> None:
-    sizes = (10, 30, 90, 300)
-    # more columns than rows, and fewer
-    for base in ({"T": 4, "n": 60, "d": 8}, {"T": 4, "n": 30, "d": 200}):
-        for changed in ("T", "n", "d"):
+    for base, n_rows in BASES:
+        for changed, sizes in (("T", (10, 30, 90)), ("n", n_rows), ("d", (10, 30, 90, 300))):
             found = [
                 seconds(name, summaries(**{**base, changed: size}, target=target), **values)
                 for size in sizes
             ]
             assert all(0 < one < math.inf for one in found)
-            if name not in ("mtfl", "logistic-regression") or changed != "n":
-                assert found == sorted(found), changed
+            if name == NEEDS_FEWER_STEPS and changed == "n":
+                continue
+            for smaller, larger in pairwise(found):
+                assert larger >= (1 - CHEAPER_FORM) * smaller, changed
 
 
 @pytest.mark.parametrize(("name", "target", "values"), CASES)
@@ -110,14 +121,15 @@ def test_methods_of_each_task_grow_with_the_tasks_linearly(name) -> None:
 
 
 def test_pca_of_many_columns_grows_with_their_cube() -> None:
-    few, many = summaries(T=3, n=10_000, d=1500), summaries(T=3, n=10_000, d=3000)
+    few, many = summaries(T=3, n=3000, d=1500), summaries(T=3, n=3000, d=3000)
     assert 2.5 < power(few, many, name="pca") <= 3 + LOWER_ORDER
 
 
 def test_active_rows_of_latent_models_count_by_their_cube() -> None:
     tasks = summaries(T=3, n=2000, d=2000, target="none")
     few, many = (seconds("gp-lvm", tasks, r=r) for r in (1000, 2000))
-    assert math.log2(many / few) == pytest.approx(3, abs=2 * LOWER_ORDER)
+    # the projection of all rows grows with the square
+    assert 2.5 < math.log2(many / few) < 3
 
 
 @pytest.mark.parametrize(
