@@ -20,8 +20,9 @@ from algorithms.interface.work import (
 )
 from algorithms.projections.params import ProjectionParams
 
-#: How much slower decompositions of small matrices are than those of large ones.
-SMALL: Final = 4.0
+#: Decompositions of smaller matrices are slower, up to this factor.
+SMALL_ORDER: Final = 400
+MAX_SLOWDOWN: Final = 4.0
 #: Steps of the decomposition of a task, of an eigendecomposition in its span, and of the
 #: predictions of a candidate for a task.
 TASK_STEPS, EIGEN_STEPS, PREDICTION_STEPS = 100, 25, 80
@@ -61,7 +62,7 @@ def estimate_spans(summaries: Sequence[TaskSummary]) -> WorkEstimate:
         f"{len(summaries):,} singular value decompositions of up to "
         f"{max(n for n, _ in sizes):,} rows and {max(d for _, d in sizes):,} columns",
         _REMEDY,
-        flops=sum(SMALL * SVD_FLOPS * n * d * min(n, d) for n, d in sizes),
+        flops=sum(_slowdown(min(n, d)) * SVD_FLOPS * n * d * min(n, d) for n, d in sizes),
         steps=FIT_STEPS + TASK_STEPS * len(summaries),
     )
 
@@ -72,7 +73,7 @@ def estimate_directions(summaries: Sequence[TaskSummary], *, n_eigen: float) -> 
     return WorkEstimate(
         f"{n_eigen * len(ranks):,.0f} eigendecompositions of up to {max(ranks):,} columns",
         _REMEDY,
-        flops=n_eigen * sum(SMALL * EIGEN_FLOPS * r**3 for r in ranks),
+        flops=n_eigen * sum(_slowdown(r) * EIGEN_FLOPS * r**3 for r in ranks),
         steps=n_eigen * EIGEN_STEPS * len(ranks),
     )
 
@@ -91,3 +92,7 @@ def estimate_predictions(
         values=DISTANCE_VALUES * sum(pairs),
         steps=PREDICTION_STEPS * len(pairs),
     )
+
+
+def _slowdown(order: int) -> float:
+    return min(max(SMALL_ORDER / order, 1.0), MAX_SLOWDOWN)
