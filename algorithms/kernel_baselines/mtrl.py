@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.trace import LoopState, Trace
-from algorithms.interface.work import EIGEN_FLOPS, WorkEstimate, n_outputs
+from algorithms.interface.work import EIGEN_FLOPS, WorkEstimate, n_outputs, n_rows
 from algorithms.kernel_machines.algorithm import MachineAlgorithm
 from algorithms.kernel_machines.ascent import AscentMethod, coordinate_ascent
 from algorithms.kernel_machines.building import Solution
@@ -43,9 +43,11 @@ INNER_PASSES = 20
 INNER_GAP_FRACTION = 0.1
 #: Smallest eigenvalue of Θ relative to the mean; an eigenvalue of 0 would stay 0.
 FLOOR = 1e-4
-#: Steps, those for each output, and passes in each step, as counted in benchmarks.
-N_STEPS: Final = 30
-STEPS_PER_OUTPUT: Final = 9
+#: Steps with up to so many rows per output and task, and the exponent with which they decrease with
+#: more; passes in each step. Counted in benchmarks.
+N_STEPS: Final = 300.0
+FEW_ROWS: Final = 30.0
+DECREASE: Final = 1.4
 PASSES_PER_STEP: Final = {"numbers": 2.0, "classes": 5.0}
 
 
@@ -77,11 +79,12 @@ class MTRL(MachineAlgorithm[MTRLParams]):
     def solver_work(self, summaries: Sequence[TaskSummary], params: MTRLParams) -> WorkEstimate:
         """Return the work of the machines for each Θ, and of the eigendecompositions."""
         m = n_outputs(summaries)
-        n_steps = min(N_STEPS + STEPS_PER_OUTPUT * m, params.max_iter)
+        ratio = FEW_ROWS * m * len(summaries) / n_rows(summaries)
+        n_steps = min(max(N_STEPS * min(ratio, 1.0) ** DECREASE, 5.0), params.max_iter)
         kind = "numbers" if summaries[0].target == "numbers" else "classes"
         one = estimate_ascent(summaries, params, passes=PASSES_PER_STEP[kind])
         relations = WorkEstimate(
-            f"{n_steps} eigendecompositions of the relations of {m:,} tasks",
+            f"{n_steps:.0f} eigendecompositions of the relations of {m:,} tasks",
             "use fewer tasks",
             flops=n_steps * 2 * EIGEN_FLOPS * m**3,
         )

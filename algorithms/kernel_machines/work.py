@@ -33,9 +33,9 @@ PASS_VALUES: Final = 0.12
 #: Passes of the ascent over separate machines, of numbers and of classes.
 PASSES: Final = {"numbers": 3.0, "classes": 7.0}
 #: Passes for each of m related outputs.
-RELATED_PASSES: Final = {"numbers": 1.2, "classes": 2.0}
+RELATED_PASSES: Final = {"numbers": 0.9, "classes": 1.6}
 #: Passes of the candidates of a selection, relative to those of the default C.
-SELECTION_PASSES: Final = {"numbers": 1.5, "classes": 2.5}
+SELECTION_PASSES: Final = {"numbers": 1.3, "classes": 1.8}
 #: Steps of one pass, and of each output in it.
 PASS_STEPS, OUTPUT_STEPS = 40, 3
 

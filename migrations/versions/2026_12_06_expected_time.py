@@ -8,8 +8,8 @@ down_revision = "2026_12_05_class_weight"
 
 
 def upgrade() -> None:
-    op.add_column("jobs", sa.Column("expected_s", sa.Float(), nullable=True))
-    op.add_column("jobs", sa.Column("reference_s", sa.Float(), nullable=True))
+    op.add_column("jobs", sa.Column("expected_s", sa.Double(), nullable=True))
+    op.add_column("jobs", sa.Column("reference_s", sa.Double(), nullable=True))
     condition = sa.text("reference_s IS NOT NULL")
     op.create_index(
         "ix_jobs_reference",
