@@ -39,16 +39,15 @@ def fits_of_study(
     calibration
         Also that of the fits of an evaluation.
     """
-    found = [ChildWork(_work_of(child, tasks, calibration)) for child in study.child_jobs]
+    works = _Works(tasks, calibration)
+    found = [ChildWork(works.of(child)) for child in study.child_jobs]
     if SEARCH in study.plan:
-        first = [
-            _work_of(child, tasks, None) for child in study.child_jobs if child.plan["of"] == SEARCH
-        ]
+        first = [works.of(child) for child in study.child_jobs if child.plan["of"] == SEARCH]
         n_first, n_later = _count_fits(study.plan[SEARCH])
         if first and n_later:
-            all_first = reduce(add, first)
             # candidates of later rounds take as long as those of the first, on the mean
-            found.append(ChildWork(all_first.times(1 / len(first)), len(first) * n_later / n_first))
+            mean = reduce(add, first).times(1 / len(first))
+            found.append(ChildWork(mean, len(first) * n_later / n_first))
     return found
 
 
@@ -62,39 +61,49 @@ def _count_fits(plan: Mapping[str, Any]) -> tuple[int, int]:
     return counts[0], sum(counts[1:])
 
 
-def _work_of(
-    child: ChildJob, tasks: Sequence[TaskSummary], calibration: Calibration | None
-) -> WorkEstimate:
-    """Return the work of a child job: its candidates, fitted to the training rows of its splits."""
-    plan = child.plan
-    algorithm: Algo = ALGORITHMS[child.algorithm]
-    if plan["of"] == EVALUATION:
-        algorithm = calibrated(algorithm, calibration)
-    train = _training_rows(tasks, Splits.model_validate(plan["splits"], strict=False))
-    works = [_work_of_values(algorithm, values, train, plan) for values in plan["param_sets"]]
-    return reduce(add, works).times(len(plan["indices"]))
+class _Works:
+    """Work of child jobs. Most of those of a method differ in their splits alone."""
+
+    def __init__(self, tasks: Sequence[TaskSummary], calibration: Calibration | None) -> None:
+        self._tasks, self._calibration = tasks, calibration
+        self._rows: dict[float, tuple[TaskSummary, ...]] = {1.0: tuple(tasks)}
+        self._known: dict[str, WorkEstimate] = {}
+
+    def of(self, child: ChildJob) -> WorkEstimate:
+        """Return the work of the candidates, fitted to the training rows of the splits."""
+        plan = child.plan
+        algorithm: Algo = ALGORITHMS[child.algorithm]
+        if plan["of"] == EVALUATION:
+            algorithm = calibrated(algorithm, self._calibration)
+        share = _share(Splits.model_validate(plan["splits"], strict=False), self._tasks)
+        works = [self._with_search(algorithm, one, share, plan) for one in plan["param_sets"]]
+        return reduce(add, works).times(len(plan["indices"]))
+
+    def _with_search(
+        self, algorithm: Algo, values: Mapping[str, Any], share: float, plan: Mapping[str, Any]
+    ) -> WorkEstimate:
+        """Return the work of a fit, after a search within the training rows if there is one."""
+        if plan["search"] is None:
+            return self._fit(algorithm, values, share)
+        search = SearchOptions.model_validate(plan["search"])
+        splits = search.splits()
+        candidates = [
+            with_fixed_values(algorithm, one, search.space)
+            for one in list_candidates(values, search, seed=0)
+        ]
+        inner = share * _share(splits, self._tasks)
+        works = [self._fit(algorithm, one, inner) for one in candidates]
+        return reduce(add, works).times(splits.count()) + self._fit(algorithm, candidates[0], share)
+
+    def _fit(self, algorithm: Algo, values: Mapping[str, Any], share: float) -> WorkEstimate:
+        key = f"{type(algorithm).__name__} {algorithm.name} {share} {sorted(values.items())!r}"
+        if key not in self._known:
+            if share not in self._rows:
+                self._rows[share] = with_share(self._tasks, share)
+            self._known[key] = algorithm.work(self._rows[share], algorithm.parse(values))
+        return self._known[key]
 
 
-def _work_of_values(
-    algorithm: Algo,
-    values: Mapping[str, Any],
-    train: Sequence[TaskSummary],
-    plan: Mapping[str, Any],
-) -> WorkEstimate:
-    """Return the work of a fit, after a search within the training rows if there is one."""
-    if plan["search"] is None:
-        return algorithm.work(train, algorithm.parse(values))
-    search = SearchOptions.model_validate(plan["search"])
-    inner = _training_rows(train, search.splits())
-    candidates = [
-        algorithm.parse(with_fixed_values(algorithm, one, search.space))
-        for one in list_candidates(values, search, seed=0)
-    ]
-    n_splits = search.splits().count()
-    selection = reduce(add, [algorithm.work(inner, one) for one in candidates]).times(n_splits)
-    return selection + algorithm.work(train, candidates[0])
-
-
-def _training_rows(tasks: Sequence[TaskSummary], splits: Splits) -> tuple[TaskSummary, ...]:
-    """Return the summaries of the training rows of a split."""
-    return with_share(tasks, 1 / (1 + splits.ratio(tasks)))
+def _share(splits: Splits, tasks: Sequence[TaskSummary]) -> float:
+    """Return the share of training rows."""
+    return 1 / (1 + splits.ratio(tasks))
