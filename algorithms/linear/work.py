@@ -66,12 +66,20 @@ def estimate_preparation(
     )
 
 
-def estimate_proximal(summaries: Sequence[TaskSummary], *, max_iter: int) -> WorkEstimate:
-    """Return the work of a proximal gradient method for the squared loss of all tasks."""
+def estimate_proximal(
+    summaries: Sequence[TaskSummary], *, max_iter: int, n_wide: float = PROXIMAL_WIDE
+) -> WorkEstimate:
+    """Return the work of a proximal gradient method for the squared loss of all tasks.
+
+    Parameters
+    ----------
+    n_wide
+        Number of steps with fewer rows than coordinates in each task.
+    """
     q, m = n_coordinates(summaries), n_outputs(summaries)
     sizes = [one.n_samples for one in summaries]
     is_tall = sum(sizes) >= q * len(sizes)
-    n_steps = min(PROXIMAL_TALL if is_tall else PROXIMAL_WIDE, max_iter)
+    n_steps = min(PROXIMAL_TALL if is_tall else n_wide, max_iter)
     entries = sum(min(n, q) * q for n in sizes) * m / len(sizes)
     return WorkEstimate(
         f"{n_steps:g} steps with {q:,} coordinates of {m:,} functions",
@@ -90,7 +98,12 @@ def estimate_linear_predictions(summaries: Sequence[TaskSummary]) -> WorkEstimat
 
 
 def estimate_penalised(
-    summaries: Sequence[TaskSummary], *, n_candidates: int, n_folds: int, max_iter: int
+    summaries: Sequence[TaskSummary],
+    *,
+    n_candidates: int,
+    n_folds: int,
+    max_iter: int,
+    n_wide: float = PROXIMAL_WIDE,
 ) -> WorkEstimate:
     """Return the work of a proximal gradient method, with that of the selection.
 
@@ -99,12 +112,14 @@ def estimate_penalised(
     n_candidates
         Number of candidates of the selection; 0 without.
     """
-    final = estimate_preparation(summaries) + estimate_proximal(summaries, max_iter=max_iter)
+    solution = estimate_proximal(summaries, max_iter=max_iter, n_wide=n_wide)
+    final = estimate_preparation(summaries) + solution
     if n_candidates == 0:
         return final
     fold = without_fold(summaries, n_folds)
+    one = estimate_proximal(fold, max_iter=max_iter, n_wide=n_wide)
     return estimate_selection(
-        estimate_proximal(fold, max_iter=max_iter) + estimate_linear_predictions(fold),
+        one + estimate_linear_predictions(fold),
         final + estimate_preparation(fold).times(n_folds),
         n_candidates=n_candidates,
         n_folds=n_folds,

@@ -13,7 +13,7 @@ multiple classification problems*, Statistics and Computing 2010, doi:10.1007/s1
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ Array = NDArray[np.float64]
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
 
 _NORM = ColumnNorm()
+#: Steps with fewer rows than columns in each task, as counted in benchmarks.
+N_WIDE: Final = 100.0
 
 
 class SharedLassoParams(Params):
@@ -94,6 +96,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
             n_candidates=len(set(params.grid)) if params.selection == "cv" else 0,
             n_folds=params.n_folds,
             max_iter=params.max_iter,
+            n_wide=N_WIDE,
         )
 
     def fit(

@@ -52,7 +52,7 @@ Array = NDArray[np.float64]
 
 #: Numbers that pass through memory for each distance that a search in a tree computes on the mean
 #: over all rows of the tree, and for each row; and the calls of each task.
-DISTANCE_VALUES: Final = 5.0
+DISTANCE_VALUES: Final = 4.0
 ROW_VALUES: Final = 400.0
 TASK_CALLS: Final = 40
 
