@@ -176,7 +176,7 @@ class JobRow(Row):
     max_attempts: Mapped[int]
     #: Expected time from the start to the end; None if it is unknown.
     expected_s: Mapped[float | None]
-    #: Expected time of a single fit at reference speeds; None for other jobs.
+    #: Expected time of a single fit at reference speeds, unless it is short; None for other jobs.
     reference_s: Mapped[float | None]
     #: Number of threads; None: its share of the machine that first runs it.
     threads: Mapped[int | None]

@@ -43,8 +43,8 @@ INNER_PASSES = 20
 INNER_GAP_FRACTION = 0.1
 #: Smallest eigenvalue of Θ relative to the mean; an eigenvalue of 0 would stay 0.
 FLOOR = 1e-4
-#: Steps with up to so many rows per output and task, and the exponent with which they decrease with
-#: more; passes in each step. Counted in benchmarks.
+#: Steps if a task has up to so many rows for each output, and the exponent with which they decrease
+#: with more rows; passes in each step. Counted in benchmarks.
 N_STEPS: Final = 300.0
 FEW_ROWS: Final = 30.0
 DECREASE: Final = 1.4

@@ -27,9 +27,9 @@ from service.rows import JobRow
 #: Last jobs from which the correction is learned, and the least number of them.
 MAX_JOBS: Final = 50
 MIN_JOBS: Final = 5
-#: Rows that are read to find them.
+#: Rows that are read to find them, by an index of the jobs with a time at reference speeds.
 _MAX_ROWS: Final = 200
-#: Shorter jobs take most of their time to start.
+#: Shorter jobs take most of their time to start, and say nothing about the speed of the machine.
 MIN_RUN_S: Final = 1.0
 MIN_REFERENCE_S: Final = 0.5
 #: Bounds of the correction.
@@ -47,8 +47,8 @@ class TimeEstimate:
     expected_s
         From the start to the end, with as many fits at a time as the service runs.
     reference_s
-        Seconds of a single fit at reference speeds; None for a job of several attempts, whose time
-        depends on other jobs.
+        Seconds of the fit at reference speeds, from which later estimates are corrected; None for a
+        job of several attempts, whose time depends on other jobs, and for a short one.
     longest
         Work of the attempt that takes longest.
     factor
@@ -105,7 +105,8 @@ def estimate_time(
     factor = correction(session)
     final = calibrated(algorithm, calibration).work(tasks, params)
     if study is None:
-        return TimeEstimate(factor * final.seconds, final.seconds, final, factor)
+        reference_s = final.seconds if final.seconds >= MIN_REFERENCE_S else None
+        return TimeEstimate(factor * final.seconds, reference_s, final, factor)
     fits = fits_of_study(study, tasks, calibration)
     works = [one.work for one in fits]
     longest = max([final, *works], key=lambda one: one.seconds)

@@ -263,7 +263,7 @@ def _validate(services: Services, spec: JobSpec, owner: str) -> Valid:
         params=checked.params,
         warnings=checked.warnings,
         memory_mb=None if needed is None else round(needed / MIB, 1),
-        expected_s=None if checked.time is None else checked.time.expected_s,
+        expected_s=None if checked.time is None else round(checked.time.expected_s, 3),
     )
 
 

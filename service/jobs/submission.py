@@ -59,7 +59,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
         traceparent=origin.traceparent,
         warnings=checked.warnings,
         spec=spec.model_dump(mode="json", exclude_unset=True),
-        expected_s=None if checked.time is None else checked.time.expected_s,
+        expected_s=None if checked.time is None else round(checked.time.expected_s, 3),
         reference_s=None if checked.time is None else checked.time.reference_s,
         **limits_of(spec, settings),
     )
