@@ -41,7 +41,6 @@ from algorithms.interface.weights import joint_weights, weights_of
 from algorithms.interface.work import (
     WorkEstimate,
     estimate_passes,
-    estimate_selection,
     without_fold,
 )
 from algorithms.linear.bases import fit_standardisation
@@ -120,7 +119,10 @@ class BoostedTrees(Algorithm[BoostedTreesParams, TreesModel]):
         if params.selection == "given":
             return final
         one = _trees(without_fold(summaries, params.n_folds), params)
-        return estimate_selection(one, final, n_candidates=1, n_folds=params.n_folds)
+        folds = replace(
+            one.times(params.n_folds), largest=f"{one.largest} in each of {params.n_folds} folds"
+        )
+        return final + folds
 
     def fit(
         self, tasks: TaskSet, params: BoostedTreesParams, *, trace: Trace, rng: np.random.Generator

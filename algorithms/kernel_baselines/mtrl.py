@@ -15,7 +15,7 @@ learning*, UAI 2010, https://arxiv.org/abs/1203.3536
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -88,7 +88,10 @@ class MTRL(MachineAlgorithm[MTRLParams]):
             "use fewer tasks",
             flops=n_steps * 2 * EIGEN_FLOPS * m**3,
         )
-        return one.times(n_steps) + relations
+        machines = replace(
+            one.times(n_steps), largest=f"{n_steps:.0f} steps, each with {one.largest}"
+        )
+        return machines + relations
 
     def solve(
         self, prepared: Prepared, params: MTRLParams, *, seed: int, trace: Trace

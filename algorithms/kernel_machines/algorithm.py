@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -74,7 +75,11 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         fold = without_fold(summaries, params.n_folds)
         one = self.solver_work(fold, params)
         one += estimate_predictions(summaries, params, is_shared=is_shared)
-        kernels = estimate_kernel(fold, params, is_shared=is_shared).times(params.n_folds)
+        kernel = estimate_kernel(fold, params, is_shared=is_shared)
+        kernels = replace(
+            kernel.times(params.n_folds),
+            largest=f"{kernel.largest} in each of {params.n_folds} folds",
+        )
         return estimate_selection(
             one, final + kernels, n_candidates=len(params.grid), n_folds=params.n_folds
         )
