@@ -16,7 +16,7 @@ CHAPTERS: Final[dict[str, tuple[Benchmark, ...]]] = {
         Benchmark("selection_folds", "Selection by cross-validation"),
         Benchmark("scale", "Many tasks", is_long=True),
         Benchmark("memory_estimates", "Memory of fits"),
-        Benchmark("fit_time", "Expected time of fits", is_long=True),
+        Benchmark("fit_time", "Expected time of fits", is_long=True, quick_limit_s=600),
         Benchmark("estimator_overhead", "Overhead of estimators"),
         Benchmark("import_time", "Time of imports"),
     ),
