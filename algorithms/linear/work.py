@@ -29,6 +29,11 @@ PROXIMAL_VALUES: Final = 0.4
 PROXIMAL_CALLS: Final = 20
 FUNCTION_CALLS: Final = 20
 PREDICTION_CALLS: Final = 25
+#: Calls for units of one size in the leave-one-out errors of a candidate, of which a task has at
+#: most so many, and for each unit.
+UNIT_SIZE_CALLS, MAX_UNIT_SIZES, UNIT_CALLS = 20, 8, 1.5
+#: Multiple of k³ for a unit of k rows: a solution, and the eigenvalues that show if there is one.
+UNIT_FLOPS: Final = 5.0
 #: Numbers for each entry of a kernel matrix.
 KERNEL_VALUES: Final = 7.0
 
@@ -37,6 +42,29 @@ def n_coordinates(summaries: Sequence[TaskSummary], *, kernel: Kernel = "linear"
     """Return the number of coordinates of the rows."""
     n = n_rows(summaries)
     return n if kernel != "linear" else min(summaries[0].n_features, n)
+
+
+def unit_calls(summaries: Sequence[TaskSummary], *, is_pooled: bool = False) -> float:
+    """Return the calls for units of several rows in the leave-one-out errors of a candidate.
+
+    Parameters
+    ----------
+    is_pooled
+        Whether units of the same size are computed together over all tasks.
+    """
+    units = [one.n_samples if one.n_units is None else one.n_units for one in summaries]
+    pairs = [(n, one.n_samples - n) for n, one in zip(units, summaries, strict=True)]
+    n_large = sum(min(n, n_more) for n, n_more in pairs)
+    most = [min(MAX_UNIT_SIZES, n_more) for _, n_more in pairs]
+    return UNIT_SIZE_CALLS * (max(most) if is_pooled else sum(most)) + UNIT_CALLS * n_large
+
+
+def shared_unit_flops(summaries: Sequence[TaskSummary]) -> float:
+    """Return the operations for units of all tasks, if all have the same rows, for a candidate."""
+    first = summaries[0].rows_hash
+    if first is None or any(one.rows_hash != first for one in summaries):
+        return 0.0
+    return UNIT_FLOPS * summaries[0].n_samples * float(len(summaries)) ** 3
 
 
 def estimate_preparation(

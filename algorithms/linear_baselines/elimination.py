@@ -6,11 +6,12 @@ The symbols are those of ``mean_regularised.py``. One eigendecomposition of each
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.numerics.leave_one_out import left_out_errors, left_out_rows
+from algorithms.numerics.leave_one_out import left_out_rows, left_out_units
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -135,7 +136,7 @@ class Eliminated:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class TaskBlocks:
     """The block-diagonal matrix of H_t − r_tr_tᵀ over all tasks, where r_tr_tᵀ is 1/n_t.
 
@@ -168,13 +169,14 @@ class TaskBlocks:
     def at(self, rows: Indices) -> Array:
         """Return the blocks (n_units, k, k) between the rows (n_units, k) of each unit."""
         task = self.task[rows]
-        P, a, b = self._padded()
+        P, a, b = self._padded
         blocks = (P[rows] * b[task]) @ np.swapaxes(P[rows], 1, 2)
         blocks += a[task][:, :, np.newaxis] * np.eye(rows.shape[1])
         blocks -= self.roots[rows][:, :, np.newaxis] * self.roots[rows][:, np.newaxis]
         is_same = task[:, :, np.newaxis] == task[:, np.newaxis]
         return np.asarray(np.where(is_same, blocks, 0.0))
 
+    @cached_property
     def _padded(self) -> tuple[Array, Array, Array]:
         """Return P (n, r), and a (T,) and b (T, r) of all tasks, with zeros up to the longest."""
         spectra = self.parts.spectra
@@ -209,10 +211,9 @@ def left_out_squares(
     residuals = np.concatenate(parts.residuals(parts.common(mus)))
     diagonals = own.diagonal[:, np.newaxis] - lifted**2 @ all_shares.T
     errors = left_out_rows(residuals, diagonals)
-    for k, shares in enumerate(all_shares if units else ()):
-
-        def blocks_of(rows: Indices, shares: Array = shares) -> Array:
-            return own.at(rows) - (lifted[rows] * shares) @ np.swapaxes(lifted[rows], 1, 2)
-
-        errors[:, [k]] = left_out_errors(residuals[:, [k]], diagonals[:, k], blocks_of, units=units)
+    for rows in units:
+        of_tasks, common = own.at(rows), lifted[rows]
+        for k, shares in enumerate(all_shares):
+            blocks = of_tasks - (common * shares) @ np.swapaxes(common, 1, 2)
+            errors[rows, k] = left_out_units(residuals[rows, k : k + 1], blocks)[:, :, 0]
     return np.ascontiguousarray(errors.T) ** 2

@@ -22,6 +22,8 @@ from algorithms.linear.bases import Kernel
 from algorithms.linear.work import (
     estimate_preparation,
     n_coordinates,
+    shared_unit_flops,
+    unit_calls,
 )
 from algorithms.linear_baselines.params import LeaveOneOutParams
 
@@ -50,13 +52,14 @@ def estimate_ridge(
     sizes = [n_rows(summaries)] if is_pooled else [one.n_samples for one in summaries]
     n_candidates = len(set(params.grid)) if params.selection == "loo" else 0
     flops = sum(4.0 * n * q * min(n, q) + EIGEN_FLOPS * min(n, q) ** 3 for n in sizes)
+    flops += n_candidates * shared_unit_flops(summaries) * is_pooled
     entries = sum(n * min(n, q) for n in sizes)
     errors = WorkEstimate(
         f"{len(sizes):,} decompositions, and the leave-one-out errors of {n_candidates} candidates",
         "use fewer rows or columns, or a shorter 'grid'",
         flops=flops,
         values=n_candidates * LOO_VALUES * entries,
-        steps=n_candidates * LOO_CALLS * len(sizes),
+        steps=n_candidates * (LOO_CALLS * len(sizes) + unit_calls(summaries, is_pooled=is_pooled)),
     )
     return estimate_preparation(summaries, kernel=kernel) + errors
 
@@ -74,9 +77,9 @@ def estimate_mean_regularised(
     found = WorkEstimate(
         f"the leave-one-out errors of {n_pairs} candidates for {sum(sizes):,} rows",
         "use fewer columns, or a shorter 'grid' or 'common_grid'",
-        flops=own + n_gammas * common,
+        flops=own + n_gammas * common + n_pairs * shared_unit_flops(summaries) * is_loo,
         values=n_pairs * PAIR_VALUES * sum(sizes) * q,
-        steps=n_pairs * PAIR_CALLS * len(sizes),
+        steps=n_pairs * (PAIR_CALLS * len(sizes) + unit_calls(summaries, is_pooled=True)),
     )
     return estimate_preparation(summaries) + found
 

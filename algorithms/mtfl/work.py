@@ -11,7 +11,12 @@ from typing import Final
 
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.work import WorkEstimate, n_outputs, n_rows, without_fold
-from algorithms.linear.work import TASK_STEPS, estimate_preparation, n_coordinates
+from algorithms.linear.work import (
+    TASK_STEPS,
+    estimate_preparation,
+    n_coordinates,
+    unit_calls,
+)
 from algorithms.mtfl.params import MTFLParams
 from algorithms.mtfl.selection import MIN_ROWS_PER_COLUMN, loss_of
 
@@ -100,5 +105,6 @@ def _loo(summaries: Sequence[TaskSummary], params: MTFLParams) -> WorkEstimate:
         "use a shorter 'grid', or selection 'given'",
         flops=n_candidates * 4.0 * n * q * min(q, n / len(summaries)),
         values=n_candidates * LOO_VALUES * n * q,
-        steps=n_candidates * LOO_CALLS * len(summaries) + TASK_STEPS * len(summaries),
+        steps=n_candidates * (LOO_CALLS * len(summaries) + unit_calls(summaries))
+        + TASK_STEPS * len(summaries),
     )

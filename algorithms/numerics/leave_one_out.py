@@ -172,11 +172,24 @@ def left_out_errors(
     """
     errors = left_out_rows(residuals, diagonal[:, np.newaxis])
     for rows in units:
-        blocks = blocks_of(rows)
-        symmetric = (blocks + np.swapaxes(blocks, 1, 2)) / 2
-        is_regular = np.linalg.eigvalsh(symmetric)[:, 0] > MIN_FREEDOM
-        errors[rows[~is_regular]] = np.nan
-        errors[rows[is_regular]] = np.linalg.solve(blocks[is_regular], residuals[rows[is_regular]])
+        errors[rows] = left_out_units(residuals[rows], blocks_of(rows))
+    return errors
+
+
+def left_out_units(residuals: Array, blocks: Array) -> Array:
+    """Return the errors (n_units, k, m) of units of k rows, as :func:`left_out_errors`.
+
+    Parameters
+    ----------
+    residuals : (n_units, k, m)
+        Residuals of the fit with all rows.
+    blocks : (n_units, k, k)
+        Blocks of I − H.
+    """
+    symmetric = (blocks + np.swapaxes(blocks, 1, 2)) / 2
+    is_regular = np.linalg.eigvalsh(symmetric)[:, 0] > MIN_FREEDOM
+    errors = np.full(residuals.shape, np.nan)
+    errors[is_regular] = np.linalg.solve(blocks[is_regular], residuals[is_regular])
     return errors
 
 

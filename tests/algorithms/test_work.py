@@ -182,3 +182,20 @@ def test_seconds_are_the_sum_at_the_reference_speeds() -> None:
 )
 def test_durations_have_two_digits_and_a_unit(value, text) -> None:
     assert describe_duration(value) == text
+
+
+@pytest.mark.parametrize("name", ["ridge", "mean-regularised", "mtfl"])
+def test_rows_that_are_left_out_together_take_time(name) -> None:
+    alone, distinct, equal = (
+        seconds(name, summaries(n=200, n_units=n_units), selection="loo")
+        for n_units in (None, 200, 150)
+    )
+    assert alone == distinct < equal
+
+
+def test_units_of_all_tasks_grow_with_the_cube_of_the_tasks() -> None:
+    few, many = (
+        seconds("mean-regularised", summaries(T, 20, 5, rows_hash="same"), selection="loo")
+        for T in (2000, 4000)
+    )
+    assert math.log2(many / few) == pytest.approx(3, abs=LOWER_ORDER)
