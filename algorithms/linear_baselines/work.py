@@ -79,7 +79,7 @@ def estimate_mean_regularised(
         "use fewer columns, or a shorter 'grid' or 'common_grid'",
         flops=own + n_gammas * common + n_pairs * shared_unit_flops(summaries) * is_loo,
         values=n_pairs * PAIR_VALUES * sum(sizes) * q,
-        steps=n_pairs * (PAIR_CALLS * len(sizes) + unit_calls(summaries, is_pooled=True)),
+        steps=n_pairs * (PAIR_CALLS * len(sizes) + is_loo * unit_calls(summaries, is_pooled=True)),
     )
     return estimate_preparation(summaries) + found
 
