@@ -343,11 +343,15 @@ def test_a_child_that_cannot_be_started_leaves_no_open_file(monkeypatch):
     del caught
 
 
-def test_a_child_does_not_take_over_how_dask_limits_the_memory_of_its_workers(monkeypatch):
+def test_a_child_does_not_take_over_how_dask_limits_the_memory_of_its_workers(
+    monkeypatch, wait_until
+):
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")  # Dask's default for its workers
     child = ChildProcess(1)
     try:
-        environment = psutil.Process(child.process.pid).environ()
+        process = psutil.Process(child.process.pid)
+        wait_until(process.environ)  # empty until the kernel has set up the new program
+        environment = process.environ()
     finally:
         child.kill()
     assert "MALLOC_TRIM_THRESHOLD_" not in environment
