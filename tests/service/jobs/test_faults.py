@@ -237,7 +237,8 @@ def faulty(databases, launch_on):
         yield faulty
         faulty.close()
     if is_mounted:
-        subprocess.run(["umount", folder / "disk"], check=True)
+        # the kernel may still be ending processes of the service, which keep it busy
+        wait_for(lambda: subprocess.run(["umount", folder / "disk"], check=False).returncode == 0)
     shutil.rmtree(folder)
 
 
