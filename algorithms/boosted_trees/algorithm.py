@@ -41,6 +41,7 @@ from algorithms.interface.weights import joint_weights, weights_of
 from algorithms.interface.work import (
     WorkEstimate,
     estimate_passes,
+    n_rows,
     without_fold,
 )
 from algorithms.linear.bases import fit_standardisation
@@ -189,7 +190,7 @@ def _trees(summaries: Sequence[TaskSummary], params: BoostedTreesParams) -> Work
     n_models = 1 if params.form == "pooled" else len(summaries)
     n_classes = max(one.n_classes for one in summaries)
     n_trees = params.n_trees * (n_classes if n_classes > 2 else 1)
-    n, d = sum(one.n_samples for one in summaries), summaries[0].n_features
+    n, d = n_rows(summaries), summaries[0].n_features
     # a leaf needs rows
     n_leaves = min(params.n_leaves, max(n / n_models / params.min_rows, 1.0))
     return WorkEstimate(

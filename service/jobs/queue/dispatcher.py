@@ -218,14 +218,14 @@ class Dispatcher:
             self._engine.close()
             self._engine = None
         if self._engine is None:
-            self._engine = self._renew_while(self._open_engine)
+            self._engine = self._open_and_renew()
             log.info("engine.started", slots=len(self._engine.free_slots()))
         return self._engine
 
-    def _renew_while(self, open_engine: Callable[[], WorkerPool]) -> WorkerPool:
-        """Return the pool that a function opens, which can take longer than a lease lasts."""
+    def _open_and_renew(self) -> WorkerPool:
+        """Open the pool, and renew the lease meanwhile: it can take longer than a lease lasts."""
         with ThreadPoolExecutor(1, thread_name_prefix="engine") as executor:
-            opening = executor.submit(open_engine)
+            opening = executor.submit(self._open_engine)
             while wait([opening], timeout=TICK_S).not_done:
                 with contextlib.suppress(SQLAlchemyError):  # the next tick reports it
                     self._is_leader = self._lease.acquire()

@@ -1,10 +1,11 @@
 """Expected work of the child jobs of searches, comparisons and evaluations."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, Final
 
 from algorithms.calibration.algorithm import calibrated
 from algorithms.calibration.options import Calibration
@@ -19,6 +20,9 @@ from service.jobs.studies.child_jobs import ChildJob
 from service.jobs.studies.comparisons import EVALUATION
 from service.jobs.studies.plans import Study
 from service.jobs.studies.searches import SEARCH
+
+#: Candidates of a search whose work is estimated, which takes time for many tasks.
+MAX_ESTIMATED: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +80,8 @@ class _Works:
         if plan["of"] == EVALUATION:
             algorithm = calibrated(algorithm, self._calibration)
         share = _share(Splits.model_validate(plan["splits"], strict=False), self._tasks)
-        works = [self._with_search(algorithm, one, share, plan) for one in plan["param_sets"]]
-        return reduce(add, works).times(len(plan["indices"]))
+        all_ = _sum(plan["param_sets"], lambda one: self._with_search(algorithm, one, share, plan))
+        return all_.times(len(plan["indices"]))
 
     def _with_search(
         self, algorithm: Algo, values: Mapping[str, Any], share: float, plan: Mapping[str, Any]
@@ -92,8 +96,8 @@ class _Works:
             for one in list_candidates(values, search, seed=0)
         ]
         inner = share * _share(splits, self._tasks)
-        works = [self._fit(algorithm, one, inner) for one in candidates]
-        return reduce(add, works).times(splits.count()) + self._fit(algorithm, candidates[0], share)
+        all_ = _sum(candidates, lambda one: self._fit(algorithm, one, inner))
+        return all_.times(splits.count()) + self._fit(algorithm, candidates[0], share)
 
     def _fit(self, algorithm: Algo, values: Mapping[str, Any], share: float) -> WorkEstimate:
         key = f"{type(algorithm).__name__} {algorithm.name} {share} {sorted(values.items())!r}"
@@ -102,6 +106,14 @@ class _Works:
                 self._rows[share] = with_share(self._tasks, share)
             self._known[key] = algorithm.work(self._rows[share], algorithm.parse(values))
         return self._known[key]
+
+
+def _sum(
+    candidates: Sequence[Mapping[str, Any]], work_of: Callable[[Mapping[str, Any]], WorkEstimate]
+) -> WorkEstimate:
+    """Return the work of all candidates, as estimated from some of them if they are many."""
+    some = candidates[:: math.ceil(len(candidates) / MAX_ESTIMATED)]
+    return reduce(add, map(work_of, some)).times(len(candidates) / len(some))
 
 
 def _share(splits: Splits, tasks: Sequence[TaskSummary]) -> float:

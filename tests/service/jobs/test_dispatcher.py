@@ -104,12 +104,13 @@ def test_a_job_that_another_process_created_is_submitted_at_the_next_tick(
         other.close()
 
 
-def lease_of(database):
+def n_renewals(database):
     with database.read() as session:
-        return session.get(LeaseRow, LEASE_NAME)
+        lease = session.get(LeaseRow, LEASE_NAME)
+        return 0 if lease is None else lease.renewals
 
 
-def test_the_lease_is_renewed_while_a_pool_is_opened(database, pool, new_job):
+def test_the_lease_is_renewed_while_a_pool_is_opened(database, pool, new_job, wait_until):
     """Or another process would open a pool beside it."""
     may_open = threading.Event()
 
@@ -122,8 +123,7 @@ def test_the_lease_is_renewed_while_a_pool_is_opened(database, pool, new_job):
     tick = threading.Thread(target=dispatcher._tick)
     tick.start()
     try:
-        while (lease := lease_of(database)) is None or lease.renewals < 4:
-            time.sleep(0.01)
+        wait_until(lambda: n_renewals(database) >= 4)
         assert dispatcher.is_leader()
         assert not pool.submitted
     finally:
@@ -133,12 +133,11 @@ def test_the_lease_is_renewed_while_a_pool_is_opened(database, pool, new_job):
 
 
 def test_a_dispatcher_that_loses_its_lease_while_it_opens_a_pool_submits_nothing(
-    database, pool, new_job
+    database, pool, new_job, wait_until
 ):
     def open_engine():
         lose_lease(database)
-        while dispatcher.is_leader():
-            time.sleep(0.01)
+        wait_until(lambda: not dispatcher.is_leader())
         return pool
 
     dispatcher = new_dispatcher(database, open_engine, lease_timeout_s=1)
