@@ -408,7 +408,7 @@ def server(code: Path) -> Iterator[Target]:
             "SIBLING_BOOTSTRAP_KEY": key,
         }
         env = {**os.environ, **settings, **LIMITS}
-        sibling = [sys.executable, "-m", "service"]
+        sibling = [sys.executable, "-m", "sibling"]
         with (Path(folder) / "log").open("wb") as log:
             process = subprocess.Popen(
                 ["sh", "-c", f'ulimit -n {N_FILES}; exec "$@"', "sh", *sibling, *SERVE],

@@ -33,7 +33,7 @@ def service(**environment: str) -> Iterator[Client]:
         Settings of the service.
     """
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "service", "serve", "--port", "0", "--data-dir", folder]
+        command = [sys.executable, "-m", "sibling", "serve", "--port", "0", "--data-dir", folder]
         process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -77,7 +77,7 @@ def _postgres() -> Iterator[str]:
 
 def migrate(url: str) -> None:
     subprocess.run(
-        [sys.executable, "-m", "service", "migrate"],
+        [sys.executable, "-m", "sibling", "migrate"],
         stdout=sys.stderr,
         env={**os.environ, "SIBLING_DATABASE_URL": url},
         check=True,
@@ -169,7 +169,7 @@ class Programs:
         command, environment = self._commands[name]
         with (self._folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "service", *command],
+                [sys.executable, "-m", "sibling", *command],
                 env=self._environment | environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,

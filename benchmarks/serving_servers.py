@@ -142,7 +142,7 @@ def sibling(folder: Path, **env: str) -> Iterator[tuple[int, int]]:
     }
     paths = {"PYTHONPATH": str(ROOT), "SIBLING_DATA_DIR": str(folder / "data")}
     port = free_port()
-    command = [sys.executable, "-m", "service", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "sibling", "serve", "--port", str(port)]
     with process(command, folder, **{**keys, **paths, **env}) as pid:
         wait_for(f"http://127.0.0.1:{port}/v2/health/ready")
         yield port, pid

@@ -180,7 +180,7 @@ def main() -> None:
     from pydantic import ValidationError
 
     try:
-        app(prog_name="sibling")  # also when run by python -m service
+        app(prog_name="sibling")  # also when run by python -m sibling
     except ValidationError as error:
         _fail("; ".join(_describe_invalid(e["loc"], e["msg"]) for e in error.errors()))
     except (ServiceError, JobFailed, ValueError, OSError) as error:

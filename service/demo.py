@@ -61,7 +61,7 @@ def run() -> None:
 def _service() -> Iterator[str]:
     """Run a service in a temporary directory; yield its URL."""
     with tempfile.TemporaryDirectory(prefix="sibling-demo-") as folder:
-        command = [sys.executable, "-m", "service", "serve", "--data-dir", folder]
+        command = [sys.executable, "-P", "-m", "sibling", "serve", "--data-dir", folder]
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             command,
             stdout=subprocess.PIPE,

@@ -6,6 +6,8 @@ than importing what the client needs.
 
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -27,6 +29,20 @@ if TYPE_CHECKING:
     from sibling.remote_estimator import RemoteEstimator
 
 __version__: Final = version("sibling")
+
+
+def check_not_hidden(package: str) -> None:
+    """Raise an ImportError if another package of this name hides the one of this distribution."""
+    spec = find_spec(package)
+    ours = Path(__file__).parents[1] / package / "__init__.py"
+    if spec is not None and spec.origin is not None and not ours.samefile(spec.origin):
+        raise ImportError(
+            f"{spec.origin} hides the package {package!r} of Sibling, which is in {ours.parent}: "
+            "rename it, or run Python from another folder"
+        )
+
+
+check_not_hidden("algorithms")
 
 __all__ = [
     "AsyncClient",

@@ -2,8 +2,9 @@
 
 They are a file of SQLite, and a server of PostgreSQL that the tests start.
 
-Every test that uses ``databases``, directly or not, runs twice: ``[sqlite]`` and
-``[postgresql]``. What has neither in its id needs no database, or one of a certain kind.
+Every test that uses ``databases``, directly or not, runs twice: ``[sqlite]``, and among
+the slow ones ``[postgresql]``. What has neither in its id needs no database, or one of a certain
+kind.
 """
 
 import gc
@@ -239,14 +240,30 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:  # noqa: ARG001
     return 2 * len(os.sched_getaffinity(0))
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave servers on PostgreSQL to ``make test-all``: they double the time of the suite."""
-    if os.environ.get("SIBLING_TEST_ALL"):
-        return
-    left = {item for item in items if "postgresql" in item.name and _starts_server(item)}
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in left]
+#: The quick tests go through the five papers, and one or two others of each family.
+QUICK_ALGORITHMS = frozenset(
+    {"rmt-pca", "mtda", "fmtl", "mtfl", "tlvm"}  # the papers
+    | {"pca", "lda-tr", "transfer-pca", "kernel-graph", "mtrl", "ridge", "mean-regularised"}
+    | {"logistic-regression", "cmtl", "mixed-model", "boosted-trees", "nearest-neighbours"}
+    | {"constant"}
+)
 
 
-def _starts_server(item: pytest.Item) -> bool:
-    return bool({"launch_service", "launch_on"} & set(getattr(item, "fixturenames", ())))
+@pytest.hookimpl(tryfirst=True)  # before those are deselected that -m excludes
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave tests on PostgreSQL, and of other algorithms, to ``make test-all``.
+
+    A slow test may depend on processes and time, so it gets a second chance, which the summary
+    reports. A quick test does not.
+    """
+    for item in items:
+        params = (
+            item.callspec.params
+            if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+            else {}
+        )
+        name = getattr(params.get("algorithm"), "name", None)
+        if "postgresql" in params.values() or (name is not None and name not in QUICK_ALGORITHMS):
+            item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.flaky(reruns=1))

@@ -135,7 +135,7 @@ def _as_xml(value: Any) -> Any:
 
 def _start() -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        [sys.executable, "-m", "service.models.image_child"],
+        [sys.executable, "-P", "-m", "service.models.image_child"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,  # signals of a terminal are for the server

@@ -22,7 +22,7 @@ def demo(tmp_path):
     """Process of the demo, with its temporary files in the folder of the test."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("SIBLING_")}
     with subprocess.Popen(
-        [sys.executable, "-m", "service", "demo"],
+        [sys.executable, "-m", "sibling", "demo"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -190,10 +190,10 @@ def running_service(
     environment = clean_environment(SIBLING_DATABASE_URL=database_url, **env)
     with (
         log_path.open("a", encoding="utf-8") as log,
-        template.start("service", arguments, env=environment, log=log, n_files=n_files)
+        template.start("sibling", arguments, env=environment, log=log, n_files=n_files)
         if is_forked
         else subprocess.Popen(
-            [sys.executable, "-m", "service", *arguments],
+            [sys.executable, "-m", "sibling", *arguments],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -304,7 +304,7 @@ def no_authorities(
     Every HTTP client loads them, which takes ten times as long as a request; no test uses them.
     """
     with pytest.MonkeyPatch.context() as patch:
-        if request.node.get_closest_marker("slow") is None:
+        if request.node.get_closest_marker("installs") is None:
             patch.delenv("SSL_CERT_FILE", raising=False)
             patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("authorities")))
         yield
@@ -331,7 +331,7 @@ def forked_command(
         environment = clean_environment(**{"SIBLING_DATA_DIR": tmp_path / "data", **env})
         with (
             (tmp_path / "errors").open("w+", encoding="utf-8") as errors,
-            server_template.start("service", given, env=environment, log=errors) as process,
+            server_template.start("sibling", given, env=environment, log=errors) as process,
         ):
             code = process.wait(START_TIMEOUT_S)
             errors.seek(0)
@@ -625,7 +625,7 @@ class Cluster:
         }
         with (self.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "service", *command],
+                [sys.executable, "-m", "sibling", *command],
                 cwd=ROOT,
                 env=env,
                 stdout=log,

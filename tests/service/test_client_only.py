@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 #: Downloads the dependencies.
 INSTALL_TIMEOUT_S = 900
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(INSTALL_TIMEOUT_S)]
+pytestmark = [pytest.mark.slow, pytest.mark.installs, pytest.mark.timeout(INSTALL_TIMEOUT_S)]
 
 MAIN_JOB = """
 import importlib.util, sys

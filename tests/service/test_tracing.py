@@ -220,7 +220,7 @@ def test_nothing_of_it_is_imported_without_tracing():
         ),
         ("service.jobs.worker.attempt", ("opentelemetry", "scipy")),
         ("service.jobs.worker.training", ("opentelemetry", "structlog")),
-        ("service.__main__", ("service.cli", "typer")),  # workers import the main module again
+        ("sibling.__main__", ("service.cli", "typer")),  # workers import the main module again
     ):
         code = f"import sys, {module}; print(*sys.modules)"
         done = subprocess.run(

@@ -180,7 +180,7 @@ def test_a_partitioned_worker_is_replaced_and_its_late_result_discarded(
     def start(host, name, *command):
         log = tmp_path / f"{name}.log"
         folder = str(tmp_path / name)
-        service = [sys.executable, "-m", "service", *command]
+        service = [sys.executable, "-m", "sibling", *command]
         return hosts.run(host, service, log, SIBLING_DATA_DIR=folder, **env)
 
     start(hosts.near, "scheduler", "scheduler", "--host", HERE, "--port", "8786")
