@@ -257,13 +257,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reports. A quick test does not.
     """
     for item in items:
-        params = (
-            item.callspec.params
-            if isinstance(item, pytest.Function) and hasattr(item, "callspec")
-            else {}
-        )
+        callspec = getattr(item, "callspec", None)
+        params = {} if callspec is None else callspec.params
         name = getattr(params.get("algorithm"), "name", None)
-        if "postgresql" in params.values() or (name is not None and name not in QUICK_ALGORITHMS):
+        is_quick = name is None or name in QUICK_ALGORITHMS
+        if not is_quick or params.get("databases") == "postgresql":
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.flaky(reruns=1))
