@@ -2,7 +2,7 @@
 
 from typing import Final
 
-#: Name of a model that a job creates.
+#: Name of a model; see also ``service.models.names``.
 MODEL_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 #: An existing model: NAME, or NAME@ALIAS.
 MODEL_REFERENCE: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}(@[A-Za-z][A-Za-z0-9_-]{0,63})?$"

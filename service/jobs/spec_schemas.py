@@ -10,7 +10,8 @@ from algorithms.evaluation.search import SearchOptions
 from algorithms.interface.weights import CLASS_WEIGHT_DESCRIPTION, ClassWeight
 from algorithms.preparation.recipe import Recipe
 from service.http.schemas import WireModel
-from service.patterns import MODEL_NAME, MODEL_REFERENCE
+from service.models.names import NewModelName
+from service.patterns import MODEL_REFERENCE
 from service.settings import MAX_JOB_ATTEMPTS, MAX_MEMORY_MB, MAX_PRIORITY, MAX_THREADS
 
 
@@ -88,9 +89,9 @@ class JobSpec(JobLimits):
         "Brier score, log loss and reliability curve.",
     )
     class_weight: ClassWeight | None = Field(None, description=CLASS_WEIGHT_DESCRIPTION)
-    model: str = Field(
-        pattern=MODEL_NAME,
-        description="Model name; the trained model becomes its next version.",
+    model: NewModelName = Field(
+        description="Model name; the trained model becomes its next version. It cannot end in a "
+        "method, as `.predict` does.",
     )
     seed: int = Field(0, ge=0, lt=2**63, description="Random seed of the fit.")
     search: SearchOptions | None = Field(
@@ -128,8 +129,8 @@ class RepeatSpec(WireModel):
     dataset_id: str | None = Field(
         None, max_length=40, description="Id of another dataset. Default: that of the job."
     )
-    model: str | None = Field(
-        None, pattern=MODEL_NAME, description="Name of another model. Default: that of the job."
+    model: NewModelName | None = Field(
+        None, description="Name of another model. Default: that of the job."
     )
     seed: int | None = Field(None, ge=0, lt=2**63, description="Another random seed.")
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
+from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
 from service.access.quotas import check_training, lock_quotas
@@ -15,6 +16,7 @@ from service.jobs.spec_schemas import JobSpec, RepeatSpec
 from service.jobs.validation import check
 from service.rows import JobRow
 from service.settings import Settings
+from service.validation_errors import entry_of, without_branches
 
 #: Retry-After when the queue is full.
 _RETRY_AFTER_S: Final = 30
@@ -81,10 +83,18 @@ def repeated(row: JobRow, changes: RepeatSpec) -> JobSpec:
     Raises
     ------
     Problem
-        The job has no specification.
+        The job has no specification, or one that is invalid now.
     """
     values = {**spec_of(row), **changes.model_dump(mode="json", exclude_none=True)}
-    return JobSpec.model_validate_json(orjson.dumps(values))
+    try:
+        return JobSpec.model_validate_json(orjson.dumps(values))
+    except ValidationError as error:  # an earlier version accepted it
+        entries = [
+            entry_of({**found, "loc": ("body", *found["loc"])})
+            for found in without_branches(error.errors(), values)
+        ]
+        detail = f"the specification of job '{row.id}' is not valid any more: "
+        raise Problem("invalid-request", detail + entries[0]["detail"], errors=entries) from None
 
 
 def spec_of(row: JobRow) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, defer
 from service.blob_rows import release_blob
 from service.database import contains
 from service.job_states import UNFINISHED
+from service.models.names import split_method
 from service.rows import AliasRow, JobRow, ModelRow, VersionRow
 
 #: Number of jobs and of models that are named as users of something.
@@ -98,6 +99,19 @@ def get_version(
     if version is not None or not is_aliased:
         query = query.where(VersionRow.version == (_latest() if version is None else version))
     return next(iter(_named(session, query)), None)
+
+
+def list_reserved(session: Session) -> Sequence[tuple[str, str]]:
+    """Return owners and names of models that take over calls of another, of all owners.
+
+    They are those of earlier versions, and those that unfinished jobs will create.
+    """
+    jobs = sa.select(JobRow.owner, JobRow.model_name).where(JobRow.state.in_(UNFINISHED))
+    models = sa.select(ModelRow.owner, ModelRow.name).where(
+        sa.exists().where(VersionRow.model_id == ModelRow.id)
+    )
+    found = session.execute(sa.union(models, jobs))
+    return sorted((owner, name) for owner, name in found if split_method(name)[1])
 
 
 def find_importance(session: Session, version_id: str) -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ from service.access import store
 from service.access.bootstrap import is_needed
 from service.access.keys import parse_key
 from service.database import Database
+from service.models.store import MAX_NAMED, list_reserved
 from service.operations.configuration import CLIENT_VARIABLES
 from service.operations.findings import Finding
 from service.operations.sqlite_files import check_whole, open_existing
@@ -100,6 +101,7 @@ def _check_database(settings: Settings) -> Iterator[Finding]:
         yield Finding("database", "ok", shown)
         yield _check_revision(database)
         yield _check_keys(database, settings)
+        yield _check_model_names(database)
         yield check_clock(database)
     finally:
         database.close()
@@ -138,6 +140,22 @@ def _check_keys(database: Database, settings: Settings) -> Finding:
         detail = "requests need a key, but none is valid; run 'sibling keys create'"
         return Finding("keys", "error", detail)
     return Finding("keys", "ok", "required")
+
+
+def _check_model_names(database: Database) -> Finding:
+    try:
+        with database.read() as session:
+            found = list_reserved(session)
+    except SQLAlchemyError as error:
+        return Finding("model names", "error", f"cannot be read ({type(error).__name__})")
+    if not found:
+        return Finding("model names", "ok", "none ends in a method")
+    named = ", ".join(f"'{name}' of {owner}" for owner, name in found[:MAX_NAMED])
+    detail = (
+        f"{len(found)} take over calls of other models under /v2: {named}; train them again under "
+        "another name, and delete their versions"
+    )
+    return Finding("model names", "warning", detail)
 
 
 def _check_data_dir(settings: Settings) -> Finding:

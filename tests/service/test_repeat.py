@@ -4,6 +4,7 @@ import httpx
 import numpy as np
 import pytest
 
+from service.rows import JobRow
 from sibling import Client, ServiceError
 
 TABLE = [
@@ -126,6 +127,20 @@ def test_invalid_changes_are_rejected(http, trained, body, status, code):
     url = f"/v1/jobs/{trained.info['lineage']['job_id']}:repeat"
     response = http.post(url, json=body)
     assert (response.status_code, response.json()["code"]) == (status, code)
+
+
+def test_a_job_whose_model_name_has_become_invalid_is_repeated_under_another(
+    service, client, http, trained
+):
+    job_id = client.retrain(trained, name="early").wait().info["lineage"]["job_id"]
+    with service.open_database() as database, database.write() as session:
+        row = session.get_one(JobRow, job_id)
+        row.spec = {**row.spec, "model": "early.predict"}
+    refused = http.post(f"/v1/jobs/{job_id}:repeat", json={})
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid-request")
+    assert refused.json()["errors"][0]["pointer"] == "/model"
+    again = http.post(f"/v1/jobs/{job_id}:repeat", json={"model": "late"}, params={"wait": 60})
+    assert (again.status_code, again.json()["model"]) == (202, "late")
 
 
 def test_only_training_jobs_of_their_own_are_repeated(client, http, upload, trained):

@@ -6,9 +6,9 @@ Both may have an alias: NAME@ALIAS, NAME@ALIAS.method.
 from collections.abc import Sequence
 from typing import Final
 
-from algorithms.interface.model import METHODS
 from service.errors import Problem
 from service.inference.context import Services
+from service.models.names import split_method
 from service.models.resolver import ResolvedModel
 from service.models.store import ALIAS_SEPARATOR, ServableVersion
 
@@ -19,7 +19,7 @@ _MAIN_METHODS: Final = ("predict", "transform")
 def find_named(services: Services, owner: str, name: str, version: int | None) -> ResolvedModel:
     """Return the version and the method for a name of the protocol.
 
-    If a model is itself named NAME.method, the name refers to that model.
+    If a model of an earlier version is itself named NAME.method, the name refers to that model.
 
     Raises
     ------
@@ -29,9 +29,7 @@ def find_named(services: Services, owner: str, name: str, version: int | None) -
     served = services.resolver.find_any(owner, name, version)
     if served is not None:
         return ResolvedModel(served, main_method(served.methods))
-    base, _, method = name.rpartition(".")
-    if not base or method not in METHODS:
-        base, method = name, ""
+    base, method = split_method(name)
     served = services.resolver.find(owner, base, version)
     if method not in served.methods:
         names = ", ".join(names_of(served))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from algorithms.interface.model import METHODS
 from sibling import ServiceError
 
 
@@ -36,3 +37,23 @@ def test_an_invalid_job_is_rejected(client, bad_jobs, dataset, algorithm, params
     assert (caught.value.status, caught.value.code) == (422, code)
     assert caught.value.errors[0].items() >= place.items()
     assert not [job for job in client.jobs if job["model"] == "rejected"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_model_is_named_like_a_call_of_another(client, http, bad_jobs, method):
+    name = f"shops.{method}"
+    job = {"dataset_id": bad_jobs["fitting"].id, "algorithm": "pca", "params": {"k": 1}}
+    adapt = {"adapt": {"model": "shops"}}
+    requests = [
+        ("/v1/jobs", {**job, "model": name}),
+        ("/v1/jobs?validate_only=true", {**job, "model": name}),
+        ("/v1/jobs", {**job, **adapt, "model": name}),
+        ("/v1/jobs/job_any:repeat", {"model": name}),
+    ]
+    for path, body in requests:
+        refused = http.post(path, json=body)
+        (error,) = refused.json()["errors"]
+        assert (refused.status_code, error["code"], error["pointer"]) == (422, "reserved", "/model")
+    valid = [f"shops-{method}", f"shops.{method}.2", method, f"shops.{method}s"]
+    for other in valid:
+        client.validate(bad_jobs["fitting"], "pca", {"k": 1}, model=other)
