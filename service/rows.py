@@ -349,6 +349,8 @@ class KeyRow(Row):
     owner: Mapped[str] = mapped_column(sa.String(200), index=True)
     #: What the key is for.
     name: Mapped[str | None] = mapped_column(sa.String(200))
+    #: The key that created it; None for a key of the command or the settings.
+    creator_id: Mapped[str | None] = mapped_column(sa.String(40), index=True)
     secret_sha256: Mapped[str] = mapped_column(sa.String(64))
     scopes: Mapped[list[Any]]
     created_at: Mapped[datetime] = mapped_column(default=now)

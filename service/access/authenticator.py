@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from service.access import sessions, store
 from service.access.keys import Key, allows, parse_key
@@ -133,8 +134,9 @@ class Authenticator:
             The key is invalid.
         """
         authorization = f"Bearer {text}"
-        self.authenticate(authorization, None)
+        self.authenticate(authorization, None)  # without a transaction that writes
         with self._database.write() as session:
+            self.confirm(session, authorization, None)
             expires_at = now() + self._session_lifetime
             return sessions.create(session, _key_of(authorization).id, expires_at=expires_at)
 
@@ -172,44 +174,90 @@ class Authenticator:
         if len(self._cache) >= _MAX_CACHED_KEYS:
             self._cache.clear()
         self._cache[_digest(authorization)] = cached
-        if not allows(cached.scopes, scope):
-            has = ", ".join(cached.scopes)
-            raise Problem("forbidden", f"this request needs the scope '{scope}'; the key has {has}")
+        _check_scope(cached.scopes, scope)
         return cached.owner
+
+    def confirm(
+        self, session: Session, authorization: str | None, scope: str | None
+    ) -> KeyRow | None:
+        """Return the key of a request as it is now, not as it was cached.
+
+        For changes that grant access: nobody can revoke the key until the transaction ends.
+
+        Returns
+        -------
+        KeyRow or None
+            None if the service is open.
+
+        Raises
+        ------
+        Problem
+            The key has been revoked or has expired, or lacks the scope.
+        """
+        if self.is_open or authorization is None:
+            return None
+        try:
+            row, ends = _find(session, authorization, is_locked=True)
+            _seconds_left(row, ends)
+        except Problem:
+            self._cache.pop(_digest(authorization), None)
+            raise
+        _check_scope(row.scopes, scope)
+        return row
 
     def _look_up(self, authorization: str) -> CachedKey:
         expires = time.monotonic() + _CACHE_TTL_S
-        is_session = authorization.startswith(f"{SESSION} ")
-        row, ends = self._session(authorization) if is_session else self._key(authorization)
-        if row.revoked_at is not None:
-            raise _unauthenticated("the API key is revoked")
-        for end, what in ((row.expires_at, "API key"), (ends, "session")):
-            if end is not None:
-                left_s = (end - now()).total_seconds()
-                if left_s <= 0:
-                    raise _unauthenticated(f"the {what} expired at {end.isoformat()}")
-                expires = min(expires, time.monotonic() + left_s)
+        with self._database.read() as session:
+            row, ends = _find(session, authorization)
+        left_s = _seconds_left(row, ends)
+        if left_s is not None:
+            expires = min(expires, time.monotonic() + left_s)
         return CachedKey(row.id, row.owner, row.scopes, expires)
 
-    def _key(self, authorization: str) -> tuple[KeyRow, None]:
-        """Return the row of the key in a request."""
-        key = _key_of(authorization)
-        with self._database.read() as session:
-            row = store.get(session, key.id)
-        # the same message for an unknown id and a wrong secret, so that ids cannot be probed
-        secret_sha256 = "" if row is None else row.secret_sha256
-        if not hmac.compare_digest(secret_sha256, key.secret_sha256()) or row is None:
-            raise _unauthenticated("the API key is unknown")
-        return row, None
 
-    def _session(self, authorization: str) -> tuple[KeyRow, datetime]:
-        """Return the key of a session, and when the session expires."""
+def _find(
+    session: Session, authorization: str, *, is_locked: bool = False
+) -> tuple[KeyRow, datetime | None]:
+    """Return the row of the key in a request, or of its session, and when the session expires."""
+    if authorization.startswith(f"{SESSION} "):
         _, _, token = authorization.partition(" ")
-        with self._database.read() as session:
-            found = sessions.find(session, token)
+        found = sessions.find(session, token, is_locked=is_locked)
         if found is None:
             raise _unauthenticated("the session has ended; sign in again")
         return found
+    key = _key_of(authorization)
+    row = store.get(session, key.id, is_locked=is_locked)
+    # the same message for an unknown id and a wrong secret, so that ids cannot be probed
+    secret_sha256 = "" if row is None else row.secret_sha256
+    if not hmac.compare_digest(secret_sha256, key.secret_sha256()) or row is None:
+        raise _unauthenticated("the API key is unknown")
+    return row, None
+
+
+def _seconds_left(row: KeyRow, session_ends: datetime | None) -> float | None:
+    """Return the time until a key or its session expires; None for never.
+
+    Raises
+    ------
+    Problem
+        The key is revoked, or it or the session has expired.
+    """
+    if row.revoked_at is not None:
+        raise _unauthenticated("the API key is revoked")
+    left = []
+    for end, what in ((row.expires_at, "API key"), (session_ends, "session")):
+        if end is not None:
+            left.append((end - now()).total_seconds())
+            if left[-1] <= 0:
+                raise _unauthenticated(f"the {what} expired at {end.isoformat()}")
+    return min(left, default=None)
+
+
+def _check_scope(granted: list[str], needed: str | None) -> None:
+    """Raise a problem unless the scopes of a key include the one needed."""
+    if not allows(granted, needed):
+        has = ", ".join(granted)
+        raise Problem("forbidden", f"this request needs the scope '{needed}'; the key has {has}")
 
 
 def _key_of(authorization: str) -> Key:

@@ -70,7 +70,8 @@ def list_keys() -> None:
     """List the keys without their secrets."""
     from service.access import store
 
-    columns = ("id", "owner", "name", "scopes", "created_at", "expires_at", "revoked_at")
+    about = ("id", "owner", "name", "creator_id", "scopes")
+    columns = (*about, "created_at", "expires_at", "revoked_at")
     with _database() as database, database.read() as session:
         rows = store.list_all(session)
         print_list(({name: getattr(row, name) for name in columns} for row in rows), *columns)
@@ -79,6 +80,11 @@ def list_keys() -> None:
 @keys.command()
 def revoke(
     key_id: Annotated[str, typer.Argument(help="Id of the key, as in sib_<id>_<secret>.")],
+    *,
+    descendants: Annotated[
+        bool,
+        typer.Option("--descendants", help="Also revoke the keys that it created, and theirs."),
+    ] = False,
 ) -> None:
     """Revoke a key. Running services reject it within seconds."""
     from service.access import store
@@ -86,10 +92,14 @@ def revoke(
     from service.audit.events import command_event
 
     with _database() as database, database.write() as session:
-        if not store.revoke(session, key_id):
-            raise ValueError(f"there is no active key '{key_id}'")
-        audit.add(session, command_event("keys revoke", f"/v1/keys/{key_id}"))
-    print_result(f"key {key_id} is revoked", id=key_id)
+        revoked = store.revoke(session, key_id, with_descendants=descendants)
+        if not revoked:
+            what = "active key among the descendants of" if descendants else "active key"
+            raise ValueError(f"there is no {what} '{key_id}'")
+        for one in revoked:
+            audit.add(session, command_event("keys revoke", f"/v1/keys/{one}"))
+    text = "\n".join(f"key {one} is revoked" for one in revoked)
+    print_result(text, id=key_id, revoked=revoked)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Response schemas of API keys."""
 
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
 from pydantic import BaseModel, Field
 
@@ -15,6 +15,12 @@ class ApiKey(BaseModel):
 
     id: str = Field(description="Id of the key, as in `sib_<id>_<secret>`.")
     name: str | None = Field(description="What the key is for.")
+    creator_id: str | None = Field(
+        description="Id of the key that created it; null for a key of the command."
+    )
+    n_active_descendants: int = Field(
+        description="Number of active keys that it created, directly or through others."
+    )
     scopes: list[str] = Field(description="Scopes of the key.")
     is_active: bool = Field(description="Whether it is neither revoked nor expired.")
     created_at: datetime = Field(description="Time of creation.")
@@ -22,9 +28,9 @@ class ApiKey(BaseModel):
     revoked_at: datetime | None = Field(description="When it was revoked; null if it was not.")
 
     @classmethod
-    def from_row(cls, row: KeyRow) -> Self:
+    def from_row(cls, row: KeyRow, n_active_descendants: int) -> Self:
         """Return the schema of a row."""
-        return cls(**_fields(row))
+        return cls(**_fields(row), n_active_descendants=n_active_descendants)
 
 
 class NewApiKey(ApiKey):
@@ -35,11 +41,11 @@ class NewApiKey(ApiKey):
     @classmethod
     def from_key(cls, row: KeyRow, key: Key) -> Self:
         """Return the schema of a new row and its key."""
-        return cls(**_fields(row), key=key.text())
+        return cls(**_fields(row), n_active_descendants=0, key=key.text())
 
 
-def _fields(row: KeyRow) -> dict[str, object]:
-    names = ("id", "name", "scopes", "created_at", "expires_at", "revoked_at")
+def _fields(row: KeyRow) -> dict[str, Any]:
+    names = ("id", "name", "creator_id", "scopes", "created_at", "expires_at", "revoked_at")
     has_expired = row.expires_at is not None and row.expires_at <= now()
     is_active = row.revoked_at is None and not has_expired
     return {"is_active": is_active, **{name: getattr(row, name) for name in names}}

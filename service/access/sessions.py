@@ -30,13 +30,23 @@ def create(session: Session, key_id: str, *, expires_at: datetime) -> str:
     return token
 
 
-def find(session: Session, token: str) -> tuple[KeyRow, datetime] | None:
-    """Return the key of a session, and when the session expires."""
+def find(
+    session: Session, token: str, *, is_locked: bool = False
+) -> tuple[KeyRow, datetime] | None:
+    """Return the key of a session, and when the session expires.
+
+    Parameters
+    ----------
+    is_locked
+        Whether nobody can revoke the key or end the session until the transaction ends.
+    """
     query = (
         sa.select(KeyRow, SessionRow.expires_at)
         .join(SessionRow, SessionRow.key_id == KeyRow.id)
         .where(SessionRow.token_sha256 == _hash(token))
     )
+    if is_locked:
+        query = query.with_for_update(read=True)
     row = session.execute(query).one_or_none()
     return None if row is None else (row[0], row[1])
 

@@ -1,6 +1,6 @@
 """SQL of API keys."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from service.access import sessions
 from service.access.keys import Key
-from service.database import now
+from service.database import lock, now
 from service.rows import KeyRow
 
 
@@ -20,12 +20,14 @@ def create(
     scopes: Sequence[str],
     expires_at: datetime | None,
     name: str | None = None,
+    creator_id: str | None = None,
 ) -> KeyRow:
     """Store a key, without its secret."""
     row = KeyRow(
         id=key.id,
         owner=owner,
         name=name,
+        creator_id=creator_id,
         secret_sha256=key.secret_sha256(),
         scopes=list(scopes),
         expires_at=expires_at,
@@ -35,9 +37,20 @@ def create(
     return row
 
 
-def get(session: Session, key_id: str) -> KeyRow | None:
-    """Return the row of a key."""
-    return session.get(KeyRow, key_id)
+def get(session: Session, key_id: str, *, is_locked: bool = False) -> KeyRow | None:
+    """Return the row of a key.
+
+    Parameters
+    ----------
+    is_locked
+        Whether nobody can revoke the key until the transaction ends.
+    """
+    return session.get(KeyRow, key_id, with_for_update={"read": True} if is_locked else None)
+
+
+def lock_keys(session: Session, owner: str) -> None:
+    """Lock the set of an owner's keys: until the transaction ends, no other one changes it."""
+    lock(session, "keys", owner)
 
 
 def list_all(session: Session) -> Sequence[KeyRow]:
@@ -69,14 +82,45 @@ def count_active(session: Session, owner: str) -> int:
     return session.scalar(query) or 0
 
 
-def revoke(session: Session, key_id: str) -> bool:
-    """Revoke a key and end its sessions; return whether it existed and was active."""
-    row = session.get(KeyRow, key_id)
-    if row is None or row.revoked_at is not None:
-        return False
-    row.revoked_at = now()
-    sessions.end_all(session, key_id)
-    return True
+def revoke(session: Session, key_id: str, *, with_descendants: bool = False) -> Sequence[str]:
+    """Revoke a key and end its sessions; return the ids of the keys that were active until then.
+
+    Parameters
+    ----------
+    with_descendants
+        Whether the keys that it created, those that they created, and so on, are revoked too.
+    """
+    found = session.get(KeyRow, key_id)
+    if found is None:
+        return []
+    lock_keys(session, found.owner)
+    ids = [key_id, *(_descendants(session, key_id) if with_descendants else ())]
+    query = sa.select(KeyRow).where(KeyRow.id.in_(ids), KeyRow.revoked_at.is_(None))
+    query = query.order_by(KeyRow.created_at, KeyRow.id).with_for_update()
+    rows = session.scalars(query, execution_options={"populate_existing": True}).all()
+    revoked_at = now()
+    for row in rows:
+        row.revoked_at = revoked_at
+        sessions.end_all(session, row.id)
+    return [row.id for row in rows]
+
+
+def _descendants(session: Session, key_id: str) -> Sequence[str]:
+    """Return the ids of the keys that a key created, directly or through others."""
+    tree = sa.select(KeyRow.id).where(KeyRow.creator_id == key_id).cte(recursive=True)
+    tree = tree.union(sa.select(KeyRow.id).join(tree, KeyRow.creator_id == tree.c.id))
+    return session.scalars(sa.select(tree.c.id)).all()
+
+
+def count_active_descendants(session: Session, owner: str) -> Mapping[str, int]:
+    """Return the number of valid keys that each key of an owner created, directly or not."""
+    made = sa.select(KeyRow.creator_id.label("ancestor"), KeyRow.id.label("key_id"))
+    made = made.where(KeyRow.owner == owner, KeyRow.creator_id.is_not(None), *_are_active())
+    tree = made.cte(recursive=True)
+    above = sa.select(KeyRow.creator_id, tree.c.key_id).join(tree, KeyRow.id == tree.c.ancestor)
+    tree = tree.union(above.where(KeyRow.creator_id.is_not(None)))
+    query = sa.select(tree.c.ancestor, sa.func.count()).group_by(tree.c.ancestor)
+    return dict(session.execute(query).all())
 
 
 def _are_active() -> tuple[sa.ColumnElement[bool], ...]:

@@ -8,6 +8,7 @@ from fastapi import Depends
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 from starlette.requests import Request, cookie_parser
 from starlette.responses import Response
 from starlette.routing import Match
@@ -18,6 +19,7 @@ from service.access.rate_limit import RateLimiter
 from service.errors import Problem
 from service.http.bodies import JSON
 from service.http.requests import StrictRequest
+from service.rows import KeyRow
 
 #: Methods that change nothing.
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -66,6 +68,7 @@ class StrictRoute(APIRoute):
             if self.is_rate_limited:
                 _check_rate(request)
             request.scope["authenticate"] = partial(self.owner_of, bounded)
+            request.scope["confirm"] = partial(self.confirm, bounded)
             if takes_json:
                 _check_is_json(request)
             return await handle(bounded)
@@ -84,6 +87,12 @@ class StrictRoute(APIRoute):
         if known is not None:
             return known
         return await run_in_threadpool(authenticator.authenticate, authorization, needed)
+
+    def confirm(self, request: StrictRequest, session: Session) -> KeyRow | None:
+        """Return the caller's key, read in a transaction; see ``Authenticator.confirm``."""
+        authenticator: Authenticator = request.app.state.authenticator
+        authorization = authorization_of(request.plain_headers, request.scope)
+        return authenticator.confirm(session, authorization, self.needed[request.method in READING])
 
 
 def authorization_of(headers: Mapping[str, str], scope: Scope) -> str | None:
@@ -173,5 +182,11 @@ async def is_still_authorized(request: Request) -> bool:
     return True
 
 
+async def _confirm(request: Request) -> Any:
+    return request.scope["confirm"]
+
+
 #: Dependency: the owner of the caller's API key.
 Owner = Annotated[str, Depends(_owner)]
+#: Dependency of routes that grant access: reads the caller's key again, in their transaction.
+Confirm = Annotated[Callable[[Session], KeyRow | None], Depends(_confirm)]

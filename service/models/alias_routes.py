@@ -12,7 +12,7 @@ from service.http.documentation import problems
 from service.http.paging import Page, Paging, page
 from service.http.preconditions import check_if_match, check_overwrite, etag, is_not_modified
 from service.http.responses import json_response
-from service.http.routing import Owner, secured
+from service.http.routing import Confirm, Owner, secured
 from service.models import alias_store, store
 from service.models.alias_store import NamedAlias
 from service.models.context import Context, Services
@@ -110,10 +110,12 @@ def put_alias(
     *,
     services: Context,
     owner: Owner,
+    confirm: Confirm,
 ) -> Response:
     """Point an alias at a version. Moving an existing alias requires `If-Match`."""
     name = _model(services, owner, name)
     with services.database.write() as session:
+        confirm(session)
         alias_store.lock_model(session, owner, name)
         version = store.get_version(session, owner, name, spec.version)
         if version is None:
@@ -140,11 +142,18 @@ def put_alias(
     responses=problems("not-found", "precondition-failed", "invalid-request"),
 )
 def delete_alias(
-    name: Name, alias: AliasName, request: Request, services: Context, owner: Owner
+    name: Name,
+    alias: AliasName,
+    request: Request,
+    *,
+    services: Context,
+    owner: Owner,
+    confirm: Confirm,
 ) -> Response:
     """Delete an alias, but not the version that it points to."""
     name = _model(services, owner, name)
     with services.database.write() as session:
+        confirm(session)
         alias_store.lock_model(session, owner, name)
         found = alias_store.get_alias(session, owner, name, alias)
         if found is None:

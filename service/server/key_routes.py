@@ -6,21 +6,19 @@ Keys of other owners are made with the command ``sibling keys``.
 from datetime import timedelta
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from service.access import store
-from service.access.authenticator import Authenticator
 from service.access.keys import Scope, allows, new_key
 from service.access.schemas import ApiKey, NewApiKey
-from service.database import Database, lock, now
+from service.database import Database, now
 from service.errors import Problem
 from service.http.documentation import problems
 from service.http.paging import Page, Paging, page
-from service.http.requests import headers_of
 from service.http.responses import json_response
-from service.http.routing import Owner, app_state, authorization_of, secured
+from service.http.routing import Confirm, Owner, app_state, secured
 from service.http.schemas import WireModel
 from service.patterns import TEXT_LINE
 from service.rows import KeyRow
@@ -57,7 +55,9 @@ def list_keys(database: Keys, owner: Owner, query: Paging) -> Page[ApiKey]:
     """List the keys of the caller's owner, newest first, without their secrets."""
     with database.read() as session:
         rows = store.list_page(session, owner, after=query.after(), limit=query.page_size + 1)
-    return page([ApiKey.from_row(row) for row in rows], query, key=lambda key: key.id)
+        below = store.count_active_descendants(session, owner)
+    found = [ApiKey.from_row(row, below.get(row.id, 0)) for row in rows]
+    return page(found, query, key=lambda key: key.id)
 
 
 @router.post(
@@ -74,14 +74,12 @@ def list_keys(database: Keys, owner: Owner, query: Paging) -> Page[ApiKey]:
         "quota-exceeded",
     ),
 )
-def create_key(spec: KeySpec, request: Request, database: Keys, owner: Owner) -> Response:
+def create_key(spec: KeySpec, database: Keys, owner: Owner, confirm: Confirm) -> Response:
     """Create a key for the caller's owner. Only its hash is stored."""
-    authenticator: Authenticator = request.app.state.authenticator
-    authorization = authorization_of(headers_of(request.scope["headers"]), request.scope)
-    caller_id = authenticator.describe(authorization).key_id
     key = new_key()
     with database.write() as session:
-        caller = None if caller_id is None else store.get(session, caller_id)
+        store.lock_keys(session, owner)
+        caller = confirm(session)
         if caller is None:
             detail = "this service needs no keys; set SIBLING_REQUIRE_KEYS to require them"
             raise Problem("wrong-state", detail)
@@ -93,6 +91,7 @@ def create_key(spec: KeySpec, request: Request, database: Keys, owner: Owner) ->
             key,
             owner=owner,
             name=spec.name,
+            creator_id=caller.id,
             scopes=list(dict.fromkeys(spec.scopes)),
             expires_at=min(limits, default=None),
         )
@@ -108,7 +107,8 @@ def create_key(spec: KeySpec, request: Request, database: Keys, owner: Owner) ->
 def get_key(key_id: KeyId, database: Keys, owner: Owner) -> ApiKey:
     """Return a key without its secret."""
     with database.read() as session:
-        return ApiKey.from_row(_find(session, key_id, owner))
+        row = _find(session, key_id, owner)
+        return ApiKey.from_row(row, store.count_active_descendants(session, owner).get(key_id, 0))
 
 
 @router.delete(
@@ -117,11 +117,26 @@ def get_key(key_id: KeyId, database: Keys, owner: Owner) -> ApiKey:
     status_code=204,
     responses=problems("not-found", "invalid-request"),
 )
-def revoke_key(key_id: KeyId, database: Keys, owner: Owner) -> Response:
-    """Revoke a key and end its sessions; running services reject it within seconds."""
+def revoke_key(
+    key_id: KeyId,
+    database: Keys,
+    owner: Owner,
+    confirm: Confirm,
+    *,
+    descendants: Annotated[
+        bool,
+        Query(description="Whether to revoke the keys that it created, and theirs, as well."),
+    ] = False,
+) -> Response:
+    """Revoke a key and end its sessions; running services reject it within seconds.
+
+    It cannot create another key any more.
+    """
     with database.write() as session:
+        store.lock_keys(session, owner)
+        confirm(session)
         _find(session, key_id, owner)
-        store.revoke(session, key_id)
+        store.revoke(session, key_id, with_descendants=descendants)
     return Response(status_code=204)
 
 
@@ -132,7 +147,6 @@ def _check(session: Session, spec: KeySpec, caller: KeyRow) -> None:
         has = ", ".join(caller.scopes)
         detail = f"a key cannot give the scope '{missing[0]}', which it does not have; it has {has}"
         raise Problem("forbidden", detail)
-    lock(session, "keys", caller.owner)
     n_active = store.count_active(session, caller.owner)
     if n_active >= MAX_ACTIVE_KEYS:
         detail = f"you have {n_active} active keys, the maximum; revoke those you no longer need"

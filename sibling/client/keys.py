@@ -43,9 +43,16 @@ class KeyMethods(Remote[Mode]):
         return created
 
     @remote_method
-    async def revoke_key(self, key_id: str) -> None:
-        """Revoke a key and end its sessions; the service rejects it within seconds."""
-        await self._http.send("DELETE", path("v1", "keys", key_id))
+    async def revoke_key(self, key_id: str, *, descendants: bool = False) -> None:
+        """Revoke a key and end its sessions; the service rejects it within seconds.
+
+        Parameters
+        ----------
+        descendants
+            Whether to revoke the keys that it created, and theirs, as well.
+        """
+        params = {"descendants": True} if descendants else {}
+        await self._http.send("DELETE", path("v1", "keys", key_id), params=params)
 
     async def _key(self, key_id: str) -> dict[str, Any]:
         found: dict[str, Any] = await self._http.get(path("v1", "keys", key_id))

@@ -44,7 +44,8 @@ async def keys_view(api: Api, query: Mapping[str, str], scopes: Sequence[str]) -
     granted = list(scopes)
     may_write = allows(granted, "keys:write")
     rows = [Row(key["id"], _cells(key, may_write=may_write)) for key in found["items"]]
-    columns = ("Name", "Key", "State", "Scopes", "Created", "Expires", *([""] if may_write else []))
+    about = ("Name", "Key", "State", "Scopes", "Created", "Created by", "Expires")
+    columns = (*about, "", "") if may_write else about
     following = found["next_page_token"]
     return KeysView(
         table=Table("API keys, newest first", columns, rows, "There is no key."),
@@ -59,10 +60,13 @@ def _cells(key: Mapping[str, Any], *, may_write: bool) -> list[Cell]:
     state = "active" if key["is_active"] else "revoked" if key["revoked_at"] else "expired"
     cells = [
         tables.text(key["name"] or "no name"),
-        tables.code(f"sib_{key['id']}_…"),
+        tables.code(_shown(key["id"])),
         tables.state(state),
         tables.text(key["scopes"]),
         tables.time(key["created_at"]),
+        tables.code(_shown(key["creator_id"]))
+        if key["creator_id"]
+        else tables.text("the operator"),
         tables.time(key["expires_at"]) if key["expires_at"] else tables.text("never"),
     ]
     if not may_write:
@@ -70,4 +74,14 @@ def _cells(key: Mapping[str, Any], *, may_write: bool) -> list[Cell]:
     question = f"Revoke the key {key['name'] or key['id']}? Programs with it are refused."
     path = f"/v1/keys/{key['id']}"
     revoke = tables.action("Revoke", "DELETE", path, question, label=f"Revoke {key['id']}")
-    return [*cells, revoke if key["is_active"] else tables.text("")]
+    n_below, nothing = key["n_active_descendants"], tables.text("")
+    question = f"Revoke the key {key['name'] or key['id']}, and all that it has created?"
+    label = f"Revoke {key['id']} and its descendants"
+    text, path = f"Revoke with {n_below} descendants", f"{path}?descendants=true"
+    revoke_all = tables.action(text, "DELETE", path, question, label=label)
+    return [*cells, revoke if key["is_active"] else nothing, revoke_all if n_below else nothing]
+
+
+def _shown(key_id: str) -> str:
+    """Return a key without its secret."""
+    return f"sib_{key_id}_…"

@@ -1,0 +1,202 @@
+"""Keys that keys create: none after a revocation, and all of them revoked together."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import timedelta
+from threading import Event
+
+import httpx
+import pytest
+import sqlalchemy as sa
+
+from service.access import sessions, store
+from service.access.authenticator import Authenticator
+from service.access.keys import Key, new_key, parse_key
+from service.database import now
+from service.errors import Problem
+from service.rows import KeyRow
+from sibling import Client
+
+N_RACES = 6
+N_WRITERS = 4
+
+
+@pytest.fixture(scope="module")
+def replicas(launch_service):
+    """Two services that require keys, on one database; each of them has a cache of its own."""
+    with ExitStack() as stack:
+        first_key = Key("a" * 12, "s" * 40).text()
+        settings = {"SIBLING_REQUIRE_KEYS": "true", "SIBLING_BOOTSTRAP_KEY": first_key}
+        first = stack.enter_context(launch_service(**settings))
+        yield first, stack.enter_context(launch_service(first.data_dir, **settings))
+
+
+@pytest.fixture
+def guarded(replicas):
+    return replicas[0]
+
+
+@pytest.fixture
+def make(guarded):
+    """``make(*scopes)``: the text of a new key of ada."""
+
+    def run(*scopes, expires_at=None):
+        key = new_key()
+        with guarded.open_database() as database, database.write() as session:
+            store.create(
+                session, key, owner="ada", scopes=scopes or ["admin"], expires_at=expires_at
+            )
+        return key.text()
+
+    return run
+
+
+def ask(service, key, method, path, **options):
+    headers = {"Authorization": f"Bearer {key}", **options.pop("headers", {})}
+    return httpx.request(method, service.url + path, headers=headers, timeout=240, **options)
+
+
+def create(service, key, **spec):
+    return ask(service, key, "POST", "/v1/keys", json={"scopes": ["infer"], **spec})
+
+
+def end(service, key, *, expires):
+    """Revoke a key, or have it expire, without a request."""
+    with service.open_database() as database, database.write() as session:
+        if expires:
+            store.get(session, parse_key(key).id).expires_at = now() - timedelta(seconds=1)
+        else:
+            store.revoke(session, parse_key(key).id)
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_a_key_that_is_revoked_or_expired_makes_no_successor(replicas, make, expires):
+    key = make()
+    for service in replicas:
+        assert ask(service, key, "GET", "/v1/keys").status_code == 200  # cached from now on
+    end(replicas[0], key, expires=expires)
+    for service in replicas:
+        refused = create(service, key)
+        assert (refused.status_code, refused.json()["code"]) == (401, "unauthenticated")
+        assert ask(service, key, "GET", "/v1/keys").status_code == 401  # and is in no cache
+
+
+def test_a_revoked_key_moves_no_alias_and_revokes_no_key(guarded, make):
+    admin, key = make(), make()
+    with Client(guarded.url, api_key=admin) as client:
+        rows = {"a": [[1.0, 2.0], [2.0, 3.5], [4.0, 1.0]]}
+        client.train(client.upload(rows), "pca", model="m", k=1).wait().set_alias("production")
+    requests = [
+        ("PUT", "/v1/models/m/aliases/other", {"json": {"version": 1}}),
+        ("DELETE", "/v1/models/m/aliases/production", {}),
+        ("DELETE", f"/v1/keys/{parse_key(admin).id}", {}),
+    ]
+    for method, path, options in requests:
+        key = make()
+        assert ask(guarded, key, "GET", "/v1/keys").status_code == 200
+        end(guarded, key, expires=False)
+        assert ask(guarded, key, method, path, **options).status_code == 401
+    aliases = ask(guarded, admin, "GET", "/v1/models/m/aliases").json()["items"]
+    assert [alias["alias"] for alias in aliases] == ["production"]
+
+
+def test_a_key_is_revoked_while_it_makes_others_without_one_that_is_left(replicas, make):
+    """In each race, requests to two processes make keys while the command revokes the first."""
+    guarded, other = replicas
+    with ThreadPoolExecutor(N_WRITERS) as pool, guarded.open_database() as database:
+        for _ in range(N_RACES):
+            key, is_over, has_begun = make(), Event(), Event()
+
+            def write(service, key=key, is_over=is_over, has_begun=has_begun):
+                last = None
+                while not is_over.is_set() or last == 201:
+                    last = create(service, key).status_code
+                    if last == 201:
+                        has_begun.set()
+                    elif is_over.is_set():
+                        return last
+                return last
+
+            writers = [pool.submit(write, (guarded, other)[i % 2]) for i in range(N_WRITERS)]
+            assert has_begun.wait(240)
+            key_id = parse_key(key).id
+            with database.write() as session:
+                store.revoke(session, key_id, with_descendants=True)
+            is_over.set()
+            assert {writer.result() for writer in writers} == {401}
+            with database.read() as session:
+                made = session.scalars(sa.select(KeyRow).where(KeyRow.creator_id == key_id)).all()
+                revoked_at = store.get(session, key_id).revoked_at
+            assert made
+            assert [row.id for row in made if row.revoked_at is None] == []
+            assert [row.id for row in made if row.created_at > revoked_at] == []
+
+
+def test_the_oldest_key_takes_its_descendants_along(guarded, make):
+    root, apart = make(), make()
+    chain = [root]
+    for _ in range(3):
+        chain.append(create(guarded, chain[-1], scopes=["admin"]).json()["key"])
+    ids = [parse_key(key).id for key in chain]
+    listed = {key["id"]: key for key in ask(guarded, apart, "GET", "/v1/keys").json()["items"]}
+    assert [listed[i]["creator_id"] for i in ids] == [None, *ids[:-1]]
+    assert [listed[i]["n_active_descendants"] for i in ids] == [3, 2, 1, 0]
+    assert ask(guarded, apart, "DELETE", f"/v1/keys/{ids[1]}").status_code == 204
+    found = [ask(guarded, apart, "GET", f"/v1/keys/{i}").json() for i in ids]
+    assert [key["is_active"] for key in found] == [True, False, True, True]
+    assert [key["n_active_descendants"] for key in found] == [2, 2, 1, 0]
+    with Client(guarded.url, api_key=apart) as client:
+        client.revoke_key(ids[1], descendants=True)  # it is revoked itself already
+        assert [client.keys[i]["is_active"] for i in ids] == [True, False, False, False]
+        assert client.keys[parse_key(apart).id]["is_active"]
+
+
+def test_the_command_shows_who_made_a_key_and_revokes_its_descendants(guarded, make, command):
+    key = make()
+    key_id, made = parse_key(key).id, create(guarded, key).json()["id"]
+    env = guarded.command_env()
+    listed = command("keys", "list", "--json", check=True, **env).stdout
+    assert f'"creator_id": "{key_id}"' in listed
+    done = command("keys", "revoke", key_id, "--descendants", check=True, **env)
+    assert made in done.stdout
+    assert ask(guarded, make(), "GET", f"/v1/keys/{made}").json()["is_active"] is False
+    again = command("keys", "revoke", key_id, "--descendants", **env)
+    assert again.returncode == 1
+
+
+def test_the_page_shows_who_made_a_key_and_offers_to_revoke_its_descendants(guarded, make):
+    admin, key = make(), make()
+    key_id, made = parse_key(key).id, create(guarded, key).json()["id"]
+    page = ask(guarded, admin, "GET", "/keys", headers={"Accept": "text/html"}).text
+    assert f'data-path="/v1/keys/{key_id}?descendants=true"' in page
+    assert f'data-path="/v1/keys/{made}?descendants=true"' not in page
+    assert page.count(f"sib_{key_id}_") == 2  # of the key, and of who made the other
+
+
+def test_a_key_revoked_during_the_sign_in_gets_no_session(database):
+    key = new_key()
+    with database.write() as session:
+        store.create(session, key, owner="ada", scopes=["jobs:read"], expires_at=None)
+    authenticator = Authenticator(database, is_open=False, session_lifetime=timedelta(hours=1))
+    authenticator.authenticate(f"Bearer {key.text()}", None)
+    with database.write() as session:
+        store.revoke(session, key.id)
+    with database.write() as session, pytest.raises(Problem, match="revoked"):
+        authenticator.confirm(session, f"Bearer {key.text()}", None)
+    assert authenticator.cached_owner(f"Bearer {key.text()}", None) is None
+    authenticator.close()
+
+
+def test_a_session_that_has_ended_makes_no_key(database):
+    key = new_key()
+    with database.write() as session:
+        store.create(session, key, owner="ada", scopes=["admin"], expires_at=None)
+    authenticator = Authenticator(database, is_open=False, session_lifetime=timedelta(hours=1))
+    token = authenticator.sign_in(key.text())
+    authorization = f"Session {token}"
+    with database.write() as session:
+        assert authenticator.confirm(session, authorization, "keys:write").id == key.id
+        sessions.end(session, token)
+    with database.write() as session, pytest.raises(Problem, match="the session has ended"):
+        authenticator.confirm(session, authorization, "keys:write")
+    authenticator.close()
