@@ -50,6 +50,10 @@ JOB_CODES: Final[dict[str, tuple[str, str]]] = {
         "The result could not be written to the database.",
         "Free space in the database, then submit the job again.",
     ),
+    "quota-exceeded": (
+        "The model or the outputs exceed the stored bytes that the operator allows the owner.",
+        "Delete what you no longer need, or ask the operator for more; then submit the job again.",
+    ),
     "never-started": (
         "The worker pool accepted the job several times but never started it.",
         "Check the logs of the scheduler and the workers.",

@@ -224,7 +224,8 @@ class Settings(BaseSettings):
         1024 * 1024 * MIB,
         ge=0,
         description="Maximum size of the datasets, models and outputs of an owner; 0: no limit. "
-        "Parsing a dataset, or a job that ends, may exceed it once.",
+        "A dataset that is larger than its upload is rejected after parsing if it exceeds it, and "
+        "a job whose model or outputs exceed it fails.",
     )
     max_requests_per_s: float = Field(
         0,
@@ -308,7 +309,11 @@ class Settings(BaseSettings):
         8192 * MIB, gt=0, description="Maximum size of a dataset after decompression."
     )
     max_decompression_ratio: float = Field(
-        200, gt=1, description="Maximum ratio of decompressed to compressed size."
+        200,
+        gt=1,
+        description="Maximum ratio of decompressed to compressed size. Values of Parquet and Arrow "
+        "files count with 8 bytes or more; archives and such files of up to 16 MiB when "
+        "decompressed may have any ratio.",
     )
     max_tasks: int = Field(10_000, gt=0, description="Maximum number of tasks in a dataset.")
     max_features: int = Field(100_000, gt=0, description="Maximum number of columns of a task.")

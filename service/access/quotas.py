@@ -1,18 +1,18 @@
 """Quotas of an owner on stored bytes, datasets and model versions.
 
 A check locks the owner's quotas until its transaction ends, so that two uploads at the same time
-cannot both take the last place. What a quota cannot know in advance is counted once it is stored:
-parsing may make a dataset larger, and models and outputs get their size when their job ends.
+cannot both take the last place. What is stored after parsing, and when a job ends, is checked again
+then: see ``service.access.stored_bytes``.
 """
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from service.database import lock
+from service.access.stored_bytes import lock_quotas, stored_bytes
 from service.dataset_states import DELETED
 from service.errors import Problem
 from service.job_states import UNFINISHED
-from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
+from service.rows import DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
 from service.settings import Settings
 
 
@@ -65,11 +65,6 @@ def check_stored_bytes(
         raise _exceeded(what, used, limit, remedy)
 
 
-def lock_quotas(session: Session, owner: str) -> None:
-    """Lock the quotas of an owner until the transaction ends."""
-    lock(session, "quotas", owner)
-
-
 def count_datasets(session: Session, owner: str) -> int:
     """Return the number of datasets of an owner."""
     query = sa.select(sa.func.count()).where(DatasetRow.owner == owner, DatasetRow.state != DELETED)
@@ -104,31 +99,6 @@ def count_unfinished_trainings(session: Session, owner: str) -> int:
         JobRow.base_version_id.is_not(None), JobRow.plan["kind"].as_string() == "infer"
     )
     return (session.scalar(unfinished) or 0) - (session.scalar(inferences) or 0)
-
-
-def stored_bytes(session: Session, owner: str) -> int:
-    """Return the bytes of an owner's datasets, models and outputs; equal ones count once.
-
-    A resumable upload counts with its whole length from its creation.
-    """
-    versions = sa.select(VersionRow.artifact_blob_id).join(
-        ModelRow, ModelRow.id == VersionRow.model_id
-    )
-    references = sa.union(
-        sa.select(DatasetRow.content_blob_id).where(DatasetRow.owner == owner),
-        sa.select(DatasetRow.upload_blob_id).where(DatasetRow.owner == owner),
-        sa.select(JobRow.output_blob_id).where(
-            JobRow.owner == owner, JobRow.output_blob_id.is_not(None)
-        ),
-        versions.where(ModelRow.owner == owner),
-    ).subquery()
-    sizes = sa.select(sa.func.sum(BlobRow.size_bytes)).join(
-        references, references.c[0] == BlobRow.id
-    )
-    unfinished = sa.select(sa.func.sum(UploadRow.length)).where(
-        UploadRow.owner == owner, UploadRow.dataset_id.is_(None)
-    )
-    return int(session.scalar(sizes) or 0) + int(session.scalar(unfinished) or 0)
 
 
 def _exceeded(what: str, used: int, limit: int, remedy: str) -> Problem:

@@ -147,7 +147,8 @@ def _upload_response(services: Services, dataset_id: str, owner: str, *, is_new:
             with services.database.write() as session:
                 store.forget(session, row)
         errors = error_entries(row.issues)
-        raise Problem("invalid-dataset", errors[0]["detail"], errors=errors)
+        code = "quota-exceeded" if errors[0]["code"] == "quota-exceeded" else "invalid-dataset"
+        raise Problem(code, errors[0]["detail"], errors=errors)
     status = 202 if row.state in UNFINISHED_DATASETS else 201 if is_new else 200
     headers = {"Location": f"/v1/datasets/{row.id}", "ETag": tag_of(row)}
     if status == 202:

@@ -44,6 +44,7 @@ CODES: Final[dict[str, str]] = {
     "too-many-tasks": "There are more tasks than the limit.",
     "too-many-features": "A task has more columns than the limit.",
     "decompression-limit": "The decompressed size exceeds the limit.",
+    "quota-exceeded": "The dataset is larger than its upload, and exceeds the quota of its owner.",
     "corrupt-file": "The file is truncated or corrupt.",
     "corrupt-archive": "The zip archive is truncated, corrupt, encrypted or unsupported.",
     "duplicate-array": "Two arrays in the archive have the same name.",

@@ -7,7 +7,8 @@ import orjson
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
-from service.access.quotas import check_training, lock_quotas
+from service.access.quotas import check_training
+from service.access.stored_bytes import lock_quotas
 from service.errors import Problem
 from service.idempotency import find_created, remember_created
 from service.jobs.limits import limits_of

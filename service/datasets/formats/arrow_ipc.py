@@ -7,13 +7,14 @@ import pyarrow as pa
 
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.options import Limits, ReadOptions
-from service.datasets.formats.parquet import CORRUPT, first_line
+from service.datasets.formats.parquet import CORRUPT, VALUE_BYTES, first_line
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.progress import report_progress
 from service.datasets.issues import reject
 
 _FILE_MAGIC: Final = b"ARROW1"
 _FEATHER_1: Final = b"FEA1"
+_REMEDY: Final = "write plain columns without compression, or send CSV"
 
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
@@ -45,12 +46,11 @@ def _read(reader: Any, source: Any, limits: Limits) -> pa.Table:
     is_file = hasattr(reader, "num_record_batches")
     indices = range(reader.num_record_batches) if is_file else None
     batches = (reader.get_batch(i) for i in indices) if indices is not None else iter(reader)
-    kept, n_bytes = [], 0
+    kept, n_bytes, size = [], 0, source.size()
     for batch in batches:
-        n_bytes += batch.nbytes
-        if n_bytes > limits.decompressed_bytes:
-            detail = f"the columns take more than the limit of {limits.decompressed_bytes} bytes"
-            reject("decompression-limit", detail)
+        # encodings such as run-end, dictionary and null arrays are small until they are numbers
+        n_bytes += max(batch.nbytes, VALUE_BYTES * batch.num_rows * batch.num_columns)
+        limits.check_decompressed(n_bytes, size, what="the decoded columns", remedy=_REMEDY)
         kept.append(batch)
-        report_progress(source.tell() / source.size())
+        report_progress(source.tell() / size)
     return pa.Table.from_batches(kept, reader.schema)

@@ -14,8 +14,6 @@ from service.datasets.issues import Rejected, ValidationIssues, reject
 
 _COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED: Final = 0x1
-#: Up to this decompressed size, any compression ratio is accepted.
-_UNLIMITED_RATIO_BYTES: Final = 16 * 1024 * 1024
 #: ``X`` or the six parts of a sparse one, ``y``, ``groups``, ``sample_weight``, ``feature_names``.
 _MAX_ARRAYS_PER_TASK: Final = 10
 _SUFFIX: Final = ".npy"
@@ -103,15 +101,7 @@ def _check_directory(members: list[zipfile.ZipInfo], size: int, limits: Limits) 
 def _check_size(members: list[zipfile.ZipInfo], size: int, limits: Limits, remedy: str) -> None:
     """Raise Rejected if the members are too large when decompressed."""
     n_bytes = sum(member.file_size for member in members)
-    if n_bytes > limits.decompressed_bytes:
-        detail = f"the decompressed contents have {n_bytes} bytes, more than the limit of"
-        reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
-    if n_bytes > max(limits.decompression_ratio * size, _UNLIMITED_RATIO_BYTES):
-        reject(
-            "decompression-limit",
-            f"the decompressed contents are {n_bytes / max(size, 1):.0f} times as large as the "
-            f"file, more than {limits.decompression_ratio:g} times; {remedy}",
-        )
+    limits.check_decompressed(n_bytes, size, what="the decompressed contents", remedy=remedy)
 
 
 def _check_member(member: zipfile.ZipInfo, issues: ValidationIssues) -> None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from algorithms.preparation.columns import ColumnKind
 from service.datasets.formats.written_dates import DateOrder
-from service.datasets.issues import ValidationIssues
+from service.datasets.issues import ValidationIssues, reject
 
 if TYPE_CHECKING:  # the child process does not import the settings
     from service.settings import Settings
@@ -176,6 +176,10 @@ class ReadOptions(BaseModel):
         return tuple(unicodedata.normalize("NFC", name) for name in names)
 
 
+#: Up to this decompressed size, any compression ratio is accepted.
+_UNLIMITED_RATIO_BYTES: Final = 16 * 1024 * 1024
+
+
 class Limits(BaseModel):
     """Limits of an upload."""
 
@@ -186,6 +190,16 @@ class Limits(BaseModel):
     tasks: int
     features: int
     name_length: int
+
+    def check_decompressed(self, n_bytes: int, file_bytes: int, *, what: str, remedy: str) -> None:
+        """Raise Rejected if a compressed file is too large when decompressed."""
+        if n_bytes > self.decompressed_bytes:
+            detail = f"{what} have {n_bytes} bytes, more than the limit of"
+            reject("decompression-limit", f"{detail} {self.decompressed_bytes}")
+        if n_bytes > max(self.decompression_ratio * file_bytes, _UNLIMITED_RATIO_BYTES):
+            detail = f"{what} are {n_bytes / max(file_bytes, 1):.0f} times as large as the file, "
+            detail += f"more than {self.decompression_ratio:g} times; {remedy}"
+            reject("decompression-limit", detail)
 
     @classmethod
     def from_settings(cls, settings: "Settings") -> "Limits":

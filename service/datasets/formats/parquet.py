@@ -16,7 +16,8 @@ from service.datasets.issues import reject
 
 #: Size of the metadata that is read; far above that of any table within the limits.
 _MAX_THRIFT_BYTES: Final = 64 * 1024 * 1024
-_VALUE_BYTES: Final = 8
+#: Size of a number in the matrix that the rows become, whatever its encoding.
+VALUE_BYTES: Final = 8
 #: Number of parts, with all row groups, after which progress is reported.
 _MAX_PARTS: Final = 100
 #: Errors that pyarrow raises for corrupt files; UnicodeDecodeError is a ValueError.
@@ -42,7 +43,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     """
     try:
         with _open(path, []) as file:
-            _check_size(file.metadata, limits)
+            _check_size(file.metadata, path.stat().st_size, limits)
             # text stays dictionary-encoded: a long one would otherwise be copied for every row
             texts = [f.name for f in file.schema_arrow if pa.types.is_string(f.type)]
         with _open(path, texts) as file:
@@ -80,11 +81,10 @@ def _open(path: Path, dictionaries: list[str]) -> Any:
     )
 
 
-def _check_size(metadata: Any, limits: Limits) -> None:
+def _check_size(metadata: Any, file_bytes: int, limits: Limits) -> None:
     """Raise Rejected if the table is too large, before any of it is read."""
     check_counts(1, metadata.num_columns - 1, limits)
     groups = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-    n_bytes = max(groups, _VALUE_BYTES * metadata.num_rows * metadata.num_columns)
-    if n_bytes > limits.decompressed_bytes:
-        detail = f"the decoded columns take {n_bytes} bytes, more than the limit of"
-        reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
+    n_bytes = max(groups, VALUE_BYTES * metadata.num_rows * metadata.num_columns)
+    remedy = "write it without dictionaries and compression, or send CSV"
+    limits.check_decompressed(n_bytes, file_bytes, what="the decoded columns", remedy=remedy)

@@ -14,6 +14,11 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from service.access.stored_bytes import (
+    StoredBytesExceeded,
+    check_after_storing,
+    lock_quotas,
+)
 from service.blobs import BlobStore
 from service.database import Database, retry_while_unavailable
 from service.datasets import store
@@ -144,7 +149,7 @@ class Ingester:
             else:
                 task = self._task(row, folder, sources)
                 result = reader.read(task, partial(self._show_progress, row))
-            publish = partial(self._publish, row.id, result, folder / "content")
+            publish = partial(self._publish, row, result, folder / "content")
             self._retry(lambda _: publish())
         log.info("dataset.ingested", dataset_id=row.id, is_ready="manifest" in result)
 
@@ -210,15 +215,18 @@ class Ingester:
             n_threads=self._settings.resolved_ingest_threads(),
         )
 
-    def _publish(self, dataset_id: str, result: IngestResult, content: Path) -> None:
+    def _publish(self, row: DatasetRow, result: IngestResult, content: Path) -> None:
         """Store the result."""
         if "manifest" in result:
-            self._publish_tasks(dataset_id, result["manifest"], content)
-        else:
-            with self._database.write() as session:
-                store.reject(session, dataset_id, result["issues"])
+            try:
+                return self._publish_tasks(row, result["manifest"], content)
+            except StoredBytesExceeded as error:
+                result = rejection(ValidationIssue("quota-exceeded", str(error)))
+        with self._database.write() as session:
+            store.reject(session, row.id, result["issues"])
+        return None
 
-    def _publish_tasks(self, dataset_id: str, manifest: dict[str, Any], content: Path) -> None:
+    def _publish_tasks(self, row: DatasetRow, manifest: dict[str, Any], content: Path) -> None:
         """Store the tasks in chunks, each in a transaction, so that other writers wait little."""
         writer = self._blobs.writer()
         try:
@@ -227,7 +235,9 @@ class Ingester:
                     writer.write(data)
             writer.flush()
             with self._database.write() as session:
-                store.make_ready(session, dataset_id, manifest, writer.finish(session))
+                lock_quotas(session, row.owner)
+                store.make_ready(session, row.id, manifest, writer.finish(session))
+                check_after_storing(session, row.owner, self._settings.max_stored_bytes)
         except BaseException:
             writer.discard()
             raise

@@ -13,6 +13,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy.orm import Session
 
+from service.access.stored_bytes import (
+    StoredBytesExceeded,
+    check_after_storing,
+    lock_quotas,
+)
 from service.database import UNAVAILABLE, retry_while_unavailable
 from service.job_states import AttemptCommand, JobState
 from service.jobs.queue import child_store, queries, store
@@ -266,6 +271,8 @@ class _Attempt:
         while True:
             try:
                 return outcome if self._settle(outcome) else Outcome("fenced")
+            except StoredBytesExceeded as error:
+                outcome = Outcome("failed", "quota-exceeded", str(error))
             except UNAVAILABLE as error:
                 cause = _cause(error)
                 log.warning("attempt.outcome_not_stored", job_id=self._job.id, error=cause)
@@ -313,12 +320,17 @@ class _Attempt:
 
     def _publish(self, outcome: Outcome) -> bool:
         """Publish the model or the outputs; return False if another attempt owns the job."""
-        blobs = self._worker.blobs
+        blobs, owner = self._worker.blobs, self._job.owner
         with span("publication", job_id=self._job.id), self._worker.database.write() as session:
+            lock_quotas(session, owner)
             if (self._job.plan or {}).get("kind") == INFER:
                 outputs = Outputs(self._job, self._dataset, outcome, self._content)
-                return publish_outputs(session, blobs, outputs)
-            return publish_model(session, blobs, self._job, self._dataset, outcome)
+                is_published = publish_outputs(session, blobs, outputs)
+            else:
+                is_published = publish_model(session, blobs, self._job, self._dataset, outcome)
+            if is_published:
+                check_after_storing(session, owner, self._worker.settings.max_stored_bytes)
+        return is_published
 
     def _end(self, session: Session, state: JobState, **values: Any) -> bool:
         values = {"error": None, **values}

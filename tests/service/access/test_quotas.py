@@ -1,5 +1,6 @@
 """Quotas of an owner: datasets, model versions and stored bytes."""
 
+import gzip
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,14 +10,14 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from service.access import quotas
+from service.access import quotas, stored_bytes
 from service.blobs import BlobStore
 from service.datasets import store as dataset_store
 from service.errors import Problem
 from service.job_states import JobState
 from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
 from service.settings import Settings
-from sibling import Client, ServiceError
+from sibling import Client, JobFailed, ServiceError
 
 CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
 NONE = {"max_datasets": 0, "max_models": 0, "max_stored_bytes": 0}
@@ -131,8 +132,8 @@ def test_models_and_unfinished_jobs_that_train_one_count_together(database, uplo
     with database.write() as session:
         assert quotas.count_models(session, "ada") == 1
         assert quotas.count_unfinished_trainings(session, "ada") == 3
-        assert quotas.stored_bytes(session, "ada") == 1  # both refer to the same blob
-        assert quotas.stored_bytes(session, "bob") == 0
+        assert stored_bytes.stored_bytes(session, "ada") == 1  # both refer to the same blob
+        assert stored_bytes.stored_bytes(session, "bob") == 0
         quotas.check_training(session, "ada", settings(max_models=5))
         with pytest.raises(Problem, match="1 model versions and 3 unfinished jobs"):
             quotas.check_training(session, "ada", settings(max_models=4))
@@ -173,3 +174,54 @@ def test_an_exceeded_quota_is_429_with_the_remedy(small):
     with small.open_database() as database, database.read() as session:
         incomplete = sa.select(sa.func.count()).where(BlobRow.sha256.is_(None))
         assert session.scalar(incomplete) == 0  # a refused upload leaves nothing
+
+
+@pytest.fixture(scope="module")
+def tight(launch_service):
+    with launch_service(SIBLING_MAX_STORED_BYTES=3_000_000, SIBLING_INGEST_WAIT_S=40) as running:
+        yield running
+
+
+def used(service):
+    with service.open_database() as database, database.read() as session:
+        return stored_bytes.stored_bytes(session, "local")
+
+
+def test_uploads_that_grow_when_parsed_stay_within_the_quota_together(tight):
+    """Small files at once, each more than a tenth of the quota when parsed."""
+
+    def upload(number):
+        values = np.random.default_rng(number).integers(2, size=50_000)
+        content = gzip.compress(b"task,x\n" + b"".join(b"a,%d\n" % one for one in values))
+        assert len(content) < 20_000
+        return httpx.post(
+            f"{tight.url}/v1/datasets?name=d{number}",
+            content=content,
+            headers={"Content-Type": "text/csv"},
+            timeout=240,
+        )
+
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(upload, range(12)))
+    refused = [response for response in found if response.status_code == 429]
+    assert {response.status_code for response in found} == {201, 429}
+    assert {response.json()["code"] for response in refused} == {"quota-exceeded"}
+    assert 0 < used(tight) <= 3_000_000
+    with tight.open_database() as database, database.read() as session:
+        incomplete = sa.select(sa.func.count()).where(BlobRow.sha256.is_(None))
+        assert session.scalar(incomplete) == 0
+
+
+def test_outputs_that_exceed_the_quota_fail_their_job_and_are_not_stored(launch_service):
+    rows = {"a": np.random.default_rng(0).normal(size=(4000, 3))}
+    with (
+        launch_service(SIBLING_MAX_STORED_BYTES=150_000, SIBLING_WORKER_SLOTS=1) as running,
+        Client(running.url) as client,
+    ):
+        dataset = client.upload(rows)
+        model = client.train(dataset, "pca", k=2).wait()
+        before = used(running)
+        with pytest.raises(JobFailed) as caught:
+            client.infer(model, "transform", dataset).wait()
+        assert caught.value.code == "quota-exceeded"
+        assert used(running) == before <= 150_000

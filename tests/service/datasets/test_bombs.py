@@ -110,6 +110,29 @@ BOMBS = {
 }
 
 
+def encoded(kind, n_rows=6_000_000):
+    """Return a file of a few kilobytes with millions of rows."""
+    sink = io.BytesIO()
+    if kind == "parquet":
+        pq.write_table(pa.table({"task": ["a"] * n_rows, "x": np.zeros(n_rows)}), sink)
+        return sink.getvalue()
+    task = pa.RunEndEncodedArray.from_arrays(pa.array([n_rows], pa.int32()), pa.array(["a"]))
+    arrays = {"run-end": task, "null": pa.nulls(n_rows)}
+    batch = pa.record_batch({"task": task, "x": arrays[kind]})
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "run-end", "null"])
+def test_a_small_file_of_very_many_rows_exceeds_the_ratio(make_app, kind):
+    media_type = BOMBS["parquet" if kind == "parquet" else "arrow stream"][0]
+    content = encoded(kind)
+    assert len(content) < 50_000
+    app = make_app()
+    app.assert_rejected(app.upload(content, media_type), TOO_LARGE, "times as large")
+
+
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_is_rejected_and_leaves_nothing(make_app, name):
     media_type, make, code = BOMBS[name]

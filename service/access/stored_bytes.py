@@ -1,0 +1,69 @@
+"""Bytes that an owner stores, and their check where something is stored that nobody waits for.
+
+Parsing may make a dataset larger, and models and outputs get their size when their job ends.
+"""
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from service.database import lock
+from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
+
+
+class StoredBytesExceeded(Exception):
+    """What was to be stored is beyond the quota of its owner."""
+
+
+def lock_quotas(session: Session, owner: str) -> None:
+    """Lock the quotas of an owner until the transaction ends."""
+    lock(session, "quotas", owner)
+
+
+def stored_bytes(session: Session, owner: str) -> int:
+    """Return the bytes of an owner's datasets, models and outputs; equal ones count once.
+
+    A resumable upload counts with its whole length from its creation.
+    """
+    versions = sa.select(VersionRow.artifact_blob_id).join(
+        ModelRow, ModelRow.id == VersionRow.model_id
+    )
+    references = sa.union(
+        sa.select(DatasetRow.content_blob_id).where(DatasetRow.owner == owner),
+        sa.select(DatasetRow.upload_blob_id).where(DatasetRow.owner == owner),
+        sa.select(JobRow.output_blob_id).where(
+            JobRow.owner == owner, JobRow.output_blob_id.is_not(None)
+        ),
+        versions.where(ModelRow.owner == owner),
+    ).subquery()
+    sizes = sa.select(sa.func.sum(BlobRow.size_bytes)).join(
+        references, references.c[0] == BlobRow.id
+    )
+    unfinished = sa.select(sa.func.sum(UploadRow.length)).where(
+        UploadRow.owner == owner, UploadRow.dataset_id.is_(None)
+    )
+    return int(session.scalar(sizes) or 0) + int(session.scalar(unfinished) or 0)
+
+
+def check_after_storing(session: Session, owner: str, limit: int) -> None:
+    """Check what an owner stores, at the end of a transaction that began with ``lock_quotas``.
+
+    Parameters
+    ----------
+    limit
+        Maximum number of bytes; 0: no limit.
+
+    Raises
+    ------
+    StoredBytesExceeded
+        The transaction must not be committed.
+    """
+    if not limit:
+        return
+    session.flush()
+    used = stored_bytes(session, owner)
+    if used > limit:
+        raise StoredBytesExceeded(
+            f"with this you would have {used} stored bytes; the maximum is {limit}: delete "
+            "datasets, models, outputs and uploads that you no longer need, or ask the operator "
+            "to raise it"
+        )
