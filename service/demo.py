@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -22,6 +22,8 @@ from sibling.client import Client, RemoteModel, ServiceError
 #: Rows of each digit to learn from: too few for a PCA of 64 pixels on its own.
 N_TRAIN: Final = 6
 N_DIMENSIONS: Final = 8
+#: Parameters of RMT-PCA.
+COUPLED: Final = {"selection": "cv", "n_folds": 3, "starts": "many"}
 _DIGITS: Final = Path(__file__).parent / "data" / "digits.npz"
 _START_TIMEOUT_S: Final = 60
 _STOP_TIMEOUT_S: Final = 15
@@ -38,17 +40,16 @@ def run() -> None:
         signal.signal(number, _interrupt)
     with contextlib.suppress(KeyboardInterrupt), _service() as url, Client(url) as client:
         _wait_ready(client)
-        train, test = _digits()
+        train, test = digits()
         _out.print(
             f"Ten related tasks: the digits 0 to 9, each with {N_TRAIN} training images of 64 "
             f"pixels.\nGoal: {N_DIMENSIONS} dimensions that retain the variance of unseen images."
         )
         dataset = client.upload(train, name="digits")
-        options = {"selection": "cv", "n_folds": 3, "starts": "many"}
         models = {
             "separate: PCA per task": _train(client, dataset.id, "pca", {}),
             "pooled: one PCA for all": _train(client, dataset.id, "common-pca", {}),
-            "together: RMT-PCA": _train(client, dataset.id, "rmt-pca", options),
+            "together: RMT-PCA": _train(client, dataset.id, "rmt-pca", COUPLED),
         }
         _report({label: _retained(model, test) for label, model in models.items()})
         _out.print(f"Pages: {url}/   API reference: {url}/docs   Stop with Ctrl-C.")
@@ -102,7 +103,7 @@ def _wait_ready(client: Client) -> None:
     raise OSError(f"the service was not ready within {_START_TIMEOUT_S} s")
 
 
-def _digits() -> tuple[Rows, Rows]:
+def digits() -> tuple[Rows, Rows]:
     """Return training and test rows of each digit."""
     with np.load(_DIGITS) as data:
         X, y = data["X"].astype(np.float64), data["y"]
@@ -115,7 +116,9 @@ def _digits() -> tuple[Rows, Rows]:
     return train, test
 
 
-def _train(client: Client, dataset_id: str, algorithm: str, params: dict[str, Any]) -> RemoteModel:
+def _train(
+    client: Client, dataset_id: str, algorithm: str, params: Mapping[str, Any]
+) -> RemoteModel:
     job = client.train(dataset_id, algorithm, k=N_DIMENSIONS, **params)
     return job.wait(progress=True)
 

@@ -21,6 +21,7 @@ CHAPTERS: Final[dict[str, tuple[Benchmark, ...]]] = {
         Benchmark("import_time", "Time of imports"),
     ),
     "Accuracy": (
+        Benchmark("digits", "Ten digits, of six images each"),
         Benchmark("mtda_faces", "MTDA on faces", needs_data=True, is_long=True),
         Benchmark("tlvm_transfer", "TLVM with many target rows", needs_data=True, is_long=True),
         Benchmark(

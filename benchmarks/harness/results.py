@@ -18,10 +18,11 @@ class _Frozen(BaseModel):
 
 
 class Plot(_Frozen):
-    """Bars of one column for each value of another, both by name."""
+    """Bars of one column for each value of another, all by name; side by side if there are groups."""
 
     labels: str
     values: str
+    groups: str | None = None
     has_log_scale: bool = False
 
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 README = Path(__file__).parents[2] / "README.md"
@@ -19,42 +18,23 @@ def test_the_examples_run_in_order_and_print_what_is_shown(service, tmp_path):
     command = [sys.executable, SESSION, README, service.url, results, "--fresh"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=600)
     blocks = json.loads(results.read_text())
-    assert {block["language"] for block in blocks} == {"python", "bash"}
-    outputs = [block["output"] for block in blocks]
-    python, adapted, compared, chosen, classifier, local, curl, *rest = outputs
-    batch, protocol, command, offline = rest
-    assert "(6, 2) (6, 12)" in python
-    assert adapted.startswith("2 ('patient 0',")
-    assert "'patient 8')" in adapted
-    assert _without_numbers(_shown_output()) in _without_numbers(compared)
-    assert "Chosen: mean-regularised (tasks together)" in chosen
-    assert classifier.startswith("Dee ('Dee', 'Eli') (8, 2) ")
-    assert classifier.endswith(" 0% wrong\n")
+    assert [block["language"] for block in blocks] == ["python", "python", "bash"]
+    local, remote, command = (block["output"] for block in blocks)
     assert local == "1.0 (2, 4)\n"
-    assert '"succeeded"' in curl
-    assert '"outputs":[[' in curl
-    assert "'rows': 6" in batch
-    assert pq.read_table(tmp_path / "outputs.parquet").num_rows == 6
-    assert '"model_name":"pupils.transform"' in protocol
-    assert '"shape":[2,1]' in protocol
+    assert re.search(r"^\[.*\]\n(helps|hurts|equal|unclear)\n$", remote, re.MULTILINE)
     assert "pupils" in command
-    assert "k=2" in command
-    assert '"task":"north","outputs":[[' in command
-    assert "pupils@production is version 1" in command
-    assert "transform by pupils, version 1: 6 rows in" in command
-    assert pq.read_table(tmp_path / "all.parquet").num_rows == 6
-    assert offline.startswith("('patient 0',")
+    assert command.count("north") == 3
 
 
-def _shown_output():
-    """Return the output that the README shows for its comparison."""
-    found = re.search(r"^```text\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return found[1]
-
-
-def _without_numbers(text):
-    return re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "#", text)
+def test_its_length_and_its_first_result():
+    """A reader sees the result first, with the numbers that the benchmark has measured."""
+    text = README.read_text()
+    assert text.count("\n") <= 150
+    kept = json.loads((README.parent / "benchmarks" / "results" / "digits.json").read_text())
+    claims = json.dumps(kept["full"])
+    for share in ("49.7", "44.4", "44.0"):
+        assert f"{share} %" in text
+        assert f"{share}%" in claims
 
 
 def test_every_path_it_links_to_is_there():

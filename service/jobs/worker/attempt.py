@@ -322,15 +322,15 @@ class _Attempt:
         """Publish the model or the outputs; return False if another attempt owns the job."""
         blobs, owner = self._worker.blobs, self._job.owner
         with span("publication", job_id=self._job.id), self._worker.database.write() as session:
+            if (self._job.plan or {}).get("kind") != INFER:
+                # a model is kept, whose training may have taken hours: the next upload is refused
+                return publish_model(session, blobs, self._job, self._dataset, outcome)
             lock_quotas(session, owner)
-            if (self._job.plan or {}).get("kind") == INFER:
-                outputs = Outputs(self._job, self._dataset, outcome, self._content)
-                is_published = publish_outputs(session, blobs, outputs)
-            else:
-                is_published = publish_model(session, blobs, self._job, self._dataset, outcome)
+            outputs = Outputs(self._job, self._dataset, outcome, self._content)
+            is_published = publish_outputs(session, blobs, outputs)
             if is_published:
                 check_after_storing(session, owner, self._worker.settings.max_stored_bytes)
-        return is_published
+            return is_published
 
     def _end(self, session: Session, state: JobState, **values: Any) -> bool:
         values = {"error": None, **values}
