@@ -13,11 +13,11 @@ from typing import Any, Final, cast
 
 from starlette.types import Message, Receive
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from service.errors import Problem, problem_response
 from service.server.joining_transport import JoiningTransport
+from service.server.upgrades import Http1Protocol
 from service.settings import Settings
 
 #: Maximum size of the head of a request, and of the buffer in which uvicorn keeps a body.
@@ -134,7 +134,7 @@ class Connection(asyncio.Protocol):
         self.all: Connections = app_state[CONNECTIONS]
         self._tasks = server_state.tasks
         state = {**app_state, CONNECTION: self}
-        self._http = HttpToolsProtocol(config, server_state, state, _loop)
+        self._http = Http1Protocol(config, server_state, state, _loop)
         self._transport: JoiningTransport
         self.is_starting = False
         self.n_requests = 0
