@@ -1,5 +1,6 @@
 """Connections that are silent, slow, huge or many: they end, and the service responds to others."""
 
+import asyncio
 import contextlib
 import itertools
 import re
@@ -9,8 +10,11 @@ import time
 import numpy as np
 import psutil
 import pytest
+from uvicorn.config import Config
+from uvicorn.server import ServerState
 
 from service.server.connections import MAX_HEAD_BYTES, MAX_PIPELINED
+from service.server.upgrades import Http1Protocol
 from sibling import Client
 
 MIB = 1024 * 1024
@@ -391,3 +395,44 @@ def test_a_stop_waits_for_requests_but_not_for_idle_connections(start_replica):
         assert raw.response()[0] == 200
         assert raw.is_ended()
         assert service.process.wait(120) == 0
+
+
+# --- interface of uvicorn ------------------------------------------------------------------------
+
+
+def test_uvicorn_has_the_interface_that_limits_rely_on():
+    """Otherwise an upgrade of uvicorn could switch limits off without an error."""
+    states = []
+
+    async def app(scope, receive, send):
+        del receive
+        states.append(scope["state"])
+        empty = [(b"content-length", b"0")]
+        await send({"type": "http.response.start", "status": 200, "headers": empty})
+        await send({"type": "http.response.body"})
+
+    async def check():
+        config = Config(app, lifespan="off", ws="none", log_config=None)
+        config.load()
+        server = ServerState()
+        protocol = Http1Protocol(config, server, {"shared": 1})
+        request = head("GET", LIVE)
+        ours, theirs = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_accepted_socket(lambda: protocol, ours)
+        protocol.data_received(request[:-1])
+        assert not server.tasks
+        protocol.data_received(request[-1:] + 2 * request)
+        assert len(server.tasks) == 1  # at once, which ends the time of a head
+        assert len(protocol.pipeline) == 2
+        assert protocol.headers == [(b"host", b"localhost")]
+        reader, writer = await asyncio.open_connection(sock=theirs)
+        for _ in range(3):
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        transport.close()
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+        assert states == [{"shared": 1}] * 3
+
+    asyncio.run(asyncio.wait_for(check(), 60))
