@@ -157,7 +157,9 @@ def report_choice(
     apart = choose(entries, APART, metric)
     # the average over rows does not follow from the scores of tasks
     divided, alone = None, 0
-    if together is not None and apart is not None and options.average == "tasks":
+    n_tasks = len(entries[0].scores["by_task"][metric.name])
+    is_divisible = options.average == "tasks" and n_tasks > 1
+    if together is not None and apart is not None and is_divisible:
         members = [i for i, entry in enumerate(entries) if entry.role in APART]
         divided, alone = divided_entry(entries, together, metric, apart=members)
     everything = common
@@ -191,7 +193,7 @@ def report_choice(
             options,
             ratio=ratio,
         ),
-        "tasks": _tasks(together, apart, metric, options, ratio=ratio),
+        "tasks": _tasks(common, together, apart, metric, options, ratio=ratio),
         "per_task": None,
     }
     if divided is not None and together is not None:
@@ -330,6 +332,7 @@ def _against_best(
 
 
 def _tasks(
+    common: Pipeline,
     together: Pipeline | None,
     apart: Pipeline | None,
     metric: Metric,
@@ -338,15 +341,13 @@ def _tasks(
     ratio: float,
 ) -> dict[str, dict[str, Any]]:
     """Return the verdict on each task, with p values adjusted for the number of tasks."""
-    if together is None or apart is None:
-        return {}
-    ours, theirs = (one.scores["by_task"][metric.name] for one in (together, apart))
-    tests = {
-        name: gain_test(
-            gain_of(ours[name], theirs[name], metric, ratio=ratio), min_effect=options.min_effect
-        )
-        for name in ours
-    }
+    tests: dict[str, GainTest | None] = dict.fromkeys(common.scores["by_task"][metric.name])
+    if together is not None and apart is not None:
+        ours, theirs = (one.scores["by_task"][metric.name] for one in (together, apart))
+        gains = {name: gain_of(ours[name], theirs[name], metric, ratio=ratio) for name in ours}
+        tests = {
+            name: gain_test(gain, min_effect=options.min_effect) for name, gain in gains.items()
+        }
     known = {name: test.p_value for name, test in tests.items() if test is not None}
     adjusted = dict(zip(known, benjamini_hochberg(list(known.values())), strict=True))
     return {

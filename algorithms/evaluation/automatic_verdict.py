@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from algorithms.evaluation.curve_verdict import describe_curve
 from algorithms.evaluation.gains import LEVEL
+from algorithms.evaluation.no_verdict import NO_VERDICT, ONE_TASK, choice_by_rule
 
 _ROLES: Final = {
     "single_task": "each task alone",
@@ -30,8 +31,8 @@ def summarize_choice(
     *,
     unsuitable: Sequence[Mapping[str, str]],
     dropped: Sequence[Mapping[str, str]],
-) -> list[str]:
-    """Return the sentences on a report of :func:`algorithms.evaluation.automatic.report_choice`.
+) -> dict[str, Any]:
+    """Return a report of :func:`algorithms.evaluation.automatic.report_choice` with its sentences.
 
     Parameters
     ----------
@@ -40,23 +41,30 @@ def summarize_choice(
     dropped
         Methods that failed, or that the budget did not allow.
     """
-    return [
+    report = choice_by_rule(report)
+    sentences = [
         *_describe_estimate(report),
         *_describe_pair(
             report,
             report["together_or_apart"],
             ("learning tasks together or pooled", "learning each task alone"),
         ),
-        *_describe_pair(
-            report,
-            report["multi_task_or_pooled"],
-            ("learning tasks by a multi-task method", "one model for the rows of all tasks"),
-        ),
-        *describe_curve(report.get("curve"), n_tasks=len(report["tasks"])),
+        *_describe_pooling(report),
+        *describe_curve(report["curve"], n_tasks=len(report["tasks"])),
         *_describe_tasks(report["tasks"]),
         *_describe_per_task(report),
         *_describe_left_out(unsuitable, dropped),
     ]
+    return {**report, "sentences": sentences}
+
+
+def update_choice(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the choice of a stored report as the present rule for verdicts has it."""
+    ruled = choice_by_rule(stored)
+    if ruled == stored:
+        return stored
+    # a report does not say which methods were left out for what they are, and which on the way
+    return summarize_choice(ruled, unsuitable=(), dropped=stored["left_out"])
 
 
 def _describe_estimate(report: Mapping[str, Any]) -> list[str]:
@@ -81,22 +89,29 @@ def _describe_estimate(report: Mapping[str, Any]) -> list[str]:
     return [chosen, expected, *([optimistic] if len(report["leaderboard"]) > 1 else [])]
 
 
-def _describe_best(pair: Mapping[str, Any]) -> str:
+def _describe_best(pair: Mapping[str, Any] | None) -> str:
     """Return whether the choice is worse than the first row of the leaderboard, as a clause."""
-    if pair["gain"] is None or pair["gain"] == 0:
+    if pair is None or pair["verdict"] == NO_VERDICT or pair["gain"] == 0:
         return ""
     verdict = "is significantly worse" if pair["verdict"] == "hurts" else "is not shown to be worse"
     return f"; even so, the choice {verdict} (p = {_number(pair['p_value'])})"
 
 
+def _describe_pooling(report: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on multi-task and pooled methods, unless there is just one task."""
+    pair = report["multi_task_or_pooled"]
+    if pair["reason"] == ONE_TASK:
+        return []
+    names = ("learning tasks by a multi-task method", "one model for the rows of all tasks")
+    return _describe_pair(report, pair, names)
+
+
 def _describe_pair(
-    report: Mapping[str, Any], pair: Mapping[str, Any] | None, names: tuple[str, str]
+    report: Mapping[str, Any], pair: Mapping[str, Any], names: tuple[str, str]
 ) -> list[str]:
     first, second = names
-    if pair is None:
-        return [f"{_capital(first)} cannot be compared with {second}: a side has no method."]
-    if pair["gain"] is None:
-        return [f"{_capital(first)} cannot be compared with {second}: there are too few splits."]
+    if pair["verdict"] == NO_VERDICT:
+        return [f"There is no verdict on {first} against {second}: {pair['reason']}."]
     reach = (pair["high"] - pair["low"]) / 2
     verdicts = {
         "helps": f"{_capital(first)} helps: better than {second}",
@@ -116,7 +131,8 @@ def _describe_pair(
 
 
 def _describe_tasks(tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    if not tasks:
+    n_tested = sum(task["verdict"] != NO_VERDICT for task in tasks.values())
+    if not n_tested:
         return []
     sentences = []
     for verdict, verb in (("helps", "gain from"), ("hurts", "lose by")):
@@ -125,7 +141,7 @@ def _describe_tasks(tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
             listed = f"{verb} learning together: {_listed(names)}."
             sentences.append(f"{len(names)} of {len(tasks)} tasks {listed}")
     none = "No single task is shown to gain or lose by learning together."
-    corrected = f"Benjamini-Hochberg over {len(tasks)} tasks, false discovery rate {LEVEL:.0%}"
+    corrected = f"Benjamini-Hochberg over {n_tested} tasks, false discovery rate {LEVEL:.0%}"
     return [f"{' '.join(sentences) or none} ({corrected}.)"]
 
 
@@ -134,6 +150,9 @@ def _describe_per_task(report: Mapping[str, Any]) -> list[str]:
     result = report["per_task"]
     if result is None or not result["together"] or not result["apart"]:
         return []
+    trained = _describe_division(report)
+    if result["verdict"] == NO_VERDICT:
+        return trained
     verdicts = {
         "helps": "is better than",
         "hurts": "is worse than",
@@ -149,10 +168,18 @@ def _describe_per_task(report: Mapping[str, Any]) -> list[str]:
     )
     if report["alone"] is None:
         return [f"{sentence}; the trained model has one method for all tasks."]
+    return [f"{sentence}.", *trained]
+
+
+def _describe_division(report: Mapping[str, Any]) -> list[str]:
+    """Return how a model of two fits divides the tasks."""
+    if report["alone"] is None:
+        return []
+    result = report["per_task"]
     shared, alone = _listed(result["together"]), _listed(result["apart"])
     methods = report["chosen"]["algorithm"], report["alone"]["algorithm"]
     trained = f"tasks {shared} share, by {methods[0]}; tasks {alone} alone, by {methods[1]}"
-    return [f"{sentence}.", f"The trained model has two fits: {trained}."]
+    return [f"The trained model has two fits: {trained}."]
 
 
 def _rows_needed(gain: float, reach: float) -> str:

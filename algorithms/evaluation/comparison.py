@@ -16,7 +16,7 @@ candidate for the number of baselines (Holm).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -24,6 +24,7 @@ from algorithms.evaluation.choices import with_inner_selection
 from algorithms.evaluation.families import FamilyComparison, compare_families, verdict_of
 from algorithms.evaluation.gains import LEVEL, Gain, benjamini_hochberg, gain_of, holm
 from algorithms.evaluation.metrics import Average, Metric, MetricChoice
+from algorithms.evaluation.no_verdict import FAMILY_KEYS, TRIVIAL
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import (
     Scores,
@@ -34,9 +35,6 @@ from algorithms.evaluation.validation import (
 )
 from algorithms.interface.algorithm import Algorithm, Role
 from algorithms.interface.strict_model import StrictModel
-
-#: Name of the algorithm that predicts the same for every row of a task.
-TRIVIAL: Final = "constant"
 
 
 class CompareOptions(MetricChoice):
@@ -211,9 +209,8 @@ def _family_json(
     table: _Table, result: FamilyComparison | None, *, p_adjusted: float | None = None
 ) -> dict[str, Any]:
     verdict = {"verdict": verdict_of(result, p_value=p_adjusted)}
-    keys = ("together", "apart", "gain", "low", "high", "p_value", "p_adjusted", "margin")
     if result is None:
-        return {**verdict, **dict.fromkeys(keys)}
+        return {**verdict, **dict.fromkeys(FAMILY_KEYS)}
     values = (
         table.methods[result.together].label(),
         table.methods[result.apart].label(),
@@ -224,7 +221,7 @@ def _family_json(
         p_adjusted,
         result.margin,
     )
-    return {**verdict, **dict(zip(keys, values, strict=True))}
+    return {**verdict, **dict(zip(FAMILY_KEYS, values, strict=True))}
 
 
 def _best_json(table: _Table, options: CompareOptions) -> dict[str, Any] | None:

@@ -23,7 +23,7 @@ from typing import Literal, Protocol
 
 from algorithms.evaluation.gains import LEVEL, Gain
 
-Verdict = Literal["helps", "hurts", "equal", "unclear"]
+Verdict = Literal["helps", "hurts", "equal", "unclear", "none"]
 
 #: Return the gain of the method at one position over that at another; None if it is unknown.
 GainFunction = Callable[[int, int], Gain | None]
@@ -78,6 +78,11 @@ def compare_families(
     trivial
         Positions of the trivial methods, which "helps" must also beat.
     """
+    # a method without scores says nothing about the others of its family
+    together, apart = (
+        [s for s in together if any(gains(s, a) is not None for a in apart)],
+        [a for a in apart if any(gains(s, a) is not None for s in together)],
+    )
     if not together or not apart:
         return None
     helps = _test_family(together, [*apart, *trivial], gains)
@@ -128,7 +133,8 @@ def verdict_of(comparison: TestedGain | None, *, p_value: float | None = None) -
     """Return the verdict of a comparison.
 
     *helps*, *hurts*: the difference is significant and at least the smallest relevant gain.
-    *equal*: the difference, or its whole interval, is smaller than that. *unclear*: none of these.
+    *equal*: the difference, or its whole interval, is smaller than that. *unclear*: the data do not
+    decide. *none*: nothing was tested.
 
     Parameters
     ----------
@@ -136,7 +142,7 @@ def verdict_of(comparison: TestedGain | None, *, p_value: float | None = None) -
         Replaces the comparison's own p value if it was adjusted for several comparisons.
     """
     if comparison is None:
-        return "unclear"
+        return "none"
     if max(abs(comparison.low), abs(comparison.high)) <= comparison.margin:
         return "equal"
     if (comparison.p_value if p_value is None else p_value) >= LEVEL:

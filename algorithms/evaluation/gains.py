@@ -74,17 +74,18 @@ class Gain:
 def gain_of(
     ours: Sequence[float | None], theirs: Sequence[float | None], metric: Metric, *, ratio: float
 ) -> Gain | None:
-    """Return the gain over the splits in which both methods have a value; None if fewer than two.
+    """Return the gain over the splits in which both have a finite value; None if fewer than two.
 
     Parameters
     ----------
     ratio
         Held-out rows per training row, n_test/n_train.
     """
-    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
-    if len(pairs) < 2:
+    a, b = np.array([ours, theirs], dtype=np.float64)
+    is_known = np.isfinite(a) & np.isfinite(b)
+    if is_known.sum() < 2:
         return None
-    a, b = np.array(pairs).T
+    a, b = a[is_known], b[is_known]
     differences = (a - b) if metric.larger_is_better else (b - a)
     differences[np.abs(differences) <= ROUNDING * np.maximum(np.abs(a), np.abs(b))] = 0.0
     mean = float(differences.mean())

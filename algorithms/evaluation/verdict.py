@@ -5,6 +5,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from algorithms.evaluation.gains import LEVEL
+from algorithms.evaluation.no_verdict import (
+    NO_VERDICT,
+    comparison_by_rule,
+    describe_no_verdict,
+)
 
 _ROLES: Final = {
     "candidate": "the candidate",
@@ -16,15 +21,17 @@ _ROLES: Final = {
 
 
 def summarize_comparison(comparison: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the verdict on learning together, the sentences, and those on each task."""
+    """Return a comparison with the verdict on learning together, and all sentences."""
+    comparison = comparison_by_rule(comparison)
     sentences = [
         *_describe_verdict(comparison),
         *_describe_best(comparison),
         *_describe_candidate(comparison),
         *(_describe_gain(comparison, other) for other in _worst_first(comparison["overall"])),
-        _count_tasks(comparison),
+        *_count_tasks(comparison),
     ]
     return {
+        **comparison,
         "verdict": comparison["sharing"]["verdict"],
         "sentences": sentences,
         "tasks": {
@@ -34,11 +41,16 @@ def summarize_comparison(comparison: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def update_comparison(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the comparison of a stored report as the present rule for verdicts has it."""
+    ruled = comparison_by_rule(stored)
+    return stored if ruled == stored else summarize_comparison(ruled)
+
+
 def _describe_verdict(comparison: Mapping[str, Any]) -> list[str]:
     result = comparison["sharing"]
-    if result["together"] is None:
-        reason = "there are too few splits, or no method learns each task alone"
-        return [f"It is unclear whether learning together helps: {reason}."]
+    if result["verdict"] == NO_VERDICT:
+        return [describe_no_verdict(result["reason"])]
     together, apart = _name(result["together"]), _name(result["apart"])
     verdicts = {
         "helps": f"Learning together helps on this data: {together} is better than every "
@@ -76,7 +88,7 @@ def _describe_candidate(comparison: Mapping[str, Any]) -> list[str]:
     """Return a sentence on the candidate, unless the verdict is already about it."""
     result, sharing = comparison["candidate"], comparison["sharing"]
     name = comparison["methods"][0]["algorithm"]
-    if result["together"] is None or result["together"] == sharing["together"]:
+    if result["verdict"] == NO_VERDICT or result["together"] == sharing["together"]:
         return []
     sentences = {
         "helps": f"{name} itself is better than every method that learns each task alone.",
@@ -93,24 +105,29 @@ def _describe_gain(comparison: Mapping[str, Any], baseline: Mapping[str, Any]) -
     subject = _values(comparison, pair)
     if baseline["gain"] is None:
         return f"{subject}: too few splits to estimate the uncertainty."
-    is_significant = baseline["p_adjusted"] < LEVEL or baseline["gain"] == 0
-    chance = "" if is_significant else "; may be chance"
-    corrected = f"{_number(baseline['p_adjusted'])} corrected for the number of baselines"
+    p_value = baseline["p_adjusted"]
+    if p_value is None:  # a report of the first versions
+        return f"{subject}: {_gain(baseline)}."
+    chance = "" if p_value < LEVEL or baseline["gain"] == 0 else "; may be chance"
+    corrected = f"{_number(p_value)} corrected for the number of baselines"
     return f"{subject}: {_gain(baseline)}, {corrected}{chance}."
 
 
-def _count_tasks(comparison: Mapping[str, Any]) -> str:
+def _count_tasks(comparison: Mapping[str, Any]) -> list[str]:
     counts = Counter(result["verdict"] for result in comparison["tasks"].values())
-    parts = ", ".join(f"{name} {counts[name]}" for name in ("helps", "hurts", "equal", "unclear"))
-    return (
-        f"By task: {parts} (Benjamini-Hochberg over {len(comparison['tasks'])} tasks, "
-        f"false discovery rate {LEVEL:.0%})."
-    )
+    n_none = counts[NO_VERDICT]
+    n_tested = counts.total() - n_none
+    if not n_tested:
+        return []
+    parts = [f"{name} {counts[name]}" for name in ("helps", "hurts", "equal", "unclear")]
+    parts += [f"no verdict {n_none}"] if n_none else []
+    tested = f"Benjamini-Hochberg over {n_tested} tasks, false discovery rate {LEVEL:.0%}"
+    return [f"By task: {', '.join(parts)} ({tested})."]
 
 
 def _describe_task(result: Mapping[str, Any]) -> str:
-    if result["together"] is None:
-        return "too few held-out rows."
+    if result["verdict"] == NO_VERDICT:
+        return f"no verdict; {result['reason']}."
     verdicts = {
         "helps": "learning together helps",
         "hurts": "learning together hurts",

@@ -254,5 +254,5 @@ def unfinished_marker(session: Session, owner: str) -> tuple[Any, ...]:
     unfinished = sa.select(*columns).where(
         DatasetRow.owner == owner, DatasetRow.state.in_(UNFINISHED_DATASETS)
     )
-    rows = session.execute(unfinished.order_by(DatasetRow.id)).tuples().all()
+    rows = session.execute(unfinished.order_by(DatasetRow.id)).all()
     return newest, tuple(tuple(row) for row in rows)

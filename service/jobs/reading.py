@@ -1,15 +1,36 @@
 """Jobs as the API returns them, read from their rows."""
 
+from collections.abc import Sequence
+
 from sqlalchemy.orm import Session
 
 from service.jobs.queue import child_store, queries
+from service.jobs.results import shown_results
 from service.jobs.schemas import Job
-from service.models.store import version_of_job
+from service.models.store import versions_of_jobs
 from service.rows import JobRow
 
 
 def read_job(session: Session, row: JobRow) -> Job:
     """Return the schema of a job, with its version, attempts and child jobs."""
-    attempts = queries.attempts_of(session, [row.id])[row.id]
-    children = child_store.count_child_jobs(session, [row.id])[row.id]
-    return Job.from_row(row, version_of_job(session, row.id), attempts, children)
+    (job,) = read_jobs(session, [row])
+    return job
+
+
+def read_jobs(session: Session, rows: Sequence[JobRow]) -> list[Job]:
+    """Return the schemas of jobs."""
+    ids = [row.id for row in rows]
+    versions = versions_of_jobs(session, ids)
+    attempts = queries.attempts_of(session, ids)
+    children = child_store.count_child_jobs(session, ids)
+    results = shown_results(session, rows)
+    return [
+        Job.from_row(
+            row,
+            versions.get(row.id),
+            attempts[row.id],
+            result=results[row.id],
+            child_jobs=children[row.id],
+        )
+        for row in rows
+    ]

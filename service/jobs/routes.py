@@ -22,13 +22,12 @@ from service.idempotency import IdempotencyKey, fingerprint
 from service.job_states import FINAL, JobState, ShownJobState
 from service.jobs import submission
 from service.jobs.context import Context, Services
-from service.jobs.queue import child_store, deletion, queries, store
-from service.jobs.reading import read_job
+from service.jobs.queue import deletion, queries, store
+from service.jobs.reading import read_job, read_jobs
 from service.jobs.schemas import Job
 from service.jobs.spec_schemas import JobSpec, RepeatSpec, Valid
 from service.jobs.validation import check
 from service.jobs.watcher import JobWatcher, Snapshot
-from service.models.store import versions_of_jobs
 from service.settings import MIB
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
@@ -115,11 +114,7 @@ def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query(
             after=query.after(),
             limit=query.page_size + 1,
         )
-        ids = [row.id for row in rows]
-        versions = versions_of_jobs(session, ids)
-        attempts = queries.attempts_of(session, ids)
-        children = child_store.count_child_jobs(session, ids)
-    jobs = [Job.from_row(r, versions.get(r.id), attempts[r.id], children[r.id]) for r in rows]
+        jobs = read_jobs(session, rows)
     return page(jobs, query, key=lambda job: job.id)
 
 

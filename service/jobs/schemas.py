@@ -171,7 +171,8 @@ class Job(BaseModel):
     child_jobs: dict[str, int] = Field(description="Number of child jobs by `state`.")
     result: dict[str, Any] | None = Field(
         description="Result of a child job, batch inference or automatic choice, or the `verdict` "
-        "of a comparison with its `sentence`; null for other training jobs, which produce a model."
+        "of a comparison with its `sentence`, and the `reason` if there is no verdict; null for "
+        "other training jobs, which produce a model."
     )
     output: str | None = Field(description="Path of the outputs of a batch inference, as Parquet.")
     attempts: list[Attempt] = Field(description="All attempts, in order.")
@@ -192,6 +193,8 @@ class Job(BaseModel):
         row: JobRow,
         version: int | None,
         attempts: Sequence[AttemptRow],
+        *,
+        result: dict[str, Any] | None,
         child_jobs: dict[str, int],
     ) -> "Job":
         """Return a job as the API shows it.
@@ -200,6 +203,8 @@ class Job(BaseModel):
         ----------
         version
             Number of the model version that the job made.
+        result
+            Its result by the present rule for verdicts.
         child_jobs
             Number of child jobs by state.
         """
@@ -228,7 +233,7 @@ class Job(BaseModel):
             parent_id=row.parent_id,
             part=JobPart.from_plan(row.plan) if row.parent_id else None,
             child_jobs=child_jobs,
-            result=row.result,
+            result=result,
             output=None if row.output_blob_id is None else f"/v1/jobs/{row.id}/output",
             attempts=[Attempt.from_row(attempt) for attempt in attempts],
             progress=None if row.progress is None else Progress(**row.progress),

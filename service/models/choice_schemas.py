@@ -1,10 +1,11 @@
 """API schemas of automatic choices of the algorithm."""
 
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validator
 
-from service.models.comparison_schemas import ComparedRows, MethodLabel
+from algorithms.evaluation.automatic_verdict import update_choice
+from service.models.comparison_schemas import REASON, VERDICTS, ComparedRows, MethodLabel
 
 
 class ChoiceEstimate(BaseModel):
@@ -36,9 +37,10 @@ class LeaderboardRow(MethodLabel):
 class ChoicePair(BaseModel):
     """Comparison of two choices, each made among the methods of a side by inner scores."""
 
-    verdict: str = Field(description="helps, hurts, equal (no relevant difference), or unclear.")
-    first: MethodLabel = Field(description="Choice of the first side with all rows.")
-    second: MethodLabel = Field(description="Choice of the second side with all rows.")
+    verdict: str = Field(description=VERDICTS)
+    reason: str | None = Field(None, description=REASON)
+    first: MethodLabel | None = Field(description="Choice of the first side with all rows.")
+    second: MethodLabel | None = Field(description="Choice of the second side with all rows.")
     first_value: float | None = Field(description="Score of the first choice on held-out rows.")
     second_value: float | None = Field(description="Score of the second choice.")
     gain: float | None = Field(description="Gain of the first over the second.")
@@ -51,7 +53,8 @@ class ChoicePair(BaseModel):
 class ChoiceTask(BaseModel):
     """Gain of learning together over learning alone on one task."""
 
-    verdict: str = Field(description="helps, hurts, equal (no relevant difference), or unclear.")
+    verdict: str = Field(description=VERDICTS)
+    reason: str | None = Field(None, description=REASON)
     gain: float | None = Field(description="Gain of learning together.")
     low: float | None = Field(description="Lower end of the 95 % interval.")
     high: float | None = Field(description="Upper end of the 95 % interval.")
@@ -66,8 +69,9 @@ class ChoicePerTask(BaseModel):
     """Choice for each task whether it is learned together with the others or alone."""
 
     verdict: str = Field(
-        description="Effect against one method for all tasks: helps, hurts, equal, or unclear."
+        description="Effect against one method for all tasks: helps, hurts, equal, unclear or none."
     )
+    reason: str | None = Field(None, description=REASON)
     value: float | None = Field(description="Score of this choice on held-out rows.")
     gain: float | None = Field(description="Gain over one method for all tasks.")
     low: float | None = Field(description="Lower end of the 95 % interval.")
@@ -163,10 +167,10 @@ class Choice(BaseModel):
     )
     together_or_apart: ChoicePair | None = Field(
         description="Methods that learn tasks together or pooled, against those that learn each "
-        "task alone; null if a side has no method."
+        "task alone; the verdict is none with one task, or if a side has only constants."
     )
     multi_task_or_pooled: ChoicePair | None = Field(
-        description="Multi-task methods against pooled ones; null if a side has no method."
+        description="Multi-task methods against pooled ones."
     )
     tasks: dict[str, ChoiceTask] = Field(
         description="Learning together against learning alone, by task."
@@ -174,7 +178,8 @@ class Choice(BaseModel):
     per_task: ChoicePerTask | None = Field(
         None,
         description="Estimate of a choice for each task between learning together and alone. The "
-        "trained model has it if it was chosen (`alone`). Null if a side has no method.",
+        "trained model has it if it was chosen (`alone`). Null if a side has no method, or with "
+        "one task.",
     )
     curve: ChoiceCurve | None = Field(
         None, description="Learning curve; null without the option `curve`."
@@ -192,3 +197,12 @@ class Choice(BaseModel):
     budget_s: float = Field(description="Processor time that was allowed, in seconds.")
     rows: ComparedRows = Field(description="Units of rows, and how many were held out.")
     left_out: list[NotCompared] = Field(description="Methods that were not compared, and why.")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _update(cls, stored: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Apply the present rule for verdicts to the report of an earlier version."""
+        found = handler(stored)
+        before = found.model_dump()
+        after = update_choice(before)
+        return found if after is before else handler(after)

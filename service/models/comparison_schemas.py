@@ -1,11 +1,26 @@
 """API schemas of comparisons and evaluations."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    model_validator,
+)
+
+from algorithms.evaluation.verdict import update_comparison
 
 #: Names of roles in reports of earlier versions.
 _FORMER_ROLES: Final = {"itself": "candidate", "apart": "single_task", "other": "multi_task"}
+
+VERDICTS: Final = (
+    "helps, hurts, equal (no relevant difference), unclear, or none if there is a `reason` against "
+    "any verdict."
+)
+REASON: Final = "Why there is no verdict, and so no number; null if there is one."
 
 MethodRole = Annotated[str, BeforeValidator(lambda role: _FORMER_ROLES.get(role, role))]
 
@@ -77,7 +92,8 @@ class LeftOut(BaseModel):
 class FamilyVerdict(BaseModel):
     """Comparison of the best multi-task and the best single-task method."""
 
-    verdict: str = Field(description="helps, hurts, equal (no relevant difference), or unclear.")
+    verdict: str = Field(description=VERDICTS)
+    reason: str | None = Field(None, description=REASON)
     together: MethodLabel | None = Field(None, description="The best multi-task method.")
     apart: MethodLabel | None = Field(None, description="The best single-task method.")
     gain: float | None = Field(None, description="Gain of the first over the second.")
@@ -119,7 +135,7 @@ class Comparison(BaseModel):
 
     verdict: str = Field(
         description="Effect of the best multi-task method compared with single-task learning: "
-        "helps, hurts, equal (no relevant difference), or unclear."
+        "helps, hurts, equal (no relevant difference), unclear, or none (see `sharing.reason`)."
     )
     sentences: list[str] = Field(description="The result in words.")
     metric: str = Field(description="Metric of the verdict.")
@@ -150,6 +166,15 @@ class Comparison(BaseModel):
         description="Gain of the candidate over each baseline, by task."
     )
     left_out: list[LeftOut] = Field(description="Baselines that do not support the tasks, and why.")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _update(cls, stored: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Apply the present rule for verdicts to the report of an earlier version."""
+        found = handler(stored)
+        before = found.model_dump()
+        after = update_comparison(before)
+        return found if after is before else handler(after)
 
 
 class Interval(BaseModel):

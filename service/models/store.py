@@ -182,15 +182,10 @@ def version_numbers(session: Session, owner: str, name: str) -> Sequence[int]:
     return session.scalars(query).all()
 
 
-def version_of_job(session: Session, job_id: str) -> int | None:
-    """Return the number of the version that a job made."""
-    return versions_of_jobs(session, [job_id]).get(job_id)
-
-
 def versions_of_jobs(session: Session, job_ids: Sequence[str]) -> dict[str, int]:
     """Return the numbers of the versions that jobs made, by job."""
     query = sa.select(VersionRow.job_id, VersionRow.version).where(VersionRow.job_id.in_(job_ids))
-    return dict(session.execute(query).tuples().all())
+    return dict(session.execute(query).all())
 
 
 def needed_by(session: Session, version: VersionRow) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from algorithms.evaluation.no_verdict import NO_VERDICT
 from sibling.plots.source import (
     MAX_NAMES,
     Content,
@@ -21,7 +22,7 @@ def describe(source: Source) -> Content | None:
     """Return the gain of the candidate of a comparison for each task, with its interval."""
     comparison = source.part("comparison")
     best = None if comparison is None else _best_baseline(comparison)
-    if comparison is None or best is None:
+    if comparison is None or best is None or _has_no_verdict(comparison):
         return None
     found: list[Row] = []
     for task, gains in comparison["by_task"].items():
@@ -68,6 +69,11 @@ def draw(content: Content) -> Any:
     )
     zero = alt.Chart().mark_rule(color=NEUTRAL, strokeDash=[4, 4]).encode(x=alt.datum(0))
     return alt.layer(zero, intervals, points, data=alt.NamedData("gains")).properties(width=480)
+
+
+def _has_no_verdict(comparison: Mapping[str, Any]) -> bool:
+    candidate = comparison.get("candidate")  # not in old reports
+    return candidate is not None and candidate["verdict"] == NO_VERDICT
 
 
 def _best_baseline(comparison: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -68,15 +68,15 @@ def auto(tasks, *, seed=0, **options):
 
 
 def entry(name, role, inner, outer, *, final=None):
-    """Return a contender with the given inner and outer errors of one task in each split."""
+    """Return a contender with the given inner and outer errors of two tasks in each split."""
 
     def result(index, s, o):
-        scores = {"by_task": {"rmse": {"t": [o]}}, "over_rows": {"rmse": [o]}}
+        scores = {"by_task": {"rmse": {"t": [o], "u": [o]}}, "over_rows": {"rmse": [o]}}
         return {
             "index": index,
             "params": {},
             "inner": s,
-            "inner_by_task": {"t": [s]},
+            "inner_by_task": {"t": [s], "u": [s]},
             "outer": None if index is None else scores,
             "seconds": 1.0,
             "fit_s": 0.1,
@@ -112,7 +112,7 @@ def test_the_estimate_is_that_of_the_choice_and_the_best_row_is_named_optimistic
     spread = 12.706204736432095 * np.sqrt(0.125 * (0.5 + 0.25))  # t quantile, one degree
     assert report["estimate"]["high"] == pytest.approx(3.75 + spread)
     assert report["estimate"]["low"] == 0  # an RMSE is not negative
-    assert [row["n_task_wins"] for row in report["leaderboard"]] == [1, 0]
+    assert [row["n_task_wins"] for row in report["leaderboard"]] == [2, 0]
 
 
 def test_the_choice_is_compared_with_the_best_row() -> None:

@@ -10,6 +10,7 @@ from algorithms.evaluation.automatic import AutomaticOptions
 from algorithms.evaluation.curve_verdict import describe_curve
 from algorithms.evaluation.learning_curve import report_curve
 from algorithms.evaluation.metrics import METRICS
+from algorithms.evaluation.no_verdict import NO_METHOD
 from algorithms.evaluation.pipelines import Entry
 from algorithms.evaluation.power_curves import fit_power_curves
 from algorithms.evaluation.splits import Splits
@@ -199,7 +200,7 @@ def test_a_side_without_methods_has_no_curve() -> None:
     tasks = linear_tasks(np.random.default_rng(0), n_tasks=3, d=2)
     options = {"algorithms": ["mixed-model"]}
     report = auto(tasks, curve=True, **options)
-    assert report["curve"]["reason"] == "the budget has no time left for a method of each side"
+    assert report["curve"]["reason"] == NO_METHOD
     assert not report["curve"]["points"]
     report = auto(tasks, **options)
     assert report["curve"] is None

@@ -153,7 +153,7 @@ def count_by_state(session: Session) -> dict[str, int]:
         .where(JobRow.state.in_(UNFINISHED))
         .group_by(JobRow.state)
     )
-    return dict.fromkeys(map(str, UNFINISHED), 0) | dict(session.execute(query).tuples().all())
+    return dict.fromkeys(map(str, UNFINISHED), 0) | dict(session.execute(query).all())
 
 
 def queued_at(session: Session, job_id: str) -> datetime | None:
@@ -180,7 +180,7 @@ def count_recently_ended(session: Session) -> dict[str, int]:
         .where(JobRow.parent_id.is_(None))
         .group_by(JobRow.state)
     )
-    return dict.fromkeys(sorted(FINAL), 0) | dict(session.execute(query).tuples().all())
+    return dict.fromkeys(sorted(FINAL), 0) | dict(session.execute(query).all())
 
 
 def count_postponed(session: Session) -> int:

@@ -22,7 +22,8 @@ from algorithms.evaluation.nested import (
     default_inner_folds,
     score_contender,
 )
-from algorithms.evaluation.pipelines import Entry
+from algorithms.evaluation.no_verdict import why_no_verdict
+from algorithms.evaluation.pipelines import APART, TOGETHER, Entry
 from algorithms.evaluation.predictions import Predictions
 from algorithms.evaluation.requirements import min_train_rows
 from algorithms.evaluation.splits import Splits
@@ -78,6 +79,7 @@ def plan_automatic(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> P
         "options": options.model_dump(mode="json"),
         "metric": metric.name,
         "min_rows": max(_min_rows(one, tasks) for one in contenders),
+        "no_curve": _why_no_curve(contenders, tasks),
         "contenders": [
             {
                 "algorithm": one.algorithm,
@@ -154,7 +156,7 @@ def report_automatic(
         "rows": describe_rows(tasks, options.splits),
         "left_out": [*dropped, *plan["left_out"]],
     }
-    report["sentences"] = summarize_choice(report, unsuitable=plan["left_out"], dropped=dropped)
+    report = summarize_choice(report, unsuitable=plan["left_out"], dropped=dropped)
     return choice.chosen.final["params"], report, choice.predictions
 
 
@@ -195,6 +197,8 @@ def _curve(
 ) -> dict[str, Any]:
     """Return the learning curve of the contenders that the budget has allowed."""
     options = options_of(plan)
+    if plan.get("no_curve") is not None:
+        return {**no_curve(plan["no_curve"]), "left_out": []}
     admitted, omitted = admit_to_curve(plan, results)
     if not admitted:
         reason = "the budget has no time left for a method of each side"
@@ -222,6 +226,12 @@ def _curve(
     )
     distinct = {tuple(one.items()): one for one in omitted}
     return {**curve, "left_out": list(distinct.values())}
+
+
+def _why_no_curve(contenders: Sequence[Contender], tasks: Sequence[TaskSummary]) -> str | None:
+    """Return why there can be no learning curve; None if there can be one."""
+    sides = [[one.algorithm for one in contenders if one.role in of] for of in (TOGETHER, APART)]
+    return why_no_verdict(*sides, n_tasks=len(tasks))
 
 
 def _metric(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> Metric:

@@ -35,7 +35,7 @@ def count_child_jobs(plan: Plan) -> int:
     n_contenders = len(plan["contenders"])
     n_curve = len(_curve_indices(plan, n_contenders)) * len(_CURVE_PARTS)
     per_contender = 1 + len(_later_indices(plan, n_contenders))
-    return n_contenders * (per_contender + (n_curve if options_of(plan).curve else 0))
+    return n_contenders * (per_contender + (n_curve if _has_curve(plan) else 0))
 
 
 def child_jobs_of_round(plan: Plan, results: Sequence[Result]) -> list[ChildJob]:
@@ -48,8 +48,8 @@ def child_jobs_of_round(plan: Plan, results: Sequence[Result]) -> list[ChildJob]
         ]
     done = {result["plan"]["round"] for result in results}
     if LAST in done:
-        is_wanted = options_of(plan).curve and CURVE not in done
-        return _curve_child_jobs(plan, results) if is_wanted else []
+        is_next = _has_curve(plan) and CURVE not in done
+        return _curve_child_jobs(plan, results) if is_next else []
     if not any(result["plan"].get("is_retry") for result in results):
         again, limit_s = _tried_again(plan, results)
         if again:
@@ -165,6 +165,11 @@ def left_out(contender: Mapping[str, Any], reason: str) -> dict[str, str]:
 def options_of(plan: Plan) -> AutomaticOptions:
     """Return the options of a plan."""
     return AutomaticOptions.model_validate(plan["options"], strict=False)
+
+
+def _has_curve(plan: Plan) -> bool:
+    """Return whether methods are scored with fewer rows: not if there could be no verdict."""
+    return options_of(plan).curve and plan.get("no_curve") is None
 
 
 def _curve_child_jobs(plan: Plan, results: Sequence[Result]) -> list[ChildJob]:

@@ -146,9 +146,9 @@ def report_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
     scores = _scores(plan, results, without=failed)
     check_has_scores(scores[0].scores, tasks)
     _check_any_baseline([entry.method for entry in scores], left_out)
-    comparison = compare(scores, metric, options, ratio=ratio)
+    comparison = summarize_comparison(compare(scores, metric, options, ratio=ratio))
     rows = describe_rows(tasks, options.splits)
-    return {**comparison, "rows": rows, "left_out": left_out, **summarize_comparison(comparison)}
+    return {**comparison, "rows": rows, "left_out": left_out}
 
 
 def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:

@@ -47,7 +47,11 @@ def _summary(report: dict[str, Any]) -> dict[str, Any] | None:
     comparison = report.get("comparison")
     if choice is not None or comparison is None:
         return choice
-    return {"verdict": comparison["verdict"], "sentence": comparison["sentences"][0]}
+    return {
+        "verdict": comparison["verdict"],
+        "reason": comparison["sharing"]["reason"],
+        "sentence": comparison["sentences"][0],
+    }
 
 
 def publish_outputs(session: Session, blobs: BlobStore, outputs: Outputs) -> bool:

@@ -79,7 +79,8 @@ def _datasets(items: Sequence[Mapping[str, Any]]) -> Table:
 def _model_row(job: Mapping[str, Any]) -> Row:
     """Return the row of a job that succeeded: its result, and whether learning together helps."""
     result = job["result"] or {}
-    verdict = result.get("verdict") or (result.get("together_or_apart") or {}).get("verdict", "")
+    pair = result.get("together_or_apart") or result
+    verdict = f"no verdict: {pair['reason']}" if pair.get("reason") else pair.get("verdict", "")
     return Row(
         job["id"],
         [

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from algorithms.evaluation.no_verdict import NO_VERDICT, describe_no_verdict
 from service.ui import formats, tables
 from service.ui.tables import Cell, Row, Table
 from service.ui.views.choices import leaderboard
@@ -14,6 +15,7 @@ _VERDICTS: Final = {
     "equal": "Learning the tasks together makes no relevant difference.",
     "unclear": "Whether learning the tasks together helps is unclear.",
 }
+_NO_VERDICT: Final = "no verdict"
 _ROLES: Final = {
     "candidate": "the algorithm of the job",
     "multi_task": "tasks together",
@@ -31,8 +33,11 @@ def verdict_of(study: Mapping[str, Any] | None) -> str:
     """Return whether learning together helps, of a comparison or an automatic choice."""
     if study is None:
         return ""
-    pair = study if "verdict" in study else study["together_or_apart"] or {}
-    return _VERDICTS.get(pair.get("verdict", ""), "")
+    # the verdict alone is in comparisons of the first versions
+    pair = study.get("together_or_apart") or study.get("sharing") or study
+    if pair["verdict"] == NO_VERDICT:
+        return describe_no_verdict(pair["reason"])
+    return _VERDICTS.get(pair["verdict"], "")
 
 
 def held_out_sentence(report: Mapping[str, Any]) -> str:
@@ -135,7 +140,7 @@ def _method_cell(method: Mapping[str, Any]) -> Cell:
 
 def gains(tasks: Mapping[str, Mapping[str, Any]]) -> Table | None:
     """Return what learning together gains in each task; None if it was not compared."""
-    if not tasks:
+    if all(found["verdict"] == NO_VERDICT for found in tasks.values()):
         return None
     values = tables.numbers([found["gain"] for found in tasks.values()])
     rows = [
@@ -143,7 +148,7 @@ def gains(tasks: Mapping[str, Mapping[str, Any]]) -> Table | None:
             f"gain-{task}",
             [
                 tables.text(task),
-                tables.text(found["verdict"]),
+                tables.text(_NO_VERDICT if found["verdict"] == NO_VERDICT else found["verdict"]),
                 value,
                 interval,
                 tables.quantity(formats.number(found["p_adjusted"], 2)),
