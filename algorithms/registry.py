@@ -18,7 +18,7 @@ from algorithms.interface.errors import InvalidArtifact, InvalidData, UnusedWeig
 from algorithms.interface.extensions import load_extensions
 from algorithms.interface.json_values import json_ready
 from algorithms.interface.lazy_mapping import LazyMapping
-from algorithms.interface.model import Model
+from algorithms.interface.model import DEFAULT_TASK_COLUMN, Model
 from algorithms.per_task.model import load_alone, without_alone
 from algorithms.preparation.learning import Preparation, without_preparation
 from algorithms.preparation.model import PreparedModel
@@ -104,6 +104,8 @@ def save_model(model: Model, path: Path) -> None:
     Numbers in the header that are not finite are written as null.
     """
     header = {"format": _FORMAT, "algorithm": model.algorithm, "model": json_ready(model.header())}
+    if model.task_column != DEFAULT_TASK_COLUMN:
+        header["task_column"] = model.task_column
     write_arrays(path, model.to_arrays(), header=header)
 
 
@@ -129,11 +131,12 @@ def load_model(path: Path) -> Model:
         )
     values = header.get("model", {})
     try:
-        return _make_model(algorithm, arrays, values)
+        model = _make_model(algorithm, arrays, values)
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidArtifact(
             f"a part of the model in '{path.name}' is missing or corrupt: {error!r}"
         ) from error
+    return model.with_task_column(str(header.get("task_column", DEFAULT_TASK_COLUMN)))
 
 
 def _make_model(

@@ -8,6 +8,7 @@ from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from ulid import ULID
 
+from algorithms.interface.model import DEFAULT_TASK_COLUMN
 from service.database import UtcTime, now
 
 #: Names of constraints, so that migrations can refer to them on every database.
@@ -297,6 +298,8 @@ class VersionRow(Row):
     software: Mapped[dict[str, Any]]
     methods: Mapped[list[Any]]
     tasks: Mapped[list[Any]]
+    #: Column in which tables of rows have the task of each row.
+    task_column: Mapped[str] = mapped_column(sa.String(200), server_default=DEFAULT_TASK_COLUMN)
     #: Labels by task, for classifiers.
     classes: Mapped[dict[str, Any]]
     metrics: Mapped[dict[str, Any]]

@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,8 @@ DEFAULT_LEVEL = 0.9
 CLASS_METHODS = frozenset({"distances", "decision_function", "predict_proba", "predict_set"})
 #: Methods whose input has the columns of the training rows; the others take coordinates.
 FEATURE_METHODS = frozenset(METHODS) - {"inverse_transform"}
+#: Column of tables with the task of each row, unless the training table had another one.
+DEFAULT_TASK_COLUMN: Final = "task"
 
 
 class Model(ABC):
@@ -54,6 +57,8 @@ class Model(ABC):
 
     #: Methods that accept NaN for missing values.
     takes_missing: ClassVar[frozenset[str]] = frozenset()
+    #: Column in which tables of rows have the task of each row, as in the training table.
+    task_column: ClassVar[str] = DEFAULT_TASK_COLUMN
 
     @property
     def takes_sparse(self) -> bool:
@@ -74,6 +79,15 @@ class Model(ABC):
     @abstractmethod
     def metrics(self) -> dict[str, dict[str, float]]:
         """Scores on the training rows: ``{metric: {task: value}}``."""
+
+    def with_task_column(self, name: str) -> Self:
+        """Return the model with the column in which tables of rows have the task of each row."""
+        if name == self.task_column:
+            return self
+        named = copy(self)
+        # the classes of models are frozen
+        object.__setattr__(named, "task_column", name)
+        return named
 
     @property
     def warnings(self) -> tuple[str, ...]:

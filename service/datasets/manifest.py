@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from algorithms.interface.model import DEFAULT_TASK_COLUMN
 from algorithms.interface.tasks import TaskSummary
 from algorithms.preparation.columns import Column
 
@@ -26,6 +27,11 @@ def columns_of_manifest(manifest: Mapping[str, Any]) -> tuple[Column, ...] | Non
     """Return the kinds of the columns; None if all are numbers without missing values."""
     found = manifest.get("columns")
     return None if found is None else tuple(Column.from_json(column) for column in found)
+
+
+def task_column_of_manifest(manifest: Mapping[str, Any]) -> str:
+    """Return the column in which rows of the tasks have their task."""
+    return str(manifest.get("task_column", DEFAULT_TASK_COLUMN))
 
 
 def ignored_of_manifest(manifest: Mapping[str, Any]) -> frozenset[str]:

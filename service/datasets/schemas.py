@@ -180,10 +180,13 @@ class Manifest(BaseModel):
     columns: list[Column] | None = Field(
         None, description="Kinds of the columns; null if all are numbers without missing values."
     )
+    task_column: str | None = Field(
+        None, description="Column of the table with the task of each row; null without one."
+    )
     ignored: list[str] = Field(
         default_factory=list,
-        description="Columns of the table that the tasks do not have: those of tasks, targets, "
-        "groups and weights, and those left out. Rows for a model may have them, unused.",
+        description="Columns of the table that the tasks do not have: those of targets, groups "
+        "and weights, and those left out. Rows for a model may have them, unused.",
     )
     groups: list[str | int | float] | None = Field(
         None, description="Labels of the groups; omitted if there are very many."

@@ -114,24 +114,6 @@ class ArrayRows(NamedTuple):
         return to_float64(self.array, task=spec.task)
 
 
-def choose_task(in_body: str | list[str] | None, in_query: str | None) -> str | list[str] | None:
-    """Return the task or tasks of the body, else the task of the query; None if neither has one.
-
-    Raises
-    ------
-    Problem
-        The body and the query have different tasks.
-    """
-    if in_body is None:
-        return in_query
-    if in_query is not None:
-        for task in [in_body] if isinstance(in_body, str) else in_body:
-            if task != in_query:
-                detail = f"the query parameter 'task' is '{in_query}', but the body has the task"
-                raise_invalid_request("query:task", f"{detail} '{task}'; send one of them")
-    return in_body
-
-
 def to_float64(
     array: NDArray[Any], *, task: str, names: Sequence[str | int] | None = None
 ) -> Matrix:

@@ -4,6 +4,8 @@ import gzip
 import zlib
 from typing import Final
 
+import pyarrow as pa
+
 from service.errors import Problem
 from service.http.bodies import too_large
 from service.inference.call import Body
@@ -11,12 +13,39 @@ from service.settings import Settings
 
 #: ``wbits`` of zlib to try. "deflate" is the zlib format, but some clients send raw deflate.
 _WINDOWS: Final[dict[str, tuple[int, ...]]] = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
+#: First bytes of compressed files.
+_GZIP: Final = b"\x1f\x8b"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+COMPRESSED: Final = (_GZIP, _ZSTD)
 #: Up to this decompressed size, any compression ratio is accepted.
 _MAX_UNCHECKED_BYTES: Final = 1024 * 1024
 #: Smaller responses are not compressed.
 _MIN_BYTES: Final = 1024
 #: Higher levels hardly make binary numbers smaller.
 _LEVEL: Final = 1
+
+
+def unpack(body: Body, settings: Settings) -> Body:
+    """Return a body that is a compressed file, unpacked as an upload of it is; others as they are.
+
+    Raises
+    ------
+    Problem
+        The file is corrupt, or its decompressed size exceeds a limit.
+    """
+    if body.startswith(_GZIP):
+        return decompress(body, "gzip", settings)
+    if not body.startswith(_ZSTD):
+        return body
+    limit = _limit(body, settings)
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(body), "zstd") as file:
+            content: bytes = file.read(limit + 1)
+    except (pa.ArrowException, OSError) as error:
+        raise Problem("malformed-body", f"the body is not valid zstd: {error}") from None
+    if len(content) > limit:
+        raise too_large(limit)
+    return content
 
 
 def decompress(body: Body, encoding: str, settings: Settings) -> Body:
@@ -34,10 +63,7 @@ def decompress(body: Body, encoding: str, settings: Settings) -> Body:
     if windows is None:
         detail = f"Content-Encoding '{encoding}' is not supported; send gzip, deflate or identity"
         raise Problem("unsupported-media-type", detail)
-    limit = min(
-        settings.max_body_bytes,
-        max(int(settings.max_decompression_ratio * len(body)), _MAX_UNCHECKED_BYTES),
-    )
+    limit = _limit(body, settings)
     failure = ""
     for window in windows:
         try:
@@ -45,6 +71,12 @@ def decompress(body: Body, encoding: str, settings: Settings) -> Body:
         except zlib.error as error:
             failure = str(error)
     raise Problem("malformed-body", f"the body is not valid {coding}: {failure}")
+
+
+def _limit(body: Body, settings: Settings) -> int:
+    """Return the maximum decompressed size of a body."""
+    by_ratio = max(int(settings.max_decompression_ratio * len(body)), _MAX_UNCHECKED_BYTES)
+    return min(settings.max_body_bytes, by_ratio)
 
 
 def _inflate(body: Body, window: int, limit: int, settings: Settings) -> bytes:

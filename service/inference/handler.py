@@ -14,6 +14,7 @@ from service.inference.compute import compute
 from service.inference.context import Services
 from service.inference.encoding import compress, decompress
 from service.inference.statistics import INFER, INPUT, OUTPUT, QUEUE, Clock
+from service.inference.task_column import TaskSource
 from service.models.latency import LatencyEstimator
 from service.models.resolver import ResolvedModel, Target
 
@@ -113,8 +114,14 @@ class InferenceHandler(ABC):
         """Query the version and the method that the request names."""
 
     @abstractmethod
-    def read(self) -> Call:
-        """Parse the body."""
+    def read(self, tasks: TaskSource) -> Call:
+        """Parse the body.
+
+        Parameters
+        ----------
+        tasks
+            What is known of the tasks of the rows.
+        """
 
     @abstractmethod
     def write(self, result: InferenceResult) -> Reply:
@@ -138,7 +145,7 @@ class InferenceHandler(ABC):
         resolved = self._resolved = self.services.resolver.cached(self._target)
         if resolved is None:
             return None
-        call = self._call = self._read()
+        call = self._call = self._read(resolved)
         n_values = call.rows.n_values()
         estimator = self._estimator(resolved)
         estimate_ns = estimator.estimate_ns(resolved.method, n_values)
@@ -166,7 +173,7 @@ class InferenceHandler(ABC):
         self._resolved = resolved = self._resolved or self.services.resolver.resolve(
             self._target, self.find
         )
-        self._call = call = self._call or self._read()
+        self._call = call = self._call or self._read(resolved)
         started = time.thread_time_ns()  # CPU time of this thread, without waiting for others
         reply = self._finish(resolved, call)
         spent_ns = time.thread_time_ns() - started
@@ -176,10 +183,11 @@ class InferenceHandler(ABC):
     def _estimator(self, resolved: ResolvedModel) -> LatencyEstimator:
         return self.services.models.estimator(resolved.served)
 
-    def _read(self) -> Call:
+    def _read(self, resolved: ResolvedModel) -> Call:
         self.clock.end(QUEUE)
         try:
-            call = self.read()
+            tasks = self.services.inputs.task_source(resolved.served, self.parsed.task)
+            call = self.read(tasks)
             if self.parsed.level is not None:
                 call = call._replace(level=self.parsed.level)
         except Exception:

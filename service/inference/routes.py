@@ -11,6 +11,7 @@ from service.http.requests import StrictRequest
 from service.http.routing import Owner, secured
 from service.inference.call import Body, Call, InferenceResult
 from service.inference.context import Context, Services, TaskName
+from service.inference.encoding import COMPRESSED, unpack
 from service.inference.formats import FORMATS, REQUEST_READERS, accepted_type, reader_of
 from service.inference.handler import (
     MAX_INLINE_BYTES,
@@ -22,6 +23,7 @@ from service.inference.handler import (
 from service.inference.respond import respond
 from service.inference.schemas import InferenceRequest, InferenceResponse
 from service.inference.statistics import Clock
+from service.inference.task_column import TaskSource
 from service.models.resolver import ResolvedModel
 from service.models.routes import Name, Version
 
@@ -88,7 +90,8 @@ class MethodHandler(InferenceHandler):
         self._media_type = accepted_type(headers.get("accept", ""))
         self._read_body, is_cheap = reader_of(headers.get("content-type", JSON))
         is_small = is_cheap and len(body) <= MAX_INLINE_BYTES
-        self.is_cheap_to_parse = is_small and "content-encoding" not in headers
+        is_plain = "content-encoding" not in headers and not body.startswith(COMPRESSED)
+        self.is_cheap_to_parse = is_small and is_plain
 
     def find(self) -> ResolvedModel:
         """Return the version and the method."""
@@ -96,9 +99,12 @@ class MethodHandler(InferenceHandler):
         served = self.services.resolver.find(parsed.owner, parsed.name, parsed.version)
         return ResolvedModel(served, self._method)
 
-    def read(self) -> Call:
+    def read(self, tasks: TaskSource) -> Call:
         """Parse the rows."""
-        return self._read_body(self.decompressed_body(), self.parsed.task)
+        body = self.decompressed_body()
+        if body.startswith(COMPRESSED):  # as files of CSV may be
+            body = unpack(body, self.services.settings)
+        return self._read_body(body, tasks)
 
     def write(self, result: InferenceResult) -> Reply:
         """Return the outputs in the accepted format."""

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
@@ -35,31 +35,30 @@ class ColumnNames:
         """Return the columns of the training tables that the version does not use."""
         return self._find(version_id)[1]
 
+    def has(self, version_id: str, name: str) -> bool | None:
+        """Return whether a name is that of a column of the training tables.
+
+        It may be one that the version does not use. None if it is not, and the columns of some
+        tasks have no names.
+        """
+        names, ignored = self._find(version_id)
+        known = [columns for columns in names.values() if columns is not None]
+        if name in ignored or any(name in columns for columns in known):
+            return True
+        return False if len(known) == len(names) else None
+
     def _find(self, version_id: str) -> tuple[NamesByTask, frozenset[str]]:
         with self._lock:
             if version_id in self._cache:
                 self._cache.move_to_end(version_id)
                 return self._cache[version_id]
         with self._database.read() as session:
-            found = (
-                column_names(session, version_id),
-                ignored_of_manifest(_manifest(session, version_id)),
-            )
+            found = column_names(session, version_id), _ignored(session, version_id)
         with self._lock:
             self._cache[version_id] = found
             if len(self._cache) > _MAX_CACHED:
                 self._cache.popitem(last=False)
         return found
-
-
-def _manifest(session: Session, version_id: str) -> Mapping[str, Any]:
-    """Query the manifest of the dataset that a version was trained on."""
-    query = sa.select(DatasetRow.manifest).join(VersionRow, VersionRow.dataset_id == DatasetRow.id)
-    manifest: Mapping[str, Any] | None = session.execute(
-        query.where(VersionRow.id == version_id)
-    ).scalar_one()
-    assert manifest is not None  # a model was trained on it
-    return manifest
 
 
 def column_names(session: Session, version_id: str) -> NamesByTask:
@@ -68,18 +67,34 @@ def column_names(session: Session, version_id: str) -> NamesByTask:
     If a version was adapted to new tasks, the names of older tasks are those of its base. If the
     algorithm requires the same columns in all tasks, new tasks have the names of older ones.
     """
-    query = sa.select(DatasetRow.manifest, VersionRow.base_id, VersionRow.algorithm).join(
-        DatasetRow, VersionRow.dataset_id == DatasetRow.id
-    )
-    found: list[NamesByTask] = []  # of the version, its base, the base of its base, ...
-    following: str | None = version_id
-    while following is not None:
-        one = session.execute(query.where(VersionRow.id == following)).one()
-        manifest, following, algorithm = one
-        found.append(feature_names_by_task(manifest))
+    found = [
+        (feature_names_by_task(manifest), algorithm)
+        for manifest, algorithm in _trained_on(session, version_id)
+    ]
+    names, algorithm = found.pop()
+    names = dict(names)
     needs = ALGORITHMS[algorithm].needs
-    names = dict(found.pop())
     shared = next(iter(names.values()))
-    for new in reversed(found):
+    for new, _ in reversed(found):
         names |= dict.fromkeys(new, shared) if needs.same_features else new
     return names
+
+
+def _ignored(session: Session, version_id: str) -> frozenset[str]:
+    """Query the columns of the training tables of a version and its bases that are not used."""
+    tables = _trained_on(session, version_id)
+    return frozenset().union(*(ignored_of_manifest(manifest) for manifest, _ in tables))
+
+
+def _trained_on(session: Session, version_id: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Yield manifest and algorithm of a version, its base, the base of its base, and so on."""
+    query = sa.select(DatasetRow.manifest, VersionRow.algorithm, VersionRow.base_id).join(
+        DatasetRow, VersionRow.dataset_id == DatasetRow.id
+    )
+    following: str | None = version_id
+    while following is not None:
+        manifest, algorithm, following = session.execute(
+            query.where(VersionRow.id == following)
+        ).one()
+        assert manifest is not None  # a model was trained on it
+        yield manifest, algorithm

@@ -62,6 +62,7 @@ def _version(
         software=result["software"],
         methods=result["methods"],
         tasks=result["tasks"],
+        task_column=result["task_column"],
         classes=result["classes"],
         metrics=result["metrics"],
         history=result["history"],

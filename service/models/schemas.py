@@ -37,6 +37,10 @@ class Model(BaseModel):
     algorithm: str = Field(description="Algorithm name.")
     methods: list[str] = Field(description="Methods, such as transform and predict.")
     tasks: list[str] = Field(description="Names of the tasks that it was trained on.")
+    task_column: str = Field(
+        description="Column in which tables and records of rows have the task of each row: that of "
+        "the training table."
+    )
     classes: dict[str, list[str | int]] = Field(
         description="Labels by task, in the order of output columns that are classes; empty for a "
         "model without classes."
@@ -67,6 +71,7 @@ class Model(BaseModel):
             algorithm=row.algorithm,
             methods=row.methods,
             tasks=row.tasks,
+            task_column=row.task_column,
             classes=row.classes,
             metrics=row.metrics,
             warnings=row.warnings,

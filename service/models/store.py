@@ -8,6 +8,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.orm import Session, defer
 
+from algorithms.interface.model import DEFAULT_TASK_COLUMN
 from service.blob_rows import release_blob
 from service.database import contains
 from service.job_states import UNFINISHED
@@ -132,6 +133,7 @@ class ServableVersion:
     artifact_blob_id: str
     artifact_sha256: str
     artifact_bytes: int
+    task_column: str = DEFAULT_TASK_COLUMN
 
 
 def find_served(
@@ -241,6 +243,7 @@ def _served(owner: str | sa.BindParameter[str]) -> sa.Select[Any]:
             version.artifact_blob_id,
             version.artifact_sha256,
             version.artifact_bytes,
+            version.task_column,
         )
         .join(version, version.model_id == ModelRow.id)
         .where(ModelRow.owner == owner)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import find_similar
+from algorithms.interface.model import DEFAULT_TASK_COLUMN
 from algorithms.preparation.arrow_columns import (
     Ignored,
     InvalidColumn,
@@ -31,7 +32,7 @@ from service.datasets.formats.arrow_labels import (
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.row_extras import NO_EXTRAS, RowExtras
-from service.datasets.formats.table_columns import DEFAULT_TASK_COLUMN, TableColumns, find_columns
+from service.datasets.formats.table_columns import TableColumns, find_columns
 from service.datasets.formats.validation import (
     Target,
     as_slice,
@@ -103,11 +104,14 @@ def tasks_of(
     notes += [f"task '{name}' has no targets and is left out" for name in empty]
     if codes is None and len(targets) == 1:
         notes.append(_single_task(roles))
-    # rows have their task beside them, or in a column of this name
-    known = {*names, DEFAULT_TASK_COLUMN}
-    ignored = tuple(name for name in roles.names if name not in known)
+    used = {*names, roles.task_name}
     return Parsed.of(
-        split.tasks, columns, notes=tuple(notes), ignored=ignored, unlabelled=split.unlabelled
+        split.tasks,
+        columns,
+        notes=tuple(notes),
+        ignored=tuple(name for name in roles.names if name not in used),
+        unlabelled=split.unlabelled,
+        task_column=roles.task_name,
     )
 
 

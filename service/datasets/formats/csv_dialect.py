@@ -76,13 +76,9 @@ def find_dialect(path: Path, options: ReadOptions) -> Dialect:
     lines = text.splitlines(keepends=True)
     if not is_whole and len(lines) > 1 and not text.endswith(("\r", "\n")):
         lines.pop()  # may be cut off
-    n_before = _n_blank(lines)
-    declared = _DECLARATION.fullmatch(lines[n_before]) if n_before < len(lines) else None
-    if declared is not None:
-        n_before += 1 + _n_blank(lines[n_before + 1 :])
+    n_before, declared = find_preamble(lines)
     lines = lines[n_before:]
-    detected = find_delimiter(lines) if declared is None else declared[1]
-    delimiter = options.delimiter or detected
+    delimiter = options.delimiter or declared or find_delimiter(lines)
     records = _records(lines, delimiter)
     if not records or not "".join(lines).strip():
         reject("empty-file", "the file is empty; the first line must contain the column names")
@@ -98,6 +94,15 @@ def find_dialect(path: Path, options: ReadOptions) -> Dialect:
         declares_delimiter=declared is not None,
         has_rows=not is_whole or _n_blank(lines[1:]) < len(lines) - 1,
     )
+
+
+def find_preamble(lines: list[str]) -> tuple[int, str | None]:
+    """Return the number of lines before the header, and the delimiter that they declare, if any."""
+    n_before = _n_blank(lines)
+    declared = _DECLARATION.fullmatch(lines[n_before]) if n_before < len(lines) else None
+    if declared is None:
+        return n_before, None
+    return n_before + 1 + _n_blank(lines[n_before + 1 :]), declared[1]
 
 
 def _n_blank(lines: list[str]) -> int:

@@ -25,6 +25,8 @@ class Parsed:
         What was detected or left out, in sentences: "read with delimiter ';'".
     unlabelled
         Rows without a target, of some of the tasks.
+    task_column
+        Column of the table with the task of each row; None without one.
     """
 
     tasks: list[Task]
@@ -32,6 +34,7 @@ class Parsed:
     notes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     unlabelled: tuple[Task, ...] = ()
+    task_column: str | None = None
 
     @classmethod
     def of(
@@ -42,6 +45,7 @@ class Parsed:
         notes: tuple[str, ...] = (),
         ignored: tuple[str, ...] = (),
         unlabelled: Sequence[Task] = (),
+        task_column: str | None = None,
     ) -> Self:
         """Return the tasks, with their columns unless all are numbers without missing values."""
         is_plain = all(column.kind == "number" for column in columns) and not any(
@@ -49,7 +53,7 @@ class Parsed:
             for task in (*tasks, *unlabelled)
         )
         kinds = None if is_plain else tuple(columns)
-        return cls(tasks, kinds, notes, ignored, tuple(unlabelled))
+        return cls(tasks, kinds, notes, ignored, tuple(unlabelled), task_column)
 
     def with_dates(self, written: Mapping[str, DateWriting]) -> Self:
         """Return the tasks with how the dates of some columns are written, by name."""

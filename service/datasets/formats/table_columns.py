@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from algorithms.interface.model import DEFAULT_TASK_COLUMN
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.validation import check_counts, check_name
 from service.datasets.issues import Rejected, ValidationIssues, reject
 
-DEFAULT_TASK_COLUMN: Final = "task"
 _MAX_COLUMNS_SHOWN: Final = 20
 
 
@@ -28,6 +28,11 @@ class TableColumns:
     def feature_names(self) -> tuple[str, ...]:
         """The names of the feature columns."""
         return tuple(self.names[i] for i in self.features)
+
+    @property
+    def task_name(self) -> str | None:
+        """The name of the column of tasks."""
+        return None if self.task is None else self.names[self.task]
 
     @property
     def weight_name(self) -> str | None:

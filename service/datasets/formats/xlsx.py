@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 from zipfile import BadZipFile
 
 import pyarrow as pa
@@ -81,21 +81,33 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
         With all issues, up to a maximum number.
     """
     check_archive_size(path, limits, remedy="upload the table as CSV or Parquet")
+    table, rows, notes = read_table(path, limits)
     try:
-        book = CalamineWorkbook.from_path(str(path))
+        parsed = tasks_of(table, options, limits)
+    except Rejected as rejected:
+        raise Rejected(*(_placed(issue, rows) for issue in rejected.issues)) from None
+    return replace(parsed, notes=(*notes, *parsed.notes))
+
+
+def read_table(file: Path | IO[bytes], limits: Limits) -> tuple[pa.Table, list[_Row], list[str]]:
+    """Return the table of a workbook, its rows, and notes about cells that cannot be read.
+
+    Raises
+    ------
+    Rejected
+        The file is no workbook, or its cells are no table.
+    """
+    try:
+        book = CalamineWorkbook.from_object(str(file) if isinstance(file, Path) else file)
         sheets = [rows for name in book.sheet_names if (rows := _filled_rows(book, name))]
-        notes = unread_results(path, book.sheet_names)
+        notes = unread_results(file, book.sheet_names)
     except _CORRUPT as error:
         reject("corrupt-file", f"the file is not a readable workbook: {error}")
     if not sheets:
         reject("empty-file", "the workbook has no sheet with cells")
     header = _header(sheets, limits)
     rows = [row for _, *rest in sheets for row in rest]
-    try:
-        parsed = tasks_of(_table(header, rows, has_tasks=len(sheets) > 1), options, limits)
-    except Rejected as rejected:
-        raise Rejected(*(_placed(issue, rows) for issue in rejected.issues)) from None
-    return replace(parsed, notes=(*notes, *parsed.notes))
+    return _table(header, rows, has_tasks=len(sheets) > 1), rows, notes
 
 
 def _filled_rows(book: CalamineWorkbook, name: str) -> list[_Row]:

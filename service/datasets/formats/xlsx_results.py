@@ -35,7 +35,7 @@ _KINDS: Final = (
 _BLOCK_BYTES: Final = 4 * 1024 * 1024
 
 
-def unread_results(path: Path, sheets: Sequence[str]) -> list[str]:
+def unread_results(book: Path | IO[bytes], sheets: Sequence[str]) -> list[str]:
     """Return notes about the cells that are errors, or formulas without a stored result.
 
     Parameters
@@ -45,7 +45,7 @@ def unread_results(path: Path, sheets: Sequence[str]) -> list[str]:
     """
     counts = dict.fromkeys((pattern for pattern, *_ in _KINDS), 0)
     first: dict[re.Pattern[bytes], str] = {}
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(book) as archive:
         for sheet, member in zip(sheets, _members(archive), strict=False):
             with archive.open(member) as file:
                 for block in _blocks(file):

@@ -115,6 +115,8 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
     codes = warn_of_codes(parsed.tasks) if warns_of_codes else []
     if parsed.ignored:
         manifest["ignored"] = sorted(parsed.ignored)
+    if parsed.task_column is not None:
+        manifest["task_column"] = parsed.task_column
     manifest["warnings"] = [*parsed.notes, *codes]
     manifest["target_warnings"] = codes
     return manifest
@@ -145,6 +147,7 @@ def _selected(source: dict[str, Any]) -> tuple[SelectedDataset, bool]:
         columns_of_manifest(manifest),
         notes=tuple(note for note in warnings_of(manifest) if note not in codes),
         ignored=tuple(ignored_of_manifest(manifest)),
+        task_column=manifest.get("task_column"),
         has_labels="groups" in manifest or all(task.groups is None for task in tasks),
         unlabelled=read_unlabelled(Path(source["content"]), manifest),
     )

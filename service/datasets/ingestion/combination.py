@@ -1,6 +1,6 @@
 """Combination of tasks from stored datasets into a new dataset."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from algorithms.interface.tasks import Task
 from algorithms.preparation.columns import Column
@@ -64,7 +64,15 @@ def combine(sources: Sequence[SelectedDataset], limits: Limits) -> Parsed:
         notes=tuple(dict.fromkeys(note for source in sources for note in _notes(source))),
         ignored=tuple(sorted(ignored)),
         unlabelled=others,
+        task_column=_task_column(sources, used),
     )
+
+
+def _task_column(sources: Sequence[SelectedDataset], used: Container[str]) -> str | None:
+    """Return the column of tasks that the sources with one have in common; None if they differ."""
+    names = {source.task_column for source in sources} - {None}
+    name = names.pop() if len(names) == 1 else None
+    return None if name in used else name
 
 
 def _notes(source: SelectedDataset) -> tuple[str, ...]:

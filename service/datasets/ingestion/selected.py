@@ -21,7 +21,7 @@ class SelectedDataset:
     ----------
     columns
         Kinds of the columns of all tasks; None if all are numbers without missing values.
-    notes, ignored
+    notes, ignored, task_column
         As in :class:`~service.datasets.formats.parsed.Parsed`.
     has_labels
         Whether the labels of its groups are known.
@@ -34,6 +34,7 @@ class SelectedDataset:
     columns: tuple[Column, ...] | None = None
     notes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    task_column: str | None = None
     has_labels: bool = True
     unlabelled: tuple[Task, ...] = ()
 

@@ -18,9 +18,11 @@ from service.inference.formats.arrow import (
     write_parquet,
 )
 from service.inference.formats.csv_body import read_csv, write_csv
-from service.inference.formats.json_body import read_json, write_json
+from service.inference.formats.json_body import read_json, read_json_lines, write_json
 from service.inference.formats.npy import read_npy, write_npy
 from service.inference.formats.npz import read_npz
+from service.inference.formats.workbook import read_workbook
+from service.inference.task_column import TaskSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +32,14 @@ class Format:
     Attributes
     ----------
     read
-        Parses a body; the second argument is the task in the query.
+        Parses a body, given what is known of the tasks of its rows.
     write
         Serialises the result.
     is_cheap_to_parse
         Whether small bodies take little time to parse, because nothing is decompressed.
     """
 
-    read: Callable[[Body, str | None], Call]
+    read: Callable[[Body, TaskSource], Call]
     write: Callable[[InferenceResult], bytes]
     is_cheap_to_parse: bool = False
 
@@ -53,13 +55,16 @@ FORMATS: Final = {
 }
 #: Readers of media types that only requests have.
 REQUEST_READERS: Final = {
+    "application/x-ndjson": read_json_lines,
     "application/x-npz": read_npz,
     "application/vnd.apache.arrow.file": read_arrow_file,
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": read_workbook,
+    "text/tab-separated-values": read_csv,
 }
 _OFFERED: Final = tuple(FORMATS)
 
 
-def reader_of(content_type: str) -> tuple[Callable[[Body, str | None], Call], bool]:
+def reader_of(content_type: str) -> tuple[Callable[[Body, TaskSource], Call], bool]:
     """Return the reader of a request body, and whether small bodies are cheap to parse."""
     media_type = content_type.partition(";")[0].strip().lower() or JSON
     if media_type in REQUEST_READERS:

@@ -12,15 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from algorithms.preparation.arrow_columns import decoded
 from service.errors import Problem
-from service.inference.call import Body, Call, InferenceResult, raise_invalid_data
-from service.inference.formats.table import TASK, TableRows, call_of, columns_of, is_feature
+from service.inference.call import Body, Call, InferenceResult
+from service.inference.formats.table import TableRows, call_of, columns_of
+from service.inference.task_column import TaskSource
 
 #: Maximum decoded size of all columns. Run-length and dictionary encoding make bodies smaller.
 _MAX_DECODED_BYTES: Final = 512 * 1024 * 1024
 _MAX_BATCH_CELLS: Final = 1 << 20
 _MAX_THRIFT_BYTES: Final = 16 * 1024 * 1024
-_MAX_NAME: Final = 1000
 #: First bytes of an IPC file, padded.
 _FILE_MAGIC: Final = b"ARROW1\0\0"
 #: Errors that pyarrow raises for corrupt files; UnicodeDecodeError is a ValueError.
@@ -35,30 +36,32 @@ _CORRUPT_ERRORS: Final = (
     struct.error,
 )
 #: Field numbers in the flatbuffers of messages, record batches and dictionary batches.
-_HEADER_TYPE, _HEADER, _DICTIONARY_DATA, _COMPRESSION = 1, 2, 1, 3
+_HEADER_TYPE, _HEADER, _DICTIONARY_DATA, _BUFFERS, _COMPRESSION = 1, 2, 1, 2, 3
 _DICTIONARY_BATCH: Final = 2
 
 
-def read_arrow(body: Body, task: str | None) -> Call:
+def read_arrow(body: Body, tasks: TaskSource) -> Call:
     """Parse an IPC stream."""
+    n_bytes = 0
     try:
         for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(body)):
             if message.type in ("record batch", "dictionary batch"):
-                _check_not_compressed(message)
+                n_bytes += _decompressed_size(message)
+                _check_size(n_bytes)
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
-            return _read(reader.schema, reader, task)
+            return rows_of_batches(reader.schema, reader, tasks)
     except _CORRUPT_ERRORS as error:
         _raise_malformed("Arrow IPC stream", error)
 
 
-def read_arrow_file(body: Body, task: str | None) -> Call:
+def read_arrow_file(body: Body, tasks: TaskSource) -> Call:
     """Parse an IPC file: a stream between a magic number of 8 bytes and a footer."""
     if not body.startswith(_FILE_MAGIC):
         _raise_malformed("Arrow IPC file", ValueError("it does not begin with ARROW1"))
-    return read_arrow(body[len(_FILE_MAGIC) :], task)
+    return read_arrow(body[len(_FILE_MAGIC) :], tasks)
 
 
-def read_parquet(body: Body, task: str | None) -> Call:
+def read_parquet(body: Body, tasks: TaskSource) -> Call:
     """Parse a Parquet file."""
     try:
         with _open(body, []) as file:
@@ -70,7 +73,7 @@ def read_parquet(body: Body, task: str | None) -> Call:
         with _open(body, encoded) as file:
             n_rows = max(1, _MAX_BATCH_CELLS // max(1, metadata.num_columns))
             batches = file.iter_batches(n_rows, use_threads=False)
-            return _read(file.schema_arrow, batches, task)
+            return rows_of_batches(file.schema_arrow, batches, tasks)
     except _CORRUPT_ERRORS as error:
         _raise_malformed("Parquet file", error)
 
@@ -100,41 +103,40 @@ def _open(body: Body, dictionaries: list[str]) -> Any:
     )
 
 
-def _read(schema: Any, batches: Iterable[Any], task: str | None) -> Call:
-    for field in schema:
-        is_number = _is_number(field.type)
-        if not (is_number or _is_text(field.type) or _is_other(field.type)):
-            raise_invalid_data(
-                f"column '{field.name}' has type {field.type}; expected numbers, text, booleans "
-                "or dates",
-                column=field.name,
-            )
-        if (
-            field.name == TASK
-            and not is_feature(task, has_numbers=is_number)
-            and not _is_text(field.type)
-        ):
-            raise_invalid_data(
-                f"column 'task' has type {field.type}; expected strings", column=TASK
-            )
+def rows_of_batches(schema: Any, batches: Iterable[Any], tasks: TaskSource) -> Call:
     kept = list(_limit_size(batches))
     table = pa.Table.from_batches(kept, schema)
     # check offsets against the buffers before use
     table.validate(full=True)
-    tasks = None
-    if table.column_names.count(TASK) == 1 and _is_text(schema.field(TASK).type):
-        tasks = _task_names(table.column(TASK))
-        table = table.drop_columns([TASK])
-    columns = [
-        _numbers(column) if _is_number(column.type) else _values(column) for column in table.columns
-    ]
-    types = ["text" if _is_text(field.type) else str(field.type) for field in table.schema]
-    rows = TableRows(tuple(table.column_names), columns, table.num_rows, types=types)
-    return call_of(rows, tasks, task)
+    types = ["text" if _is_text(field.type) else str(field.type) for field in schema]
+    columns = [_column(column) for column in table.columns]
+    names = tuple(table.column_names)
+    rows = TableRows(names, columns, table.num_rows, types=types, optional=_index_of(schema))
+    return call_of(rows, tasks)
 
 
-def _check_not_compressed(message: Any) -> None:
-    """Raise an error for compressed buffers, whose decompressed size is unknown."""
+def _column(column: Any) -> NDArray[Any] | list[Any] | None:
+    """Return the values of a column; None for a type that no model takes."""
+    if pa.types.is_dictionary(column.type) and not _is_text(column.type):
+        column = decoded(column)
+    if _is_number(column.type):
+        return _numbers(column)
+    return _values(column) if _is_text(column.type) or _is_other(column.type) else None
+
+
+def _index_of(schema: Any) -> frozenset[str]:
+    """Return the columns that pandas wrote for the index of a data frame."""
+    metadata = schema.pandas_metadata
+    listed = metadata.get("index_columns") if isinstance(metadata, dict) else None
+    names = listed if isinstance(listed, list) else []
+    return frozenset(name for name in names if isinstance(name, str))
+
+
+def _decompressed_size(message: Any) -> int:
+    """Return the size of the decompressed buffers of a message; 0 if they are not compressed.
+
+    A compressed buffer begins with its decompressed size; -1 if it is stored as it is.
+    """
     data = bytes(message.metadata)
     (root,) = struct.unpack_from("<I", data)
     batch = root + _field(data, root, _HEADER)
@@ -142,8 +144,18 @@ def _check_not_compressed(message: Any) -> None:
     if data[root + _field(data, root, _HEADER_TYPE)] == _DICTIONARY_BATCH:
         batch += _field(data, batch, _DICTIONARY_DATA)
         batch += struct.unpack_from("<I", data, batch)[0]
-    if _field(data, batch, _COMPRESSION):
-        raise pa.ArrowInvalid("the buffers are compressed; send them uncompressed, or as Parquet")
+    if not _field(data, batch, _COMPRESSION):
+        return 0
+    vector = batch + _field(data, batch, _BUFFERS)
+    vector += struct.unpack_from("<I", data, vector)[0]
+    (count,) = struct.unpack_from("<I", data, vector)
+    n_bytes, body = 0, memoryview(message.body)
+    for i in range(count):
+        start, length = struct.unpack_from("<qq", data, vector + 4 + 16 * i)
+        if length:
+            (size,) = struct.unpack_from("<q", body, start)
+            n_bytes += max(size, length)
+    return n_bytes
 
 
 def _field(data: bytes, table: int, number: int) -> int:
@@ -169,26 +181,6 @@ def _check_size(n_bytes: int) -> None:
         raise Problem("body-too-large", f"{detail}; send fewer rows per request")
 
 
-def _task_names(column: Any) -> list[str]:
-    """Return the task of each row."""
-    if column.null_count:
-        row = column.is_null().index(True).as_py()
-        raise_invalid_data(
-            f"row {row} has no task; expected a name in every row", row=row, column=TASK
-        )
-    names: list[str] = []
-    for chunk in column.chunks:
-        texts = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        known = texts.dictionary
-        if known.null_count or any(len(name) > _MAX_NAME for name in known.to_pylist()):
-            raise_invalid_data(
-                f"column 'task' has missing names, or names of more than {_MAX_NAME} characters"
-            )
-        table = known.to_pylist()
-        names += [table[i] for i in texts.indices.to_pylist()]
-    return names
-
-
 def _is_text(kind: Any) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -198,7 +190,9 @@ def _is_text(kind: Any) -> bool:
 
 
 def _is_number(kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
 
 
 def _is_other(kind: Any) -> bool:
@@ -224,7 +218,7 @@ def _values(column: Any) -> list[Any]:
 
 def _numbers(column: Any) -> NDArray[Any]:
     """Return the numbers of a column, with NaN for missing values."""
-    if column.null_count:
+    if column.null_count or pa.types.is_decimal(column.type):
         column = column.cast(pa.float64(), safe=True)
     return np.asarray(column.to_numpy())
 

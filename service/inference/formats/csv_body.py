@@ -4,19 +4,20 @@ import csv
 import io
 from typing import Final, NoReturn
 
-from service.datasets.formats.csv_dialect import find_decimal, find_delimiter
+from service.datasets.formats.csv_dialect import find_decimal, find_delimiter, find_preamble
 from service.datasets.formats.text_encoding import LEGACY, UTF8, detect_encoding
 from service.errors import Problem
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_data
-from service.inference.formats.table import TASK, TableRows, call_of, columns_of, is_feature
+from service.inference.formats.table import TableRows, call_of, columns_of
 from service.inference.raw_values import parse_number
+from service.inference.task_column import TaskSource
 
 _MAX_LINES: Final = 1_000_000
 _HEAD_BYTES: Final = 64 * 1024
 
 
 def read_csv(
-    body: Body, task: str | None, *, has_header: bool | None = None, charset: str | None = None
+    body: Body, tasks: TaskSource, *, has_header: bool | None = None, charset: str | None = None
 ) -> Call:
     """Parse a table; its delimiter, decimal separator and encoding are found as in uploads.
 
@@ -33,7 +34,10 @@ def read_csv(
         detail = f"the table has {n_lines} lines, the maximum is {_MAX_LINES}; send fewer rows"
         raise Problem("too-many-rows", detail)
     text = _decode(body, charset)
-    delimiter = find_delimiter(_first_lines(text))
+    lines = _first_lines(text)
+    n_before, declared = find_preamble(lines)
+    delimiter = declared or find_delimiter(lines[n_before:])
+    text = text[sum(map(len, lines[:n_before])) :]
     try:
         records = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except csv.Error as error:
@@ -48,18 +52,9 @@ def read_csv(
             raise_invalid_data(
                 f"row {i} has {len(record)} cells; expected {width}, as in the first line", row=i
             )
-    tasks = None
-    position = names.index(TASK) if names is not None and TASK in names else None
-    if position is not None:
-        has_numbers = all(_is_number(record[position], decimal) for record in body_records)
-        position = None if is_feature(task, has_numbers=has_numbers) else position
-    if names is not None and position is not None:
-        tasks = [record.pop(position) for record in body_records]
-        names.pop(position)
-        width -= 1
     columns = [[record[j] for record in body_records] for j in range(width)]
     given = None if names is None else tuple(names)
-    return call_of(TableRows(given, columns, len(body_records), decimal=decimal), tasks, task)
+    return call_of(TableRows(given, columns, len(body_records), decimal=decimal), tasks)
 
 
 def write_csv(result: InferenceResult) -> bytes:

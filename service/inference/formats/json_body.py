@@ -19,13 +19,14 @@ from service.inference.call import (
     InferenceResult,
     InputSpec,
     Matrix,
-    choose_task,
+    Rows,
     raise_invalid_data,
     raise_invalid_request,
 )
 from service.inference.formats.numbers import PLACEHOLDER, array_pattern, extract_number_array
 from service.inference.formats.table import positions_of
 from service.inference.raw_values import encode_column
+from service.inference.task_column import TASK, GivenTasks, TaskSource
 from service.validation_errors import json_pointer
 
 _FIELDS: Final = frozenset({"task", "inputs", "columns"})
@@ -112,6 +113,38 @@ class ListRows:
         ]
         return ListRows(rows, self.pointer)
 
+    def split(
+        self, tasks: TaskSource, *, is_given: bool
+    ) -> "tuple[ListRows, dict[str, list[Any]]]":
+        """Return records without the columns of their tasks, and the values of these columns."""
+
+        def has_numbers(name: str) -> bool:
+            return all(type(record.get(name)) in _NUMBERS for record in self.rows)
+
+        names = dict.fromkeys(chain.from_iterable(self.rows))
+        found = tasks.find(names, has_numbers, is_given=is_given)
+        if not found:
+            return self, {}
+        kept = [name for name in names if name not in found]
+        rows = [{name: record[name] for name in kept if name in record} for record in self.rows]
+        columns = {name: [record.get(name) for record in self.rows] for name in found}
+        return ListRows(rows, self.pointer), columns
+
+    def values_of(self, position: int, names: tuple[str, ...]) -> list[Any]:
+        """Return the values of a column.
+
+        Raises
+        ------
+        Problem
+            A row does not have one value for each name.
+        """
+        rows = self.rows if isinstance(self.rows, list) else []
+        for i, row in enumerate(rows):
+            if not isinstance(row, list) or len(row) != len(names):
+                detail = f"row {i} has not one value for each of the {len(names)} columns"
+                raise_invalid_data(detail, row=i, pointer=f"{self.pointer}/{i}")
+        return [row[position] for row in rows]
+
     def _of_records(self, spec: InputSpec) -> "ListRows":
         """Return the rows of records, with columns in the order of the model."""
         names = spec.columns()
@@ -123,12 +156,13 @@ class ListRows:
                 pointer=f"{self.pointer}/0",
             )
         rows = []
-        expected = {*names}
-        allowed = expected | spec.ignored()
+        # what one record has, is missing in the others, as in uploads
+        common = {*names} & set().union(*self.rows)
+        allowed = {*names} | spec.ignored()
         for i, record in enumerate(self.rows):
-            if record.keys() != expected and not expected <= record.keys() <= allowed:
+            if len(common) < len(names) or not record.keys() <= allowed:
                 problems = [
-                    f"the column '{name}' is missing" for name in names if name not in record
+                    f"the column '{name}' is missing" for name in names if name not in common
                 ]
                 advice = "; write null for a missing value" if problems else ""
                 extra = [name for name in record if name not in allowed]
@@ -139,7 +173,7 @@ class ListRows:
                     row=i,
                     pointer=f"{self.pointer}/{i}",
                 )
-            rows.append([record[name] for name in names])
+            rows.append([record.get(name) for name in names])
         return ListRows(rows, self.pointer)
 
     def _refuse_first(self, spec: InputSpec, allowed: frozenset[type]) -> NoReturn:
@@ -163,6 +197,22 @@ class NamedRows(NamedTuple):
 
     rows: "ListRows | ParsedRows"
     names: tuple[str, ...]
+
+    def split(
+        self, tasks: TaskSource, *, is_given: bool
+    ) -> "tuple[NamedRows, dict[str, list[Any]]]":
+        """Return the rows without the columns of their tasks, and the values of these columns."""
+        found = tasks.find(self.names, self._has_numbers, is_given=is_given)
+        if not found:
+            return self, {}
+        values = {name: self.rows.values_of(self.names.index(name), self.names) for name in found}
+        kept = [j for j, name in enumerate(self.names) if name not in values]
+        rows = self.rows.select(kept, self.names)
+        return NamedRows(rows, tuple(self.names[j] for j in kept)), values
+
+    def _has_numbers(self, name: str) -> bool:
+        values = self.rows.values_of(self.names.index(name), self.names)
+        return all(type(value) in _NUMBERS for value in values)
 
     def n_values(self) -> int:
         """Return the number of values; the rows may still be invalid."""
@@ -191,6 +241,13 @@ class ParsedRows(NamedTuple):
         """Return the number of values."""
         return self.array.size
 
+    def values_of(self, position: int, names: tuple[str, ...]) -> list[Any]:
+        """Return the values of a column; raise a problem if there is not one for each name."""
+        if self.array.shape[1] != len(names):
+            detail = f"row 0 has {self.array.shape[1]} values; expected {len(names)}, as 'columns'"
+            raise_invalid_data(detail, row=0, pointer=f"{self.pointer}/0")
+        return list(self.array[:, position].tolist())
+
     def select(self, columns: list[int], names: tuple[str, ...]) -> "ParsedRows":
         """Return some of the columns; other widths are an error later."""
         is_complete = self.array.shape[1] == len(names)
@@ -207,15 +264,18 @@ class ParsedRows(NamedTuple):
         return self.array
 
 
-def read_json(body: Body, task: str | None) -> Call:
+def read_json(body: Body, tasks: TaskSource) -> Call:
     """Parse a body ``{"task": ..., "inputs": [[...], ...], "columns": [...]}``.
 
-    Parameters
-    ----------
-    task
-        Task in the query, for a body without one.
+    The records of an upload, in a list or by task, are rows, too.
     """
-    return _parse_fast(body, task) or _parse_strict(body, task)
+    return _parse_fast(body, tasks) or _of_document(parse_json(body), tasks)
+
+
+def read_json_lines(body: Body, tasks: TaskSource) -> Call:
+    """Parse a body with one record on each line."""
+    lines = [line for line in bytes(body).splitlines() if line.strip()]
+    return _of_document([parse_json(line) for line in lines], tasks)
 
 
 def write_json(result: InferenceResult) -> bytes:
@@ -232,7 +292,7 @@ def write_json(result: InferenceResult) -> bytes:
     return orjson.dumps({**head, "outputs": values}, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def _parse_fast(body: Body, in_query: str | None) -> Call | None:
+def _parse_fast(body: Body, tasks: TaskSource) -> Call | None:
     """Parse a body without creating an object per number; None if that is not possible."""
     extracted = extract_number_array(body, _INPUTS)
     if extracted is None or extracted.numbers.ndim == 1:
@@ -246,42 +306,77 @@ def _parse_fast(body: Body, in_query: str | None) -> Call | None:
     in_body = document.get("task")
     if document.get("inputs") != PLACEHOLDER or not isinstance(in_body, str | None):
         return None
-    task = choose_task(in_body, in_query)
-    rows = ParsedRows(extracted.numbers, "/inputs")
-    return None if task is None else _with_column_names(task, rows, document)
+    rows, names = ParsedRows(extracted.numbers, "/inputs"), document.get("columns")
+    if names is None and (in_body is None) != (tasks.query is None):
+        return Call(in_body or tasks.query or "", rows)
+    return _call(rows, names, None if in_body is None else _in_body(TASK, in_body), tasks)
 
 
-def _parse_strict(body: Body, in_query: str | None) -> Call:
-    value = parse_json(body)
+def _of_document(value: Any, tasks: TaskSource) -> Call:
+    """Return the call of a parsed body, every value of which is checked."""
+    if isinstance(value, list):
+        value = {"inputs": value}
     if not isinstance(value, dict):
         raise_invalid_request("", 'expected an object {"task": ..., "inputs": [[...]]}')
-    for name in sorted(value.keys() - _FIELDS):
+    if _is_by_task(value):
+        value = {
+            "inputs": [record for records in value.values() for record in records],
+            "task": [task for task, records in value.items() for _ in records],
+        }
+    members = tasks.names({"inputs", "columns"})
+    for name in sorted(value.keys() - _FIELDS - members.keys()):
         detail = f"unknown field '{name}'; expected task, inputs or columns"
         raise_invalid_request(json_pointer((name,)), detail)
     if "inputs" not in value:
         raise_invalid_request("/inputs", "the field 'inputs' is missing")
-    in_body = value.get("task")
-    if isinstance(in_body, list):
-        for i, one in enumerate(in_body):
+    given = [_in_body(name, value[name]) for name in members if value.get(name) is not None]
+    for one in given[1:]:
+        given[0].check(one)
+    return _call(
+        ListRows(value["inputs"], "/inputs"), value.get("columns"), next(iter(given), None), tasks
+    )
+
+
+def _is_by_task(value: dict[str, Any]) -> bool:
+    """Return whether a document has lists of records by task, as an upload has."""
+    return "inputs" not in value and bool(value) and all(map(_is_records, value.values()))
+
+
+def _is_records(rows: Any) -> bool:
+    return isinstance(rows, list) and bool(rows) and all(isinstance(row, dict) for row in rows)
+
+
+def _in_body(name: str, tasks: Any) -> GivenTasks:
+    """Return the tasks in a field of the body; raise a problem unless it is one, or a list."""
+    if isinstance(tasks, list):
+        for i, one in enumerate(tasks):
             if not isinstance(one, str):
-                raise_invalid_request(
-                    f"/task/{i}", f"task {i} is {JSON_NAMES[type(one)]}; expected a string"
-                )
-    elif not isinstance(in_body, str | None):
-        raise_invalid_request("/task", "expected a string, or a list with one string per row")
-    task = choose_task(in_body, in_query)
-    if task is None:
-        raise_invalid_request("/task", "expected the field 'task', or the query parameter 'task'")
-    return _with_column_names(task, ListRows(value["inputs"], "/inputs"), value)
+                detail = f"task {i} is {JSON_NAMES[type(one)]}; expected a string"
+                raise_invalid_request(json_pointer((name, i)), detail)
+    elif not isinstance(tasks, str):
+        detail = "expected a string, or a list with one string per row"
+        raise_invalid_request(json_pointer((name,)), detail)
+    return GivenTasks(tasks, {"pointer": json_pointer((name,))}, f"'{name}' of the body")
 
 
-def _with_column_names(
-    task: str | list[str], rows: "ListRows | ParsedRows", document: dict[str, Any]
+def _call(
+    rows: "ListRows | ParsedRows", names: Any, in_body: GivenTasks | None, tasks: TaskSource
 ) -> Call:
-    """Return the call with the column names of the body, if it has any."""
-    names = document.get("columns")
-    if names is None:
-        return Call(task, rows)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise_invalid_request("/columns", "expected a list of column names, or null")
-    return Call(task, NamedRows(rows, tuple(names)))
+    """Return the call, with the column names of the body if it has any.
+
+    The task of each row may be in a column, or in the records.
+    """
+    named: Rows = rows
+    columns: dict[str, list[Any]] = {}
+    is_given = in_body is not None or tasks.query is not None
+    if names is not None:
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise_invalid_request("/columns", "expected a list of column names, or null")
+        named, columns = NamedRows(rows, tuple(names)).split(tasks, is_given=is_given)
+    elif isinstance(rows, ListRows) and _is_records(rows.rows):
+        named, columns = rows.split(tasks, is_given=is_given)
+    chosen = tasks.choose(columns, in_body)
+    if chosen is None:
+        detail = "expected the field 'task', the query parameter 'task', or rows with a column"
+        raise_invalid_request("/task", f"{detail} '{tasks.column}'")
+    return Call(chosen, named)

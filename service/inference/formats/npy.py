@@ -11,17 +11,18 @@ from numpy.typing import NDArray
 
 from service.errors import Problem
 from service.inference.call import ArrayRows, Body, Call, InferenceResult, raise_invalid_request
+from service.inference.task_column import TaskSource
 from service.npy_header import MAX_SIZE_BYTES, InvalidHeader, read_header
 
 _MAX_DIMENSIONS: Final = 8
 _NUMBER_DTYPES: Final = re.compile(r"[<>|=](?:[iu][1248]|f[248])")
 
 
-def read_npy(body: Body, task: str | None) -> Call:
+def read_npy(body: Body, tasks: TaskSource) -> Call:
     """Parse an array, whose task is in the query."""
-    if task is None:
+    if tasks.query is None:
         raise_invalid_request("query:task", "expected the query parameter 'task'")
-    return Call(task, ArrayRows(_read_array(body)))
+    return Call(tasks.query, ArrayRows(_read_array(body)))
 
 
 def write_npy(result: InferenceResult) -> bytes:

@@ -18,6 +18,7 @@ from service.inference.call import (
     raise_invalid_request,
     to_float64,
 )
+from service.inference.task_column import TaskSource
 
 _LIMITS: Final = Limits(
     decompressed_bytes=512 * 1024 * 1024,
@@ -50,9 +51,9 @@ class SparseRows(NamedTuple):
         return rows
 
 
-def read_npz(body: Body, task: str | None) -> Call:
+def read_npz(body: Body, tasks: TaskSource) -> Call:
     """Parse a sparse matrix, whose task is in the query."""
-    if task is None:
+    if tasks.query is None:
         raise_invalid_request("query:task", "expected the query parameter 'task'")
     try:
         arrays = join_sparse(read_archive(io.BytesIO(body), _LIMITS, size=len(body)), _LIMITS)
@@ -65,4 +66,4 @@ def read_npz(body: Body, task: str | None) -> Call:
             "expected the arrays 'X.data', 'X.indices', 'X.indptr' and 'X.shape' of a sparse matrix"
         )
         raise Problem("malformed-body", f"{detail}, got {', '.join(sorted(arrays)[:10])}")
-    return Call(task, SparseRows(matrix))
+    return Call(tasks.query, SparseRows(matrix))

@@ -1,8 +1,8 @@
 """Tables of numbers with optional column names and an optional column of tasks."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,12 @@ from service.inference.call import (
     InferenceResult,
     InputSpec,
     Matrix,
-    choose_task,
     raise_invalid_data,
     raise_invalid_request,
     to_float64,
 )
-from service.inference.raw_values import encode_column
-
-#: Name of the column with the task of each row.
-TASK: Final = "task"
+from service.inference.raw_values import encode_column, parse_number
+from service.inference.task_column import TaskSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,32 +31,51 @@ class TableRows:
     names
         Column names; None if the table has no header.
     columns
-        Arrays of numbers, each (n_rows,), or lists of other values.
+        Arrays of numbers, each (n_rows,), or lists of other values; None for values of a type that
+        no model takes.
     decimal
         The decimal separator of cells of CSV; None if the lists contain values of other formats.
     types
         Names of the types of the columns, for messages, if the format has types.
+    optional
+        Columns that are left out unless they are columns of the model: an index of pandas.
     """
 
     names: tuple[str, ...] | None
-    columns: Sequence[NDArray[Any] | list[Any]]
+    columns: Sequence[NDArray[Any] | list[Any] | None]
     n_rows: int
     decimal: str | None = None
     types: Sequence[str] = ()
+    optional: frozenset[str] = frozenset()
 
     def n_values(self) -> int:
         """Return the number of values."""
         return self.n_rows * len(self.columns)
 
+    def without(self, left_out: Container[str]) -> Self:
+        """Return the rows without some columns."""
+        names = self.names or ()
+        kept = [j for j, name in enumerate(names) if name not in left_out]
+        return replace(
+            self,
+            names=tuple(names[j] for j in kept),
+            columns=[self.columns[j] for j in kept],
+            types=[self.types[j] for j in kept] if self.types else (),
+        )
+
     def as_matrix(self, spec: InputSpec) -> Matrix:
         """Return the rows with columns in the order of the model."""
-        chosen = positions_of(self.names, len(self.columns), spec)
+        chosen = positions_of(self.names, len(self.columns), spec, optional=self.optional)
         columns = [self.columns[position] for position in chosen]
         labels = [j if self.names is None else self.names[j] for j in chosen]
         kinds = spec.kinds or [Column(str(label)) for label in labels]
         matrix = np.empty((self.n_rows, len(chosen)))
         for j, (values, column) in enumerate(zip(columns, kinds, strict=True)):
             is_array = isinstance(values, np.ndarray)
+            if values is None:
+                detail = f"column '{labels[j]}' has type {self.types[chosen[j]]}; expected numbers,"
+                detail = f"{detail} text, booleans or dates"
+                raise_invalid_data(detail, task=spec.task, column=labels[j])
             if isinstance(values, np.ndarray) and column.kind == "number":
                 matrix[:, j] = to_float64(values[:, np.newaxis], task=spec.task, names=labels[j:])[
                     :, 0
@@ -78,11 +94,22 @@ class TableRows:
         return matrix
 
 
-def positions_of(names: tuple[str, ...] | None, n_columns: int, spec: InputSpec) -> list[int]:
+def positions_of(
+    names: tuple[str, ...] | None,
+    n_columns: int,
+    spec: InputSpec,
+    *,
+    optional: frozenset[str] = frozenset(),
+) -> list[int]:
     """Return the positions of the columns of a table in the order of the model.
 
     Columns are matched by name if both the table and the training data have column names, else by
     position.
+
+    Parameters
+    ----------
+    optional
+        Columns that are left out unless they are columns of the model.
 
     Raises
     ------
@@ -94,31 +121,50 @@ def positions_of(names: tuple[str, ...] | None, n_columns: int, spec: InputSpec)
     known = None if names is None else spec.columns()
     if names is not None and known is not None:
         subject = f"{spec}, with the column names of the training data"
-        return match_columns(names, known, subject=subject, task=spec.task, ignored=spec.ignored())
+        ignored = spec.ignored() | optional
+        return match_columns(names, known, subject=subject, task=spec.task, ignored=ignored)
+    chosen = list(range(n_columns))
     if names is not None:
         check_unique(names, task=spec.task)
-    if n_columns != spec.width:
-        raise_invalid_data(f"{spec}, got a table of {n_columns} columns", task=spec.task)
-    return list(range(spec.width))
+        chosen = [j for j in chosen if names[j] not in optional]
+    if len(chosen) != spec.width:
+        raise_invalid_data(f"{spec}, got a table of {len(chosen)} columns", task=spec.task)
+    return chosen
 
 
-def is_feature(task: str | None, *, has_numbers: bool) -> bool:
-    """Return whether a column named 'task' is a column of the model.
+def call_of(rows: TableRows, tasks: TaskSource) -> Call:
+    """Return the call of a table, whose tasks are in a column or whose task is in the query.
 
-    It is if it has numbers and the query has the task of all rows.
+    Raises
+    ------
+    Problem
+        There is no task, or tasks contradict each other.
     """
-    return task is not None and has_numbers
+    names = rows.names or ()
+    given = dict(zip(names, rows.columns, strict=False))
 
+    def has_numbers(name: str) -> bool:
+        values = given[name]
+        if rows.decimal is None or values is None:
+            return isinstance(values, np.ndarray)
+        return all(parse_number(cell, rows.decimal) is not None for cell in values)
 
-def call_of(rows: TableRows, tasks: list[str] | None, task: str | None) -> Call:
-    """Return the call of a table, whose tasks are in a column or whose task is in the query."""
-    chosen = choose_task(tasks, task)
+    found = tasks.find(names, has_numbers, is_given=tasks.query is not None)
+    chosen = tasks.choose({name: _listed(given[name]) for name in found})
     if chosen is None:
+        wanted = " or ".join(f"'{name}'" for name in tasks.names())
         raise_invalid_request(
             "query:task",
-            "expected the query parameter 'task', or a column 'task' with the task of each row",
+            f"expected a column {wanted} with the task of each row, or the query parameter 'task'",
         )
-    return Call(chosen, rows)
+    return Call(chosen, rows.without(found) if found else rows)
+
+
+def _listed(values: NDArray[Any] | list[Any] | None) -> list[Any]:
+    """Return the values of a column; none of a type that has no names of tasks."""
+    if values is None:
+        return [None]
+    return values.tolist() if isinstance(values, np.ndarray) else values
 
 
 def columns_of(result: InferenceResult) -> dict[str, NDArray[Any]]:

@@ -17,12 +17,12 @@ from service.inference.call import (
 )
 from service.inference.formats.json_body import JSON_NAMES
 from service.inference.formats.table import TableRows
+from service.inference.task_column import TASK, TaskSource
 from service.inference.v2.datatypes import BOOL, BYTES, NUMBERS
 from service.inference.v2.tensors import Tensor, Values, check_range, strings_of
 
-#: Names of the inputs that are not columns.
+#: Name of the input of all columns.
 ROWS: Final = "rows"
-TASK: Final = "task"
 #: Datatype of the values of each kind of column; dates are text such as 2026-01-31.
 DATATYPES: Final[dict[ColumnKind, str]] = {
     "number": "FP64",
@@ -30,8 +30,9 @@ DATATYPES: Final[dict[ColumnKind, str]] = {
     "category": BYTES,
     "date": BYTES,
 }
-#: Prefix of an input whose column has a reserved name ('rows', 'task'), or begins with the prefix.
+#: Prefix of an input whose column has a reserved name ('rows', the task column), or begins with it.
 _PREFIX: Final = "column:"
+_FLOAT: Final = np.dtype(np.float64)
 
 
 class ColumnInputs(NamedTuple):
@@ -61,10 +62,29 @@ class ColumnInputs(NamedTuple):
         return self.table.as_matrix(spec)
 
 
-def input_name(column: str) -> str:
-    """Return the name of the input of a column."""
-    is_taken = column in (ROWS, TASK) or column.startswith(_PREFIX)
+def input_name(column: str, task_column: str) -> str:
+    """Return the name of the input of a column, in a model with a task column."""
+    is_taken = column in (ROWS, task_column) or column.startswith(_PREFIX)
     return _PREFIX + column if is_taken else column
+
+
+def task_inputs(tasks: TaskSource) -> list[str]:
+    """Return the names of inputs with the task of each row, the best first.
+
+    An input ``task`` is a column if the training table had it in another role.
+    """
+    names = list(tasks.names({ROWS}))
+    if len(names) == 2 and tasks.is_other(TASK):
+        names.remove(TASK)
+    return names
+
+
+def labels_of(tensor: Tensor, values: Values) -> list[Any]:
+    """Return the text or the integers of an input with tasks."""
+    if tensor.datatype == BYTES or NUMBERS.get(tensor.datatype, _FLOAT).kind == "f":
+        return strings_of(tensor, values)
+    labels = _values(tensor, values)
+    return labels.tolist() if isinstance(labels, np.ndarray) else labels
 
 
 def rows_of_columns(inputs: Sequence[tuple[Tensor, Values]]) -> ColumnInputs:

@@ -6,7 +6,8 @@ from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, OUTPUT_SH
 from algorithms.preparation.model import preparation_of
 from service.inference.context import Services
 from service.inference.statistics import PHASES, MethodStatistics
-from service.inference.v2.columns import DATATYPES, ROWS, TASK, input_name
+from service.inference.task_column import TASK
+from service.inference.v2.columns import DATATYPES, ROWS, input_name
 from service.inference.v2.datatypes import BYTES
 from service.inference.v2.response import CLASSES
 from service.models.store import ServableVersion
@@ -21,7 +22,8 @@ def tensors_of(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the inputs and the outputs of a method, each with name, datatype and shape."""
     model = services.models.get(served)
-    inputs = [*_rows(model, method), _tensor(TASK, BYTES, [_VARIABLE])]
+    column = TASK if served.task_column == ROWS else served.task_column
+    inputs = [*_rows(model, method, column), _tensor(column, BYTES, [_VARIABLE])]
     labels = {type(label) for task in model.tasks for label in model.classes(task)}
     label_datatype = BYTES if str in labels else "INT64"
     n_classes = _common_dim({len(model.classes(task)) for task in model.tasks})
@@ -38,14 +40,15 @@ def tensors_of(
     return inputs, [_tensor(method, "FP64", [_VARIABLE, _output_width(model, method)])]
 
 
-def _rows(model: Model, method: str) -> list[dict[str, Any]]:
+def _rows(model: Model, method: str, task_column: str) -> list[dict[str, Any]]:
     """Return the input of rows of numbers, or an input for each column of a raw table."""
     preparation = preparation_of(model)
     parts = () if preparation is None else preparation.parts
     columns = dict.fromkeys(column for part in parts for column in part.columns)
     if method in FEATURE_METHODS and any(column.kind != "number" for column in columns):
         kinds = {column.name: column.kind for column in columns}
-        return [_tensor(input_name(n), DATATYPES[k], [_VARIABLE]) for n, k in kinds.items()]
+        names = {input_name(name, task_column): kind for name, kind in kinds.items()}
+        return [_tensor(name, DATATYPES[kind], [_VARIABLE]) for name, kind in names.items()]
     width = _common_dim({model.width(method, task=task) for task in model.tasks})
     return [_tensor(ROWS, "FP64", [_VARIABLE, width])]
 

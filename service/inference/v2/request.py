@@ -2,6 +2,7 @@
 
 import math
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
@@ -16,7 +17,6 @@ from service.inference.call import (
     InputSpec,
     Matrix,
     Rows,
-    choose_task,
     raise_invalid_data,
     raise_invalid_request,
 )
@@ -26,9 +26,10 @@ from service.inference.formats.numbers import (
     array_pattern,
     extract_number_array,
 )
-from service.inference.v2.columns import ROWS, TASK, rows_of_columns
+from service.inference.task_column import TASK, GivenTasks, TaskSource, task_names
+from service.inference.v2.columns import ROWS, labels_of, rows_of_columns, task_inputs
 from service.inference.v2.datatypes import NUMBERS
-from service.inference.v2.tensors import Tensor, Values, check_metadata, rows_of, strings_of
+from service.inference.v2.tensors import Tensor, Values, check_metadata, rows_of
 from service.validation_errors import json_pointer
 
 _DATA: Final = array_pattern("data")
@@ -36,14 +37,15 @@ _DATA: Final = array_pattern("data")
 _MAX_CACHED_HEADERS: Final = 1024
 _MAX_CACHED_BYTES: Final = 1024
 _FIELDS: Final = frozenset({"id", "parameters", "inputs", "outputs"})
-#: Fields that the KServe client repeats from the URL, with their index in UrlNames.
+#: Fields that the KServe client repeats from the URL, with their index in Names.
 _REPEATED: Final = {"model_name": 1, "model_version": 2}
 _OUTPUT_FIELDS: Final = frozenset({"name", "parameters"})
 #: Parameter with the level of intervals and sets.
 LEVEL: Final = "level"
 #: Parameters that some clients always send; they have no effect.
 _IGNORED: Final = frozenset({"priority", "timeout", "content_type", "headers"})
-_REQUEST_PARAMETERS: Final = _IGNORED | {TASK, LEVEL, "binary_data_output"}
+_OTHER_PARAMETERS: Final = _IGNORED | {LEVEL, "binary_data_output"}
+_REQUEST_PARAMETERS: Final = _OTHER_PARAMETERS | {TASK}
 _INPUT_PARAMETERS: Final = _IGNORED | {"binary_data_size"}
 _OUTPUT_PARAMETERS: Final = _IGNORED | {"binary_data"}
 #: Advice for parameters that other servers support.
@@ -70,8 +72,8 @@ class InferRequest(NamedTuple):
 
     Attributes
     ----------
-    task
-        Task in the parameters.
+    tasks
+        Tasks in the parameters.
     outputs
         Requested outputs; all outputs if empty.
     is_binary
@@ -82,15 +84,15 @@ class InferRequest(NamedTuple):
     """
 
     id: str | None
-    task: str | None
+    tasks: list[GivenTasks]
     outputs: list[RequestedOutput]
     is_binary: bool
     tensors: list[Tensor]
     level: float | None = None
 
 
-#: Task in the query, and name and version in the path.
-UrlNames: TypeAlias = tuple[str | None, str | None, int | None]
+#: Task column of the model, and name and version in the path.
+Names: TypeAlias = tuple[str, str | None, int | None]
 
 
 class _RawRows(NamedTuple):
@@ -111,7 +113,7 @@ class _RawRows(NamedTuple):
 
 
 def read_request(
-    body: Body, header_length: str | None, url_names: UrlNames
+    body: Body, header_length: str | None, names: Names, tasks: TaskSource
 ) -> tuple[InferRequest, Call]:
     """Parse the body of an inference request.
 
@@ -128,54 +130,54 @@ def read_request(
     """
     length = None if header_length is None else _length(header_length, len(body))
     if length == 0:
-        task = url_names[0]
-        if task is None:
+        if tasks.query is None:
             raise_invalid_request(
                 "query:task", "expected the query parameter 'task' in a raw binary request"
             )
-        return InferRequest(None, task, [], is_binary=True, tensors=[]), Call(task, _RawRows(body))
+        request = InferRequest(None, [], [], is_binary=True, tensors=[])
+        return request, Call(tasks.query, _RawRows(body))
     header = body if length is None else body[:length]
     tail = memoryview(body)[len(header) :]
-    return _parse_fast(header, tail, url_names) or _parse_strict(bytes(header), tail, url_names)
+    return _parse_fast(header, tail, names, tasks) or _parse_strict(
+        bytes(header), tail, names, tasks
+    )
 
 
 def _parse_fast(
-    header: Body, tail: memoryview, url_names: UrlNames
+    header: Body, tail: memoryview, names: Names, tasks: TaskSource
 ) -> tuple[InferRequest, Call] | None:
     """Parse a header without creating an object per number; None if that is not possible."""
     extracted = extract_number_array(header, _DATA)
     if extracted is None:
         return None
     try:
-        request = _parse_header(extracted.rest, url_names)
+        request = _parse_header(extracted.rest, names)
     except Problem:
         return None
     for tensor in request.tensors:
         if tensor.data == PLACEHOLDER:
             numbers = _as_datatype(extracted, tensor)
-            return (
-                None if numbers is None else (request, _call(request, tail, numbers, url_names[0]))
-            )
+            return None if numbers is None else (request, _call(request, tail, numbers, tasks))
     return None
 
 
 def _parse_strict(
-    header: bytes, tail: memoryview, url_names: UrlNames
+    header: bytes, tail: memoryview, names: Names, tasks: TaskSource
 ) -> tuple[InferRequest, Call]:
-    request = _parse_header(header, url_names)
-    return request, _call(request, tail, None, url_names[0])
+    request = _parse_header(header, names)
+    return request, _call(request, tail, None, tasks)
 
 
-def _parse_header(header: bytes, url_names: UrlNames) -> InferRequest:
+def _parse_header(header: bytes, names: Names) -> InferRequest:
     """Parse a header. Small ones are cached: clients repeat them with other numbers."""
     return (
-        _parse_header_cached(header, url_names)
+        _parse_header_cached(header, names)
         if len(header) <= _MAX_CACHED_BYTES
-        else _parse_document(header, url_names)
+        else _parse_document(header, names)
     )
 
 
-def _parse_document(header: bytes, url_names: UrlNames) -> InferRequest:
+def _parse_document(header: bytes, names: Names) -> InferRequest:
     document = parse_json(header)
     if not isinstance(document, dict):
         raise_invalid_request("", "expected an object with 'inputs'")
@@ -186,21 +188,34 @@ def _parse_document(header: bytes, url_names: UrlNames) -> InferRequest:
             json_pointer(unknown[:1]), f"unknown field '{unknown[0]}'; expected one of {known}"
         )
     for name in _REPEATED.keys() & document.keys():
-        in_body, in_url = document[name], url_names[_REPEATED[name]]
+        in_body, in_url = document[name], names[_REPEATED[name]]
         if in_body is not None and in_url is not None and in_body != str(in_url):
             detail = f"{name} is {in_body!s:.100}, but {in_url} in the URL; omit it in the body"
             raise_invalid_request(f"/{name}", detail)
-    parameters = _parameters(document.get("parameters", {}), "/parameters", _REQUEST_PARAMETERS)
+    allowed = _REQUEST_PARAMETERS | {names[0]}
+    parameters = _parameters(document.get("parameters", {}), "/parameters", allowed)
     tensors = _tensors(document.get("inputs"))
-    task = parameters.get(TASK)
-    if task is not None and not isinstance(task, str):
-        raise_invalid_request("/parameters/task", "expected a string as task")
+    tasks = _tasks(parameters, names[0])
     identity = document.get("id")
     if identity is not None and not isinstance(identity, str):
         raise_invalid_request("/id", "expected a string as id")
     is_binary = _flag(parameters, "binary_data_output", "/parameters")
     outputs = _outputs(document.get("outputs", []), is_binary=is_binary)
-    return InferRequest(identity, task, outputs, is_binary, tensors, _level(parameters))
+    return InferRequest(identity, tasks, outputs, is_binary, tensors, _level(parameters))
+
+
+def _tasks(parameters: dict[str, Any], column: str) -> list[GivenTasks]:
+    """Return the task in the parameters, under each of its names."""
+    found = []
+    for name in dict.fromkeys((TASK, column)):
+        task = parameters.get(name)
+        if task is None or name in _OTHER_PARAMETERS:
+            continue
+        pointer = "/parameters" + json_pointer((name,))
+        if not isinstance(task, str):
+            raise_invalid_request(pointer, f"expected a string as {name}")
+        found.append(GivenTasks(task, {"pointer": pointer}, f"the parameter '{name}'"))
+    return found
 
 
 def _level(parameters: dict[str, Any]) -> float | None:
@@ -225,16 +240,18 @@ def _length(text: str, n_bytes: int) -> int:
 
 
 def _call(
-    request: InferRequest, tail: memoryview, numbers: NDArray[Any] | None, in_query: str | None
+    request: InferRequest, tail: memoryview, numbers: NDArray[Any] | None, tasks: TaskSource
 ) -> Call:
     values = _values(request.tensors, tail, numbers)
-    own_rows, own_tasks = values.pop(ROWS, None), values.pop(TASK, None)
+    own_rows = values.pop(ROWS, None)
+    names = [name for name in task_inputs(tasks) if name in values]
+    own_tasks = {name: values.pop(name) for name in names}
     columns = list(values.values())
     rows: Rows
     if own_rows is not None:
         if columns:
             tensor = columns[0][0]
-            detail = f"there is no input '{tensor.name[:100]}' beside '{ROWS}' and '{TASK}'"
+            detail = f"there is no input '{tensor.name[:100]}' beside '{ROWS}' and '{tasks.column}'"
             raise_invalid_request(f"{tensor.pointer}/name", detail)
         rows = rows_of(*own_rows)
     elif columns:
@@ -242,19 +259,30 @@ def _call(
     else:
         detail = f"the input '{ROWS}' is missing, or an input for each column"
         raise_invalid_request("/inputs", detail)
-    in_body: str | list[str] | None = request.task
-    if own_tasks is not None:
-        if request.task is not None:
-            raise_invalid_request(
-                "/parameters/task", f"got both a parameter and an input '{TASK}'; send one of them"
-            )
-        tasks = strings_of(*own_tasks)
-        in_body = tasks[0] if len(tasks) == 1 else tasks
-    task = choose_task(in_body, in_query)
-    if task is None:
-        detail = f"expected a parameter '{TASK}', or an input '{TASK}' of datatype BYTES"
+    chosen: str | list[str] | None
+    if not own_tasks and tasks.query is None and len(request.tasks) == 1:
+        chosen = request.tasks[0].tasks
+    else:
+        chosen = _choose(request, own_tasks, tasks)
+    if chosen is None:
+        detail = f"expected a parameter '{TASK}', or an input '{tasks.column}' of datatype BYTES"
         raise_invalid_request("/parameters/task", detail)
-    return Call(task, rows, request.level)
+    return Call(chosen, rows, request.level)
+
+
+def _choose(
+    request: InferRequest, own_tasks: dict[str, tuple[Tensor, Values]], tasks: TaskSource
+) -> str | list[str] | None:
+    """Return the tasks of the rows: in inputs, else in parameters, else in the query."""
+    given = list(request.tasks)
+    for name, (tensor, values) in own_tasks.items():
+        names = task_names(labels_of(tensor, values), name)
+        place = {"pointer": tensor.pointer}
+        # one is that of all rows
+        given.append(GivenTasks(names[0] if len(names) == 1 else names, place, f"input '{name}'"))
+    for one, other in pairwise(given):
+        one.check(other)
+    return tasks.choose({}, given[-1] if given else None)
 
 
 def _tensors(inputs: object) -> list[Tensor]:

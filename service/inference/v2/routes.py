@@ -22,6 +22,7 @@ from service.inference.handler import (
 )
 from service.inference.respond import respond
 from service.inference.statistics import Clock, MethodKey
+from service.inference.task_column import TaskSource
 from service.inference.v2.metadata import PLATFORM, config_of, statistics_of, tensors_of
 from service.inference.v2.names import alias_names_of, find_named, main_method, names_of
 from service.inference.v2.request import InferRequest, read_request
@@ -131,12 +132,13 @@ class ProtocolHandler(InferenceHandler):
         parsed = self.parsed
         return find_named(self.services, parsed.owner, parsed.name, parsed.version)
 
-    def read(self) -> Call:
+    def read(self, tasks: TaskSource) -> Call:
         """Parse the rows and the requested outputs."""
         parsed = self.parsed
         length = parsed.headers.get(_HEADER_LENGTH)
-        url_names = parsed.task, parsed.name, parsed.version
-        self._infer_request, call = read_request(self.decompressed_body(), length, url_names)
+        names = tasks.column, parsed.name, parsed.version
+        body = self.decompressed_body()
+        self._infer_request, call = read_request(body, length, names, tasks)
         return call
 
     def write(self, result: InferenceResult) -> Reply:
@@ -245,6 +247,7 @@ def _metadata(services: Services, owner: str, name: str, number: int | None) -> 
             "properties": {
                 "method": method,
                 "tasks": list(services.models.get(served).tasks),
+                "task_column": served.task_column,
                 "algorithm": served.algorithm,
             },
         }

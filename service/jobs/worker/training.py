@@ -20,6 +20,7 @@ from algorithms.calibration.model import CalibratedModel
 from algorithms.evaluation.contenders import Algo
 from algorithms.evaluation.importance import importance_of
 from algorithms.interface.errors import AlgorithmError, Cancelled
+from algorithms.interface.model import DEFAULT_TASK_COLUMN
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.interface.weighted_algorithm import weighted
@@ -31,7 +32,7 @@ from algorithms.preparation.recipe import Recipe
 from algorithms.registry import ALGORITHMS, EXTENSIONS, load_model, save_model
 from service.columns import unpack_orders
 from service.datasets.canonical import read_all_rows, read_tasks
-from service.datasets.manifest import columns_of_manifest
+from service.datasets.manifest import columns_of_manifest, task_column_of_manifest
 from service.jobs.queue.outcome import find_shortage
 from service.jobs.studies import plans
 from service.jobs.studies.child_jobs import ADAPT, INFER, Plan
@@ -130,10 +131,15 @@ def _train(
             has_weights = any(task.weights is not None for task in tasks)
             adapting = weighted(adapting, None, has_weights=has_weights)
             model = _adapt(base, adapting, plan, tasks, trace)
+            own = base.task_column
         else:
             algorithm.check(tasks.summaries(), params)
             rng = np.random.default_rng(request["seed"])
             model = algorithm.fit(tasks, params, trace=trace, rng=rng)
+            own = DEFAULT_TASK_COLUMN
+    if own == DEFAULT_TASK_COLUMN:  # else an adapted model keeps the name that it has
+        own = task_column_of_manifest(request["manifest"])
+    model = model.with_task_column(own)
     fit_s = time.monotonic() - started
     save_model(model, Path(request["artifact"]))
     if isinstance(model, CalibratedModel):
@@ -143,6 +149,7 @@ def _train(
         "algorithm": algorithm.name,
         "params": params.model_dump(mode="json"),
         "tasks": list(model.tasks),
+        "task_column": model.task_column,
         "classes": {task: list(labels) for task in model.tasks if (labels := model.classes(task))},
         "methods": list(model.available_methods()),
         "metrics": model.metrics,

@@ -1,0 +1,62 @@
+"""Excel workbooks with the rows of a table, as uploads have them."""
+
+import io
+import zipfile
+import zlib
+from typing import Final
+
+from service.datasets.formats.options import Limits
+from service.datasets.formats.xlsx import read_table
+from service.datasets.issues import Rejected
+from service.errors import Problem
+from service.inference.call import Body, Call
+from service.inference.formats.arrow import rows_of_batches
+from service.inference.task_column import TaskSource
+
+#: Cells become Python objects, which take many times the memory of their text.
+_MAX_UNPACKED_BYTES: Final = 64 * 1024 * 1024
+_LIMITS: Final = Limits(
+    decompressed_bytes=_MAX_UNPACKED_BYTES,
+    decompression_ratio=100,
+    tasks=10_000,
+    features=100_000,
+    name_length=1000,
+)
+_CORRUPT: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    ValueError,
+    RuntimeError,  # of encrypted members
+)
+
+
+def read_workbook(body: Body, tasks: TaskSource) -> Call:
+    """Parse a workbook with one table, or with a sheet for each task."""
+    try:
+        table, _, _ = read_table(_unpacked(body), _LIMITS)
+    except Rejected as rejected:
+        detail = rejected.issues[0].detail
+        raise Problem("malformed-body", f"the body is not a valid workbook: {detail}") from None
+    except _CORRUPT as error:
+        raise Problem("malformed-body", f"the body is not a workbook: {error}") from None
+    return rows_of_batches(table.schema, table.to_batches(), tasks)
+
+
+def _unpacked(body: Body) -> io.BytesIO:
+    """Return the workbook as an archive that is not compressed.
+
+    The reader would unpack members beyond the sizes that the directory states.
+    """
+    target = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(body)) as packed, zipfile.ZipFile(target, "w") as archive:
+        n_bytes = sum(member.file_size for member in packed.infolist())
+        if n_bytes > _MAX_UNPACKED_BYTES:
+            detail = f"the unpacked workbook has {n_bytes} bytes, the maximum is"
+            remedy = "send the rows as CSV or Parquet"
+            raise Problem("body-too-large", f"{detail} {_MAX_UNPACKED_BYTES}; {remedy}")
+        for member in packed.infolist():
+            archive.writestr(member.filename, packed.read(member))
+    target.seek(0)
+    return target

@@ -1,0 +1,159 @@
+"""The task of each row: in a column of the rows, or given for all of them."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+
+from algorithms.interface.model import DEFAULT_TASK_COLUMN
+from service.columns import check_unique, clean_name
+from service.errors import Problem
+from service.inference.call import raise_invalid_data
+
+TASK: Final = DEFAULT_TASK_COLUMN
+_MAX_NAME: Final = 1000
+#: Task of all rows, or of each row.
+Tasks: TypeAlias = str | list[str]
+
+
+class TaskSource(NamedTuple):
+    """What is known of the tasks of rows before they are read.
+
+    Attributes
+    ----------
+    query
+        Task in the query.
+    column
+        Column of the training table that had the task of each row. Rows may have it under this
+        name, or under ``task``.
+    is_other
+        Returns whether a name is that of another column of the training table; None if it is not
+        among them, but the model's columns have no names.
+    """
+
+    query: str | None
+    column: str
+    is_other: Callable[[str], bool | None]
+
+    def names(self, taken: Iterable[str] = ()) -> dict[str, None]:
+        """Return the names under which rows may have their task, without those that are taken."""
+        return {name: None for name in (self.column, TASK) if name not in taken}
+
+    def find(
+        self, names: Collection[str], has_numbers: Callable[[str], bool], *, is_given: bool
+    ) -> list[str]:
+        """Return the names, among those of columns of rows, that have the task of each row.
+
+        A column ``task`` is another one if the training table had it in another role; or, where
+        that is not known, if it has numbers and the task is given.
+
+        Parameters
+        ----------
+        is_given
+            Whether the query or the body has the task of all rows.
+
+        Raises
+        ------
+        InvalidData
+            Two columns have the same name.
+        """
+        given = {clean_name(name): name for name in names}
+        found = [given[name] for name in self.names() if name in given]
+        if not found:
+            return []
+        check_unique(names)
+        if self.column != TASK:
+            return [n for n in found if clean_name(n) != TASK or not self.is_other(TASK)]
+        is_number = is_given and has_numbers(found[0]) and self.is_other(TASK) is not False
+        return [] if is_number else found
+
+    def choose(
+        self,
+        columns: Mapping[str, Sequence[Any]],
+        in_body: "GivenTasks | None" = None,
+    ) -> Tasks | None:
+        """Return the tasks in columns of the rows, else in the body, else in the query, else None.
+
+        Parameters
+        ----------
+        columns
+            Values of the columns with tasks.
+
+        Raises
+        ------
+        Problem
+            A row has no task, or the tasks of a row contradict each other.
+        """
+        given = GivenTasks(self.query, {"parameter": "query:task"}, "the query parameter 'task'")
+        if in_body is not None:
+            given.check(in_body)
+            given = in_body
+        for name, values in columns.items():
+            column = GivenTasks(task_names(values, name), {"column": name}, f"column '{name}'")
+            given.check(column)
+            given = column
+        return given.tasks
+
+
+class GivenTasks(NamedTuple):
+    """Tasks that were given, with their place for an error and for its message."""
+
+    tasks: Tasks | None
+    place: Mapping[str, str]
+    what: str
+
+    def check(self, other: "GivenTasks") -> None:
+        """Raise a problem at the first row for which both have a task, and not the same."""
+        if self.tasks is None or other.tasks is None:
+            return
+        mine, theirs = _each(self.tasks, other.tasks), _each(other.tasks, self.tasks)
+        if len(mine) != len(theirs):
+            detail = f"{self.what} has {len(mine)} tasks, but {other.what} {len(theirs)}"
+            _raise_contradiction(f"{detail}; expected one for each row", self.place)
+        for row, (ours, task) in enumerate(zip(mine, theirs, strict=True)):
+            if ours != task:
+                detail = f"row {row} has the task '{task}' in {other.what}, but {self.what} is"
+                place = {**other.place, **self.place, "row": row}
+                _raise_contradiction(f"{detail} '{ours}'; correct it, or send one of them", place)
+
+
+def _each(tasks: Tasks, others: Tasks) -> list[str]:
+    """Return one task for each row; that of all rows for each of the others."""
+    if isinstance(tasks, list):
+        return tasks
+    return [tasks] * (len(others) if isinstance(others, list) else 1)
+
+
+def _raise_contradiction(detail: str, place: Mapping[str, Any]) -> NoReturn:
+    entry = {**place, "code": "invalid", "detail": detail}
+    raise Problem("invalid-request", detail, errors=[entry])
+
+
+def task_names(values: Iterable[Any], column: str) -> list[str]:
+    """Return the name of each row's task, as uploads read it from text or integers.
+
+    Raises
+    ------
+    Problem
+        A row has no task, or a value that is no name of one.
+    """
+    names = []
+    for row, value in enumerate(values):
+        name = _name(value)
+        if not name:
+            detail = f"row {row} has no task; expected a name in every row of column '{column}'"
+            raise_invalid_data(detail, row=row, column=column)
+        if len(name) > _MAX_NAME:
+            detail = f"row {row}: the task has more than {_MAX_NAME} characters"
+            raise_invalid_data(detail, row=row, column=column)
+        names.append(name)
+    return names
+
+
+def _name(value: Any) -> str | None:
+    """Return the name of a task; None for what is missing, or is neither text nor an integer."""
+    if isinstance(value, str):
+        return clean_name(value)
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value) if isinstance(value, int) else None

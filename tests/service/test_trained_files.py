@@ -1,0 +1,343 @@
+"""A file that a model was trained on is sent back as it is: tasks, targets and all else in it."""
+
+import asyncio
+import gzip
+import io
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import numpy as np
+import openpyxl
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pytest
+from typer.testing import CliRunner
+
+from service.cli import app
+from sibling import AsyncClient
+
+NPY = "application/x-npy"
+CSV, JSON, NDJSON = "text/csv", "application/json", "application/x-ndjson"
+PARQUET = "application/vnd.apache.parquet"
+STREAM, FILE = "application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.file"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+N = 48
+CLASSES: dict[str, Any] = {"target_column": "died", "algorithm": "logistic-regression"}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A file, its media type and the end of its name, and how it was uploaded.
+
+    ``kept`` names the columns of the model. ``given`` is what a client has instead of a file.
+    """
+
+    body: bytes
+    media_type: str
+    suffix: str
+    options: dict[str, Any]
+    kept: tuple[str, ...]
+    frame: pd.DataFrame
+    algorithm: str = "ridge"
+    given: Any = field(default=None, compare=False)
+
+
+def wards(names=("H00", "H01", "H02"), *, numeric=False, seed=0):
+    """Return rows of several hospitals, whose order is mixed and whose models differ much."""
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.arange(N) % len(names))
+    frame = pd.DataFrame(
+        {
+            "row": [f"p{i}" for i in range(N)],
+            "hospital": [names[code] for code in codes],
+            "age": rng.integers(20, 90, N).astype(float),
+            "bmi": rng.normal(25, 4, N).round(2),
+        }
+    )
+    kept = ("age", "bmi")
+    if not numeric:
+        frame["sex"] = rng.choice(["F", "M"], N)
+        frame["seen"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 300, N), "D")
+        kept = (*kept, "sex", "seen")
+    slopes = np.array([0.1, -0.2, 0.4])[codes]
+    frame["stay"] = (10 * codes + slopes * frame["age"] + rng.normal(0, 0.1, N)).round(3)
+    frame["died"] = np.where((frame["age"] > 55) ^ (codes == 1), "yes", "no")
+    frame["weight"] = rng.integers(1, 4, N).astype(float)
+    frame["group"] = [f"g{i % 12}" for i in range(N)]
+    frame["stay2"] = frame["stay"] * 2
+    return frame, kept
+
+
+def regression(*left_out, task="hospital", **more):
+    options = {"task_column": task, "target_column": "stay"}
+    return (
+        options | {"ignore_column": ["row", "died", "weight", "group", "stay2", *left_out]} | more
+    )
+
+
+def text(frame, **how):
+    dated = frame.copy()
+    for name in dated.columns:
+        if dated[name].dtype.kind == "M":
+            dated[name] = dated[name].dt.strftime("%Y-%m-%d")
+    return dated.to_csv(index=False, **how)
+
+
+def made(body, media_type, suffix, options, how, **more):
+    frame, kept = how
+    return Trained(body, media_type, suffix, options, kept, frame, **more)
+
+
+def plain_csv():
+    how = wards(numeric=True)
+    return made(text(how[0]).encode(), CSV, ".csv", regression(), how)
+
+
+def semicolons_and_decimal_commas():
+    how = wards()
+    return made(text(how[0], sep=";", decimal=",").encode(), CSV, ".csv", regression(), how)
+
+
+def gzipped_csv():
+    how = wards()
+    return made(gzip.compress(text(how[0]).encode()), CSV, ".csv.gz", regression(), how)
+
+
+def tabs_of_names_with_zeros():
+    how = wards(("007", "7", "0"))
+    return made(text(how[0], sep="\t").encode(), CSV, ".tsv", regression(), how)
+
+
+def windows_text():
+    frame, kept = wards(("Köln", "Bonn", "Ulm"))
+    frame = frame.rename(columns={"hospital": "Klinik für Ort", "age": "größe"})
+    kept = tuple("größe" if name == "age" else name for name in kept)
+    body = text(frame, sep=";", decimal=",").encode("windows-1252")
+    return made(body, CSV, ".csv", regression(task="Klinik für Ort"), (frame, kept))
+
+
+def utf16_csv():
+    how = wards()
+    return made(text(how[0]).encode("utf-16"), CSV, ".csv", regression(), how)
+
+
+def parquet_of_mixed_columns():
+    how = wards()
+    options = {**regression(), "weight_column": "weight", "group_column": "group"}
+    options["ignore_column"] = ["row", "died", "stay2"]
+    return made(how[0].to_parquet(index=False), PARQUET, ".parquet", options, how)
+
+
+def parquet_with_numbers_as_tasks_and_an_index():
+    frame, kept = wards((1, 22, 300), numeric=True)
+    frame = frame[frame["age"] > 25]
+    frame["visits"] = [[1, 2]] * len(frame)
+    frame["took"] = pa.array([3] * len(frame), pa.duration("s")).to_pandas().to_numpy()
+    frame.index = frame.index + 7
+    body = frame.to_parquet()
+    return made(body, PARQUET, ".parquet", regression("visits", "took"), (frame, kept))
+
+
+def stream_with_a_dictionary_of_tasks():
+    frame, kept = wards()
+    frame["hospital"] = frame["hospital"].astype("category")
+    sink = pa.BufferOutputStream()
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    body = sink.getvalue().to_pybytes()
+    return made(body, STREAM, ".arrows", {**regression(), **CLASSES_OF()}, (frame, kept), **LOGIT)
+
+
+def CLASSES_OF():
+    return {"target_column": "died", "ignore_column": ["row", "stay", "weight", "group", "stay2"]}
+
+
+LOGIT = {"algorithm": "logistic-regression"}
+
+
+def compressed_feather():
+    how = wards()
+    file = io.BytesIO()
+    how[0].to_feather(file)  # LZ4
+    return made(file.getvalue(), FILE, ".feather", regression(), how)
+
+
+def workbook_with_numbers_as_tasks():
+    frame, kept = wards((1, 22, 300))
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.append(list(frame.columns))
+    for row in frame.itertuples(index=False):
+        sheet.append([v.to_pydatetime() if isinstance(v, pd.Timestamp) else v for v in row])
+    file = io.BytesIO()
+    book.save(file)
+    return made(file.getvalue(), XLSX, ".xlsx", regression(), (frame, kept))
+
+
+def records_of(frame):
+    rows = json.loads(frame.to_json(orient="records", date_format="iso"))
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def json_records():
+    how = wards()
+    records = records_of(how[0])
+    body = json.dumps(records).encode()
+    return made(body, JSON, ".json", regression(), how, given=records)
+
+
+def json_lines_with_gaps():
+    frame, kept = wards()
+    frame.loc[frame.index % 5 == 1, "bmi"] = np.nan
+    frame.loc[frame.index % 5 == 2, "sex"] = None
+    frame.loc[frame.index % 5 == 3, "weight"] = np.nan
+    body = "\n".join(json.dumps(record) for record in records_of(frame)).encode()
+    return made(body, NDJSON, ".jsonl", regression(), (frame, kept))
+
+
+def json_by_task():
+    frame, kept = wards()
+    frame = frame.sort_values("hospital", kind="stable")
+    by_task = {
+        name: records_of(own.drop(columns="hospital")) for name, own in frame.groupby("hospital")
+    }
+    options = regression()
+    del options["task_column"]
+    return made(json.dumps(by_task).encode(), JSON, ".json", options, (frame, kept))
+
+
+def pandas_with_tasks_in_the_index():
+    frame, kept = wards()
+    given = frame.set_index(["hospital", "row", "age"])
+    options = {**CLASSES_OF(), "task_column": "hospital"}
+    body = given.to_parquet()
+    return made(body, PARQUET, ".parquet", options, (frame, kept), given=given, **LOGIT)
+
+
+def polars_with_numbers_as_tasks():
+    frame, kept = wards((1, 22, 300), numeric=True)
+    given = pl.from_pandas(frame.drop(columns=["row", "died", "group"]))
+    options = {"task_column": "hospital", "target_column": "stay", "weight_column": "weight"}
+    options["ignore_column"] = ["stay2"]
+    file = io.BytesIO()
+    given.write_ipc(file)
+    return made(file.getvalue(), FILE, ".arrow", options, (frame, kept), given=given)
+
+
+def column_named_task_that_is_a_number_of_the_model():
+    frame, kept = wards(numeric=True)
+    frame = frame.rename(columns={"age": "task"})
+    kept = tuple("task" if name == "age" else name for name in kept)
+    return made(text(frame).encode(), CSV, ".csv", regression(), (frame, kept))
+
+
+def column_named_task_that_is_left_out():
+    frame, kept = wards(numeric=True)
+    frame["task"] = [f"step {i % 7}" for i in range(N)]
+    return made(text(frame).encode(), CSV, ".csv", regression("task"), (frame, kept))
+
+
+def target_named_task():
+    frame, kept = wards(numeric=True)
+    frame = frame.rename(columns={"stay": "task"})
+    options = {**regression(), "target_column": "task"}
+    return made(frame.to_parquet(index=False), PARQUET, ".parquet", options, (frame, kept))
+
+
+def tasks_under_the_usual_name():
+    frame, kept = wards((1, 22, 300), numeric=True)
+    frame = frame.rename(columns={"hospital": "task"})
+    options = regression()
+    del options["task_column"]
+    return made(text(frame).encode(), CSV, ".csv", options, (frame, kept))
+
+
+FILES = (
+    plain_csv,
+    semicolons_and_decimal_commas,
+    gzipped_csv,
+    tabs_of_names_with_zeros,
+    windows_text,
+    utf16_csv,
+    parquet_of_mixed_columns,
+    parquet_with_numbers_as_tasks_and_an_index,
+    stream_with_a_dictionary_of_tasks,
+    compressed_feather,
+    workbook_with_numbers_as_tasks,
+    json_records,
+    json_lines_with_gaps,
+    json_by_task,
+    pandas_with_tasks_in_the_index,
+    polars_with_numbers_as_tasks,
+    column_named_task_that_is_a_number_of_the_model,
+    column_named_task_that_is_left_out,
+    target_named_task,
+    tasks_under_the_usual_name,
+)
+
+
+def expected_of(model, trained):
+    """Return the predictions of each task alone, with its columns only, in the order of the rows."""
+    frame = trained.frame
+    task_of = frame[
+        trained.options.get("task_column", "hospital" if "hospital" in frame else "task")
+    ]
+    outputs = np.empty(len(frame), object)
+    for task in task_of.unique():
+        own = (task_of == task).to_numpy()
+        rows = frame.loc[own, [*trained.kept]].reset_index(drop=True)
+        outputs[own] = model.predict(rows, task=str(task))
+    return np.array(outputs.tolist())
+
+
+def assert_equal(outputs, expected):
+    if expected.dtype.kind == "U":
+        assert outputs.tolist() == expected.tolist()
+    else:
+        np.testing.assert_allclose(outputs, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", FILES, ids=lambda make: make.__name__)
+def test_a_file_that_a_model_was_trained_on_is_predicted_as_it_is(service, client, tmp_path, make):
+    trained = make()
+    path = tmp_path / f"rows{trained.suffix}"
+    path.write_bytes(trained.body)
+    source = path if trained.given is None or isinstance(trained.given, list) else trained.given
+    dataset = client.upload(source, name=make.__name__, **trained.options)
+    name = make.__name__.replace("_", "-")
+    model = client.train(dataset, trained.algorithm, model=name).wait()
+    expected = expected_of(model, trained)
+    assert len(np.unique(expected)) > 1
+
+    headers = {"Content-Type": trained.media_type, "Accept": NPY}
+    address = f"{service.url}/v1/models/{name}/predict"
+    response = httpx.post(address, content=trained.body, headers=headers, timeout=60)
+    assert response.status_code == 200, response.text
+    assert_equal(np.load(io.BytesIO(response.content)), expected)
+
+    assert_equal(by_client(client, model, trained), expected)
+    assert_equal(asyncio.run(by_async_client(service, name, trained)), expected)
+
+    arguments = ["predict", name, str(path), "--format", "npy", "--url", service.url]
+    end = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert end.exit_code == 0, end.output
+    assert_equal(np.load(io.BytesIO(end.stdout_bytes)), expected)
+
+
+def by_client(client, model, trained):
+    if trained.given is not None:
+        return model.predict(trained.given)
+    return model.call("predict", trained.body, trained.media_type, task=None)
+
+
+async def by_async_client(service, name, trained):
+    async with AsyncClient(service.url) as client:
+        model = await client.model(name)
+        if trained.given is not None:
+            return await model.predict(trained.given)
+        return await model.call("predict", trained.body, trained.media_type, task=None)
