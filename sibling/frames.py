@@ -3,6 +3,7 @@
 Data frames are recognised by their methods, so none of these libraries is imported here.
 """
 
+import json
 from collections import Counter
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
@@ -96,26 +97,47 @@ def is_raw(data: Any) -> bool:
     return not all(_is_numeric(dtype) for dtype in listed)
 
 
-def with_index(frame: Any, names: Container[str] | None = None) -> Any:
-    """Return a data frame of pandas with the named levels of its index as columns.
-
-    Levels without a name, or with the name of a column, are left out. Other data frames have no
-    index and are returned as they are.
+def has_tasks(data: Any, names: Container[str]) -> bool:
+    """Return whether a data frame has a column, or named levels of an index, to send as a table.
 
     Parameters
     ----------
     names
-        Names of the levels that become columns; default: all.
+        Names of columns with the task of each row.
     """
-    if not (hasattr(frame, "columns") and hasattr(frame, "index")):
-        return frame
-    levels = getattr(frame.index, "names", ())
-    kept = [
-        name
-        for name in levels
-        if name is not None and name not in frame.columns and (names is None or name in names)
-    ]
+    if not is_frame(data) or isinstance(data, np.ndarray):
+        return False
+    return bool(_levels(data)) or any(label in names for label in _labels(data))
+
+
+def with_index(frame: Any) -> Any:
+    """Return a data frame of pandas with the named levels of its index as columns.
+
+    Levels without a name, or with the name of a column, are left out. Other data frames have no
+    index and are returned as they are.
+    """
+    kept = _levels(frame)
     return frame.reset_index(level=kept) if kept else frame
+
+
+def _levels(frame: Any) -> list[Any]:
+    """Return the named levels of the index of a data frame that are no columns as well."""
+    if not (hasattr(frame, "columns") and hasattr(frame, "index")):
+        return []
+    levels = getattr(frame.index, "names", ())
+    return [name for name in levels if name is not None and name not in frame.columns]
+
+
+def rows_table(frame: Any, *, of: str) -> Any:
+    """Return a data frame as an Arrow table that says which of its columns are an index.
+
+    The service leaves these out unless the model has them. Errors are those of :func:`to_arrow`.
+    """
+    table = to_arrow(with_index(frame), of=of)
+    levels = _levels(frame)
+    if not levels:
+        return table
+    return table.replace_schema_metadata({"pandas": json.dumps({"index_columns": levels})})
 
 
 def to_arrow(data: Any, *, of: str) -> Any:

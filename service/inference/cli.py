@@ -24,15 +24,20 @@ Format = Literal["csv", "npy", "json"]
 
 _FORMATS: Final[dict[str, Format]] = {".csv": "csv", ".npy": "npy", ".json": "json"}
 _CSV: Final = "text/csv"
+_JSON: Final = "application/json"
+_LINES: Final = "application/x-ndjson"
 #: Media types of files of rows, by their first bytes.
 _MEDIA_TYPES: Final = {
     b"PAR1": "application/vnd.apache.parquet",
     b"\xff\xff\xff\xff": "application/vnd.apache.arrow.stream",
+    b"ARROW1": "application/vnd.apache.arrow.file",
+    b"PK\x03\x04": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 _NPY_MAGIC: Final = b"\x93NUMPY"
-_ARROW_MAGIC: Final = b"ARROW1"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZIP_MAGIC: Final = b"PK\x03\x04"
+#: Name of a member that every workbook has, as it is in the archive.
+_WORKBOOK: Final = b"xl/workbook.xml"
 _STANDARD: Final = Path("-")
 
 inference = App()
@@ -47,14 +52,17 @@ def _add_method(method: str) -> None:
         rows: Annotated[
             Path,
             typer.Argument(
-                help="A file: CSV, .npy, Parquet, Arrow, Feather or JSON records; or - for "
+                help="A file: CSV, .npy, Parquet, Arrow, Feather, Excel or JSON records; or - for "
                 "standard input. Named columns are matched by name."
             ),
         ] = _STANDARD,
         *,
         task: Annotated[
             str | None,
-            typer.Option(help="Task of all rows. Default: the column task of the file."),
+            typer.Option(
+                help="Task of all rows. Default: in the file, in a column named as in the training "
+                "table, or task."
+            ),
         ] = None,
         output: Annotated[
             Path | None,
@@ -86,9 +94,8 @@ def _add_method(method: str) -> None:
         with Client(url) as client:
             remote = find_model(client, model)
             outputs: NDArray[Any]
-            if isinstance(content, bytes):
-                media_type = _media_type(content)
-                outputs = remote.call(method, content, media_type, task=task, **options)
+            if isinstance(content, tuple):
+                outputs = remote.call(method, *content, task=task, **options)
             else:
                 outputs = getattr(remote, method)(content, task=task, **options)
         labels = _labels(remote, task) if method in CLASS_METHODS else ()
@@ -120,7 +127,7 @@ def _format_of(output: Path | None) -> Format:
 
 
 def _read_rows(path: Path) -> Any:
-    """Return what a file contains: an array, a table, records, or bytes for the service to parse.
+    """Return what a file contains: an array, or bytes for the service with their media type.
 
     Raises
     ------
@@ -135,20 +142,18 @@ def _read_rows(path: Path) -> Any:
         raise ValueError(f"{name} {error}") from error
 
 
-def _parse(body: bytes) -> Any:
+def _parse(body: bytes) -> NDArray[Any] | tuple[bytes, str]:
     if body.startswith(_GZIP_MAGIC):
         body = gzip.decompress(body)
     if not body.strip():
         raise ValueError("is empty; expected rows of numbers")
-    if body.startswith(_ZIP_MAGIC):
-        raise ValueError("is a workbook or archive; save its rows as CSV or Parquet")
     if body.startswith(_NPY_MAGIC):
         return _read_npy(body)
-    if body.startswith(_ARROW_MAGIC):
-        return _read_arrow(body)
+    if body.startswith(_ZIP_MAGIC) and _WORKBOOK not in body:
+        raise ValueError("is an archive; save its rows as CSV or Parquet")
     if body.lstrip()[:1] in (b"[", b"{"):
-        return _read_records(body)
-    return body
+        return _read_json(body)
+    return body, next((t for magic, t in _MEDIA_TYPES.items() if body.startswith(magic)), _CSV)
 
 
 def _read_npy(body: bytes) -> NDArray[Any]:
@@ -159,33 +164,27 @@ def _read_npy(body: bytes) -> NDArray[Any]:
     return found
 
 
-def _read_arrow(body: bytes) -> Any:
-    """Return the table of an Arrow or Feather file; the service takes streams only."""
-    import pyarrow as pa  # slow to import
-
-    try:
-        return pa.ipc.open_file(pa.BufferReader(body)).read_all()
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"is not a readable Arrow file: {error}") from error
-
-
-def _read_records(body: bytes) -> list[dict[str, Any]] | bytes:
-    """Return the records of a JSON list, or of JSON lines; other lines are CSV."""
+def _read_json(body: bytes) -> tuple[bytes, str]:
+    """Return JSON records, or lines with one each, and their media type; other text is CSV."""
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:
+        first, *_ = body.splitlines()
         try:
-            found = [orjson.loads(line) for line in body.splitlines() if line.strip()]
+            orjson.loads(first)
         except orjson.JSONDecodeError:
-            return body
-    records = found if isinstance(found, list) else [found]
-    if not all(isinstance(record, dict) for record in records):
+            return body, _CSV
+        return body, _LINES
+    records = [found] if isinstance(found, dict) and not _has_lists(found) else found
+    rows = records if isinstance(records, list) else []
+    if not all(isinstance(record, dict) for record in rows):
         raise ValueError('is JSON, but not a list of records such as [{"age": 61}]')
-    return records
+    return body if records is found else orjson.dumps(records), _JSON
 
 
-def _media_type(body: bytes) -> str:
-    return next((t for magic, t in _MEDIA_TYPES.items() if body.startswith(magic)), _CSV)
+def _has_lists(document: dict[str, Any]) -> bool:
+    """Return whether an object has records by task, or the fields of a request; else it is one."""
+    return any(isinstance(value, list) for value in document.values())
 
 
 def _labels(remote: RemoteModel, task: str | None) -> tuple[Any, ...]:

@@ -18,13 +18,13 @@ from sibling.client.http import Http, path
 from sibling.client.modes import Mode, Remote, remote_method
 from sibling.frames import (
     TASK,
+    has_tasks,
     is_raw,
     is_records,
     is_sparse,
     read_rows,
+    rows_table,
     table_bytes,
-    to_arrow,
-    with_index,
 )
 
 _NPY: Final = "application/x-npy"
@@ -52,8 +52,10 @@ class RemoteModel(Remote[Mode]):
     Methods accept arrays, with columns in the order of the training data, or data frames (pandas,
     polars, Arrow), whose columns are matched by name to those of the training data. Linear models
     accept matrices of ``scipy.sparse``, too. ``task`` is the task of all rows; leave it out if a
-    data frame or records have the task of each row in a column ``task``. A level ``task`` of the
-    index of a data frame serves as this column; the rest of the index is left out.
+    data frame or records have the task of each row, in a column with the name that it had in the
+    training table (:attr:`task_column`) or in a column ``task``. If they have it and it is another
+    one than ``task``, the service refuses the rows. Named levels of the index of a data frame are
+    columns, too; those that the model does not have are left out.
 
     Attributes
     ----------
@@ -96,6 +98,11 @@ class RemoteModel(Remote[Mode]):
     def tasks(self) -> tuple[str, ...]:
         """Names of the tasks."""
         return tuple(self.info["tasks"])
+
+    @property
+    def task_column(self) -> str:
+        """Column in which data frames and records have the task of each row."""
+        return str(self.info.get("task_column", TASK))
 
     @property
     def metrics(self) -> dict[str, dict[str, float | None]]:
@@ -298,7 +305,7 @@ class RemoteModel(Remote[Mode]):
         Parameters
         ----------
         task
-            The task; None for JSON, which has it in the body.
+            The task of all rows; None if the rows, or the body, have it.
         level
             Level of intervals and sets; None: the default.
         """
@@ -358,15 +365,15 @@ class RemoteModel(Remote[Mode]):
         if task is not None and not isinstance(task, str):
             raise TypeError(
                 f"expected the name of one task as task, got {type(task).__name__}; for rows of "
-                "several tasks, leave task out and send a data frame with a column 'task'"
+                f"several tasks, leave task out and send a data frame with a column "
+                f"'{self.task_column}'"
             )
+        columns = tuple(dict.fromkeys((self.task_column, TASK)))
         if is_records(data):
-            body = json.dumps(records_body(data, task), default=as_json).encode()
+            body = json.dumps(records_body(data, task, columns), default=as_json).encode()
             return await self._send(method, body, "application/json", None, level)
-        if task is None:
-            data = with_index(data, {TASK})
-        if is_raw(data):
-            table = table_bytes(to_arrow(data, of=method))
+        if is_raw(data) or has_tasks(data, columns):
+            table = table_bytes(rows_table(data, of=method))
             return await self._send(method, table, _ARROW, task, level)
         if is_sparse(data):
             return await self._send(method, npz_body(data), _NPZ, task, level)

@@ -24,6 +24,8 @@ _MAX_BATCH_CELLS: Final = 1 << 20
 _MAX_THRIFT_BYTES: Final = 16 * 1024 * 1024
 #: First bytes of an IPC file, padded.
 _FILE_MAGIC: Final = b"ARROW1\0\0"
+#: Last bytes of it, after the size of its footer.
+_FILE_END: Final = b"ARROW1"
 #: Errors that pyarrow raises for corrupt files; UnicodeDecodeError is a ValueError.
 _CORRUPT_ERRORS: Final = (
     pa.ArrowException,
@@ -56,9 +58,12 @@ def read_arrow(body: Body, tasks: TaskSource) -> Call:
 
 def read_arrow_file(body: Body, tasks: TaskSource) -> Call:
     """Parse an IPC file: a stream between a magic number of 8 bytes and a footer."""
-    if not body.startswith(_FILE_MAGIC):
-        _raise_malformed("Arrow IPC file", ValueError("it does not begin with ARROW1"))
-    return read_arrow(body[len(_FILE_MAGIC) :], tasks)
+    end = len(body) - len(_FILE_END) - 4
+    if not body.startswith(_FILE_MAGIC) or not body.endswith(_FILE_END) or end < len(_FILE_MAGIC):
+        why = "it does not begin with ARROW1, or is not complete"
+        _raise_malformed("Arrow IPC file", ValueError(why))
+    (size,) = struct.unpack_from("<I", body, end)
+    return read_arrow(body[len(_FILE_MAGIC) : max(end - size, len(_FILE_MAGIC))], tasks)
 
 
 def read_parquet(body: Body, tasks: TaskSource) -> Call:
@@ -104,6 +109,13 @@ def _open(body: Body, dictionaries: list[str]) -> Any:
 
 
 def rows_of_batches(schema: Any, batches: Iterable[Any], tasks: TaskSource) -> Call:
+    """Return the call of a table.
+
+    Raises
+    ------
+    Problem
+        It is too large, has no tasks, or tasks contradict each other.
+    """
     kept = list(_limit_size(batches))
     table = pa.Table.from_batches(kept, schema)
     # check offsets against the buffers before use
