@@ -116,6 +116,7 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.model_ = job.wait()
         self.tasks_ = self.model_.tasks
         self.metrics_ = self.model_.metrics
+        self._task_column = given.task_column
         self._names_by_task = {task.name: task.feature_names for task in own}
         if given.classes is not None:
             self.classes_ = given.classes

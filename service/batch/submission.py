@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
-from algorithms.interface.errors import AlgorithmError
+from algorithms.interface.errors import AlgorithmError, InvalidData
 from algorithms.interface.model import FEATURE_METHODS, LEVEL_METHODS, Model
 from algorithms.interface.tasks import unknown_task
 from service.access.quotas import check_stored_bytes
@@ -90,7 +90,9 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
     known = services.columns.of(served.id) if spec.method in FEATURE_METHODS else {}
     ignored = services.columns.ignored(served.id)
     names = feature_names_by_task(manifest)
-    orders = _ColumnOrders(model, spec, names, known, ignored).orders(tasks, entries)
+    orders = _ColumnOrders(model, spec, names, known, ignored, served.task_column).orders(
+        tasks, entries
+    )
     has_labels = _has_labels(model, spec.method, tasks)
     plan: Plan = {
         "kind": INFER,
@@ -167,6 +169,7 @@ class _ColumnOrders:
     names: NamesByTask
     known: NamesByTask
     ignored: frozenset[str]
+    task_column: str
 
     def orders(
         self, tasks: Mapping[str, str], entries: Mapping[str, Entry]
@@ -210,12 +213,22 @@ class _ColumnOrders:
                 columns=lambda: known,
                 ignored=lambda: self.ignored,
             )
+            self._check_divided(name, known)
             yield positions_of(self.names[name], entry["n_features"], input_spec)
         except (AlgorithmError, Problem) as error:
             problem = from_algorithm_error(error) if isinstance(error, AlgorithmError) else error
             detail = f"task '{name}' of the dataset: {problem.detail}"
             where = {**problem.errors[0], **location}
             errors.append({**where, "code": problem.code, "detail": detail})
+
+
+    def _check_divided(self, name: str, known: tuple[str, ...] | None) -> None:
+        """Raise InvalidData if the rows of a task have their tasks in a column of features."""
+        column = self.task_column
+        if column in (self.names[name] or ()) and column not in (known or (column,)):
+            detail = f"it has the model's column of tasks, '{column}', among its features"
+            detail = f"{detail}; upload the table with task_column={column}"
+            raise InvalidData(detail, task=name, column=column)
 
 
 def _has_labels(model: Model, method: str, tasks: Mapping[str, str]) -> bool:

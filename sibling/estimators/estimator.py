@@ -90,7 +90,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         y : (n_samples,), or by task
             Targets, unless the algorithm needs none.
         tasks : (n_samples,)
-            The task of each row, as text or integers. Default: all rows are of one task.
+            The task of each row, as text or integers. Default: all rows are of one task. The model
+            keeps the name of a column of a data frame, under which later rows may have it.
         groups : (n_samples,), or by task
             The group of each row (a patient, a session). Where parameters are selected, the rows of
             a group are held out together.
@@ -130,7 +131,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self._set_columns(
             {task.name: (task.n_features, task.feature_names) for task in given.tasks}
         )
-        self._set_model(model)
+        self._set_model(model.with_task_column(given.task_column))
         if given.classes is not None:
             self.classes_ = given.classes
         self.history_ = {name: [getattr(s, name) for s in trace.history] for name in _HISTORY}
@@ -191,7 +192,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         old = [self.classes_] if given.classes is not None else []
         self._names_by_task[new.name] = new.feature_names
         of_fit = {name: value for name, value in vars(self).items() if name in _OF_FIT}
-        self._set_model(model)
+        self._set_model(model.with_task_column(self._task_column))
         for name, value in of_fit.items():
             setattr(self, name, value)
         if given.classes is not None:
@@ -246,7 +247,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         parameters of the estimator.
         """
         check_is_fitted(self)
-        save_model(self.model_, Path(path))
+        save_model(self.model_.with_task_column(self._task_column), Path(path))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -291,6 +292,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             if name.endswith("_") and not name.startswith("_") and name not in _OF_ROWS:
                 delattr(self, name)
         self.model_ = model
+        self._task_column = model.task_column
         self.tasks_ = model.tasks
         self.metrics_ = model.metrics
         self.fit_info_ = dict(getattr(model, "fit_info", {}))

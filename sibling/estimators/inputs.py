@@ -1,7 +1,7 @@
 """Tasks from what users pass to ``fit``: arrays or tables, with the task of each row or by task."""
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from sklearn.utils import assert_all_finite, check_consistent_length, column_or_
 from sklearn.utils.validation import check_array, validate_data
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.model import FEATURE_METHODS, Model
+from algorithms.interface.model import DEFAULT_TASK_COLUMN, FEATURE_METHODS, Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.numerics.sparse_rows import is_sparse
@@ -43,11 +43,14 @@ class Given:
         Kinds of the columns; None if all are numbers without missing values.
     classes
         The distinct labels, sorted, in the dtype of the caller; None for other targets.
+    task_column
+        Name of what had the task of each row, a column of a data frame.
     """
 
     tasks: TaskSet
     columns: tuple[Column, ...] | None
     classes: NDArray[Any] | None
+    task_column: str = DEFAULT_TASK_COLUMN
 
     @property
     def kind(self) -> Kind | None:
@@ -118,7 +121,58 @@ def read_tasks(
                 allows_missing=True,
             )
         )
-    return Given(TaskSet(tuple(made)), _kinds_of(made, columns), classes)
+    kinds = _kinds_of(made, columns)
+    return Given(TaskSet(tuple(made)), kinds, classes, _column_of(tasks, X))
+
+
+def _column_of(tasks: Any, X: Any) -> str:
+    """Return the name of the column that has the tasks; the default for other values."""
+    name = getattr(tasks, "name", None)
+    is_name = isinstance(name, str) and bool(name.strip()) and name not in (_frame_names(X) or ())
+    return clean_name(name) if is_name else DEFAULT_TASK_COLUMN
+
+
+def split_tasks(
+    X: Any, tasks: Any, *, column: str, others: Container[str]
+) -> tuple[Any, Any]:
+    """Return rows without a column that has the task of each row, and the tasks.
+
+    Parameters
+    ----------
+    tasks
+        Tasks that were given; None: the column has them.
+    column
+        Name of the column in the training table; the column may also be named ``task``.
+    others
+        Other columns of the model.
+
+    Raises
+    ------
+    ValueError
+        A row has another task in the column than was given.
+    """
+    names = _frame_names(X) or ()
+    for name in dict.fromkeys((column, DEFAULT_TASK_COLUMN)):
+        if name not in names or name in others:
+            continue
+        own = np.asarray(X[name])
+        if tasks is not None:
+            _check_same_tasks(own, tasks, name)
+        tasks = own
+        X = X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)
+    return X, tasks
+
+
+def _check_same_tasks(own: NDArray[Any], tasks: Any, name: str) -> None:
+    given = [tasks] * len(own) if np.ndim(tasks) == 0 else list(tasks)
+    for row, (mine, theirs) in enumerate(zip(own.tolist(), given, strict=False)):
+        if clean_name(mine) != clean_name(theirs):
+            raise InvalidData(
+                f"row {row} has the task '{mine}' in column '{name}', but tasks= has '{theirs}'; "
+                "correct it, or leave tasks= out",
+                row=row,
+                column=name,
+            )
 
 
 def is_by_task(values: Any) -> bool:

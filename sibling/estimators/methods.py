@@ -25,6 +25,7 @@ from sibling.estimators.inputs import (
     is_by_task,
     read_names,
     read_new_rows,
+    split_tasks,
 )
 from sibling.estimators.kinds import kinds_of
 
@@ -33,7 +34,8 @@ Parameters
 ----------
 X : (n_samples, n_columns), or such rows by task
 tasks : (n_samples,), or the name of the task of all rows
-    The task of each row. Default: the only task of the model.
+    The task of each row. Default: in the column of X that is named as that of the tasks of
+    ``fit`` was, or ``task``; else the only task of the model.
 
 Returns
 -------
@@ -74,12 +76,16 @@ def call(estimator: Any, method: str, X: Any, tasks: Any, *, level: float | None
         }
     check_is_fitted(estimator)
     model = estimator.model_
+    # a column of the model is no other one, also where it has the name of a column of tasks
+    known = estimator._names_by_task  # noqa: SLF001 - of the estimators
+    others = {name for names in known.values() for name in names or ()}
+    X, tasks = split_tasks(X, tasks, column=estimator._task_column, others=others)  # noqa: SLF001
     if tasks is None:
         tasks = _sole_task(model.tasks)
     expected = None
     if np.ndim(tasks) == 0:
         tasks = clean_name(tasks)
-        expected = estimator._names_by_task.get(tasks)  # noqa: SLF001 - of the estimators
+        expected = known.get(tasks)
     rows = read_new_rows(estimator, X, method, expected=expected)
     names, codes = read_names(tasks, rows.shape[0])
     if len(names) == 1:

@@ -24,6 +24,8 @@ _MAX_BATCH_CELLS: Final = 1 << 20
 _MAX_THRIFT_BYTES: Final = 16 * 1024 * 1024
 #: First bytes of an IPC file, padded.
 _FILE_MAGIC: Final = b"ARROW1\0\0"
+#: Fields of its footer with the places of dictionaries and of record batches.
+_BLOCK_VECTORS: Final = (2, 3)
 #: Last bytes of it, after the size of its footer.
 _FILE_END: Final = b"ARROW1"
 #: Errors that pyarrow raises for corrupt files; UnicodeDecodeError is a ValueError.
@@ -57,13 +59,37 @@ def read_arrow(body: Body, tasks: TaskSource) -> Call:
 
 
 def read_arrow_file(body: Body, tasks: TaskSource) -> Call:
-    """Parse an IPC file: a stream between a magic number of 8 bytes and a footer."""
+    """Parse an IPC file, such as Feather."""
+    try:
+        n_bytes = 0
+        for message in _messages(body):
+            n_bytes += _decompressed_size(message)
+            _check_size(n_bytes)
+        with pa.ipc.open_file(pa.BufferReader(body)) as reader:
+            batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+            return rows_of_batches(reader.schema, batches, tasks)
+    except _CORRUPT_ERRORS as error:
+        _raise_malformed("Arrow IPC file", error)
+
+
+def _messages(body: Body) -> Iterator[Any]:
+    """Yield the messages that the footer of an IPC file lists: dictionaries and record batches."""
     end = len(body) - len(_FILE_END) - 4
-    if not body.startswith(_FILE_MAGIC) or not body.endswith(_FILE_END) or end < len(_FILE_MAGIC):
-        why = "it does not begin with ARROW1, or is not complete"
-        _raise_malformed("Arrow IPC file", ValueError(why))
+    if not body.startswith(_FILE_MAGIC) or not body.endswith(_FILE_END) or end < 0:
+        raise ValueError("it does not begin and end with ARROW1")
     (size,) = struct.unpack_from("<I", body, end)
-    return read_arrow(body[len(_FILE_MAGIC) : max(end - size, len(_FILE_MAGIC))], tasks)
+    footer, whole = bytes(body[max(end - size, 0) : end]), pa.py_buffer(body)
+    (root,) = struct.unpack_from("<I", footer)
+    for number in _BLOCK_VECTORS:
+        field = _field(footer, root, number)
+        if not field:
+            continue
+        vector = root + field
+        vector += struct.unpack_from("<I", footer, vector)[0]
+        (count,) = struct.unpack_from("<I", footer, vector)
+        for i in range(count):
+            start, n_metadata, n_body = struct.unpack_from("<qi4xq", footer, vector + 4 + 24 * i)
+            yield pa.ipc.read_message(whole[start : start + n_metadata + n_body])
 
 
 def read_parquet(body: Body, tasks: TaskSource) -> Call:

@@ -28,7 +28,7 @@ rows.addEventListener("input", () => { file.value = ""; settle(); divide(rows.va
 // Rows with a column for the task need no other choice of it.
 function divide(text) {
   const names = text.split("\n", 1)[0].split(/[,;\t|]/).map(name => name.trim().replace(/^\uFEFF?"?|"$/g, ""));
-  if (names.includes("task")) task.value = "";
+  if ([form.dataset.taskColumn, "task"].some(name => names.includes(name))) task.value = "";
 }
 
 async function attempt(button, act) {

@@ -1,0 +1,69 @@
+"""Estimators keep the name of the column of tasks, and take later rows under it."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from algorithms.interface.errors import InvalidData
+from sibling.estimators import Ridge
+
+
+def frame():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"hospital": ["H0", "H1"] * 12, "age": rng.normal(size=24)})
+    rows["bmi"] = rng.normal(size=24)
+    return rows, np.where(rows["hospital"] == "H0", 10.0, -10.0) + rows["age"]
+
+
+@pytest.fixture
+def fitted():
+    rows, y = frame()
+    tasks = rows.pop("hospital")
+    return Ridge(selection="given", gamma=0.01).fit(rows, y, tasks=tasks)
+
+
+@pytest.mark.parametrize("column", ["hospital", "task"])
+def test_rows_have_their_tasks_in_a_column(fitted, column):
+    rows, y = frame()
+    expected = fitted.predict(rows[["age", "bmi"]], tasks=rows["hospital"])
+    rows = rows.rename(columns={"hospital": column})
+    np.testing.assert_array_equal(fitted.predict(rows), expected)
+    assert np.abs(expected - y).max() < 5
+
+
+def test_a_row_that_contradicts_the_tasks_given_is_named(fitted):
+    rows, _ = frame()
+    with pytest.raises(InvalidData) as caught:
+        fitted.predict(rows, tasks="H0")
+    assert (caught.value.row, caught.value.column) == (1, "hospital")
+    np.testing.assert_array_equal(
+        fitted.predict(rows, tasks=rows["hospital"]), fitted.predict(rows)
+    )
+
+
+def test_the_name_survives_files_pickles_and_adaptation(fitted, tmp_path):
+    rows, y = frame()
+    fitted.save(tmp_path / "model")
+    loaded = Ridge.load(tmp_path / "model")
+    restored = pickle.loads(pickle.dumps(fitted))
+    restored.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+    for one in (loaded, restored):
+        np.testing.assert_array_equal(one.predict(rows), fitted.predict(rows))
+
+
+def test_a_column_named_task_of_the_model_is_no_task(fitted):
+    rows, y = frame()
+    rows = rows.rename(columns={"age": "task"})
+    tasks = rows["hospital"]
+    model = Ridge(selection="given", gamma=0.01).fit(rows[["task", "bmi"]], y, tasks=tasks)
+    expected = model.predict(rows[["task", "bmi"]], tasks=tasks)
+    np.testing.assert_array_equal(model.predict(rows), expected)
+
+
+def test_arrays_keep_the_usual_name(tmp_path):
+    rows, y = frame()
+    model = Ridge(selection="given", gamma=0.01).fit(rows[["age", "bmi"]].to_numpy(), y, tasks=rows["hospital"].to_numpy())
+    assert model.model_.task_column == "task"

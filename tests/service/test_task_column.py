@@ -1,0 +1,223 @@
+"""The task of each row, under the name that its column has in the training table."""
+
+import io
+
+import httpx
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from algorithms.registry import load_model
+from sibling import ServiceError
+
+CSV, JSON = "text/csv", "application/json"
+PARQUET, STREAM = "application/vnd.apache.parquet", "application/vnd.apache.arrow.stream"
+NAMES = ("H0", "H1")
+
+
+def table(n=24, column="hospital"):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({column: [NAMES[i % 2] for i in range(n)], "age": rng.normal(size=n)})
+    frame["bmi"] = rng.normal(size=n)
+    frame["stay"] = np.where(frame[column] == "H0", 10.0, -10.0) + frame["age"]
+    return frame
+
+
+@pytest.fixture(scope="module")
+def model(client):
+    dataset = client.upload(table(), name="w", task_column="hospital", target_column="stay")
+    return client.train(dataset, "ridge", model="wards").wait()
+
+
+@pytest.fixture(scope="module")
+def call(service, model):
+    def post(body, media_type, method="predict", **query):
+        address = f"{service.url}/v1/models/{model.name}/{method}"
+        headers = {"Content-Type": media_type}
+        return httpx.post(address, params=query, content=body, headers=headers, timeout=60)
+
+    return post
+
+
+def rows(*names, column="hospital"):
+    """Return rows with the wanted tasks, and what the model gives is around 10 or -10."""
+    return pd.DataFrame({"bmi": [0.0] * len(names), column: list(names), "age": [0.0] * len(names)})
+
+
+def as_stream(frame):
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, arrow.schema) as writer:
+        writer.write_table(arrow)
+    return sink.getvalue()
+
+
+def as_parquet(frame):
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), sink)
+    return sink.getvalue()
+
+
+def as_lists(frame):
+    values = frame.to_json(orient="values")
+    return f'{{"columns": {pd.Series(frame.columns).to_json(orient="values")}, "inputs": {values}}}'
+
+
+BODIES = {
+    "csv": (CSV, lambda frame: frame.to_csv(index=False).encode()),
+    "records": (JSON, lambda frame: f'{{"inputs": {frame.to_json(orient="records")}}}'.encode()),
+    "list of records": (JSON, lambda frame: frame.to_json(orient="records").encode()),
+    "columns": (JSON, lambda frame: as_lists(frame).encode()),
+    "stream": (STREAM, as_stream),
+    "parquet": (PARQUET, as_parquet),
+}
+bodies = pytest.mark.parametrize("kind", BODIES)
+
+
+@bodies
+@pytest.mark.parametrize("column", ["hospital", "task"])
+def test_each_row_is_computed_for_its_task(call, kind, column):
+    media_type, write = BODIES[kind]
+    response = call(write(rows("H1", "H0", "H1", column=column)), media_type)
+    assert response.status_code == 200, response.text
+    assert np.sign(response.json()["outputs"]).tolist() == [-1, 1, -1]
+    assert response.json()["task"] == ["H1", "H0", "H1"]
+
+
+@bodies
+@pytest.mark.parametrize("column", ["hospital", "task"])
+def test_a_row_that_contradicts_the_query_is_named(call, kind, column):
+    media_type, write = BODIES[kind]
+    response = call(write(rows("H0", "H0", "H1", "H1", column=column)), media_type, task="H0")
+    assert response.status_code == 400, response.text
+    (error,) = response.json()["errors"]
+    assert (error["parameter"], error["row"], error["column"]) == ("query:task", 2, column)
+
+
+@bodies
+def test_rows_that_agree_with_the_query_are_computed(call, kind):
+    media_type, write = BODIES[kind]
+    response = call(write(rows("H1", "H1")), media_type, task="H1")
+    assert response.status_code == 200, response.text
+    assert np.sign(response.json()["outputs"]).tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("name", ["hospital", "task"])
+@pytest.mark.parametrize("given", ["H0", ["H0", "H1", "H0"]])
+def test_a_row_that_contradicts_a_member_of_the_body_is_named(call, name, given):
+    body = {name: given, "inputs": rows("H0", "H1", "H1").to_dict("records")}
+    response = call(httpx.Request("POST", "http://x", json=body).content, JSON)
+    assert response.status_code == 400
+    (error,) = response.json()["errors"]
+    assert (error["pointer"], error["row"]) == (f"/{name}", 1 if given == "H0" else 2)
+
+
+@pytest.mark.parametrize("name", ["hospital", "task"])
+def test_a_member_of_the_body_has_the_task_under_both_names(call, name):
+    for given in ("H1", ["H1"]):
+        response = call(httpx.Request("POST", "http://x", json={name: given, "inputs": [[0, 0]]}).content, JSON)
+        assert response.status_code == 200, response.text
+        assert response.json()["outputs"][0] < 0
+
+
+@bodies
+def test_columns_that_contradict_each_other_are_refused(call, kind):
+    media_type, write = BODIES[kind]
+    response = call(write(rows("H0", "H1").assign(task=["H0", "H0"])), media_type)
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["row"] == 1
+
+
+@bodies
+def test_a_row_without_its_task_is_named(call, kind):
+    media_type, write = BODIES[kind]
+    response = call(write(rows("H0", None)), media_type)
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["row"] == 1
+
+
+def infer(service, inputs, name="wards", **parameters):
+    body = {"inputs": inputs, "parameters": parameters}
+    return httpx.post(f"{service.url}/v2/models/{name}/infer", json=body, timeout=60)
+
+
+def tensor(name, values, datatype="FP64"):
+    return {"name": name, "shape": [len(values)], "datatype": datatype, "data": values}
+
+
+COLUMNS = [tensor("age", [0.0, 0.0]), tensor("bmi", [0.0, 0.0])]
+ROWS = [{"name": "rows", "shape": [2, 2], "datatype": "FP64", "data": [0.0] * 4}]
+
+
+@pytest.mark.parametrize("inputs", [COLUMNS, ROWS], ids=["columns", "rows"])
+@pytest.mark.parametrize("name", ["hospital", "task"])
+def test_the_protocol_takes_tasks_under_both_names(service, model, inputs, name):
+    own = infer(service, [*inputs, tensor(name, ["H1", "H0"], "BYTES")])
+    assert np.sign(own.json()["outputs"][0]["data"]).tolist() == [-1, 1]
+    shared = infer(service, inputs, **{name: "H1"})
+    assert np.sign(shared.json()["outputs"][0]["data"]).tolist() == [-1, -1]
+    refused = infer(service, [*inputs, tensor(name, ["H1", "H0"], "BYTES")], **{name: "H1"})
+    assert refused.status_code == 400
+    assert refused.json()["errors"][0]["row"] == 1
+
+
+def test_the_model_says_the_name_everywhere(service, model, client, tmp_path):
+    assert model.info["task_column"] == model.task_column == "hospital"
+    signature = model.signature()
+    assert signature["properties"]["task_column"] == "hospital"
+    assert signature["inputs"][-1]["name"] == "hospital"
+    dataset = model.info["lineage"]["dataset_id"]
+    assert client.manifest(dataset)["task_column"] == "hospital"
+    assert load_model(model.download(tmp_path / "model")).task_column == "hospital"
+
+
+def test_a_model_of_arrays_takes_tasks_under_the_usual_name(client, service):
+    X = {name: np.random.default_rng(0).normal(size=(9, 2)) for name in NAMES}
+    y = {name: X[name] @ [1.0, 2.0] for name in NAMES}
+    plain = client.train(client.upload(X, y), "ridge", model="plain-arrays").wait()
+    assert plain.task_column == "task"
+    frame = pd.DataFrame({"task": ["H0", "H1"], "a": [1.0, 1.0], "b": [0.0, 0.0]})
+    assert plain.predict(frame).shape == (2,)
+
+
+def test_the_client_refuses_a_task_that_rows_contradict(model):
+    with pytest.raises(ServiceError) as caught:
+        model.predict(rows("H0", "H1"), task="H0")
+    assert caught.value.errors[0]["row"] == 1
+    with pytest.raises(ServiceError) as caught:
+        model.predict(rows("H0", "H1").set_index("hospital"), task="H0")
+    assert caught.value.errors[0]["row"] == 1
+    with pytest.raises(ValueError, match="record 0 has no value 'hospital' or 'task'"):
+        model.predict([{"age": 0.0, "bmi": 0.0}])
+
+
+def test_an_index_that_the_model_does_not_have_is_left_out(model):
+    frame = rows("H1", "H0").assign(visit=["v1", "v2"]).set_index(["hospital", "visit"])
+    assert np.sign(model.predict(frame)).tolist() == [-1, 1]
+
+
+def test_a_combined_dataset_keeps_the_name(client, model):
+    dataset = model.info["lineage"]["dataset_id"]
+    more = client.upload(table(), name="m", task_column="hospital", target_column="stay")
+    both = client.combine(dataset, more, name="both")
+    assert client.manifest(both)["task_column"] == "hospital"
+    other = client.upload(
+        table(column="clinic"), name="o", task_column="clinic", target_column="stay"
+    )
+    assert client.manifest(client.combine(dataset, other, name="mixed"))["task_column"] is None
+
+
+def test_an_adapted_model_keeps_the_name(client, model):
+    new = table().query("hospital == 'H0'").assign(hospital="H2")
+    dataset = client.upload(new, name="n", task_column="hospital", target_column="stay")
+    adapted = client.adapt(model, dataset, model="wards-adapted").wait()
+    assert adapted.task_column == "hospital"
+    assert adapted.predict(rows("H2", "H1")).shape == (2,)
+
+
+def test_a_batch_refuses_a_dataset_whose_tasks_are_in_a_column_of_features(client, model):
+    undivided = client.upload(table(), name="u", target_column="stay")
+    with pytest.raises(ServiceError) as caught:
+        client.infer(model, "predict", undivided, tasks={"stay": "H0"})
+    assert caught.value.errors[0]["column"] == "hospital"
