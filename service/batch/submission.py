@@ -221,7 +221,6 @@ class _ColumnOrders:
             where = {**problem.errors[0], **location}
             errors.append({**where, "code": problem.code, "detail": detail})
 
-
     def _check_divided(self, name: str, known: tuple[str, ...] | None) -> None:
         """Raise InvalidData if the rows of a task have their tasks in a column of features."""
         column = self.task_column

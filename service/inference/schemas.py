@@ -10,12 +10,22 @@ Value: TypeAlias = float | str | bool | None
 class InferenceRequest(BaseModel):
     """Rows of one or several tasks."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"task": "H00", "inputs": [[61, 24.5]]},
+                {"inputs": [{"hospital": "H00", "age": 61}, {"hospital": "H01", "age": 47}]},
+            ]
+        },
+    )
 
     task: str | list[str] | None = Field(
         None,
         description="Task that the model was trained on; or a list with one task per row, if the "
-        "rows of all tasks have the same number of columns. Without it, the query has the task.",
+        "rows of all tasks have the same number of columns. Without it, the query has the task, or "
+        "each row in a column named as in the training table (`task_column` of the model), or "
+        "`task`. The field may have that name, too.",
     )
     inputs: list[list[Value]] | list[dict[str, Value]] = Field(
         description="A list of values per row, or an object with the values by column name: "

@@ -132,9 +132,7 @@ def _column_of(tasks: Any, X: Any) -> str:
     return clean_name(name) if is_name else DEFAULT_TASK_COLUMN
 
 
-def split_tasks(
-    X: Any, tasks: Any, *, column: str, others: Container[str]
-) -> tuple[Any, Any]:
+def split_tasks(X: Any, tasks: Any, *, column: str, others: Container[str]) -> tuple[Any, Any]:
     """Return rows without a column that has the task of each row, and the tasks.
 
     Parameters

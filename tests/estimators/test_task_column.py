@@ -65,5 +65,7 @@ def test_a_column_named_task_of_the_model_is_no_task(fitted):
 
 def test_arrays_keep_the_usual_name(tmp_path):
     rows, y = frame()
-    model = Ridge(selection="given", gamma=0.01).fit(rows[["age", "bmi"]].to_numpy(), y, tasks=rows["hospital"].to_numpy())
+    model = Ridge(selection="given", gamma=0.01).fit(
+        rows[["age", "bmi"]].to_numpy(), y, tasks=rows["hospital"].to_numpy()
+    )
     assert model.model_.task_column == "task"

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from algorithms.registry import load_model
 from sibling import ServiceError
 
@@ -41,7 +42,7 @@ def call(service, model):
 
 
 def rows(*names, column="hospital"):
-    """Return rows with the wanted tasks, and what the model gives is around 10 or -10."""
+    """Return rows of tasks, for which the model gives about 10 in 'H0' and -10 in 'H1'."""
     return pd.DataFrame({"bmi": [0.0] * len(names), column: list(names), "age": [0.0] * len(names)})
 
 
@@ -116,7 +117,9 @@ def test_a_row_that_contradicts_a_member_of_the_body_is_named(call, name, given)
 @pytest.mark.parametrize("name", ["hospital", "task"])
 def test_a_member_of_the_body_has_the_task_under_both_names(call, name):
     for given in ("H1", ["H1"]):
-        response = call(httpx.Request("POST", "http://x", json={name: given, "inputs": [[0, 0]]}).content, JSON)
+        response = call(
+            httpx.Request("POST", "http://x", json={name: given, "inputs": [[0, 0]]}).content, JSON
+        )
         assert response.status_code == 200, response.text
         assert response.json()["outputs"][0] < 0
 
