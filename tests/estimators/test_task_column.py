@@ -44,7 +44,7 @@ def test_a_row_that_contradicts_the_tasks_given_is_named(fitted):
 
 
 def test_the_name_survives_files_pickles_and_adaptation(fitted, tmp_path):
-    rows, y = frame()
+    rows, _ = frame()
     fitted.save(tmp_path / "model")
     loaded = Ridge.load(tmp_path / "model")
     restored = pickle.loads(pickle.dumps(fitted))
@@ -54,7 +54,7 @@ def test_the_name_survives_files_pickles_and_adaptation(fitted, tmp_path):
         np.testing.assert_array_equal(one.predict(rows), fitted.predict(rows))
 
 
-def test_a_column_named_task_of_the_model_is_no_task(fitted):
+def test_a_column_named_task_of_the_model_is_no_task():
     rows, y = frame()
     rows = rows.rename(columns={"age": "task"})
     tasks = rows["hospital"]
@@ -63,7 +63,7 @@ def test_a_column_named_task_of_the_model_is_no_task(fitted):
     np.testing.assert_array_equal(model.predict(rows), expected)
 
 
-def test_arrays_keep_the_usual_name(tmp_path):
+def test_arrays_keep_the_usual_name():
     rows, y = frame()
     model = Ridge(selection="given", gamma=0.01).fit(
         rows[["age", "bmi"]].to_numpy(), y, tasks=rows["hospital"].to_numpy()

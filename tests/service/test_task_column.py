@@ -153,9 +153,10 @@ COLUMNS = [tensor("age", [0.0, 0.0]), tensor("bmi", [0.0, 0.0])]
 ROWS = [{"name": "rows", "shape": [2, 2], "datatype": "FP64", "data": [0.0] * 4}]
 
 
+@pytest.mark.usefixtures("model")
 @pytest.mark.parametrize("inputs", [COLUMNS, ROWS], ids=["columns", "rows"])
 @pytest.mark.parametrize("name", ["hospital", "task"])
-def test_the_protocol_takes_tasks_under_both_names(service, model, inputs, name):
+def test_the_protocol_takes_tasks_under_both_names(service, inputs, name):
     own = infer(service, [*inputs, tensor(name, ["H1", "H0"], "BYTES")])
     assert np.sign(own.json()["outputs"][0]["data"]).tolist() == [-1, 1]
     shared = infer(service, inputs, **{name: "H1"})
@@ -165,7 +166,7 @@ def test_the_protocol_takes_tasks_under_both_names(service, model, inputs, name)
     assert refused.json()["errors"][0]["row"] == 1
 
 
-def test_the_model_says_the_name_everywhere(service, model, client, tmp_path):
+def test_the_model_says_the_name_everywhere(model, client, tmp_path):
     assert model.info["task_column"] == model.task_column == "hospital"
     signature = model.signature()
     assert signature["properties"]["task_column"] == "hospital"
@@ -175,7 +176,7 @@ def test_the_model_says_the_name_everywhere(service, model, client, tmp_path):
     assert load_model(model.download(tmp_path / "model")).task_column == "hospital"
 
 
-def test_a_model_of_arrays_takes_tasks_under_the_usual_name(client, service):
+def test_a_model_of_arrays_takes_tasks_under_the_usual_name(client):
     X = {name: np.random.default_rng(0).normal(size=(9, 2)) for name in NAMES}
     y = {name: X[name] @ [1.0, 2.0] for name in NAMES}
     plain = client.train(client.upload(X, y), "ridge", model="plain-arrays").wait()

@@ -26,7 +26,10 @@ PARQUET = "application/vnd.apache.parquet"
 STREAM, FILE = "application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.file"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 N = 48
-CLASSES: dict[str, Any] = {"target_column": "died", "algorithm": "logistic-regression"}
+CLASSES = {
+    "target_column": "died",
+    "ignore_column": ["row", "stay", "weight", "group", "stay2"],
+}
 
 
 @dataclass(frozen=True)
@@ -150,11 +153,7 @@ def stream_with_a_dictionary_of_tasks():
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     body = sink.getvalue().to_pybytes()
-    return made(body, STREAM, ".arrows", {**regression(), **CLASSES_OF()}, (frame, kept), **LOGIT)
-
-
-def CLASSES_OF():
-    return {"target_column": "died", "ignore_column": ["row", "stay", "weight", "group", "stay2"]}
+    return made(body, STREAM, ".arrows", {**regression(), **CLASSES}, (frame, kept), **LOGIT)
 
 
 LOGIT = {"algorithm": "logistic-regression"}
@@ -214,7 +213,7 @@ def json_by_task():
 def pandas_with_tasks_in_the_index():
     frame, kept = wards()
     given = frame.set_index(["hospital", "row", "age"])
-    options = {**CLASSES_OF(), "task_column": "hospital"}
+    options = {**CLASSES, "task_column": "hospital"}
     body = given.to_parquet()
     return made(body, PARQUET, ".parquet", options, (frame, kept), given=given, **LOGIT)
 
@@ -282,7 +281,7 @@ FILES = (
 
 
 def expected_of(model, trained):
-    """Return the predictions of each task alone, with its columns only, in the order of the rows."""
+    """Return the predictions of each task alone, in the order of the rows."""
     frame = trained.frame
     task_of = frame[
         trained.options.get("task_column", "hospital" if "hospital" in frame else "task")
@@ -320,7 +319,7 @@ def test_a_file_that_a_model_was_trained_on_is_predicted_as_it_is(service, clien
     assert response.status_code == 200, response.text
     assert_equal(np.load(io.BytesIO(response.content)), expected)
 
-    assert_equal(by_client(client, model, trained), expected)
+    assert_equal(by_client(model, trained), expected)
     assert_equal(asyncio.run(by_async_client(service, name, trained)), expected)
 
     arguments = ["predict", name, str(path), "--format", "npy", "--url", service.url]
@@ -329,7 +328,7 @@ def test_a_file_that_a_model_was_trained_on_is_predicted_as_it_is(service, clien
     assert_equal(np.load(io.BytesIO(end.stdout_bytes)), expected)
 
 
-def by_client(client, model, trained):
+def by_client(model, trained):
     if trained.given is not None:
         return model.predict(trained.given)
     return model.call("predict", trained.body, trained.media_type, task=None)
