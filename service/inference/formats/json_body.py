@@ -157,8 +157,9 @@ class ListRows:
             )
         rows = []
         # what one record has, is missing in the others, as in uploads
-        common = {*names} & set().union(*self.rows)
-        allowed = {*names} | spec.ignored()
+        expected = {*names}
+        common = expected.intersection(chain.from_iterable(self.rows))
+        allowed = expected | spec.ignored()
         for i, record in enumerate(self.rows):
             if len(common) < len(names) or not record.keys() <= allowed:
                 problems = [

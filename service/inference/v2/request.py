@@ -244,7 +244,7 @@ def _call(
 ) -> Call:
     values = _values(request.tensors, tail, numbers)
     own_rows = values.pop(ROWS, None)
-    names = [name for name in task_inputs(tasks) if name in values]
+    names = [name for name in task_inputs(tasks) if name in values] if values else []
     own_tasks = {name: values.pop(name) for name in names}
     columns = list(values.values())
     rows: Rows
