@@ -95,18 +95,19 @@ def _add_method(method: str) -> None:
             remote = find_model(client, model)
             outputs: NDArray[Any]
             if isinstance(content, tuple):
-                outputs = remote.call(method, *content, task=task, **options)
+                body, media_type = content
+                outputs = remote.call(method, body, media_type, task=task, **options)
             else:
                 outputs = getattr(remote, method)(content, task=task, **options)
         labels = _labels(remote, task) if method in CLASS_METHODS else ()
         head: dict[str, Any] = {"model": remote.name, "version": remote.version}
         if task is not None:
             head["task"] = task
-        body = _WRITERS[output_format](outputs, labels, head)
+        written = _WRITERS[output_format](outputs, labels, head)
         if output is None:
-            sys.stdout.buffer.write(body)
+            sys.stdout.buffer.write(written)
         else:
-            output.write_bytes(body)
+            output.write_bytes(written)
 
     help_text = inspect.getdoc(getattr(RemoteModel, method)) or ""
     if method in CLASS_METHODS:

@@ -91,7 +91,7 @@ def test_each_row_is_computed_for_its_task(call, kind, column):
 def test_a_row_that_contradicts_the_query_is_named(call, kind, column):
     media_type, write = BODIES[kind]
     response = call(write(rows("H0", "H0", "H1", "H1", column=column)), media_type, task="H0")
-    assert response.status_code == 400, response.text
+    assert response.status_code == 422, response.text
     (error,) = response.json()["errors"]
     assert (error["parameter"], error["row"], error["column"]) == ("query:task", 2, column)
 
@@ -109,7 +109,7 @@ def test_rows_that_agree_with_the_query_are_computed(call, kind):
 def test_a_row_that_contradicts_a_member_of_the_body_is_named(call, name, given):
     body = {name: given, "inputs": rows("H0", "H1", "H1").to_dict("records")}
     response = call(httpx.Request("POST", "http://x", json=body).content, JSON)
-    assert response.status_code == 400
+    assert response.status_code == 422
     (error,) = response.json()["errors"]
     assert (error["pointer"], error["row"]) == (f"/{name}", 1 if given == "H0" else 2)
 
@@ -128,7 +128,7 @@ def test_a_member_of_the_body_has_the_task_under_both_names(call, name):
 def test_columns_that_contradict_each_other_are_refused(call, kind):
     media_type, write = BODIES[kind]
     response = call(write(rows("H0", "H1").assign(task=["H0", "H0"])), media_type)
-    assert response.status_code == 400
+    assert response.status_code == 422
     assert response.json()["errors"][0]["row"] == 1
 
 
@@ -215,7 +215,7 @@ def test_a_combined_dataset_keeps_the_name(client, model):
 def test_an_adapted_model_keeps_the_name(client, model):
     new = table().query("hospital == 'H0'").assign(hospital="H2")
     dataset = client.upload(new, name="n", task_column="hospital", target_column="stay")
-    adapted = client.adapt(model, dataset, model="wards-adapted").wait()
+    adapted = client.adapt(model, dataset, name="wards-adapted").wait()
     assert adapted.task_column == "hospital"
     assert adapted.predict(rows("H2", "H1")).shape == (2,)
 
