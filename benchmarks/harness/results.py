@@ -18,7 +18,7 @@ class _Frozen(BaseModel):
 
 
 class Plot(_Frozen):
-    """Bars of one column for each value of another, all by name; side by side if there are groups."""
+    """Bars of one column for each value of another, by name; those of groups side by side."""
 
     labels: str
     values: str

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "2026_12_07_task_column"
-down_revision = "2026_12_06_expected_time"
+down_revision = "2026_12_07_key_creators"
 
 
 def upgrade() -> None:
