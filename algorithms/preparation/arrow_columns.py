@@ -56,6 +56,10 @@ class InvalidColumn(InvalidData):
         super().__init__(first.detail, column=first.column, row=first.row)
         self.problems = problems
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to copy the error: its message alone makes none."""
+        return type(self), self.problems, vars(self)
+
 
 def read_column(
     column: pa.ChunkedArray, name: str, kind: ColumnKind | None

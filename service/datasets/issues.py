@@ -97,6 +97,10 @@ class Rejected(Exception):
         super().__init__(issues[0].detail)
         self.issues = issues
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to copy the error: its message alone makes none."""
+        return type(self), self.issues, vars(self)
+
 
 def reject(code: str, detail: str, **place: Any) -> NoReturn:
     """Raise Rejected with a single issue that makes further parsing pointless."""

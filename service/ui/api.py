@@ -29,6 +29,10 @@ class Refused(Exception):
         super().__init__(problem["detail"])
         self.problem = problem
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to copy the error: its message alone makes none."""
+        return type(self), (self.problem,), vars(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Api:

@@ -1,4 +1,4 @@
-"""Exceptions of the client."""
+"""Exceptions of the client. They can be pickled, so that they reach the parent of a process."""
 
 from typing import Any
 
@@ -43,6 +43,11 @@ class ServiceError(Exception):
         if remedy is not None:
             self.add_note(remedy)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to copy the error: its message alone makes none."""
+        given = self.status, self.code, self.detail, self.errors, self.remedy
+        return type(self), given, vars(self)
+
     @classmethod
     def from_response(cls, response: httpx.Response) -> "ServiceError":
         """Return the error in a response."""
@@ -73,6 +78,8 @@ class ServiceUnreachable(ConnectionError):
         URL of the service.
     reason
         What the connection says.
+    consequence
+        What that means for the caller, if it is known.
     """
 
     def __init__(self, url: str, reason: str, consequence: str | None = None) -> None:
@@ -83,6 +90,11 @@ class ServiceUnreachable(ConnectionError):
         super().__init__(message if consequence is None else f"{message}; {consequence}")
         self.url = url
         self.reason = reason
+        self.consequence = consequence
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to copy the error, as above."""
+        return type(self), (self.url, self.reason, self.consequence), vars(self)
 
 
 class JobFailed(Exception):
@@ -108,3 +120,7 @@ class JobFailed(Exception):
         self.remedy: str | None = error.get("remedy")
         if self.remedy:
             self.add_note(self.remedy)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to copy the error, as above."""
+        return type(self), (self.job,), vars(self)
