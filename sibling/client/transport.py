@@ -1,14 +1,16 @@
 """The two ways to wait for the network: blocking, and with asyncio."""
 
+import os
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import httpx
 
 Result = TypeVar("Result")
+HttpxClient = TypeVar("HttpxClient", httpx.Client, httpx.AsyncClient)
 
 
 class Transport(Protocol):
@@ -41,7 +43,29 @@ class Transport(Protocol):
         """Close the connections."""
 
 
-class BlockingTransport:
+class _OwnClient(Generic[HttpxClient]):
+    """Holder of a client of httpx, of which every process opens its own.
+
+    A fork has the open sockets of its parent, and would read responses to others. It keeps them
+    unused, without closing them: that could end TLS for the parent as well, or wait for a lock that
+    a thread of the parent held at the fork.
+    """
+
+    def __init__(self, kind: type[HttpxClient], options: dict[str, Any]) -> None:
+        self._kind: type[HttpxClient] = kind
+        self._options = options
+        self._clients: dict[int, HttpxClient] = {os.getpid(): kind(**options)}
+
+    @property
+    def _client(self) -> HttpxClient:
+        pid = os.getpid()
+        if pid not in self._clients:
+            # of several threads, one wins; a lock could be one that the parent held at the fork
+            self._clients.setdefault(pid, self._kind(**self._options))
+        return self._clients[pid]
+
+
+class BlockingTransport(_OwnClient[httpx.Client]):
     """Transport whose coroutines are never suspended.
 
     Its connections are closed with it, such as those of the clients that remote estimators make.
@@ -50,8 +74,8 @@ class BlockingTransport:
     is_async = False
 
     def __init__(self, **options: Any) -> None:
-        self._client = httpx.Client(**options)
-        weakref.finalize(self, self._client.close)
+        super().__init__(httpx.Client, options)
+        weakref.finalize(self, _close_own, self._clients)
 
     def run(self, coroutine: Any) -> Any:
         """Run a coroutine to its end, and return its result."""
@@ -93,13 +117,19 @@ class BlockingTransport:
         self._client.close()
 
 
-class AsyncTransport:
+def _close_own(clients: dict[int, httpx.Client]) -> None:
+    """Close the client of this process, if it has one."""
+    if os.getpid() in clients:
+        clients[os.getpid()].close()
+
+
+class AsyncTransport(_OwnClient[httpx.AsyncClient]):
     """Transport for asyncio."""
 
     is_async = True
 
     def __init__(self, **options: Any) -> None:
-        self._client = httpx.AsyncClient(**options)
+        super().__init__(httpx.AsyncClient, options)
 
     def run(self, coroutine: Any) -> Any:
         """Return the coroutine, which the caller awaits."""

@@ -16,6 +16,7 @@ DASK_CONFIG: Final[dict[str, Any]] = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.work-stealing": False,
     "distributed.scheduler.active-memory-manager.start": False,  # it moves results between workers
+    "distributed.worker.multiprocessing-method": "spawn",  # a fork would share open connections
     "distributed.worker.profile.enabled": False,
     "distributed.client.scheduler-info-interval": "1h",  # only shown in notebooks
     "distributed.admin.system-monitor.interval": "30s",
