@@ -528,9 +528,9 @@ def test_a_column_of_a_model_may_be_named_task(service, with_task) -> None:
 
 
 @pytest.mark.parametrize(("write", "media_type"), [(as_csv, CSV), (as_arrow, ARROW)])
-def test_a_column_named_task_is_rejected_if_the_model_has_none(
+def test_a_column_named_task_that_contradicts_the_query_is_rejected(
     service, trained, write, media_type
 ) -> None:
     body = write({"task": np.arange(9.0), **columns_of(rows(7))})
-    with pytest.raises(ServiceError, match="there is no column 'task': remove it"):
+    with pytest.raises(ServiceError, match="row 0 has the task"):
         over_http(service, trained, body, media_type)
