@@ -81,36 +81,38 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
     reference = "Zhang and Yeung (2011), doi:10.1609/aaai.v25i1.7909"
     Params = AggregateParams
 
-    def _fit(
+    def fit(
         self, tasks: TaskSet, params: AggregateParams, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
         """Return U_i = W_i P, for the given or selected parameters."""
-        trace.expect_loops(2 if params.selection == "cv" else 1)
-        ordered = tasks.by_name()
-        requested = params
-        params, fit_info = self.choose(ordered, params, trace=trace, rng=rng)
-        every = {
-            task.name: estimate_scatters(task, standardise=params.standardise) for task in ordered
-        }
-        P = _common_part(list(every.values()), params, trace=trace)
-        parts = tuple(_part(every[name], P, params) for name in tasks.names)
-        capped = dict.fromkeys(tasks.names, (params.d, P.shape[1]))
-        return ProjectionClassifier(
-            algorithm=self.name,
-            tasks=tasks.names,
-            parts=parts,
-            P=P,
-            fit_info={"params": params.model_dump(mode="json"), "by_task": {}, **fit_info},
-            warnings=(
-                *dimension_warnings(capped),
-                *failure_warnings(fit_info.get("failed_candidates", ())),
-                *self.end_warnings(requested, params, _limits(list(every.values()))),
-                *_rank_warnings(list(every.values()), P.shape[0]),
-                *no_variance_warnings(
-                    [n for n, task in every.items() if task.rank == 0], len(every)
+        with self.checked(tasks, params):
+            trace.expect_loops(2 if params.selection == "cv" else 1)
+            ordered = tasks.by_name()
+            requested = params
+            params, fit_info = self.choose(ordered, params, trace=trace, rng=rng)
+            every = {
+                task.name: estimate_scatters(task, standardise=params.standardise)
+                for task in ordered
+            }
+            P = _common_part(list(every.values()), params, trace=trace)
+            parts = tuple(_part(every[name], P, params) for name in tasks.names)
+            capped = dict.fromkeys(tasks.names, (params.d, P.shape[1]))
+            return ProjectionClassifier(
+                algorithm=self.name,
+                tasks=tasks.names,
+                parts=parts,
+                P=P,
+                fit_info={"params": params.model_dump(mode="json"), "by_task": {}, **fit_info},
+                warnings=(
+                    *dimension_warnings(capped),
+                    *failure_warnings(fit_info.get("failed_candidates", ())),
+                    *self.end_warnings(requested, params, _limits(list(every.values()))),
+                    *_rank_warnings(list(every.values()), P.shape[0]),
+                    *no_variance_warnings(
+                        [n for n, task in every.items() if task.rank == 0], len(every)
+                    ),
                 ),
-            ),
-        )
+            )
 
     def candidate_directions(
         self, tasks: Sequence[Task], scatters: Sequence[Scatters]

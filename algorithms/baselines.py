@@ -66,22 +66,23 @@ class TaskPCA(SubspaceAlgorithm[TaskPCAParams]):
     reference = _REFERENCE
     Params = TaskPCAParams
 
-    def _fit(
+    def fit(
         self, tasks: TaskSet, params: TaskPCAParams, *, trace: Trace, rng: np.random.Generator
     ) -> SubspaceModel:
         """Return the k leading eigenvectors of each task's covariance."""
         del rng
-        moments = estimate_moments(tasks.by_name().tasks, k=params.k)
-        C = moments.C
-        U = _decompose(C, lambda: C.lift(C.leading(params.k)), trace=trace)
-        return build_model(
-            moments,
-            U,
-            algorithm=self.name,
-            names=tasks.names,
-            fit_info={},
-            warnings=few_rows_warnings(tasks.tasks, k=params.k),
-        )
+        with self.checked(tasks, params):
+            moments = estimate_moments(tasks.by_name().tasks, k=params.k)
+            C = moments.C
+            U = _decompose(C, lambda: C.lift(C.leading(params.k)), trace=trace)
+            return build_model(
+                moments,
+                U,
+                algorithm=self.name,
+                names=tasks.names,
+                fit_info={},
+                warnings=few_rows_warnings(tasks.tasks, k=params.k),
+            )
 
     def adapt_task(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
         """Return the model with a new task, which is fitted to the task's rows."""
@@ -121,26 +122,29 @@ class CommonPCA(SubspaceAlgorithm[CommonPCAParams]):
         del params
         return estimate_pca(summaries, n_eigen=1)
 
-    def _fit(
+    def fit(
         self, tasks: TaskSet, params: CommonPCAParams, *, trace: Trace, rng: np.random.Generator
     ) -> SubspaceModel:
         """Return the k leading eigenvectors of the common matrix."""
         del rng
-        moments = estimate_moments(tasks.by_name().tasks, k=params.k)
-        C, mean = moments.C, None
-        if params.form == "pooled":
-            mean, A = covariance_factor(_union(tasks))
-            U = _decompose(C, lambda: leading_of_factor(A, params.k)[np.newaxis], trace=trace)
-        else:
-            U = _decompose(C, lambda: C.lift(C.leading_of_sum(params.k))[np.newaxis], trace=trace)
-        return build_model(
-            moments,
-            U,
-            algorithm=self.name,
-            names=tasks.names,
-            fit_info={"form": params.form},
-            shared_mean=mean,
-        )
+        with self.checked(tasks, params):
+            moments = estimate_moments(tasks.by_name().tasks, k=params.k)
+            C, mean = moments.C, None
+            if params.form == "pooled":
+                mean, A = covariance_factor(_union(tasks))
+                U = _decompose(C, lambda: leading_of_factor(A, params.k)[np.newaxis], trace=trace)
+            else:
+                U = _decompose(
+                    C, lambda: C.lift(C.leading_of_sum(params.k))[np.newaxis], trace=trace
+                )
+            return build_model(
+                moments,
+                U,
+                algorithm=self.name,
+                names=tasks.names,
+                fit_info={"form": params.form},
+                shared_mean=mean,
+            )
 
     def adapt_task(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
         """Return the model with a new task in the common subspace."""

@@ -166,27 +166,28 @@ class TaskByTask(ProjectionAlgorithm[P]):
         rescale = (scatters.scale / scaled.scale)[:, np.newaxis]
         return np.asarray(scatters.V.T @ (scaled.V @ Y * rescale))
 
-    def _fit(
+    def fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
         """Return the projection of each task, for the given parameters or those selected for it."""
-        trace.expect_loops(len(tasks) * (2 if params.selection == "cv" else 1))
-        seed = int(rng.integers(2**32))
-        results = {
-            task.name: self._fit_task(task, params, trace=trace, seed=seed) for task in tasks
-        }
-        return ProjectionClassifier(
-            algorithm=self.name,
-            tasks=tasks.names,
-            parts=tuple(one.part for one in results.values()),
-            P=None,
-            fit_info={
-                "params": params.model_dump(mode="json"),
-                "seed": seed,
-                "by_task": {name: one.fit_info for name, one in results.items()},
-            },
-            warnings=(*_warnings(results), *_end_warnings(results, params)),
-        )
+        with self.checked(tasks, params):
+            trace.expect_loops(len(tasks) * (2 if params.selection == "cv" else 1))
+            seed = int(rng.integers(2**32))
+            results = {
+                task.name: self._fit_task(task, params, trace=trace, seed=seed) for task in tasks
+            }
+            return ProjectionClassifier(
+                algorithm=self.name,
+                tasks=tasks.names,
+                parts=tuple(one.part for one in results.values()),
+                P=None,
+                fit_info={
+                    "params": params.model_dump(mode="json"),
+                    "seed": seed,
+                    "by_task": {name: one.fit_info for name, one in results.items()},
+                },
+                warnings=(*_warnings(results), *_end_warnings(results, params)),
+            )
 
     def adapt_task(
         self, model: ProjectionClassifier, task: Task, *, trace: Trace

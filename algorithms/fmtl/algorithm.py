@@ -17,6 +17,14 @@ Solvers stop on the duality gap. A task of c > 2 classes is c outputs on shared 
 classes, the one that sorts last is positive: use the same labels in every task, or the signs of
 relations mean nothing. Cost of a coordinate step: O(n + T), O(dT) with a linear kernel.
 
+A fit runs in five steps; ``paper.py`` has the paper's own algorithm:
+
+1. ``algorithm.py``: ``fit`` checks the tasks and takes parameters as in ``params.py``.
+2. ``selection.py``: cross-validation chooses C, if asked for.
+3. ``preparation.py``: rows and targets are standardised, and K is computed.
+4. ``solvers.py``: ``solve`` picks the solver, such as ``spectral.py`` or ``ascent.py``.
+5. ``building.py``: α and Θ become the machine of ``model.py``, with its gap.
+
 Deviations and misprints: ``docs/explanation/papers.md``. Results: ``docs/benchmarks.md``.
 
 Reference: Jawanpuria, Lapin, Hein, Schiele, *Efficient Output Kernel Learning for Multiple Tasks*,
@@ -25,6 +33,8 @@ NIPS 2015, https://arxiv.org/abs/1511.05706
 
 import json
 from collections.abc import Sequence
+
+import numpy as np
 
 from algorithms.fmtl.params import FMTLParams
 from algorithms.fmtl.solvers import check_solver, solve, solver_work
@@ -38,7 +48,13 @@ from algorithms.kernel_machines.building import Solution
 from algorithms.kernel_machines.examples import examples_of
 from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.params import PENALTY_PARAMS, SHARED_PARAMS
-from algorithms.kernel_machines.preparation import Prepared, loss_of, mean_rows, penalty_of
+from algorithms.kernel_machines.preparation import (
+    Prepared,
+    loss_of,
+    mean_rows,
+    penalty_of,
+    prepare,
+)
 
 
 class FMTL(MachineAlgorithm[FMTLParams]):
@@ -83,6 +99,16 @@ class FMTL(MachineAlgorithm[FMTLParams]):
     def solver_work(self, summaries: Sequence[TaskSummary], params: FMTLParams) -> WorkEstimate:
         """Return the work of the solver for tasks of these shapes."""
         return solver_work(summaries, params)
+
+    def fit(
+        self, tasks: TaskSet, params: FMTLParams, *, trace: Trace, rng: np.random.Generator
+    ) -> KernelMachine:
+        """Return the machines and Θ that solve (6), for the given or the selected C."""
+        params, fit_info, warnings = self.choose(tasks, params, trace=trace, rng=rng)
+        prepared = prepare(tasks, params, rng=rng)
+        seed = int(rng.integers(2**32))
+        model = self.fit_prepared(tasks, prepared, params, fit_info, seed=seed, trace=trace)
+        return model.with_warnings(*warnings)
 
     def solve(
         self, prepared: Prepared, params: FMTLParams, *, seed: int, trace: Trace

@@ -102,21 +102,23 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> KernelMachine:
         """Return the model for the given C, or for the C selected by cross-validation."""
-        self.check(tasks.summaries(), params)
-        trace.expect_loops(2 if params.selection == "cv" else 1)
-        fit_info: dict[str, Any] = {}
-        warnings: tuple[str, ...] = ()
-        if params.selection == "cv":
-            requested = params
-            params, fit_info = self.select_strength(tasks, params, trace=trace, rng=rng)
-            warnings = (
-                *failure_warnings(fit_info.get("failed_candidates", ())),
-                *self.selection_warnings(requested, params),
-            )
+        params, fit_info, warnings = self.choose(tasks, params, trace=trace, rng=rng)
         prepared = prepare(tasks, params, rng=rng)
         seed = int(rng.integers(2**32))
-        model = self._fit_prepared(tasks, prepared, params, fit_info, seed=seed, trace=trace)
+        model = self.fit_prepared(tasks, prepared, params, fit_info, seed=seed, trace=trace)
         return model.with_warnings(*warnings)
+
+    def choose(
+        self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
+    ) -> tuple[P, dict[str, Any], tuple[str, ...]]:
+        """Check the tasks; return parameters with the C to use, results as JSON, and warnings."""
+        self.check(tasks.summaries(), params)
+        trace.expect_loops(2 if params.selection == "cv" else 1)
+        if params.selection == "given":
+            return params, {}, ()
+        chosen, fit_info = self.select_strength(tasks, params, trace=trace, rng=rng)
+        failures = failure_warnings(fit_info.get("failed_candidates", ()))
+        return chosen, fit_info, (*failures, *self.selection_warnings(params, chosen))
 
     def select_strength(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
@@ -150,11 +152,11 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         seed = int(rng.integers(2**32))
 
         def fit(one: P, trace: Trace) -> KernelMachine:
-            return self._fit_prepared(train, prepared, one, {}, seed=seed, trace=trace)
+            return self.fit_prepared(train, prepared, one, {}, seed=seed, trace=trace)
 
         return PreparedFold(fit, test)
 
-    def _fit_prepared(
+    def fit_prepared(
         self,
         tasks: TaskSet,
         prepared: Prepared,
@@ -164,6 +166,7 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         seed: int,
         trace: Trace,
     ) -> KernelMachine:
+        """Return the model of the prepared rows for the given C."""
         # an overflow makes the certificate infinite
         with limit_blas_threads(_order(prepared)), np.errstate(over="ignore", invalid="ignore"):
             try:

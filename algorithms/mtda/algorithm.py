@@ -15,6 +15,14 @@ their units; γ and d can be chosen by cross-validation of the training rows.
 
 On faces the common ratio does not help: LDA per task with d and γ chosen for all tasks is as good.
 
+A fit runs in five steps; ``paper.py`` has the paper's own algorithm:
+
+1. ``algorithm.py``: ``fit`` checks the tasks and takes parameters as in ``params.py``.
+2. ``selection.py``: cross-validation chooses d and γ, if asked for.
+3. ``scatters.py``: each task becomes S_b and S_t in the span of its rows.
+4. ``dinkelbach.py``: Newton's method finds α and the U_i (or ``alternation.py``, as in the paper).
+5. ``parts.py``: U_i and the training rows become the classifier of ``model.py``.
+
 Cost: a thin singular value decomposition O(n²d) per task, then O(r³) per task and step.
 
 Proofs and deviations: ``docs/explanation/papers.md``. Results: ``docs/benchmarks.md``.
@@ -79,43 +87,45 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
     Params = MTDAParams
     n_eigen = 5.0
 
-    def _fit(
+    def fit(
         self, tasks: TaskSet, params: MTDAParams, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
         """Return the projections that maximise eq. 3, for the given or selected parameters."""
-        trace.expect_loops(2 if params.selection == "cv" else 1)
-        ordered = tasks.by_name()
-        requested = params
-        params, fit_info = self.choose(ordered, params, trace=trace, rng=rng)
-        every = {
-            task.name: estimate_scatters(task, standardise=params.standardise) for task in ordered
-        }
-        alpha, Y, P = _solve(list(every.values()), params, trace=trace, rng=rng)
-        parts = {
-            name: _part(task, own, P, params)
-            for own, (name, task) in zip(Y, every.items(), strict=True)
-        }
-        return ProjectionClassifier(
-            algorithm=self.name,
-            tasks=tasks.names,
-            parts=tuple(parts[name] for name in tasks.names),
-            P=P,
-            fit_info={
-                "params": params.model_dump(mode="json"),
-                "alpha": alpha,
-                "by_task": {},
-                **fit_info,
-            },
-            warnings=(
-                *_warnings(every, parts, params, trace=trace, alpha=alpha),
-                *failure_warnings(fit_info.get("failed_candidates", ())),
-                *self.end_warnings(
-                    requested,
-                    params,
-                    {"d": max(one.dimensions(params.null) for one in every.values())},
+        with self.checked(tasks, params):
+            trace.expect_loops(2 if params.selection == "cv" else 1)
+            ordered = tasks.by_name()
+            requested = params
+            params, fit_info = self.choose(ordered, params, trace=trace, rng=rng)
+            every = {
+                task.name: estimate_scatters(task, standardise=params.standardise)
+                for task in ordered
+            }
+            alpha, Y, P = _solve(list(every.values()), params, trace=trace, rng=rng)
+            parts = {
+                name: _part(task, own, P, params)
+                for own, (name, task) in zip(Y, every.items(), strict=True)
+            }
+            return ProjectionClassifier(
+                algorithm=self.name,
+                tasks=tasks.names,
+                parts=tuple(parts[name] for name in tasks.names),
+                P=P,
+                fit_info={
+                    "params": params.model_dump(mode="json"),
+                    "alpha": alpha,
+                    "by_task": {},
+                    **fit_info,
+                },
+                warnings=(
+                    *_warnings(every, parts, params, trace=trace, alpha=alpha),
+                    *failure_warnings(fit_info.get("failed_candidates", ())),
+                    *self.end_warnings(
+                        requested,
+                        params,
+                        {"d": max(one.dimensions(params.null) for one in every.values())},
+                    ),
                 ),
-            ),
-        )
+            )
 
     def candidate_directions(
         self, tasks: Sequence[Task], scatters: Sequence[Scatters]

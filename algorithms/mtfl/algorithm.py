@@ -19,6 +19,14 @@ on factors for other losses (:mod:`algorithms.mtfl.solver`). Cost of a step: O(T
 r <= min(d, T) decreases to the rank of D, after a QR decomposition of each task with more rows than
 columns. Deviations: ``docs/explanation/papers.md``. Results: ``docs/benchmarks.md``.
 
+A fit runs in five steps; ``paper.py`` has the paper's own algorithm:
+
+1. ``algorithm.py``: ``fit`` checks the tasks and takes parameters as in ``params.py``.
+2. ``design.py``: rows are standardised and reduced, targets are centred.
+3. ``selection.py``: leave-one-out or cross-validation chooses γ, if asked for.
+4. ``solver.py``: ``solve`` picks the solver, such as ``admm.py`` or ``projection.py``.
+5. ``functions.py``: W becomes functions of rows as uploaded, and D the features of ``model.py``.
+
 Reference: Argyriou, Evgeniou, Pontil, *Multi-task feature learning*, NIPS 2006; *Convex multi-task
 feature learning*, Machine Learning 2008, doi:10.1007/s10994-007-5040-8
 """

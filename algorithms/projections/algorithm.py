@@ -2,7 +2,8 @@
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
@@ -48,12 +49,6 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
     n_eigen: ClassVar[float] = 1.0
 
     @abstractmethod
-    def _fit(
-        self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
-    ) -> ProjectionClassifier:
-        """Return the model; called with tasks that passed all checks."""
-
-    @abstractmethod
     def candidate_directions(
         self, tasks: Sequence[Task], scatters: Sequence[Scatters]
     ) -> Directions[P]:
@@ -79,14 +74,13 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         """Return the work of the decompositions of all tasks, and of the selection."""
         return estimate_projection(summaries, params, n_eigen=self.n_eigen)
 
-    def fit(
-        self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
-    ) -> ProjectionClassifier:
-        """Return the projection of each task, for the given or selected parameters."""
+    @contextmanager
+    def checked(self, tasks: TaskSet, params: P) -> Iterator[None]:
+        """Check the tasks, then compute small problems in one thread."""
         self.check(tasks.summaries(), params)
         # no matrix is larger than the rank of a task's rows
         with limit_blas_threads(max(min(task.X.shape) for task in tasks)):
-            return self._fit(tasks, params, trace=trace, rng=rng)
+            yield
 
     def prepare_fold(
         self, train: TaskSet, test: TaskSet, params: P, *, rng: np.random.Generator

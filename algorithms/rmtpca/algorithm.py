@@ -17,6 +17,14 @@ each task can be the best start, its eigendecompositions cost O(T d³), or O(T n
 Deviations from the paper: it prints the projection distance as 2d - 2 tr(PP'), which must be
 2k - 2 tr(PP'); it calls PCA per task undetermined for n_t < k, which also holds for n_t = k.
 
+A fit runs in five steps; ``paper.py`` has the paper's own algorithm:
+
+1. ``algorithm.py``: ``fit`` checks the tasks and takes parameters as in ``params.py``.
+2. ``selection.py``: cross-validation chooses λ, if asked for.
+3. ``moments.py``: rows become means and covariances C_t.
+4. ``coupled.py``: the best of three starts, from which ``newton.py`` takes its steps.
+5. ``model.py``: the bases U_t are turned to principal axes and become the model.
+
 Reference: Yamane, Yger, Berar, Sugiyama, *Multitask Principal Component Analysis*, ACML 2016,
 https://proceedings.mlr.press/v63/yamane65.html
 """
@@ -34,7 +42,6 @@ from algorithms.interface.trace import Trace
 from algorithms.interface.work import WorkEstimate, estimate_selection, without_fold
 from algorithms.numerics.covariances import Covariances, covariance_factor
 from algorithms.numerics.eigen import leading_of_dense, leading_of_factor
-from algorithms.numerics.threads import limit_blas_threads
 from algorithms.rmtpca.coupled import (
     N_MANY_STARTS,
     Optimum,
@@ -61,7 +68,6 @@ from algorithms.subspaces.model import (
 from algorithms.subspaces.moments import (
     Moments,
     estimate_moments,
-    max_matrix_order,
     task_covariance,
 )
 from algorithms.subspaces.work import estimate_coupled
@@ -112,18 +118,19 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
             n_folds=params.n_folds,
         )
 
-    def _fit(
+    def fit(
         self, tasks: TaskSet, params: RMTPCAParams, *, trace: Trace, rng: np.random.Generator
     ) -> SubspaceModel:
         """Return the subspaces that maximise eq. 4 for the chosen coupling."""
-        n_runs = 1 if params.starts == "single" else N_MANY_STARTS
-        trace.expect_loops(n_loops(params) + n_runs)
-        ordered = tasks.by_name().tasks
-        choice = choose_coupling(ordered, params, trace=trace, rng=rng)
-        moments = estimate_moments(ordered, k=params.k)
-        lam = absolute_coupling(moments, choice.c, scale=params.lam_scale)
-        optimum = _maximise(moments.C, lam, params, trace=trace, rng=rng)
-        return _model(tasks, moments, params, optimum, choice, lam=lam)
+        with self.checked(tasks, params):
+            n_runs = 1 if params.starts == "single" else N_MANY_STARTS
+            trace.expect_loops(n_loops(params) + n_runs)
+            ordered = tasks.by_name().tasks
+            choice = choose_coupling(ordered, params, trace=trace, rng=rng)
+            moments = estimate_moments(ordered, k=params.k)
+            lam = absolute_coupling(moments, choice.c, scale=params.lam_scale)
+            optimum = _maximise(moments.C, lam, params, trace=trace, rng=rng)
+            return _model(tasks, moments, params, optimum, choice, lam=lam)
 
     def fit_path(
         self,
@@ -140,8 +147,7 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
         first = params[0]
         if any(p.selection != "given" or p.starts != "single" for p in params):
             return super().fit_path(tasks, params, trace=trace, rng=rng)
-        self.check(tasks.summaries(), first)
-        with limit_blas_threads(max_matrix_order(tasks)):
+        with self.checked(tasks, first):
             return _along_path(tasks, params, trace=trace, rng=rng)
 
     def final_objective(self, params: RMTPCAParams, trace: Trace) -> float | None:

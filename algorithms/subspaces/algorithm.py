@@ -1,16 +1,13 @@
 """The base class of all kinds of PCA."""
 
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
-
-import numpy as np
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.memory import MemoryEstimate
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
-from algorithms.interface.trace import Trace
 from algorithms.interface.work import WorkEstimate
 from algorithms.numerics.threads import limit_blas_threads
 from algorithms.subspaces.model import SubspaceModel
@@ -28,12 +25,6 @@ class SubspaceAlgorithm(Algorithm[P, SubspaceModel]):
     monotone = "up"
     Model = SubspaceModel
 
-    @abstractmethod
-    def _fit(
-        self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
-    ) -> SubspaceModel:
-        """Return the model; called with tasks that passed all checks."""
-
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData or InvalidParams if the tasks do not meet the requirements."""
         super().check(summaries, params)
@@ -49,14 +40,13 @@ class SubspaceAlgorithm(Algorithm[P, SubspaceModel]):
         del params
         return estimate_pca(summaries, n_eigen=len(summaries))
 
-    def fit(
-        self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
-    ) -> SubspaceModel:
-        """Return the subspaces.
+    @contextmanager
+    def checked(self, tasks: TaskSet, params: P) -> Iterator[None]:
+        """Check the tasks, then compute small problems in one thread.
 
-        Small problems use one thread, so that results do not depend on the number of cores.
+        So results do not depend on the number of cores.
         """
         self.check(tasks.summaries(), params)
         check_magnitudes(tasks)
         with limit_blas_threads(max_matrix_order(tasks)):
-            return self._fit(tasks, params, trace=trace, rng=rng)
+            yield
