@@ -3,6 +3,7 @@
 No other module lists algorithms. Those of other installed packages are found by their entry points.
 """
 
+import inspect
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
@@ -89,6 +90,12 @@ def explain_weights(error: UnusedWeights) -> InvalidData:
         "weight_column and class_weight",
         task=error.task,
     )
+
+
+def paper_code(name: str) -> str | None:
+    """Return ``paper.py`` of an algorithm's package, the algorithm as its paper states it."""
+    path = Path(inspect.getfile(type(ALGORITHMS[name]))).with_name("paper.py")
+    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 def preload() -> None:

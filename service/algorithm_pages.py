@@ -13,7 +13,7 @@ from algorithms.kernel_machines.params import KernelParams
 from algorithms.latent.source import SourceParams
 from algorithms.linear_baselines.params import LinearParams
 from algorithms.projections.params import ProjectionParams
-from algorithms.registry import ALGORITHMS
+from algorithms.registry import ALGORITHMS, paper_code
 from algorithms.subspaces.params import SubspaceParams
 from service.catalogue.schemas import Algorithm
 
@@ -130,6 +130,9 @@ def _section(algorithm: Algo, shared: Fields, family: str) -> Iterator[str]:
     mathematics = inspect.getdoc(inspect.getmodule(type(algorithm))) or ""
     yield from ("<details><summary>The mathematics</summary>", "", "```text")
     yield from (mathematics, "```", "", "</details>", "")
+    if code := paper_code(algorithm.name):
+        yield from ("<details><summary>The algorithm as the paper states it</summary>", "", "```py")
+        yield from (code.rstrip(), "```", "", "</details>", "")
 
 
 def _title(algorithm: Algo) -> str:

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from algorithms.registry import ALGORITHMS
+from algorithms.registry import ALGORITHMS, paper_code
 from service.access.keys import new_key
 from service.database import now
 from service.job_states import ShownJobState
@@ -56,6 +56,15 @@ def test_every_link_of_every_page_leads_somewhere(http, paths):
     assert all(link.startswith("/") and not link.startswith("//") for link in found), found
     assert set(paths.values()) <= found | {"/"}
     assert {link for link in found if http.get(link).status_code != 200} == set()
+
+
+@pytest.mark.parametrize("name", ["rmt-pca", "mtda", "fmtl", "mtfl", "tlvm", "ridge"])
+def test_the_page_of_an_algorithm_shows_it_as_its_paper_states_it(http, name):
+    page = http.get(f"/algorithms/{name}").text
+    shown = re.findall(r"<details><summary>([^<]*)</summary><pre[^>]*><code>([^<]*)</code>", page)
+    code = paper_code(name)
+    expected = [] if code is None else [("The algorithm as the paper states it", code)]
+    assert [(caption, html.unescape(text)) for caption, text in shown] == expected
 
 
 def test_all_rows_of_a_task_are_reached_and_downloaded(http, service):

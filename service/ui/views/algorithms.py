@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from algorithms.registry import paper_code
 from service.ui import formats, tables
 from service.ui.api import Api, segment
 from service.ui.tables import Row, Table
@@ -18,11 +19,12 @@ _TARGETS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmView:
-    """An algorithm."""
+    """An algorithm, and its code as the paper states it, if there is some."""
 
     algorithm: Mapping[str, Any]
     needs: Sequence[str]
     params: Table
+    paper: str | None
 
 
 async def algorithms_table(api: Api) -> Table:
@@ -61,7 +63,8 @@ async def algorithm_view(api: Api, name: str) -> AlgorithmView:
         for key, field in fields.items()
     ]
     columns = ("Parameter", "Default", "Allowed", "Meaning")
-    return AlgorithmView(found, _needs(found["needs"]), Table("Parameters", columns, rows))
+    table = Table("Parameters", columns, rows)
+    return AlgorithmView(found, _needs(found["needs"]), table, paper_code(found["name"]))
 
 
 def _needs(needs: Mapping[str, Any]) -> list[str]:
