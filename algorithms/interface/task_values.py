@@ -49,7 +49,8 @@ def as_targets(y: object, task: str, n_samples: int) -> NDArray[Any] | None:
     """Return the targets of a task; None without them."""
     if y is None:
         return None
-    targets = _one_per_row(y, "targets", task, n_samples)
+    # every other stride of targets, such as a column of a table, has other rounding errors
+    targets = np.ascontiguousarray(_one_per_row(y, "targets", task, n_samples))
     if targets.dtype.kind not in "fiuU":
         raise InvalidData(
             f"task '{task}' needs targets that are numbers or labels, got {targets.dtype}",

@@ -307,6 +307,11 @@ class TaskSet:
         """Whether the rows of a task are sparse."""
         return any(is_sparse(task.X) for task in self.tasks)
 
+    @property
+    def order(self) -> int:
+        """Order of the largest matrix of a fit: the number of rows of all tasks, or of columns."""
+        return max(sum(task.n_samples for task in self), *(task.n_features for task in self))
+
     def summaries(self) -> tuple[TaskSummary, ...]:
         """Return the shapes of the tasks without their numbers."""
         return tuple(task.summary() for task in self.tasks)

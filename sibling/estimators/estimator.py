@@ -18,6 +18,7 @@ from algorithms.interface.model import FEATURE_METHODS, Model
 from algorithms.interface.trace import Trace
 from algorithms.interface.weighted_algorithm import own_class_weight, weighted
 from algorithms.interface.weights import ClassWeight
+from algorithms.numerics.threads import limit_blas_threads
 from algorithms.preparation.algorithm import for_model
 from algorithms.preparation.model import preparation_of
 from algorithms.registry import ALGORITHMS, load_model, save_model
@@ -188,7 +189,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             raise cannot_adapt(new.name)
         adapting = for_model(self._algorithm, self.model_, given.columns)
         adapting = weighted(adapting, None, has_weights=new.weights is not None)
-        model = adapting.adapt(self.model_, new, trace=Trace())
+        with limit_blas_threads(given.tasks.order):
+            model = adapting.adapt(self.model_, new, trace=Trace())
         old = [self.classes_] if given.classes is not None else []
         self._names_by_task[new.name] = new.feature_names
         of_fit = {name: value for name, value in vars(self).items() if name in _OF_FIT}
@@ -243,8 +245,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | PathLike[str]) -> None:
         """Write the trained model to a file without executable code.
 
-        The file is that of a job with the same tasks, parameters and seed, byte for byte. It has no
-        parameters of the estimator.
+        The file is that of a job with the same tasks, parameters and seed, byte for byte, on the
+        same kind of processor and with the same versions. With more than 512 rows or columns the
+        last digits also depend on the number of BLAS threads: set ``threads`` of the job, and here
+        the limit of :mod:`threadpoolctl`. The file has no parameters of the estimator.
         """
         check_is_fitted(self)
         save_model(self.model_.with_task_column(self._task_column), Path(path))

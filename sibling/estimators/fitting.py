@@ -19,6 +19,7 @@ from algorithms.interface.tasks import TargetKind, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.weighted_algorithm import weighted
 from algorithms.interface.weights import ClassWeight
+from algorithms.numerics.threads import limit_blas_threads
 from algorithms.preparation.algorithm import prepared
 from algorithms.preparation.recipe import Recipe
 from algorithms.registry import explain_weights
@@ -183,7 +184,8 @@ def fit_model(
     has_weights = any(task.weights is not None for task in given.tasks)
     ready = calibrated(weighted(ready, class_weight, has_weights=has_weights), calibration)
     check_fit(ready, given, params)
-    model: Model = ready.fit(given.tasks, params, trace=trace, rng=np.random.default_rng(seed))
+    with limit_blas_threads(given.tasks.order):
+        model: Model = ready.fit(given.tasks, params, trace=trace, rng=np.random.default_rng(seed))
     return model
 
 

@@ -24,7 +24,7 @@ from algorithms.interface.model import DEFAULT_TASK_COLUMN
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.interface.weighted_algorithm import weighted
-from algorithms.numerics.threads import blas_threads
+from algorithms.numerics.threads import blas_threads, limit_blas_threads
 from algorithms.per_task.algorithm import per_task
 from algorithms.preparation.algorithm import for_model, prepared
 from algorithms.preparation.model import preparation_of
@@ -135,7 +135,8 @@ def _train(
         else:
             algorithm.check(tasks.summaries(), params)
             rng = np.random.default_rng(request["seed"])
-            model = algorithm.fit(tasks, params, trace=trace, rng=rng)
+            with limit_blas_threads(tasks.order):
+                model = algorithm.fit(tasks, params, trace=trace, rng=rng)
             own = DEFAULT_TASK_COLUMN
     if own == DEFAULT_TASK_COLUMN:  # else an adapted model keeps the name that it has
         own = task_column_of_manifest(request["manifest"])
@@ -222,7 +223,8 @@ def _adapt(model: Any, algorithm: Algo, plan: Plan, tasks: TaskSet, trace: Trace
     for task in trace.parts(tasks.tasks):
         is_same = task.name not in columns
         new = task if is_same else task.select_columns(columns[task.name])
-        model = algorithm.adapt(model, new, trace=trace)
+        with limit_blas_threads(TaskSet((new,)).order):
+            model = algorithm.adapt(model, new, trace=trace)
     return model
 
 
