@@ -806,6 +806,28 @@ def test_a_page_whose_session_has_ended_asks_to_sign_in(visit, guarded):
     check_accessibility(page)
 
 
+def test_signing_out_leads_to_the_sign_in_though_the_page_notices_it_first(visit, guarded):
+    url, key = guarded
+    page = visit(url)
+    sign_in(page, key)
+    noticed = []
+    page.on("response", lambda r: is_refused(r) and noticed.append(r.url))
+
+    def is_refused(response):
+        return response.status == 401 or "/login?next=" in response.url
+
+    def answer_late(route):
+        route.fetch(max_redirects=0)
+        while len(noticed) < 2:  # the page and its stream, or the page that was read again
+            page.wait_for_timeout(50)
+        route.continue_()
+
+    page.route("**/logout", answer_late)
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url(re.compile("/login"))
+    assert page.url == f"{url}/login"
+
+
 def test_a_form_whose_session_has_ended_leads_to_the_sign_in(visit, guarded):
     url, key = guarded
     page = visit(url)

@@ -6,7 +6,7 @@ const GONE = [401, 403, 404, 410];
 const { dataset } = document.body;
 // Elements in use, by what replaces them once they no longer are.
 const waiting = new Map();
-let timer = null, stream = null, took = 0;
+let timer = null, stream = null, took = 0, isSigningOut = false;
 
 // Not replaced: what has the focus, or text that is selected.
 function isInUse(element) {
@@ -80,7 +80,10 @@ async function refresh() {
   const start = performance.now();
   const response = await fetch(location.href).catch(() => null);
   // the session has ended, or what the page shows has been deleted
-  if (response?.redirected || GONE.includes(response?.status)) { location.reload(); return; }
+  if (response?.redirected || GONE.includes(response?.status)) {
+    if (!isSigningOut) location.reload();
+    return;
+  }
   if (!response?.ok) {
     tell("The service does not respond. The page shows how things were, and goes on once it does.");
     timer ??= setTimeout(refresh, RETRY_MS);
@@ -120,6 +123,8 @@ document.addEventListener("visibilitychange", () => {
   if (document.hidden) stream?.close();
   else if (dataset.live) { open(); plan(); }
 });
+// The session ends before the browser has the answer, and reading the page again would take its place.
+document.querySelector("form[action='/logout']")?.addEventListener("submit", () => { isSigningOut = true; });
 open();
 // what happened to a job between the reading of the page and the opening of the stream
 if (dataset.live && document.querySelector(".state.queued, .state.submitted, .state.running, .state.waiting, .state.uploaded, .state.ingesting")) plan();
