@@ -1,6 +1,8 @@
 """The file format of models and checkpoints: safetensors with a JSON header, no executable code."""
 
+import errno
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,26 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from algorithms.interface.errors import InvalidArtifact
+from algorithms.interface.files import replaced_file
 
 HEADER_KEY = "sibling"
+#: The number of an error of the system in a message of safetensors.
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
 def write_arrays(
-    path: Path, arrays: Mapping[str, NDArray[Any]], *, header: Mapping[str, Any]
+    path: Path,
+    arrays: Mapping[str, NDArray[Any]],
+    *,
+    header: Mapping[str, Any],
+    is_synced: bool = True,
 ) -> None:
     """Write arrays and a header to a file, which is replaced atomically.
+
+    Parameters
+    ----------
+    is_synced
+        As in :func:`~algorithms.interface.files.replaced_file`.
 
     Raises
     ------
@@ -29,14 +43,13 @@ def write_arrays(
     # ascontiguousarray makes scalars one-dimensional; the file keeps the true shape
     shaped = {name: a.reshape(np.shape(arrays[name])) for name, a in contiguous.items()}
     text = json.dumps(header, allow_nan=False, ensure_ascii=False, sort_keys=True)
-    partial = path.with_name(path.name + ".part")
-    try:
-        save_file(shaped, partial, metadata={HEADER_KEY: text})
-        partial.replace(path)
-    except SafetensorError as error:
-        raise OSError(f"'{path.name}' cannot be written: {error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with replaced_file(path, is_synced=is_synced) as partial:
+        try:
+            save_file(shaped, partial, metadata={HEADER_KEY: text})
+        except SafetensorError as error:
+            number = _OS_ERROR.search(str(error))
+            detail = f"'{path.name}' cannot be written: {error}"
+            raise OSError(int(number[1]) if number else errno.EIO, detail) from error
 
 
 def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

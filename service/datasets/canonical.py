@@ -112,7 +112,8 @@ def write_tasks(
         entry["n_unlabelled"] = task.n_samples
     groups = _add_groups(entries, tasks, unlabelled, arrays)
     _add_weights(entries, tasks, unlabelled, arrays)
-    write_arrays(path, arrays, header={"format": FORMAT})
+    # read at once by the process that waits for it
+    write_arrays(path, arrays, header={"format": FORMAT}, is_synced=False)
     names = _add_names(entries, tasks)
     kinds = {} if columns is None else {"columns": [column.to_json() for column in columns]}
     return {"format": FORMAT, "tasks": entries, "feature_names": names} | groups | kinds

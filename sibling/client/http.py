@@ -12,6 +12,7 @@ from uuid import uuid4
 import httpx
 import numpy as np
 
+from algorithms.interface.files import replaced_file
 from sibling.client.errors import ServiceError, ServiceUnreachable
 from sibling.client.transport import Transport
 
@@ -114,23 +115,20 @@ class Http:
     async def download(self, path: str, target: str | Path, **request: Any) -> Path:
         """Stream a response body into a file; leave no partial file after an error."""
         target = Path(target)
-        partial = target.with_name(target.name + ".part")
 
-        async def fetch() -> httpx.Response:
-            async with self._transport.stream(path, **request) as response:
-                if response.is_error:
-                    await self._transport.read(response)
-                    return response
-                with partial.open("wb") as file:
-                    async for chunk in self._transport.chunks(response):
-                        file.write(chunk)
-            return response
+        with replaced_file(target) as partial:
 
-        try:
+            async def fetch() -> httpx.Response:
+                async with self._transport.stream(path, **request) as response:
+                    if response.is_error:
+                        await self._transport.read(response)
+                        return response
+                    with partial.open("wb") as file:
+                        async for chunk in self._transport.chunks(response):
+                            file.write(chunk)
+                return response
+
             await self._retry(fetch, can_repeat=True)
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
         return target
 
     async def pages(self, path: str, **params: Any) -> AsyncIterator[dict[str, Any]]:

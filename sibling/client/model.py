@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from algorithms.interface.files import replaced_file
 from sibling.charts import as_chart, load_altair
 from sibling.client import display
 from sibling.client.bodies import arrow_body, as_json, npy_body, npz_body, records_body
@@ -250,7 +251,9 @@ class RemoteModel(Remote[Mode]):
         if media_type is None:
             endings = ", ".join(_PLOT_TYPES)
             raise ValueError(f"expected a file that ends in one of {endings}, got '{target}'")
-        target.write_bytes(await self._fetch_plot(name, media_type, theme))
+        image = await self._fetch_plot(name, media_type, theme)
+        with replaced_file(target) as partial:
+            partial.write_bytes(image)
         return target
 
     @remote_method

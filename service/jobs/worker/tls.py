@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from algorithms.interface.files import replaced_file
+
 _NAMES: Final = ("ca.pem", "cert.pem", "key.pem")
 _VALIDITY: Final = timedelta(days=3650)
 _MAX_CLOCK_SKEW: Final = timedelta(minutes=5)
@@ -67,9 +69,8 @@ def make_certificates(folder: Path) -> bool:
         serialization.NoEncryption(),
     )
     for name, data in zip(_NAMES, (_pem(ca), _pem(cert), private), strict=True):
-        path = folder / name
-        path.touch(mode=0o600)
-        path.write_bytes(data)
+        with replaced_file(folder / name, mode=0o600) as file:
+            file.write_bytes(data)
     return True  # the authority's key is not stored, so no further certificate can be signed
 
 
