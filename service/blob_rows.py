@@ -1,13 +1,17 @@
 """SQL of blobs: their rows and chunks, and the deletion of those that nothing references."""
 
+import shutil
+import sqlite3
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from service.database import lock
+from service.observability.disk_space import FULL_BYTES
 from service.rows import BlobChunkRow, BlobRow, Row
 
 #: Size of every chunk but the last.
@@ -24,10 +28,29 @@ class Blob:
 
 
 def add_chunk(session: Session, blob_id: str, position: int, data: bytes) -> None:
-    """Store a chunk of a blob."""
+    """Store a chunk of a blob.
+
+    Raises
+    ------
+    OperationalError
+        The disk of SQLite is almost full. What is left is for small rows, such as the states of
+        jobs, and for deletions, which need some space as well.
+    """
+    _check_space(session)
     # a plain insert, since objects in the session would keep every chunk in memory
     values = {"blob_id": blob_id, "position": position, "data": data}
     session.execute(sa.insert(BlobChunkRow).values(values))
+
+
+def _check_space(session: Session) -> None:
+    url = session.get_bind().engine.url
+    if (
+        url.get_backend_name() == "sqlite"
+        and shutil.disk_usage(str(url.database)).free < FULL_BYTES
+    ):
+        full = sqlite3.OperationalError("database or disk is full")
+        full.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise OperationalError(None, None, full) from full
 
 
 def complete_blob(session: Session, blob_id: str, sha256: str, size_bytes: int) -> Blob:

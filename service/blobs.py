@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from algorithms.interface.files import PARTIAL, replaced_file
 from service.blob_rows import (
     CHUNK_BYTES,
     Blob,
@@ -24,6 +24,7 @@ from service.blob_rows import (
 from service.database import Database, lock, now
 from service.rows import BlobChunkRow, BlobRow, new_id
 from service.settings import Settings
+from service.shortages import CACHE, shortages_in
 
 #: Age at which a partial file is considered left by a killed process.
 _ABANDONED_S: Final = 3600
@@ -214,7 +215,7 @@ class BlobStore:
             position += 1
 
     def path(self, blob_id: str, sha256: str) -> Path:
-        """Return the path of a local copy of a blob, created if missing.
+        """Return the path of a local copy of a blob, created if missing or of another size.
 
         Raises
         ------
@@ -222,23 +223,31 @@ class BlobStore:
             The stored bytes do not match the hash.
         """
         target = self._cache_dir / sha256
-        if target.exists():
+        if not self._is_copied(blob_id, target):
+            with shortages_in(CACHE):
+                self._fetch(blob_id, sha256, target)
+            self._trim(keep=target)
+        return target
+
+    def _is_copied(self, blob_id: str, target: Path) -> bool:
+        """Return whether there is a copy of the size of the blob, which is then used last."""
+        with contextlib.suppress(FileNotFoundError):
+            size_bytes = target.stat().st_size
             os.utime(target)
-            return target
+            with self._database.read() as session:
+                row = session.get(BlobRow, blob_id)
+            return row is None or row.size_bytes == size_bytes
+        return False
+
+    def _fetch(self, blob_id: str, sha256: str, target: Path) -> None:
         digest = hashlib.sha256()
-        with tempfile.NamedTemporaryFile(dir=self._cache_dir, suffix=".part", delete=False) as file:
-            partial = Path(file.name)
-            try:
+        with replaced_file(target, mode=0o600) as partial:
+            with partial.open("wb") as file:
                 for data in self.chunks(blob_id):
                     digest.update(data)
                     file.write(data)
-                if digest.hexdigest() != sha256:
-                    raise OSError(f"blob {blob_id} does not have the SHA-256 {sha256}")
-                partial.replace(target)
-            finally:
-                partial.unlink(missing_ok=True)
-        self._trim(keep=target)
-        return target
+            if digest.hexdigest() != sha256:
+                raise OSError(f"blob {blob_id} does not have the SHA-256 {sha256}")
 
     def copy(self, blob_id: str, target: Path) -> None:
         """Write the bytes of a blob to a file."""
@@ -255,7 +264,7 @@ class BlobStore:
         for path in self._cache_dir.iterdir():
             with contextlib.suppress(FileNotFoundError):  # another process renamed or removed it
                 stat = path.stat()
-                if path.suffix != ".part":
+                if path.suffix != PARTIAL:
                     files.append((stat, path))
                 elif time.time() - stat.st_mtime > _ABANDONED_S:
                     path.unlink()

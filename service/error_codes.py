@@ -42,10 +42,6 @@ JOB_CODES: Final[dict[str, tuple[str, str]]] = {
         "The worker could not fetch the dataset or the model, or could not run the job's process.",
         "Read the detail and the worker's log.",
     ),
-    "resource-shortage": (
-        "The worker's machine lacked disk space, memory or file handles.",
-        "Nothing: the job is tried again after a while. Free the resource that the detail names.",
-    ),
     "result-not-stored": (
         "The result could not be written to the database.",
         "Free space in the database, then submit the job again.",
@@ -343,6 +339,14 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "A bug in the service.",
         "Report it with the `request_id`, under which the log has the details.",
     ),
+    "resource-shortage": ErrorSpec(
+        503,
+        "Resource shortage",
+        "The machine of the service, of its database or of a worker lacks disk space, memory or "
+        "file handles; the detail names what and where. Nothing of the request was stored.",
+        "Retry after the number of seconds in `Retry-After`; a resumable upload continues where it "
+        "is. The operator frees the resource. A job needs nothing: it is tried again by itself.",
+    ),
     "unavailable": ErrorSpec(
         503,
         "Service unavailable",
@@ -359,6 +363,7 @@ ANYWHERE: Final = (
     "headers-too-large",
     "invalid-request",
     "internal",
+    "resource-shortage",
     "unavailable",
 )
 

@@ -17,6 +17,7 @@ from algorithms.interface.errors import AlgorithmError, InvalidArtifact
 from service.database import UNAVAILABLE
 from service.error_codes import ERRORS
 from service.observability.logs import log, request_id
+from service.shortages import find_shortage
 from service.validation_errors import entry_of, errors_of_request
 
 PROBLEM_TYPE: Final = "application/problem+json"
@@ -119,6 +120,11 @@ def problem_of(error: Exception) -> Problem | None:
     """Return the problem that an error below a route maps to; None for a bug."""
     if isinstance(error, Problem):
         return error
+    shortage = find_shortage(error)
+    if shortage is not None:
+        log.error("resource.shortage", shortage=str(shortage), exc_info=error)
+        detail = f"the service's machine reports: {shortage}; retry once there is more of it"
+        return Problem("resource-shortage", detail, headers={"Retry-After": "5"})
     if isinstance(error, InvalidArtifact):  # clients send no models, so that it is a stored file
         log.error("artifact.invalid", exc_info=error)
         detail = "a stored file cannot be read; the log has the details under this request_id"

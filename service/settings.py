@@ -140,6 +140,12 @@ class Settings(BaseSettings):
     data_dir: Path = Field(
         Path("sibling-data"), description="Directory of the SQLite database and the cache."
     )
+    min_free_bytes: int = Field(
+        1024 * MIB,
+        ge=0,
+        description="Free space of the disks of SIBLING_DATA_DIR and of the SQLite file below "
+        "which health has a warning, in bytes. The service is not ready once a disk is full.",
+    )
     database_url: str = Field(
         "",
         description="SQLAlchemy URL of SQLite or PostgreSQL. Default: SQLite in SIBLING_DATA_DIR.",

@@ -58,6 +58,7 @@ CODES: Final[dict[str, str]] = {
     "invalid-task": "The rows, targets or matrices of a task are invalid.",
     "ingest-out-of-memory": "Parsing needs more memory than the limit.",
     "ingest-timeout": "Parsing takes longer than the limit.",
+    "resource-shortage": "The service lacks disk space or file handles; it tries again.",
     "parser-crashed": "The parser process crashed: a corrupt upload or a bug in the service.",
 }
 

@@ -49,7 +49,9 @@ class Dataset(BaseModel):
     derived_from: list[Source] | None = Field(
         description="Selections of datasets that it was made of; null for an upload."
     )
-    issues: list[Place] = Field(description="Reasons of the rejection.")
+    issues: list[Place] = Field(
+        description="Reasons of the rejection, or of a delay: `resource-shortage`."
+    )
     warnings: list[str] = Field(description="Warnings about the data.")
     created_at: datetime = Field(description="Time of the upload.")
 

@@ -144,10 +144,19 @@ def make_ready(session: Session, dataset_id: str, manifest: dict[str, Any], blob
     """Store the parsed dataset and delete the upload."""
     row = session.get_one(DatasetRow, dataset_id)
     row.state, row.manifest, row.parsed_bytes = DatasetState.READY, manifest, None
+    row.issues = []  # of a shortage that has passed
     row.content_blob_id, row.content_sha256 = blob.id, blob.sha256
     if row.sources is not None:
         row.upload_sha256, row.size_bytes = blob.sha256, blob.size_bytes
     _drop_upload(session, row)
+
+
+def postpone(session: Session, dataset_id: str, issues: list[dict[str, Any]]) -> None:
+    """Store why a dataset is not read yet."""
+    query = sa.update(DatasetRow).where(
+        DatasetRow.id == dataset_id, DatasetRow.state.in_(UNFINISHED_DATASETS)
+    )
+    session.execute(query.values(state=DatasetState.UPLOADED, issues=issues, parsed_bytes=None))
 
 
 def reject(session: Session, dataset_id: str, issues: list[dict[str, Any]]) -> None:

@@ -4,12 +4,14 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.model import Model
 from algorithms.registry import load_model
 from service.blobs import BlobStore
 from service.models.latency import LatencyEstimator
 from service.models.store import ServableVersion
 from service.observability.metrics import Metrics
+from service.shortages import find_shortage
 
 
 @dataclass(slots=True)
@@ -18,6 +20,8 @@ class _Entry:
     model: Model | None = None
     size_bytes: int = 0
     estimator: LatencyEstimator = field(default_factory=LatencyEstimator)
+    #: Why the last try to load the model failed.
+    error: str = ""
 
 
 class ModelCache:
@@ -37,7 +41,13 @@ class ModelCache:
         self._lock = threading.Lock()
 
     def get(self, version: ServableVersion) -> Model:
-        """Return the model of a version. Artifacts are immutable, so entries never go stale."""
+        """Return the model of a version. Artifacts are immutable, so entries never go stale.
+
+        Raises
+        ------
+        OSError, InvalidArtifact
+            Its file cannot be read, or no copy of it can be written.
+        """
         with self._lock:
             entry = self._entries.get(version.artifact_sha256)
             if entry is None:
@@ -47,11 +57,25 @@ class ModelCache:
             return entry.model
         with entry.lock:
             if entry.model is None:
-                path = self._blobs.path(version.artifact_blob_id, version.artifact_sha256)
-                entry.model = load_model(path)
+                entry.model = self._load(version, entry)
                 entry.size_bytes = version.artifact_bytes
                 self._trim()
             return entry.model
+
+    def _load(self, version: ServableVersion, entry: _Entry) -> Model:
+        try:
+            path = self._blobs.path(version.artifact_blob_id, version.artifact_sha256)
+            model = load_model(path)
+        except (OSError, InvalidArtifact) as error:
+            entry.error = f"its file cannot be read: {find_shortage(error) or 'it is corrupt'}"
+            raise
+        entry.error = ""
+        return model
+
+    def error_of(self, version: ServableVersion) -> str:
+        """Return why this process could not load a version the last time; empty if it could."""
+        entry = self._entries.get(version.artifact_sha256)
+        return "" if entry is None else entry.error
 
     def drop(self, version: ServableVersion) -> None:
         """Remove the model of a version; calls in progress keep their reference."""

@@ -34,8 +34,6 @@ from service.operations.surroundings import (
 from service.schema import SchemaMismatch, check_schema
 from service.settings import MIB, PREFIX, Settings
 
-#: Free disk space below which jobs and uploads are about to fail.
-MIN_FREE_BYTES: Final = 1024 * MIB
 #: Modules whose functions are compiled.
 _COMPILED: Final = ("algorithms.", "service.")
 
@@ -170,8 +168,9 @@ def _check_data_dir(settings: Settings) -> Finding:
     except OSError as error:
         return Finding("data directory", "error", f"{folder} cannot be written: {error.strerror}")
     detail = f"{folder} has {free_bytes // MIB} MiB of free space"
-    if free_bytes < MIN_FREE_BYTES:
-        detail += f", less than {MIN_FREE_BYTES // MIB} MiB; free some, or jobs will fail"
+    if free_bytes < settings.min_free_bytes:
+        least = f"{settings.min_free_bytes // MIB} MiB (SIBLING_MIN_FREE_BYTES)"
+        detail += f", less than {least}; free some, or jobs will fail"
         return Finding("data directory", "error", detail)
     return Finding("data directory", "ok", detail)
 

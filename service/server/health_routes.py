@@ -26,10 +26,11 @@ class Health(BaseModel):
     """Health of the service."""
 
     live: bool = Field(description="Whether the process responds.")
-    ready: bool = Field(description="Whether the service can run jobs and inference.")
+    ready: bool = Field(description="Whether the service can store data, run jobs and inference.")
     reasons: list[str] = Field(description="Reasons why the service is not ready.")
     warnings: list[str] = Field(
-        description="What limits the service although it is ready, such as a frozen worker."
+        description="What limits the service although it is ready, such as a frozen worker or a "
+        "disk that is almost full."
     )
 
 

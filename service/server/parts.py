@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from starlette.datastructures import State
@@ -35,6 +36,7 @@ from service.models.columns import ColumnNames
 from service.models.context import Services as Models
 from service.models.images import ImageProcess
 from service.models.resolver import ModelResolver
+from service.observability.disk_space import DiskSpace
 from service.observability.metrics import Metrics
 from service.observability.readiness import ReadinessMonitor
 from service.retention.sweeper import Sweeper
@@ -65,7 +67,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         )
         sweeper.start()
         stack.callback(sweeper.stop)
-        readiness = _start_readiness(stack, database, dispatcher)
+        readiness = _start_readiness(stack, settings, database, dispatcher)
         metrics.report_state(
             partial(queue_state, database), readiness.reasons, settings.data_dir.resolve()
         )
@@ -155,14 +157,20 @@ def _start_dispatcher(
 
 
 def _start_readiness(
-    stack: ExitStack, database: Database, dispatcher: Dispatcher
+    stack: ExitStack, settings: Settings, database: Database, dispatcher: Dispatcher
 ) -> ReadinessMonitor:
+    folders = {"the data directory": settings.data_dir.resolve()}
+    if database.is_sqlite:
+        folders["the database"] = Path(str(database.engine.url.database)).resolve().parent
+    disks = DiskSpace(folders, min_free_bytes=settings.min_free_bytes)
     readiness = ReadinessMonitor(
         {
             "the database": partial(database_error, database),
             "the job engine": dispatcher.error,
+            "the disk": disks.error,
         },
         warnings={
+            "the free space of the disk": disks.warning,
             "the workers": dispatcher.warning,
             "the machines of workers": partial(shortage, database),
         },

@@ -5,10 +5,12 @@ import io
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -308,6 +310,75 @@ def no_authorities(
             patch.delenv("SSL_CERT_FILE", raising=False)
             patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("authorities")))
         yield
+
+
+class SmallDisk:
+    """A small file system that a test can fill.
+
+    Attributes
+    ----------
+    is_mounted
+        False where that needs more rights: then ``folder`` is on the disk of the tests.
+    """
+
+    def __init__(self, folder: Path, size_mib: int) -> None:
+        self.folder = folder
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={size_mib}m", "tmpfs", str(folder)]
+        done = shutil.which("mount") and subprocess.run(mount, check=False, capture_output=True)
+        self.is_mounted = bool(done) and done.returncode == 0
+
+    def __str__(self) -> str:
+        return str(self.folder)
+
+    @contextmanager
+    def full(self, shrink: Callable[[], None] = lambda: None, *, n_left: int = 0) -> Iterator[None]:
+        """Have so many bytes left until the end of the block.
+
+        Parameters
+        ----------
+        shrink
+            Called before each round of filling, as files with unused space would hold more.
+        """
+        if not self.is_mounted:
+            pytest.skip("mounting a small disk needs root")
+        ballast = self.folder / "ballast"
+        try:
+            with ballast.open("wb", buffering=0) as file:
+                for _ in range(6):  # files in use grow while the disk is filled, less each time
+                    shrink()
+                    for size in (2**20, 2**12):
+                        with contextlib.suppress(OSError):
+                            while file.write(bytes(size)) == size:
+                                pass
+                file.truncate(file.tell() - n_left)
+            yield
+        finally:
+            ballast.unlink(missing_ok=True)
+
+    def unmount(self) -> None:
+        """Remove the file system; the kernel may still be ending processes that keep it busy."""
+        deadline = time.monotonic() + LEFT_TIMEOUT_S
+        while (
+            self.is_mounted
+            and subprocess.run(["umount", self.folder], check=False, capture_output=True).returncode
+        ):
+            assert time.monotonic() < deadline, f"{self.folder} is busy"
+            time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def small_disk() -> Iterator[Callable[[int], SmallDisk]]:
+    """``disk = small_disk(size_mib)``: a file system of its own, until the tests of a file end."""
+    disks = []
+
+    def mount(size_mib: int) -> SmallDisk:
+        disks.append(SmallDisk(Path(tempfile.mkdtemp(prefix="sibling-disk-")), size_mib))
+        return disks[-1]
+
+    yield mount
+    for disk in disks:
+        disk.unmount()
+        shutil.rmtree(disk.folder)
 
 
 @pytest.fixture(scope="session")

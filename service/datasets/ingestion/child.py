@@ -2,11 +2,13 @@
 
 It reads a task from each line of its input, carries it out in a child that it forks, and writes the
 child's exit code and peak memory in bytes on a line. A task is JSON: the path of an upload, or of
-datasets to combine, and those of the output files. The processes have no access to the database or
-the settings, the child's memory and CPU time are limited, and both die with PARENT, the process
-that started them.
+datasets to combine, and those of the output files. A shortage is told by its number as exit code,
+since nothing can be written on a full disk. The processes have no access to the database or the
+settings, the child's memory and CPU time are limited, and both die with PARENT, the process that
+started them.
 """
 
+import errno
 import gc
 import json
 import os
@@ -14,6 +16,7 @@ import resource
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -30,6 +33,7 @@ from service.datasets.issues import Rejected, out_of_memory
 from service.datasets.manifest import columns_of_manifest, ignored_of_manifest, warnings_of
 from service.datasets.selection import Selection
 from service.processes import kill_with_parent
+from service.shortages import find_shortage
 
 _PROGRESS_INTERVAL_S: Final = 0.5
 
@@ -59,10 +63,15 @@ def _carry_out(line: bytes, parent: int) -> NoReturn:
         _limit_resources(task)
         Path(task["result"]).write_text(json.dumps(run(task), allow_nan=False))
         code = 0
-    except BaseException:  # noqa: BLE001 - the interpreter of the parent must not go on here
-        traceback.print_exc()
+    except BaseException as error:  # noqa: BLE001 - the interpreter of the parent must not go on
+        shortage = find_shortage(error)
+        if shortage is None:
+            traceback.print_exc()
+        else:
+            code = shortage.number
     finally:
-        sys.stderr.flush()
+        with suppress(OSError):  # a full disk
+            sys.stderr.flush()
         os._exit(code)
 
 
@@ -89,6 +98,9 @@ def run(task: dict[str, Any]) -> dict[str, Any]:
     try:
         return {"manifest": _read(task)}
     except Rejected as rejected:
+        shortage = find_shortage(rejected)
+        if shortage is not None and shortage.number != errno.ENOMEM:
+            raise  # what seems to be a corrupt file is a full disk
         return {"issues": [issue.to_json() for issue in rejected.issues]}
     except MemoryError:
         return {"issues": [out_of_memory(task["memory_bytes"]).to_json()]}

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -36,6 +36,7 @@ from service.observability.tracing import current_traceparent, span
 from service.processes import ProcessIdentity, this_process
 from service.rows import DatasetRow
 from service.settings import MIB, Settings
+from service.shortages import UPLOADS, Shortage, find_shortage, shortages_in
 
 #: Uploads parsed at the same time; each may use its full memory limit.
 N_THREADS: Final = 2
@@ -43,10 +44,29 @@ N_THREADS: Final = 2
 _READ_BYTES: Final = 256 * 1024
 #: Time after which an unused process that reads uploads ends, which frees its memory.
 _MAX_IDLE_S: Final = 60
+#: Pause of a thread after a shortage of disk space.
+_SHORTAGE_PAUSE_S: Final = 2
 #: File in each scratch folder with the identity of the process that uses the folder.
 _WORKER_FILE: Final = "worker"
 
 T = TypeVar("T")
+
+
+class _Queued(NamedTuple):
+    """A dataset to read.
+
+    Attributes
+    ----------
+    parent
+        Trace context of its upload.
+    is_retry
+        Whether a shortage ended an earlier try.
+    """
+
+    dataset_id: str
+    parent: str | None
+    future: "Future[None]"
+    is_retry: bool = False
 
 
 class Ingester:
@@ -74,8 +94,9 @@ class Ingester:
         self._blobs = blobs
         self._settings = settings
         self._scratch = settings.data_dir.resolve() / "ingest"
-        #: Datasets with the trace contexts of their uploads; None ends a thread.
-        self._queue: SimpleQueue[tuple[str, str | None, Future[None]] | None] = SimpleQueue()
+        #: None ends a thread.
+        self._queue: SimpleQueue[_Queued | None] = SimpleQueue()
+        self._is_closing = threading.Event()
         self._threads = [
             threading.Thread(target=self._work, name=f"ingest-{i}", daemon=True)
             for i in range(N_THREADS)
@@ -89,6 +110,7 @@ class Ingester:
         The next process parses the datasets that are left.
         """
         deadline = time.monotonic() + timeout_s
+        self._is_closing.set()
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
@@ -97,7 +119,7 @@ class Ingester:
     def submit(self, dataset_id: str) -> "Future[None]":
         """Queue an uploaded dataset; the future resolves once it is ready or rejected."""
         future: Future[None] = Future()
-        self._queue.put((dataset_id, current_traceparent(), future))
+        self._queue.put(_Queued(dataset_id, current_traceparent(), future))
         return future
 
     def recover(self) -> None:
@@ -119,25 +141,45 @@ class Ingester:
                     continue
                 if queued is None:
                     return
-                self._ingest_or_give_up(*queued, reader)
+                self._ingest_or_give_up(queued, reader)
 
-    def _ingest_or_give_up(
-        self, dataset_id: str, parent: str | None, future: "Future[None]", reader: ReaderProcess
-    ) -> None:
+    def _ingest_or_give_up(self, queued: _Queued, reader: ReaderProcess) -> None:
+        dataset_id = queued.dataset_id
         try:
-            with span("ingestion", parent=parent, dataset_id=dataset_id):
-                self._ingest(dataset_id, reader)
+            with span("ingestion", parent=queued.parent, dataset_id=dataset_id):
+                self._ingest(queued, reader)
         except Exception as error:  # noqa: BLE001 - logged, and raised by the future
+            shortage = find_shortage(error)
+            if shortage is not None:
+                log.error("ingest.postponed", dataset_id=dataset_id, shortage=str(shortage))
+                self._postpone(queued, shortage)
+                return
             log.error("ingest.failed", dataset_id=dataset_id, exc_info=error)
             self._give_up(dataset_id)
-            future.set_exception(error)
+            queued.future.set_exception(error)
         else:
-            future.set_result(None)
+            queued.future.set_result(None)
 
-    def _ingest(self, dataset_id: str, reader: ReaderProcess) -> None:
-        row = self._retry(partial(self._begin, dataset_id))
+    def _postpone(self, queued: _Queued, shortage: Shortage) -> None:
+        """Queue a dataset again after a while: its bytes are stored, and shortages pass."""
+        detail = f"the service's machine reports: {shortage}; the upload is read once there is more"
+        issue = ValidationIssue("resource-shortage", detail)
+        with suppress(SQLAlchemyError), self._database.write() as session:
+            store.postpone(session, queued.dataset_id, [issue.to_json()])
+        self._is_closing.wait(_SHORTAGE_PAUSE_S)
+        self._queue.put(queued._replace(is_retry=True))
+
+    def _ingest(self, queued: _Queued, reader: ReaderProcess) -> None:
+        row = self._retry(
+            lambda is_retry: self._begin(queued.dataset_id, is_retry or queued.is_retry)
+        )
         if row is None:
             return  # another process has taken it
+        with shortages_in(UPLOADS):
+            result = self._read_and_publish(row, reader)
+        log.info("dataset.ingested", dataset_id=row.id, is_ready="manifest" in result)
+
+    def _read_and_publish(self, row: DatasetRow, reader: ReaderProcess) -> IngestResult:
         self._scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._scratch) as name:
             folder = Path(name)
@@ -151,7 +193,7 @@ class Ingester:
                 result = reader.read(task, partial(self._show_progress, row))
             publish = partial(self._publish, row, result, folder / "content")
             self._retry(lambda _: publish())
-        log.info("dataset.ingested", dataset_id=row.id, is_ready="manifest" in result)
+        return result
 
     def _show_progress(self, row: DatasetRow, share: float) -> None:
         n_bytes = int(share * row.size_bytes)

@@ -1,5 +1,6 @@
 """Supervision of the processes that read uploads."""
 
+import errno
 import json
 import os
 import select
@@ -16,6 +17,7 @@ from typing import Any, Final, Self
 from service.datasets.formats.options import Limits
 from service.datasets.issues import ValidationIssue, out_of_memory
 from service.observability.logs import log
+from service.shortages import NUMBERS
 
 _MAX_LOGGED_BYTES: Final = 2000
 _PROGRESS_INTERVAL_S: Final = 1.0
@@ -110,7 +112,13 @@ class ReaderProcess:
         self.close()
 
     def read(self, task: IngestTask, on_progress: OnProgress | None = None) -> IngestResult:
-        """Return the result of the child, or an issue that says how it failed."""
+        """Return the result of the child, or an issue that says how it failed.
+
+        Raises
+        ------
+        OSError
+            A shortage of disk space or file handles ended it.
+        """
         process = self._process = self._process or _start()
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # its exit code says why
@@ -120,6 +128,8 @@ class ReaderProcess:
         if ended is None:
             return rejection(_timeout(task))
         code, peak_bytes = ended
+        if code in NUMBERS - {errno.ENOMEM}:  # of memory, it has a limit of its own
+            raise OSError(code, os.strerror(code))
         if code == 0:
             result: IngestResult = json.loads((task.folder / "result.json").read_bytes())
             return result
@@ -197,7 +207,7 @@ def _issue_of_exit(code: int, peak_bytes: int, output: str, task: IngestTask) ->
     if code == -signal.SIGXCPU:
         return _timeout(task)
     # only the kernel's out-of-memory killer sends SIGKILL; native code aborts where Python raises
-    if code == -signal.SIGKILL or any(words in output for words in _OUT_OF_MEMORY):
+    if code in (-signal.SIGKILL, errno.ENOMEM) or any(words in output for words in _OUT_OF_MEMORY):
         return out_of_memory(task.memory_bytes)
     # some native code uses what it could not allocate, such as that of orjson
     if code == -signal.SIGSEGV and peak_bytes > _LARGE_SHARE * task.memory_bytes:

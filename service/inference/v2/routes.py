@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from algorithms.interface.errors import InvalidArtifact
 from service.errors import Problem
 from service.http.bodies import JSON
 from service.http.documentation import v2_problems
@@ -39,6 +40,8 @@ from service.models import store
 from service.models.resolver import ResolvedModel
 from service.models.routes import Version
 from service.models.store import ServableVersion
+from service.observability.logs import log
+from service.shortages import find_shortage
 
 #: The scope `infer` also covers metadata, unlike under /v1.
 _SECURED: Final[dict[str, Any]] = {
@@ -224,9 +227,16 @@ async def index(request: Request, services: Context, owner: Owner) -> list[Index
         with services.database.read() as session:
             found = store.list_served(session, owner)
             aliases = store.aliases_of_owner(session, owner)
+        is_ready_only = document.get("ready", False)
         return [
-            IndexEntry(name=name, version=str(served.version), state="READY", reason="")
+            IndexEntry(
+                name=name,
+                version=str(served.version),
+                state="UNAVAILABLE" if error else "READY",
+                reason=error,
+            )
             for served in found
+            if not (error := services.models.error_of(served)) or not is_ready_only
             for name in (*names_of(served), *alias_names_of(served, aliases[served.id]))
         ]
 
@@ -260,7 +270,15 @@ def _config(services: Services, owner: str, name: str, number: int | None) -> di
 
 
 def _ready(services: Services, owner: str, name: str, number: int | None) -> ModelReady:
-    find_named(services, owner, name, number)
+    served, _ = find_named(services, owner, name, number)
+    try:
+        services.models.get(served)
+    except (OSError, InvalidArtifact) as error:
+        if find_shortage(error) is not None:
+            raise
+        log.error("artifact.invalid", exc_info=error)
+        detail = f"model '{name}' is not ready: {services.models.error_of(served)}"
+        raise Problem("unavailable", detail) from error
     return ModelReady(name=name, ready=True)
 
 

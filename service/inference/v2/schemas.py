@@ -44,8 +44,10 @@ class IndexEntry(BaseModel):
 
     name: str = Field(description="Model name, with an alias or a method.")
     version: str = Field(description="Version number.")
-    state: str = Field(description="READY.")
-    reason: str = Field(description="Always empty.")
+    state: str = Field(
+        description="READY; UNAVAILABLE if this process could not load it the last time."
+    )
+    reason: str = Field(description="Why it is unavailable; empty if it is ready.")
 
 
 class ModelStatistics(BaseModel):

@@ -1,7 +1,5 @@
 """The outcome of an attempt."""
 
-import errno
-import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,27 +17,8 @@ OutcomeKind = Literal[
     "fenced",
 ]
 
-#: Errors of a machine that lacks a resource which other jobs may release.
-_SHORTAGES: Final = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
-)
-#: NumPy raises this without a number when a disk is full.
-_SHORT_WRITE: Final = re.compile(r"\d+ requested and \d+ written")
 #: An absolute path of two or more parts; the last one is kept.
 _PATH: Final = re.compile(r"(?<![\w.:/])(?:/[^\s/'\"`:;,()<>|]+)+/(?=[^\s/'\"`:;,()<>|])")
-
-
-def find_shortage(error: BaseException) -> str | None:
-    """Return the resource, such as disk space, whose lack caused an error; None otherwise."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OSError):
-            if cause.errno in _SHORTAGES:
-                return os.strerror(cause.errno)
-            if _SHORT_WRITE.search(str(cause)):
-                return os.strerror(errno.ENOSPC)
-        cause = cause.__cause__ or cause.__context__
-    return None
 
 
 def without_paths(text: str) -> str:

@@ -16,6 +16,7 @@ from service.job_states import AttemptCommand
 from service.jobs.queue.outcome import Outcome, without_paths
 from service.jobs.worker.child_process import TERM_GRACE_S, ChildProcess
 from service.settings import MIB, Settings
+from service.shortages import Shortage
 
 _START_TIMEOUT_S: Final = 120
 #: Errors whose text can have paths of the server; the texts of others are about the data.
@@ -202,7 +203,7 @@ class _Run:
         return Outcome("failed", "out-of-memory", detail)
 
 
-def postponed(shortage: str) -> Outcome:
+def postponed(shortage: Shortage | str) -> Outcome:
     """Return the outcome of an attempt on a machine that lacks something."""
     return Outcome("postponed", "resource-shortage", f"the worker's machine reports: {shortage}")
 

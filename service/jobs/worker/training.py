@@ -33,12 +33,12 @@ from algorithms.registry import ALGORITHMS, EXTENSIONS, load_model, save_model
 from service.columns import unpack_orders
 from service.datasets.canonical import read_all_rows, read_tasks
 from service.datasets.manifest import columns_of_manifest, task_column_of_manifest
-from service.jobs.queue.outcome import find_shortage
 from service.jobs.studies import plans
 from service.jobs.studies.child_jobs import ADAPT, INFER, Plan
 from service.jobs.studies.comparisons import EVALUATION
 from service.jobs.worker.wire import Wire
 from service.observability.tracing import span, start_tracing
+from service.shortages import JOBS, find_shortage, shortages_in
 
 #: Minimum time between two progress messages.
 PROGRESS_INTERVAL_S: Final = 0.1
@@ -56,7 +56,8 @@ def run_request(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
     if request.get("traceparent") is not None:
         start_tracing("training")
     try:
-        return _run(request, wire)
+        with shortages_in(JOBS):
+            return _run(request, wire)
     except Cancelled:
         return {"type": "cancelled"}
     except Exception as error:  # noqa: BLE001 - the supervisor reports every error
@@ -67,7 +68,7 @@ def _describe(error: Exception) -> dict[str, Any]:
     """Return the message about an error."""
     shortage = find_shortage(error)
     if shortage is not None:
-        return {"type": "postponed", "detail": shortage}
+        return {"type": "postponed", "detail": str(shortage)}
     if isinstance(error, AlgorithmError):
         place = {"task": error.task, "row": error.row, "column": error.column, "field": error.field}
         place = {key: value for key, value in place.items() if value is not None}

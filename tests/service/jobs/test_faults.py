@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -57,8 +56,8 @@ ROOM_AGAIN = "DROP TRIGGER disk_full ON blob_chunks; DROP FUNCTION disk_full();"
 class Faulty:
     """A service with faults, and access to its database, processes and files."""
 
-    def __init__(self, service, databases, folder):
-        self.service, self.databases, self.folder = service, databases, folder
+    def __init__(self, service, databases, disk):
+        self.service, self.databases, self.disk = service, databases, disk
         self.url = service.database_url
         self.is_sqlite = self.url.startswith("sqlite")
         self.database = Database(self.url)
@@ -144,21 +143,8 @@ class Faulty:
     def without_space(self):
         """Make every write to the database fail for lack of space."""
         if self.is_sqlite:
-            if not self.folder.is_mount():
-                pytest.skip("mounting a small disk needs root")
-            ballast = self.folder / "ballast"
-            try:
-                with ballast.open("wb", buffering=0) as file:
-                    for _ in range(6):  # the log grows while the disk is filled, less each time
-                        with contextlib.suppress(sa.exc.OperationalError):
-                            wait_for(self._shrink_log)  # or its free pages would hold more
-                        for size in (2**20, 2**12):
-                            with contextlib.suppress(OSError):
-                                while file.write(bytes(size)) == size:
-                                    pass
+            with self.disk.full(self._shrink_log):
                 yield
-            finally:
-                ballast.unlink(missing_ok=True)
         else:
             with self.database.engine.begin() as connection:
                 connection.exec_driver_sql(DISK_FULL)
@@ -169,6 +155,10 @@ class Faulty:
                     connection.exec_driver_sql(ROOM_AGAIN)
 
     def _shrink_log(self):
+        with contextlib.suppress(sa.exc.OperationalError):
+            wait_for(self._is_shrunk)
+
+    def _is_shrunk(self):
         engine = sa.create_engine(self.url, isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             is_busy, *_ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
@@ -210,17 +200,14 @@ def mischief_in(folder):
 
 
 @pytest.fixture(scope="module")
-def faulty(databases, launch_on):
-    folder = Path(tempfile.mkdtemp(prefix="sibling-faults-"))
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK_MIB}m", "tmpfs", str(folder / "disk")]
-    (folder / "disk").mkdir()
+def faulty(databases, launch_on, small_disk, tmp_path_factory):
+    folder, disk = tmp_path_factory.mktemp("faults"), None
     (folder / "mischief").mkdir()
-    is_mounted = False
     url = databases.create()
     if url.startswith("sqlite"):
-        is_mounted = shutil.which("mount") and subprocess.run(mount, check=False).returncode == 0
-        shutil.copy(url.removeprefix("sqlite:///"), folder / "disk")
-        url = f"sqlite:///{folder / 'disk' / 'sibling.db'}"
+        disk = small_disk(SMALL_DISK_MIB)
+        shutil.copy(url.removeprefix("sqlite:///"), disk.folder)
+        url = f"sqlite:///{disk.folder / 'sibling.db'}"
     env = {
         **mischief_in(folder / "mischief"),
         "SIBLING_WORKER_SLOTS": 2,
@@ -232,14 +219,10 @@ def faulty(databases, launch_on):
         "SIBLING_DRAIN_TIMEOUT_S": 0,
     }
     with launch_on(url, **env) as service:
-        faulty = Faulty(service, databases, folder / "disk")
+        faulty = Faulty(service, databases, disk)
         faulty.mischief = folder / "mischief"
         yield faulty
         faulty.close()
-    if is_mounted:
-        # the kernel may still be ending processes of the service, which keep it busy
-        wait_for(lambda: subprocess.run(["umount", folder / "disk"], check=False).returncode == 0)
-    shutil.rmtree(folder)
 
 
 def wait_for(condition, *, seconds=240):

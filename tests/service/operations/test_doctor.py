@@ -184,10 +184,9 @@ def test_a_data_directory_that_cannot_be_written_is_an_error(settings, tmp_path)
     assert str(tmp_path / "data") in detail
 
 
-def test_a_full_disk_is_an_error(settings, monkeypatch):
+def test_a_full_disk_is_an_error(settings):
     settings().data_dir.mkdir()
-    monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 1 << 62)
-    level, detail = findings(settings())["data directory"]
+    level, detail = findings(settings(min_free_bytes=1 << 62))["data directory"]
     assert level == "error"
     assert "MiB" in detail
 
