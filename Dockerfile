@@ -38,7 +38,7 @@ RUN pip install --no-cache-dir --no-compile --no-deps --no-build-isolation . \
 # Compile the numerical kernels, so that no job waits for it. Bytecode is compiled only for modules that
 # are imported, which saves 30 MB. The demo is a final test.
 ENV NUMBA_CACHE_DIR=/opt/kernels
-RUN cd / && python -m service.warm \
+RUN cd / && python -m service.operations.warm \
     && python -m compileall -q /opt/sibling/lib/python3*/site-packages/service \
         /opt/sibling/lib/python3*/site-packages/algorithms \
         /opt/sibling/lib/python3*/site-packages/sibling \

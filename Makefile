@@ -37,7 +37,7 @@ format: $(VENV)/.dev
 
 # Generated pages, which tests compare with the code.
 docs: $(VENV)/.runtime
-	$(BIN)/python -m service.generate
+	$(BIN)/python -m service.tools.generate
 	$(BIN)/python -m benchmarks --page
 
 # Runs the benchmarks and writes docs/benchmarks.md: QUICK=1 for short forms, DATA=FOLDER for datasets.
@@ -78,7 +78,7 @@ $(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/pyvenv.cfg
 	@$(PIP) install --no-compile --no-deps --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib algorithms migrations service sibling
-	@$(BIN)/python -m service.warm
+	@$(BIN)/python -m service.operations.warm
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime

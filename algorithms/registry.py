@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from algorithms.calibration.model import load_calibration, without_calibration
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact, InvalidData, UnusedWeights
@@ -20,46 +19,47 @@ from algorithms.interface.extensions import load_extensions
 from algorithms.interface.json_values import json_ready
 from algorithms.interface.lazy_mapping import LazyMapping
 from algorithms.interface.model import DEFAULT_TASK_COLUMN, Model
-from algorithms.per_task.model import load_alone, without_alone
-from algorithms.preparation.learning import Preparation, without_preparation
-from algorithms.preparation.model import PreparedModel
+from algorithms.wrappers.calibration.model import load_calibration, without_calibration
+from algorithms.wrappers.per_task.model import load_alone, without_alone
+from algorithms.wrappers.preparation.learning import Preparation, without_preparation
+from algorithms.wrappers.preparation.model import PreparedModel
 
 _FORMAT: Final = "sibling-model/1"
 #: Module and class of each algorithm by its name, in the form of entry points.
 _OWN: Final = {
     "rmt-pca": "algorithms.rmtpca:RMTPCA",
-    "pca": "algorithms.baselines:TaskPCA",
-    "common-pca": "algorithms.baselines:CommonPCA",
+    "pca": "algorithms.baselines.pca:TaskPCA",
+    "common-pca": "algorithms.baselines.pca:CommonPCA",
     "mtda": "algorithms.mtda:MTDA",
     "fmtl": "algorithms.fmtl:FMTL",
-    "kernel-tasks": "algorithms.kernel_baselines:TaskMachines",
-    "kernel-scaled": "algorithms.kernel_baselines:ScaledMachines",
-    "kernel-mean": "algorithms.kernel_baselines:MeanMachines",
-    "kernel-graph": "algorithms.kernel_baselines:GraphMachines",
-    "mtrl": "algorithms.kernel_baselines:MTRL",
-    "okl": "algorithms.kernel_baselines:OKL",
-    "convex-okl": "algorithms.kernel_baselines:ConvexOKL",
-    "lda-rt": "algorithms.discriminants:RatioTraceLDA",
-    "lda-tr": "algorithms.discriminants:TraceRatioLDA",
-    "lda-null": "algorithms.discriminants:NullSpaceLDA",
-    "aggregate": "algorithms.aggregate:Aggregate",
-    "pca-classifier": "algorithms.discriminants:PCAClassifier",
+    "kernel-tasks": "algorithms.baselines.kernels:TaskMachines",
+    "kernel-scaled": "algorithms.baselines.kernels:ScaledMachines",
+    "kernel-mean": "algorithms.baselines.kernels:MeanMachines",
+    "kernel-graph": "algorithms.baselines.kernels:GraphMachines",
+    "mtrl": "algorithms.baselines.kernels:MTRL",
+    "okl": "algorithms.baselines.kernels:OKL",
+    "convex-okl": "algorithms.baselines.kernels:ConvexOKL",
+    "lda-rt": "algorithms.baselines.discriminants:RatioTraceLDA",
+    "lda-tr": "algorithms.baselines.discriminants:TraceRatioLDA",
+    "lda-null": "algorithms.baselines.discriminants:NullSpaceLDA",
+    "aggregate": "algorithms.baselines.aggregate:Aggregate",
+    "pca-classifier": "algorithms.baselines.discriminants:PCAClassifier",
     "tlvm": "algorithms.tlvm:TLVM",
-    "gp-lvm": "algorithms.gplvm:GPLVM",
-    "transfer-pca": "algorithms.transfer_pca:TransferPCA",
-    "ppca": "algorithms.transfer_pca:PPCA",
+    "gp-lvm": "algorithms.baselines.gplvm:GPLVM",
+    "transfer-pca": "algorithms.baselines.transfer_pca:TransferPCA",
+    "ppca": "algorithms.baselines.transfer_pca:PPCA",
     "mtfl": "algorithms.mtfl:MTFL",
-    "ridge": "algorithms.linear_baselines:Ridge",
-    "kernel-ridge": "algorithms.linear_baselines:KernelRidge",
-    "mean-regularised": "algorithms.linear_baselines:MeanRegularised",
-    "shared-lasso": "algorithms.linear_baselines:SharedLasso",
-    "logistic-regression": "algorithms.linear_baselines:LogisticRegression",
-    "cmtl": "algorithms.cmtl:CMTL",
-    "gmtl": "algorithms.gmtl:GMTL",
-    "mixed-model": "algorithms.mixed_model:MixedModel",
-    "boosted-trees": "algorithms.boosted_trees:BoostedTrees",
-    "nearest-neighbours": "algorithms.neighbours:Neighbours",
-    "constant": "algorithms.constant:Constant",
+    "ridge": "algorithms.baselines.linear:Ridge",
+    "kernel-ridge": "algorithms.baselines.linear:KernelRidge",
+    "mean-regularised": "algorithms.baselines.linear:MeanRegularised",
+    "shared-lasso": "algorithms.baselines.linear:SharedLasso",
+    "logistic-regression": "algorithms.baselines.linear:LogisticRegression",
+    "cmtl": "algorithms.baselines.cmtl:CMTL",
+    "gmtl": "algorithms.baselines.gmtl:GMTL",
+    "mixed-model": "algorithms.baselines.mixed_model:MixedModel",
+    "boosted-trees": "algorithms.baselines.boosted_trees:BoostedTrees",
+    "nearest-neighbours": "algorithms.baselines.neighbours:Neighbours",
+    "constant": "algorithms.baselines.constant:Constant",
 }
 #: Algorithms of other installed packages.
 EXTENSIONS: Final = load_extensions(taken=_OWN)

@@ -31,13 +31,13 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 from threadpoolctl import threadpool_limits
 
-from algorithms.evaluation.automatic import AutomaticOptions
-from algorithms.evaluation.metrics import METRICS
-from algorithms.evaluation.splits import Splits
+from algorithms.evaluation.choice.automatic import AutomaticOptions
+from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.errors import Diverged
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits
 from benchmarks.mtfl_data import load, survey
 from service.jobs.studies import plans
 

@@ -31,14 +31,18 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from algorithms.evaluation.automatic import AutomaticOptions
-from algorithms.evaluation.contenders import find_contenders
-from algorithms.evaluation.metrics import METRICS
-from algorithms.evaluation.nested import NestedOptions, default_inner_folds, score_contender
-from algorithms.evaluation.splits import Splits
+from algorithms.evaluation.choice.automatic import AutomaticOptions
+from algorithms.evaluation.choice.contenders import find_contenders
+from algorithms.evaluation.scores.metrics import METRICS
+from algorithms.evaluation.selection.nested import (
+    NestedOptions,
+    default_inner_folds,
+    score_contender,
+)
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits
 from benchmarks.automatic_choice import (
     DATASETS,
     N_FRESH,

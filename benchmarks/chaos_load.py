@@ -11,7 +11,7 @@ import numpy as np
 
 from service.access import store
 from service.access.keys import new_key
-from service.database import Database
+from service.storage.database import Database
 
 #: Part of the jobs that are cancelled, and how long after they were accepted.
 CANCELLED = 0.08

@@ -10,9 +10,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from service.database import Database
-from service.job_states import FINAL
-from service.rows import (
+from service.storage.database import Database
+from service.storage.job_states import FINAL
+from service.storage.rows import (
     AttemptRow,
     BlobRow,
     DatasetRow,

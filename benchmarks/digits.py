@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.harness.context import Context
 from benchmarks.harness.results import Block, Claim, Plot, Table
-from service.demo import COUPLED, N_DIMENSIONS, digits
+from service.operations.demo import COUPLED, N_DIMENSIONS, digits
 from sibling import RMTPCA, CommonPCA, FitWarning, TaskPCA
 
 

@@ -29,17 +29,21 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from algorithms.families.kernel_machines.building import Solution
+from algorithms.families.kernel_machines.output_kernels import (
+    OutputKernel,
+    learned_kernel,
+    relative_lam,
+)
+from algorithms.families.kernel_machines.preparation import Prepared, loss_of, mean_rows, prepare
+from algorithms.families.kernel_machines.problem import Problem
 from algorithms.fmtl import FMTLParams
 from algorithms.fmtl.solvers import solve
 from algorithms.fmtl.spectral import maximise_dual, spectrum_of
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.kernel_machines.building import Solution
-from algorithms.kernel_machines.output_kernels import OutputKernel, learned_kernel, relative_lam
-from algorithms.kernel_machines.preparation import Prepared, loss_of, mean_rows, prepare
-from algorithms.kernel_machines.problem import Problem
-from algorithms.numerics.kernels_fmtl import update_g
-from algorithms.numerics.kernels_fmtl_step import Rule, best_kappa
+from algorithms.numerics.kernels.fmtl import update_g
+from algorithms.numerics.kernels.fmtl_step import Rule, best_kappa
 
 Array = NDArray[np.float64]
 Result = TypeVar("Result")

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from service.database import Database
-from service.job_states import AttemptCommand, JobState
 from service.jobs.queue import queries, store
 from service.jobs.worker.heartbeat import HeartbeatThread, heartbeat_interval_s
-from service.rows import DatasetRow, JobRow
-from service.schema import migrate
 from service.settings import Settings
+from service.storage.database import Database
+from service.storage.job_states import AttemptCommand, JobState
+from service.storage.rows import DatasetRow, JobRow
+from service.storage.schema import migrate
 
 N_PROCESSES = 2
 MAX_CONNECTIONS = 500

@@ -17,13 +17,13 @@ import numpy as np
 from scipy.stats import betabinom
 from threadpoolctl import threadpool_limits
 
-from algorithms.calibration.algorithm import CalibratedAlgorithm
-from algorithms.calibration.options import Calibration
-from algorithms.calibration.quality import reliability
-from algorithms.evaluation.metrics import METRICS
+from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.model import DEFAULT_LEVEL
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from algorithms.wrappers.calibration.algorithm import CalibratedAlgorithm
+from algorithms.wrappers.calibration.options import Calibration
+from algorithms.wrappers.calibration.quality import reliability
 from benchmarks.automatic_choice import DATASETS, divide
 
 #: Dataset, algorithm, training rows per task.

@@ -23,10 +23,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from benchmarks import chaos_report, servers
 from benchmarks.chaos_load import Load, make_owners
-from service.database import Database
 from service.jobs.worker.scratch import make_scratch
-from service.processes import ProcessIdentity
-from service.rows import JobRow
+from service.processes.lifetime import ProcessIdentity
+from service.storage.database import Database
+from service.storage.rows import JobRow
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--database", default="sqlite", help="sqlite, postgres, or an address")

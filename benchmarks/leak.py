@@ -16,11 +16,11 @@ import numpy as np
 from scipy.stats import binomtest, kstest
 from threadpoolctl import threadpool_limits
 
-from algorithms.evaluation.comparison import CompareOptions
-from algorithms.evaluation.splits import Splits
+from algorithms.evaluation.comparison.comparison import CompareOptions
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits
 from service.jobs.studies import plans
 
 parser = argparse.ArgumentParser(description=__doc__)

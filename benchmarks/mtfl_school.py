@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from algorithms.baselines.linear import MeanRegularised, Ridge
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.linear_baselines import MeanRegularised, Ridge
 from algorithms.mtfl import MTFL
 from benchmarks.harness.context import Context
 from benchmarks.harness.results import Block, Claim, Table

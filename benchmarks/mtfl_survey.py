@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from algorithms.baselines.linear import MeanRegularised, Ridge
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.linear_baselines import MeanRegularised, Ridge
 from algorithms.mtfl import MTFL
 from benchmarks.mtfl_data import paired_t, survey
 

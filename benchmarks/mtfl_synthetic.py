@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from algorithms.baselines.linear import Ridge
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.trace import Trace
-from algorithms.linear_baselines import Ridge
 from algorithms.mtfl import MTFL
 from benchmarks.mtfl_data import paired_t, synthetic
 

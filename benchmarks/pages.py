@@ -27,9 +27,9 @@ import psutil
 import sqlalchemy as sa
 
 from benchmarks import servers
-from service.database import Database
-from service.job_states import JobState
-from service.rows import EventRow, JobRow, ModelRow, VersionRow, new_id
+from service.storage.database import Database
+from service.storage.job_states import JobState
+from service.storage.rows import EventRow, JobRow, ModelRow, VersionRow, new_id
 from sibling import Client
 
 parser = argparse.ArgumentParser(description=__doc__)

@@ -21,13 +21,13 @@ from sqlalchemy.orm import Session
 
 from benchmarks import servers
 from service.access import quotas
-from service.database import Database
 from service.datasets import store as dataset_store
-from service.job_states import JobState
 from service.jobs.queue import admission, child_store, queries, store
 from service.jobs.queue.lease import Lease
 from service.models import store as model_store
-from service.rows import (
+from service.storage.database import Database
+from service.storage.job_states import JobState
+from service.storage.rows import (
     AttemptRow,
     BlobRow,
     DatasetRow,
@@ -36,7 +36,7 @@ from service.rows import (
     ModelRow,
     VersionRow,
 )
-from service.schema import migrate
+from service.storage.schema import migrate
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--databases", nargs="+", default=["sqlite", "postgres"])

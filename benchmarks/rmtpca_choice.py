@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from algorithms.baselines import CommonPCA, TaskPCA
+from algorithms.baselines.pca import CommonPCA, TaskPCA
+from algorithms.families.subspaces.algorithm import SubspaceAlgorithm
+from algorithms.families.subspaces.model import SubspaceModel
 from algorithms.interface.trace import Trace
 from algorithms.problems import GaussianProblem, tilted_gaussians, unrelated_gaussians
 from algorithms.rmtpca import RMTPCA
-from algorithms.subspaces.algorithm import SubspaceAlgorithm
-from algorithms.subspaces.model import SubspaceModel
 
 Array = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from algorithms.baselines import CommonPCA, TaskPCA
+from algorithms.baselines.pca import CommonPCA, TaskPCA
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace

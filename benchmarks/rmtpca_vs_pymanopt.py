@@ -24,6 +24,7 @@ from pymanopt.manifolds import Grassmann
 from pymanopt.optimizers import TrustRegions
 from threadpoolctl import threadpool_limits
 
+from algorithms.families.subspaces.moments import estimate_moments
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -31,7 +32,6 @@ from algorithms.numerics import warm
 from algorithms.rmtpca import RMTPCA, RMTPCAParams
 from algorithms.rmtpca.coupled import follow_path, maximise
 from algorithms.rmtpca.params import DEFAULT_GRID
-from algorithms.subspaces.moments import estimate_moments
 
 Array = NDArray[np.float64]
 

@@ -26,7 +26,7 @@ import numpy as np
 import psutil
 from threadpoolctl import threadpool_limits
 
-from algorithms.evaluation.search import SearchOptions
+from algorithms.evaluation.selection.search import SearchOptions
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS

@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from algorithms.families.latent.gp import principal_latents, project
+from algorithms.families.latent.objective import LatentObjective, pack
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.latent.gp import principal_latents, project
-from algorithms.latent.objective import LatentObjective, pack
 from algorithms.numerics import warm
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.gp_terms import compress_rows, negative_log_likelihood

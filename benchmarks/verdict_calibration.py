@@ -28,14 +28,19 @@ import numpy as np
 from scipy.stats import binomtest
 from threadpoolctl import threadpool_limits
 
-from algorithms.evaluation.comparison import ComparedMethod, CompareOptions, MethodScores, compare
-from algorithms.evaluation.gains import LEVEL
-from algorithms.evaluation.metrics import METRICS
-from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.verdict import summarize_comparison
+from algorithms.evaluation.comparison.comparison import (
+    ComparedMethod,
+    CompareOptions,
+    MethodScores,
+    compare,
+)
+from algorithms.evaluation.comparison.verdict import summarize_comparison
+from algorithms.evaluation.scores.gains import LEVEL
+from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits
 from service.jobs.studies import plans
 
 parser = argparse.ArgumentParser(description=__doc__)

@@ -5,8 +5,8 @@ from contextlib import closing
 import sqlalchemy as sa
 from alembic import context
 
-from service.database import Database, begin_exclusive
-from service.rows import Row
+from service.storage.database import Database, begin_exclusive
+from service.storage.rows import Row
 
 config = context.config
 

@@ -7,19 +7,19 @@ from typing import Annotated, Final, NoReturn
 import typer
 
 from service.access.cli import keys
-from service.audit.cli import audit
-from service.batch.cli import batch
-from service.catalogue.cli import algorithms
-from service.command.app import App
-from service.command.exit_codes import MEANINGS, ExitCode, exit_code
-from service.command.output import print_note, print_result, print_text
-from service.datasets.cli import datasets
-from service.inference.cli import inference
-from service.jobs.cli import jobs
-from service.jobs.training_cli import training
-from service.models.cli import models, naming
 from service.operations.cli import operations
 from sibling import JobFailed, ServiceError, __version__
+from sibling.commands.algorithms import algorithms
+from sibling.commands.app import App
+from sibling.commands.audit import audit
+from sibling.commands.datasets import datasets
+from sibling.commands.exit_codes import MEANINGS, ExitCode, exit_code
+from sibling.commands.infer import batch
+from sibling.commands.jobs import jobs
+from sibling.commands.models import models, naming
+from sibling.commands.output import print_note, print_result, print_text
+from sibling.commands.predict import inference
+from sibling.commands.train import training
 
 _EXIT_CODES: Final = "\n\n".join(f"{code}: {meaning}" for code, meaning in MEANINGS.items())
 
@@ -102,10 +102,10 @@ def migrate(
 
     from service.audit import store as audit
     from service.audit.events import command_event
-    from service.database import Database
-    from service.schema import SchemaMismatch, newest_revision
-    from service.schema import migrate as run
     from service.settings import Settings
+    from service.storage.database import Database
+    from service.storage.schema import SchemaMismatch, newest_revision
+    from service.storage.schema import migrate as run
 
     database = Database(Settings().resolved_database_url())
     try:
@@ -157,7 +157,7 @@ def certificates(
 @app.command(has_result=False)
 def demo() -> None:
     """Run an end-to-end demo: start a service, train over HTTP, compare the models."""
-    from service.demo import run
+    from service.operations.demo import run
 
     run()
 

@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from algorithms.interface.errors import InvalidData, NotInstalled
 from algorithms.interface.model import METHODS
 from algorithms.interface.tasks import Task
-from algorithms.interface.weighted_algorithm import weighted
+from algorithms.wrappers.weights import weighted
 from sibling.client import Client, RemoteModel
 from sibling.estimators.estimator import Estimator, class_weight_of
 from sibling.estimators.fitting import check_fit, read_fit

@@ -22,8 +22,8 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import settings
 
-from service.database import Database
-from service.schema import migrate
+from service.storage.database import Database
+from service.storage.schema import migrate
 
 #: A database of tests need not survive a power cut.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}

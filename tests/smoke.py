@@ -52,7 +52,7 @@ def check_pages(docs: Path) -> None:
     1e100 or 1e+100), so of the API only operations, schemas and their fields are compared, and of
     the algorithms only the headings.
     """
-    from service.generate import pages  # only here: check_imports must see its warnings
+    from service.tools.generate import pages  # only here: check_imports must see its warnings
 
     for name, text in pages().items():
         committed = (docs / name).read_text(encoding="utf-8")

@@ -11,9 +11,9 @@ import pytest
 import algorithms
 import service
 import sibling
-from algorithms.preparation import arrow_columns
+from algorithms.wrappers.preparation import arrow_columns
 from service.datasets.issues import Rejected, ValidationIssue
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.ui.api import Refused
 from sibling import JobFailed, ServiceError, ServiceUnreachable
 

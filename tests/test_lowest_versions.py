@@ -51,7 +51,7 @@ def python(tmp_path_factory):
         ["pip", "install", "--quiet", "--python", python, "--no-deps", ROOT],
     ):
         run(sys.executable, "-m", "uv", *command, cwd=folder, timeout_s=INSTALL_TIMEOUT_S)
-    run(python, "-m", "service.warm", cwd=folder, timeout_s=INSTALL_TIMEOUT_S)
+    run(python, "-m", "service.operations.warm", cwd=folder, timeout_s=INSTALL_TIMEOUT_S)
     return python
 
 

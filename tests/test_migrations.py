@@ -14,9 +14,9 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 
-from service.database import Database, begin_exclusive
-from service.rows import AttemptRow, DatasetRow, EventRow, JobRow, Row
-from service.schema import (
+from service.storage.database import Database, begin_exclusive
+from service.storage.rows import AttemptRow, DatasetRow, EventRow, JobRow, Row
+from service.storage.schema import (
     MigrationTimeout,
     SchemaMismatch,
     _config,
@@ -250,7 +250,9 @@ import os
 import sys
 import alembic.command
 from service.cli import main
-from service import database, schema, settings
+from service import (settings)
+from service.storage import database
+from service.storage import schema
 pids = []
 for _ in range(int(sys.argv.pop(1))):
     pids.append(os.fork())

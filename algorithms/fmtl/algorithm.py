@@ -36,25 +36,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from algorithms.fmtl.params import FMTLParams
-from algorithms.fmtl.solvers import check_solver, solve, solver_work
-from algorithms.interface.algorithm import Baseline
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary
-from algorithms.interface.trace import Trace
-from algorithms.interface.work import WorkEstimate
-from algorithms.kernel_machines.adaptation import adapt_to_task, check_new_task
-from algorithms.kernel_machines.algorithm import MachineAlgorithm
-from algorithms.kernel_machines.building import Solution
-from algorithms.kernel_machines.examples import examples_of
-from algorithms.kernel_machines.model import KernelMachine
-from algorithms.kernel_machines.params import PENALTY_PARAMS, SHARED_PARAMS
-from algorithms.kernel_machines.preparation import (
+from algorithms.families.kernel_machines.adaptation import adapt_to_task, check_new_task
+from algorithms.families.kernel_machines.algorithm import MachineAlgorithm
+from algorithms.families.kernel_machines.building import Solution
+from algorithms.families.kernel_machines.examples import examples_of
+from algorithms.families.kernel_machines.model import KernelMachine
+from algorithms.families.kernel_machines.params import PENALTY_PARAMS, SHARED_PARAMS
+from algorithms.families.kernel_machines.preparation import (
     Prepared,
     loss_of,
     mean_rows,
     penalty_of,
     prepare,
 )
+from algorithms.fmtl.params import FMTLParams
+from algorithms.fmtl.solvers import check_solver, solve, solver_work
+from algorithms.interface.algorithm import Baseline
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate
 
 
 class FMTL(MachineAlgorithm[FMTLParams]):

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from algorithms.families.kernel_machines.building import Solution
+from algorithms.families.kernel_machines.problem import Problem
 from algorithms.fmtl.iterate import (
     best_exponent,
     eigenvalue_floor,
@@ -24,8 +26,6 @@ from algorithms.fmtl.iterate import (
 )
 from algorithms.fmtl.spectral import Spectrum, evaluate_theta, maximise_dual
 from algorithms.interface.trace import LoopState, Trace
-from algorithms.kernel_machines.building import Solution
-from algorithms.kernel_machines.problem import Problem
 from algorithms.numerics.gaps import ROUNDING, relative_gap
 
 Array = NDArray[np.float64]

@@ -25,10 +25,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.families.kernel_machines.building import Solution
+from algorithms.families.kernel_machines.certificate import Certificate
+from algorithms.families.kernel_machines.problem import Problem
 from algorithms.interface.trace import StopReason
-from algorithms.kernel_machines.building import Solution
-from algorithms.kernel_machines.certificate import Certificate
-from algorithms.kernel_machines.problem import Problem
 
 Array = NDArray[np.float64]
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.families.kernel_machines.building import Solution
+from algorithms.families.kernel_machines.problem import Problem
 from algorithms.fmtl.iterate import (
     eigenvalue_floor,
     next_exponent,
@@ -19,8 +21,6 @@ from algorithms.fmtl.iterate import (
     solution_at,
 )
 from algorithms.interface.trace import LoopState, Trace
-from algorithms.kernel_machines.building import Solution
-from algorithms.kernel_machines.problem import Problem
 from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from algorithms.kernel_machines.params import PenaltyParams
+from algorithms.families.kernel_machines.params import PenaltyParams
 
 
 class FMTLParams(PenaltyParams):

@@ -3,6 +3,18 @@
 from collections.abc import Sequence
 from typing import Final
 
+from algorithms.families.kernel_machines.ascent import AscentMethod, coordinate_ascent
+from algorithms.families.kernel_machines.building import Solution, solution_of
+from algorithms.families.kernel_machines.output_kernels import OutputKernel
+from algorithms.families.kernel_machines.preparation import Prepared, loss_of
+from algorithms.families.kernel_machines.problem import Problem
+from algorithms.families.kernel_machines.work import (
+    distinct_rows,
+    estimate_ascent,
+    estimate_ascent_of_machines,
+    estimate_spectral,
+    n_features,
+)
 from algorithms.fmtl.alternating import solve_alternating
 from algorithms.fmtl.newton import solve_newton
 from algorithms.fmtl.params import FMTLParams
@@ -11,18 +23,6 @@ from algorithms.interface.errors import InvalidParams
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.work import WorkEstimate, n_outputs
-from algorithms.kernel_machines.ascent import AscentMethod, coordinate_ascent
-from algorithms.kernel_machines.building import Solution, solution_of
-from algorithms.kernel_machines.output_kernels import OutputKernel
-from algorithms.kernel_machines.preparation import Prepared, loss_of
-from algorithms.kernel_machines.problem import Problem
-from algorithms.kernel_machines.work import (
-    distinct_rows,
-    estimate_ascent,
-    estimate_ascent_of_machines,
-    estimate_spectral,
-    n_features,
-)
 
 SMOOTH = ("squared", "huber", "squared-hinge", "logistic")
 #: Largest number of rows for which an eigendecomposition of K is always the fastest.

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.families.kernel_machines.building import Solution
+from algorithms.families.kernel_machines.problem import Problem
 from algorithms.fmtl.iterate import (
     best_exponent,
     eigenvalue_floor,
@@ -21,8 +23,6 @@ from algorithms.fmtl.iterate import (
     update_theta,
 )
 from algorithms.interface.trace import LoopState, Trace
-from algorithms.kernel_machines.building import Solution
-from algorithms.kernel_machines.problem import Problem
 from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]

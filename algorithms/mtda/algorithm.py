@@ -36,7 +36,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.evaluation.failures import failure_warnings
+from algorithms.evaluation.selection.failures import failure_warnings
+from algorithms.families.projections.algorithm import Directions, ProjectionAlgorithm
+from algorithms.families.projections.model import (
+    ProjectionClassifier,
+    adapt_model,
+    dimension_warnings,
+    no_variance_warnings,
+)
+from algorithms.families.projections.parts import TaskProjection, build_part
+from algorithms.families.projections.ratios import RatioPath
+from algorithms.families.projections.scatters import Scatters, estimate_scatters
 from algorithms.interface.algorithm import Baseline, Role
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -44,16 +54,6 @@ from algorithms.mtda.alternation import alternate, parts_from
 from algorithms.mtda.params import MTDAParams
 from algorithms.numerics.eigen import complete
 from algorithms.numerics.trace_ratio import Pencil, directions_from, leading_directions
-from algorithms.projections.algorithm import Directions, ProjectionAlgorithm
-from algorithms.projections.model import (
-    ProjectionClassifier,
-    adapt_model,
-    dimension_warnings,
-    no_variance_warnings,
-)
-from algorithms.projections.parts import TaskProjection, build_part
-from algorithms.projections.ratios import RatioPath
-from algorithms.projections.scatters import Scatters, estimate_scatters
 from algorithms.solvers.dinkelbach import dinkelbach
 
 Array = NDArray[np.float64]

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from algorithms.families.projections.params import Dimension, RidgeParams
 from algorithms.interface.params import Iterations
-from algorithms.projections.params import Dimension, RidgeParams
 
 
 class MTDAParams(RidgeParams):

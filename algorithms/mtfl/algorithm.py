@@ -37,6 +37,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.families.linear.design import Design, check_size, check_targets, estimate_design
+from algorithms.families.linear.functions import functions_of
+from algorithms.families.linear.model import check_new_task
 from algorithms.interface.algorithm import Algorithm, Baseline, Role
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.grid_ends import end_warnings
@@ -47,9 +50,6 @@ from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.work import WorkEstimate
-from algorithms.linear.design import Design, check_size, check_targets, estimate_design
-from algorithms.linear.functions import functions_of
-from algorithms.linear.model import check_new_task
 from algorithms.mtfl.adaptation import adapt_functions
 from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams

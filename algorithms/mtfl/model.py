@@ -7,9 +7,9 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.families.linear.functions import Functions
+from algorithms.families.linear.model import FunctionModel
 from algorithms.interface.relations import Relations, relations_of
-from algorithms.linear.functions import Functions
-from algorithms.linear.model import FunctionModel
 
 Array = NDArray[np.float64]
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation import Split, fold_splits
+from algorithms.families.linear.design import Design, Form, prepare
+from algorithms.families.linear.targets import decode
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.target_scales import numeric_targets
@@ -16,8 +18,6 @@ from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.interface.units import units_of
 from algorithms.interface.weights import weights_of
-from algorithms.linear.design import Design, Form, prepare
-from algorithms.linear.targets import decode
 from algorithms.mtfl.margins import MarginProblem, margin_problem
 from algorithms.mtfl.params import MTFLParams
 from algorithms.mtfl.solver import Solution, Solver, solve

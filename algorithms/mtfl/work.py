@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from algorithms.interface.tasks import TaskSummary
-from algorithms.interface.work import WorkEstimate, n_outputs, n_rows, without_fold
-from algorithms.linear.work import (
+from algorithms.families.linear.work import (
     TASK_STEPS,
     estimate_preparation,
     n_coordinates,
     unit_calls,
 )
+from algorithms.interface.tasks import TaskSummary
+from algorithms.interface.work import WorkEstimate, n_outputs, n_rows, without_fold
 from algorithms.mtfl.params import MTFLParams
 from algorithms.mtfl.selection import MIN_ROWS_PER_COLUMN, loss_of
 

@@ -6,10 +6,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.numerics import kernels_rmtpca as kernels
 from algorithms.numerics.coupled_traces import Evaluation, TrialStep, denominators
 from algorithms.numerics.covariances import Covariances
-from algorithms.numerics.kernels_rmtpca_lanes import LANES
+from algorithms.numerics.kernels import rmtpca as kernels
+from algorithms.numerics.kernels.rmtpca_lanes import LANES
 
 Array = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Reference implementation of :mod:`algorithms.numerics.kernels_fmtl_step` in numpy, for tests.
+"""Reference implementation of :mod:`algorithms.numerics.kernels.fmtl_step` in numpy, for tests.
 
 It applies a general root finder to the derivative of the dual, in place of the closed form and the
 bracketed Newton method.

@@ -138,7 +138,7 @@ def refine_latents(
     tolerance
         Bound on the largest entry of the gradient, per feature.
     """
-    from algorithms.numerics.kernels_latent import project_rows
+    from algorithms.numerics.kernels.latent import project_rows
 
     minimisers, values = X.copy(), np.empty(len(Y))
     kind = (process.kernel == "rbf", is_robust)

@@ -1,16 +1,17 @@
 """Compilation of every kernel into the cache on disk.
 
-Installation and the container image run it once, by ``python -m service.warm``. Compilation takes
-tens of seconds, loading from the cache takes milliseconds.
+Installation and the container image run it once, by ``python -m service.operations.warm``.
+Compilation takes tens of seconds, loading from the cache takes milliseconds.
 """
 
 from typing import Final
 
 import numpy as np
 
-from algorithms.numerics import kernels_fmtl, kernels_fmtl_tasks
 from algorithms.numerics.compiled_traces import compile_for
 from algorithms.numerics.covariances import from_dense
+from algorithms.numerics.kernels import fmtl as kernels_fmtl
+from algorithms.numerics.kernels import fmtl_tasks as kernels_fmtl_tasks
 from algorithms.numerics.latent_projection import initial_latents, predictor, refine_latents
 
 

@@ -35,6 +35,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.families.subspaces.algorithm import SubspaceAlgorithm
+from algorithms.families.subspaces.model import (
+    SubspaceModel,
+    adapt_model,
+    build_model,
+    few_rows_warnings,
+)
+from algorithms.families.subspaces.moments import (
+    Moments,
+    estimate_moments,
+    task_covariance,
+)
+from algorithms.families.subspaces.work import estimate_coupled
 from algorithms.interface.algorithm import Baseline
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
@@ -58,19 +71,6 @@ from algorithms.rmtpca.selection import (
     choose_coupling,
     n_loops,
 )
-from algorithms.subspaces.algorithm import SubspaceAlgorithm
-from algorithms.subspaces.model import (
-    SubspaceModel,
-    adapt_model,
-    build_model,
-    few_rows_warnings,
-)
-from algorithms.subspaces.moments import (
-    Moments,
-    estimate_moments,
-    task_covariance,
-)
-from algorithms.subspaces.work import estimate_coupled
 
 Array = NDArray[np.float64]
 

@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from algorithms.families.subspaces.params import SubspaceParams
 from algorithms.interface.params import Folds, Grid, Iterations
-from algorithms.subspaces.params import SubspaceParams
 
 #: 13 log-spaced couplings: 0.03 is close to PCA per task, 100 is close to common PCA.
 DEFAULT_GRID = (0.03, 0.06, 0.12, 0.23, 0.45, 0.9, 1.7, 3.4, 6.7, 13.0, 26.0, 51.0, 100.0)

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.evaluation.folds import spread_folds
-from algorithms.evaluation.splits import Split, by_task, divide, nothing_to_hold_out, rows_of
+from algorithms.families.subspaces.moments import Moments, estimate_moments, held_out_ratio
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.stopping import StoppingRule
@@ -17,7 +16,8 @@ from algorithms.interface.trace import Trace
 from algorithms.interface.units import units_of
 from algorithms.rmtpca.coupled import follow_path
 from algorithms.rmtpca.params import DEFAULT_COUPLING, RMTPCAParams
-from algorithms.subspaces.moments import Moments, estimate_moments, held_out_ratio
+from algorithms.splits.folds import spread_folds
+from algorithms.splits.splits import Split, by_task, divide, nothing_to_hold_out, rows_of
 
 Array = NDArray[np.float64]
 

@@ -41,27 +41,27 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.interface.algorithm import Algorithm, Baseline, Role
-from algorithms.interface.needs import Needs
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
-from algorithms.interface.trace import Trace
-from algorithms.interface.work import WorkEstimate
-from algorithms.latent.gp import LatentGP, centred_rows, fit_latent_gp, row_scale
-from algorithms.latent.model import (
+from algorithms.families.latent.gp import LatentGP, centred_rows, fit_latent_gp, row_scale
+from algorithms.families.latent.model import (
     LatentModel,
     convergence_warnings,
     rank_warnings,
     scale_warnings,
 )
-from algorithms.latent.params import LatentParams
-from algorithms.latent.parts import (
+from algorithms.families.latent.params import LatentParams
+from algorithms.families.latent.parts import (
     LatentPart,
     build_part,
     labelled_task,
     n_projections,
 )
-from algorithms.latent.source import SourceParams, choose_source
-from algorithms.latent.work import active_rows, estimate_optimisation, estimate_projection
+from algorithms.families.latent.source import SourceParams, choose_source
+from algorithms.families.latent.work import active_rows, estimate_optimisation, estimate_projection
+from algorithms.interface.algorithm import Algorithm, Baseline, Role
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
+from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate
 from algorithms.numerics.threads import limit_blas_threads
 from algorithms.tlvm.params import TLVMParams
 from algorithms.tlvm.transfer import N_LOOPS, TransferResult, transfer

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from algorithms.latent.objective import Terms
+from algorithms.families.latent.objective import Terms
 from algorithms.numerics.gaussian_divergences import DIVERGENCES, spectral_divergence
 from algorithms.numerics.gp_terms import (
     compress_rows,

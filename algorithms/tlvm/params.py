@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from algorithms.latent.params import LatentParams
-from algorithms.latent.source import SourceParams
+from algorithms.families.latent.params import LatentParams
+from algorithms.families.latent.source import SourceParams
 
 
 class TLVMParams(LatentParams, SourceParams):

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.families.latent.gp import LatentGP, project_rows_traced
+from algorithms.families.latent.objective import LatentObjective, pack, unpack
 from algorithms.interface.trace import PROJECTION, Trace
-from algorithms.latent.gp import LatentGP, project_rows_traced
-from algorithms.latent.objective import LatentObjective, pack, unpack
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.informative_rows import informative_rows
 from algorithms.numerics.latent_projection import Predictor, predictor

@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session
 
 from service.access import sessions, store
 from service.access.keys import Key, allows, parse_key
-from service.database import Database, now
-from service.errors import Problem
-from service.rows import KeyRow
+from service.errors.problems import Problem
+from service.storage.database import Database, now
+from service.storage.rows import KeyRow
 
 #: Owner of all resources when authentication is off.
 LOCAL_OWNER: Final = "local"

@@ -9,8 +9,8 @@ from service.access import store
 from service.access.keys import Key, parse_key
 from service.audit import store as audit
 from service.audit.events import command_event
-from service.database import Database
 from service.settings import Settings
+from service.storage.database import Database
 
 OWNER = "admin"
 

@@ -9,11 +9,11 @@ import typer
 
 from algorithms.interface.errors import explain_unknown
 from service.access.keys import SCOPES, new_key
-from service.command.app import noun
-from service.command.output import print_list, print_result
+from sibling.commands.app import noun
+from sibling.commands.output import print_list, print_result
 
 if TYPE_CHECKING:
-    from service.database import Database
+    from service.storage.database import Database
 
 keys = noun("Create, list and revoke API keys in the configured database.")
 
@@ -40,7 +40,7 @@ def create(
     from service.access import store
     from service.audit import store as audit
     from service.audit.events import command_event
-    from service.database import now
+    from service.storage.database import now
 
     requested = [scope.strip() for scope in scopes.split(",")]
     unknown = sorted(set(requested) - set(SCOPES))
@@ -104,8 +104,8 @@ def revoke(
 
 @contextmanager
 def _database() -> "Iterator[Database]":
-    from service.schema import open_database
     from service.settings import Settings
+    from service.storage.schema import open_database
 
     database = open_database(Settings())
     try:

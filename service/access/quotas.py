@@ -9,11 +9,11 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.access.stored_bytes import lock_quotas, stored_bytes
-from service.dataset_states import DELETED
-from service.errors import Problem
-from service.job_states import UNFINISHED
-from service.rows import DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
+from service.errors.problems import Problem
 from service.settings import Settings
+from service.storage.dataset_states import DELETED
+from service.storage.job_states import UNFINISHED
+from service.storage.rows import DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
 
 
 def check_upload(session: Session, owner: str, settings: Settings, *, size_bytes: int) -> None:

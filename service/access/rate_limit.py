@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from service.errors import Problem
-from service.token_buckets import TokenBuckets
+from service.errors.problems import Problem
+from service.processes.token_buckets import TokenBuckets
 
 #: A bucket holds the requests of so many seconds, but at least some.
 _BURST_S: Final = 2.0

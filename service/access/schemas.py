@@ -6,8 +6,8 @@ from typing import Any, Self
 from pydantic import BaseModel, Field
 
 from service.access.keys import Key
-from service.database import now
-from service.rows import KeyRow
+from service.storage.database import now
+from service.storage.rows import KeyRow
 
 
 class ApiKey(BaseModel):

@@ -8,8 +8,8 @@ from sqlalchemy.orm import Session
 
 from service.access import sessions
 from service.access.keys import Key
-from service.database import lock, now
-from service.rows import KeyRow
+from service.storage.database import lock, now
+from service.storage.rows import KeyRow
 
 
 def create(

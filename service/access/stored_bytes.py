@@ -6,8 +6,8 @@ Parsing may make a dataset larger, and models and outputs get their size when th
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from service.database import lock
-from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
+from service.storage.database import lock
+from service.storage.rows import BlobRow, DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
 
 
 class StoredBytesExceeded(Exception):

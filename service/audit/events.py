@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from service.database import now
-from service.token_buckets import TokenBuckets
+from service.processes.token_buckets import TokenBuckets
+from service.storage.database import now
 
 #: Refused requests per owner (and of all callers without a valid key) that are stored: so many at
 #: once, and then so many per second. Otherwise anybody could fill the database.

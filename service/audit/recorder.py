@@ -8,9 +8,9 @@ from typing import Final
 
 from service.audit import store
 from service.audit.events import AuditEvent, RefusalLimit
-from service.database import Database
 from service.observability.logs import log
 from service.observability.metrics import Metrics
+from service.storage.database import Database
 
 #: How long a response waits for its audit event to be stored.
 _MAX_WAIT_S: Final = 0.5

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from service.blobs import BlobStore
-from service.database import Database
 from service.http.routing import app_state
 from service.jobs.queue.dispatcher import Dispatcher
 from service.jobs.watcher import JobWatcher
@@ -12,6 +10,8 @@ from service.models.cache import ModelCache
 from service.models.columns import ColumnNames
 from service.models.resolver import ModelResolver
 from service.settings import Settings
+from service.storage.blobs import BlobStore
+from service.storage.database import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,19 @@ from fastapi.responses import StreamingResponse
 from service.batch import submission
 from service.batch.context import Context
 from service.batch.schemas import InferenceSpec, ValidInference
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.documentation import problems
+from service.http.idempotency import IdempotencyKey, fingerprint
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.requests import trace_parent
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
-from service.idempotency import IdempotencyKey, fingerprint
-from service.job_states import FINAL, JobState
 from service.jobs.queue import store
 from service.jobs.routes import JobId, ValidateOnly, Wait, no_job, wait_for
 from service.jobs.schemas import Job
 from service.jobs.submission import Origin
-from service.rows import BlobRow, JobRow
+from service.storage.job_states import FINAL, JobState
+from service.storage.rows import BlobRow, JobRow
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
 

@@ -2,8 +2,8 @@
 
 from pydantic import BaseModel, Field
 
+from service.errors.patterns import MODEL_REFERENCE, TEXT_LINE
 from service.jobs.spec_schemas import JobLimits
-from service.patterns import MODEL_REFERENCE, TEXT_LINE
 
 
 class InferenceSpec(JobLimits):

@@ -12,10 +12,11 @@ from algorithms.interface.tasks import unknown_task
 from service.access.quotas import check_stored_bytes
 from service.batch.context import Services
 from service.batch.schemas import InferenceSpec
-from service.columns import pack_orders
+from service.datasets.column_matching import pack_orders
 from service.datasets.manifest import feature_names_by_task
-from service.errors import Problem, from_algorithm_error
-from service.idempotency import find_created, remember_created
+from service.errors.problems import Problem, from_algorithm_error
+from service.errors.validation import entry_at
+from service.http.idempotency import find_created, remember_created
 from service.inference.call import InputSpec
 from service.inference.formats.table import positions_of
 from service.jobs.limits import check_limits, limits_of
@@ -26,8 +27,7 @@ from service.jobs.validation import find_dataset
 from service.models.columns import NamesByTask
 from service.models.messages import unknown_model, unsupported_method
 from service.models.store import ServableVersion, get_version
-from service.rows import DatasetRow
-from service.validation_errors import entry_at
+from service.storage.rows import DatasetRow
 
 #: Limit on the errors in one response.
 _MAX_ERRORS: Final = 20

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Response
 from algorithms.interface.errors import explain_unknown
 from algorithms.registry import ALGORITHMS
 from service.catalogue.schemas import Algorithm
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.documentation import problems
 from service.http.paging import Page, Paging, page
 from service.http.responses import json_response

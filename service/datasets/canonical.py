@@ -27,7 +27,7 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.units import divisible_rows, hashes_of, units_of
 from algorithms.numerics.row_hashes import Hashes
 from algorithms.numerics.sparse_rows import concatenate_rows, is_sparse
-from algorithms.preparation.columns import Column
+from algorithms.wrappers.preparation.columns import Column
 from service.datasets.distributions import describe_targets, summarise, task_columns
 from service.datasets.manifest import feature_names_by_task
 

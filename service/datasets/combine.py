@@ -3,13 +3,13 @@
 from typing import Final
 
 from service.access.quotas import check_upload
-from service.dataset_states import DatasetState
 from service.datasets import store
 from service.datasets.context import Services
 from service.datasets.selection import Combination, Source
-from service.errors import Problem
-from service.idempotency import find_created, fingerprint, remember_created
-from service.rows import DatasetRow
+from service.errors.problems import Problem
+from service.http.idempotency import find_created, fingerprint, remember_created
+from service.storage.dataset_states import DatasetState
+from service.storage.rows import DatasetRow
 
 MEDIA_TYPE: Final = "application/vnd.sibling.combination"
 

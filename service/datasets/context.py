@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from service.blobs import BlobStore
-from service.database import Database
 from service.datasets.ingestion.ingester import Ingester
 from service.http.routing import app_state
 from service.http.waiting import WaitingRequests
 from service.settings import Settings
+from service.storage.blobs import BlobStore
+from service.storage.database import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
-from service.dataset_states import UNFINISHED_DATASETS, DatasetState
 from service.datasets import store
 from service.datasets.combine import create_combined
 from service.datasets.context import Context, Services
@@ -17,12 +16,13 @@ from service.datasets.routes import find_row, tag_of
 from service.datasets.schemas import Dataset, error_entries
 from service.datasets.selection import Combination
 from service.datasets.upload import UploadRequest, receive
-from service.errors import Problem
+from service.errors.patterns import TEXT_LINE
+from service.errors.problems import Problem
 from service.http.documentation import problems
+from service.http.idempotency import IdempotencyKey
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
-from service.idempotency import IdempotencyKey
-from service.patterns import TEXT_LINE
+from service.storage.dataset_states import UNFINISHED_DATASETS, DatasetState
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=secured("datasets:{}"))
 

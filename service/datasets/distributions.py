@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task
 from algorithms.numerics.sparse_rows import column_statistics, is_sparse
-from algorithms.preparation.columns import UNKNOWN_LEVEL, Column
+from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column
 
 #: First columns of a task whose distributions are kept.
 MAX_COLUMNS: Final = 100

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.orm import Session
 
-from service.blob_rows import read_range
 from service.datasets.canonical import DTYPES, HEADER_LENGTH_BYTES
+from service.storage.blob_rows import read_range
 
 
 def read_labels(

@@ -5,7 +5,7 @@ from typing import Any
 
 from algorithms.interface.model import DEFAULT_TASK_COLUMN
 from algorithms.interface.tasks import TaskSummary
-from algorithms.preparation.columns import Column
+from algorithms.wrappers.preparation.columns import Column
 
 
 def feature_names_by_task(manifest: Mapping[str, Any]) -> dict[str, tuple[str, ...] | None]:

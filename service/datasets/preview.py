@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from algorithms.interface.tasks import Task
 from algorithms.numerics.sparse_rows import is_sparse
-from algorithms.preparation.columns import UNKNOWN_LEVEL, Column
+from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column
 from service.datasets.canonical import read_tasks
 from service.datasets.distributions import (
     MAX_COLUMNS,
@@ -23,8 +23,8 @@ from service.datasets.distributions import (
 from service.datasets.manifest import columns_of_manifest, summaries, warnings_of
 from service.datasets.schemas import TargetSummary
 from service.datasets.suitability import Outlook, outlooks
-from service.rows import DatasetRow
 from service.settings import MIB
+from service.storage.rows import DatasetRow
 
 MAX_TASKS: Final = 20
 

@@ -22,7 +22,7 @@ from service.datasets.creation_routes import UploadQuery
 from service.datasets.formats.options import ReadOptions
 from service.datasets.resumable_uploads import NewUpload, UploadState
 from service.datasets.upload import format_of
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.documentation import problems
 from service.http.paging import Page, Paging, page
 from service.http.responses import json_response

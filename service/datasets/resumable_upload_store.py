@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from service.blob_rows import release_blob
-from service.rows import UploadRow
+from service.storage.blob_rows import release_blob
+from service.storage.rows import UploadRow
 
 
 def get(

@@ -9,15 +9,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
 from service.access.quotas import check_upload, count_uploads
-from service.blob_rows import Blob, complete_blob, release_blob
-from service.blobs import BlobChanged
 from service.datasets import resumable_upload_store
 from service.datasets.context import Services
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import Format, find_format
 from service.datasets.upload import UploadRequest, register_in, write_body
-from service.errors import Problem
-from service.rows import BlobRow, UploadRow, new_id
+from service.errors.problems import Problem
+from service.storage.blob_rows import Blob, complete_blob, release_blob
+from service.storage.blobs import BlobChanged
+from service.storage.rows import BlobRow, UploadRow, new_id
 
 #: Maximum number of uploads of an owner that are not complete.
 MAX_UNFINISHED: Final = 100

@@ -10,13 +10,12 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.dataset_states import UNFINISHED_DATASETS, DatasetState
 from service.datasets import store
 from service.datasets.context import Context, Services
 from service.datasets.preview import MAX_TASKS, Preview, preview
 from service.datasets.schemas import Dataset, Manifest
 from service.datasets.table import TABLE_TYPES, DatasetTable
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.documentation import problems
 from service.http.negotiation import preferred_type
 from service.http.paging import Page, SearchQuery, page
@@ -24,7 +23,8 @@ from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.http.waiting import MAX_WAIT_S, RETRY_AFTER_S
-from service.rows import DatasetRow
+from service.storage.dataset_states import UNFINISHED_DATASETS, DatasetState
+from service.storage.rows import DatasetRow
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=secured("datasets:{}"))
 

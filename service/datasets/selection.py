@@ -6,8 +6,8 @@ from typing import Annotated, Final, Self
 from pydantic import Field, model_validator
 
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
+from service.errors.patterns import TEXT_LINE
 from service.http.schemas import WireModel
-from service.patterns import TEXT_LINE
 
 MAX_SOURCES: Final = 20
 _MAX_NAMES: Final = 10_000

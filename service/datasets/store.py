@@ -7,12 +7,12 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from service.blob_rows import Blob, release_blob
-from service.database import contains, lock
-from service.dataset_states import DELETED, UNFINISHED_DATASETS, DatasetState
-from service.job_states import UNFINISHED
-from service.processes import ProcessIdentity, this_process
-from service.rows import DatasetRow, IdempotencyRow, JobRow, ModelRow, VersionRow, new_id
+from service.processes.lifetime import ProcessIdentity, this_process
+from service.storage.blob_rows import Blob, release_blob
+from service.storage.database import contains, lock
+from service.storage.dataset_states import DELETED, UNFINISHED_DATASETS, DatasetState
+from service.storage.job_states import UNFINISHED
+from service.storage.rows import DatasetRow, IdempotencyRow, JobRow, ModelRow, VersionRow, new_id
 
 #: Number of jobs and of models that are named as users of a dataset.
 MAX_NAMED: Final = 20

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task
 from algorithms.numerics.sparse_rows import is_sparse
-from algorithms.preparation.columns import Column
+from algorithms.wrappers.preparation.columns import Column
 from service.datasets.canonical import read_tasks, read_unlabelled
 from service.datasets.distributions import task_columns
 from service.datasets.manifest import columns_of_manifest

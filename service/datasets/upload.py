@@ -11,17 +11,17 @@ from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect, Request
 
 from service.access.quotas import check_upload
-from service.blob_rows import Blob
-from service.blobs import BlobAppender, BlobWriter
 from service.datasets import store
 from service.datasets.context import Services
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import Format, UnsupportedFormat, check_magic, find_format
 from service.datasets.issues import ValidationIssue
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.bodies import check_length, too_large
-from service.idempotency import find_created, fingerprint, remember_created
-from service.rows import DatasetRow
+from service.http.idempotency import find_created, fingerprint, remember_created
+from service.storage.blob_rows import Blob
+from service.storage.blobs import BlobAppender, BlobWriter
+from service.storage.rows import DatasetRow
 
 #: Bytes buffered before a thread writes them to the store.
 WRITE_BYTES: Final = 256 * 1024

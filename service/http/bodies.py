@@ -8,8 +8,8 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
 
-from service.errors import Problem
-from service.validation_errors import json_pointer
+from service.errors.problems import Problem
+from service.errors.validation import json_pointer
 
 JSON: Final = "application/json"
 #: Maximum nesting depth of a bounded JSON body, well below what recursive code can handle.

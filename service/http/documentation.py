@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from service.error_codes import ANYWHERE, ERRORS
-from service.errors import PROBLEM_TYPE
+from service.errors.codes import ANYWHERE, ERRORS
+from service.errors.problems import PROBLEM_TYPE
 from service.http.bodies import JSON
 
 _PROBLEM: Final = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}

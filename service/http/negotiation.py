@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import lru_cache
 
-from service.errors import Problem
+from service.errors.problems import Problem
 
 
 @lru_cache(256)

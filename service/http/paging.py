@@ -9,7 +9,7 @@ from typing import Annotated, Final, Generic, TypeVar
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.schemas import WireModel
 
 MAX_PAGE_SIZE: Final = 200

@@ -2,7 +2,7 @@
 
 from starlette.requests import Request
 
-from service.errors import Problem
+from service.errors.problems import Problem
 
 
 def etag(value: str) -> str:

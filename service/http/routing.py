@@ -16,10 +16,10 @@ from starlette.types import Scope
 
 from service.access.authenticator import SESSION, Authenticator
 from service.access.rate_limit import RateLimiter
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.bodies import JSON
 from service.http.requests import StrictRequest
-from service.rows import KeyRow
+from service.storage.rows import KeyRow
 
 #: Methods that change nothing.
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})

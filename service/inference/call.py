@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
-from algorithms.preparation.columns import Column
-from service.errors import Problem
+from algorithms.wrappers.preparation.columns import Column
+from service.errors.problems import Problem
 
 #: Body of a request.
 Body: TypeAlias = bytes | bytearray

@@ -12,7 +12,7 @@ from algorithms.interface.model import (
     Model,
     apply,
 )
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.inference.call import Call, InferenceResult, Matrix, raise_invalid_data
 from service.inference.context import Services
 from service.models.messages import unsupported_method

@@ -5,7 +5,6 @@ from typing import Annotated
 
 from fastapi import Query
 
-from service.database import Database
 from service.http.routing import app_state
 from service.inference.inputs import InputSpecs
 from service.inference.pool import ComputePool
@@ -13,6 +12,7 @@ from service.inference.statistics import Statistics
 from service.models.cache import ModelCache
 from service.models.resolver import ModelResolver
 from service.settings import Settings
+from service.storage.database import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.bodies import too_large
 from service.inference.call import Body
 from service.settings import Settings

@@ -5,8 +5,8 @@ from functools import partial
 from typing import Final
 
 from algorithms.interface.model import FEATURE_METHODS, Model
-from algorithms.preparation.columns import Column
-from algorithms.preparation.model import preparation_of
+from algorithms.wrappers.preparation.columns import Column
+from algorithms.wrappers.preparation.model import preparation_of
 from service.inference.call import InputSpec, raise_invalid_data
 from service.inference.task_column import TaskSource
 from service.models.columns import ColumnNames

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.observability.metrics import Metrics
 
 Result = TypeVar("Result")

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from algorithms.preparation.columns import UNKNOWN_LEVEL, Column, DateWriting
+from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column, DateWriting
 from service.datasets.formats.csv_dialect import MISSING_MARKERS
 from service.datasets.formats.written_dates import parse_date
 from service.inference.call import Matrix, raise_invalid_data

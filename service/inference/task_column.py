@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from algorithms.interface.model import DEFAULT_TASK_COLUMN
-from service.columns import check_unique, clean_name
-from service.errors import Problem
+from service.datasets.column_matching import check_unique, clean_name
+from service.errors.problems import Problem
 from service.inference.call import raise_invalid_data
 
 TASK: Final = DEFAULT_TASK_COLUMN

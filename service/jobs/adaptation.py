@@ -5,23 +5,23 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from algorithms.calibration.model import CALIBRATED_METHODS
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.sparse_tasks import refuse_sparse_adaptation
 from algorithms.interface.tasks import TaskSummary
-from service.columns import match_columns, pack_orders
+from algorithms.wrappers.calibration.model import CALIBRATED_METHODS
+from service.datasets.column_matching import match_columns, pack_orders
 from service.datasets.manifest import summaries
 from service.datasets.suitability import check_weights
-from service.errors import Problem
+from service.errors.problems import Problem
+from service.errors.validation import entry_at
 from service.jobs.spec_schemas import AdaptOptions, JobSpec
 from service.jobs.studies.child_jobs import Plan
 from service.jobs.studies.plans import plan_adaptation
 from service.models.columns import column_names
 from service.models.messages import unknown_model
 from service.models.store import NamedVersion, get_version
-from service.rows import DatasetRow
-from service.validation_errors import entry_at
+from service.storage.rows import DatasetRow
 
 
 def find_adapted(

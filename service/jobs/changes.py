@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 
 from fastapi.concurrency import run_in_threadpool
 
-from service.database import Database
 from service.datasets import store as datasets
 from service.http.waiting import WaitingRequests
 from service.jobs.queue import queries
 from service.jobs.watching import Watcher
+from service.storage.database import Database
 
 #: Time between two queries.
 POLL_S: Final = 0.5

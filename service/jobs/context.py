@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from service.database import Database
 from service.http.routing import app_state
 from service.jobs.changes import ChangeWatcher
 from service.jobs.queue.dispatcher import Dispatcher
 from service.jobs.watcher import JobWatcher
 from service.settings import Settings
+from service.storage.database import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,16 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from algorithms.calibration.algorithm import calibrated
-from algorithms.calibration.options import Calibration
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.durations import describe_duration
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.work import WorkEstimate
-from service.job_states import JobState
+from algorithms.wrappers.calibration.algorithm import calibrated
+from algorithms.wrappers.calibration.options import Calibration
 from service.jobs.studies.fits import fits_of_study
 from service.jobs.studies.plans import Study
-from service.rows import JobRow
+from service.storage.job_states import JobState
+from service.storage.rows import JobRow
 
 #: Last jobs from which the correction is learned, and the least number of them.
 MAX_JOBS: Final = 50

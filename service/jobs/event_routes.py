@@ -12,8 +12,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from pydantic import Field
 
-from service.database import UNAVAILABLE
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.documentation import problems
 from service.http.paging import Page, PageQuery, page
 from service.http.responses import json_response
@@ -24,6 +23,7 @@ from service.jobs.queue import queries
 from service.jobs.routes import JobId, find_job
 from service.jobs.schemas import Event
 from service.jobs.watcher import Snapshot
+from service.storage.database import UNAVAILABLE
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from service.errors import Problem
+from service.errors.problems import Problem
+from service.errors.validation import entry_at
 from service.jobs.spec_schemas import JobLimits
 from service.settings import Settings
-from service.validation_errors import entry_at
 
 
 def limits_of(spec: JobLimits, settings: Settings) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.memory import describe_size
 from algorithms.interface.tasks import TaskSummary
 from service.datasets.suitability import expected_memory
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.settings import MIB, Settings
 
 #: A job gets a warning if it would exceed its limit with a fit of this many times the expected

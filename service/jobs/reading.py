@@ -8,7 +8,7 @@ from service.jobs.queue import child_store, queries
 from service.jobs.results import shown_results
 from service.jobs.schemas import Job
 from service.models.store import versions_of_jobs
-from service.rows import JobRow
+from service.storage.rows import JobRow
 
 
 def read_job(session: Session, row: JobRow) -> Job:

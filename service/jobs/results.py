@@ -6,14 +6,14 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from algorithms.evaluation.no_verdict import (
+from algorithms.evaluation.comparison.no_verdict import (
     FEW_SCORES,
     NO_VERDICT,
     describe_no_verdict,
     why_no_verdict,
 )
 from service.models.choice_schemas import Choice
-from service.rows import DatasetRow, JobRow, VersionRow
+from service.storage.rows import DatasetRow, JobRow, VersionRow
 
 #: How earlier versions said that they had tested nothing.
 _UNTESTED: Final = "there are too few splits, or no method learns each task alone"

@@ -8,18 +8,16 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
-from service.database import Database
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.bodies import JSON
 from service.http.documentation import problems
+from service.http.idempotency import IdempotencyKey, fingerprint
 from service.http.paging import Page, SearchQuery, page
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.requests import trace_parent
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.http.waiting import MAX_WAIT_S, RETRY_AFTER_S
-from service.idempotency import IdempotencyKey, fingerprint
-from service.job_states import FINAL, JobState, ShownJobState
 from service.jobs import submission
 from service.jobs.context import Context, Services
 from service.jobs.queue import deletion, queries, store
@@ -29,6 +27,8 @@ from service.jobs.spec_schemas import JobSpec, RepeatSpec, Valid
 from service.jobs.validation import check
 from service.jobs.watcher import JobWatcher, Snapshot
 from service.settings import MIB
+from service.storage.database import Database
+from service.storage.job_states import FINAL, JobState, ShownJobState
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
 

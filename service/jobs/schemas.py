@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field, computed_field
 
-from service.error_codes import remedy_of
-from service.job_states import FINAL, JobState, ShownJobState
+from service.errors.codes import remedy_of
 from service.jobs.studies.child_jobs import ADAPT, INFER
-from service.processes import ProcessIdentity
-from service.rows import AttemptRow, EventRow, JobRow
+from service.processes.lifetime import ProcessIdentity
+from service.storage.job_states import FINAL, JobState, ShownJobState
+from service.storage.rows import AttemptRow, EventRow, JobRow
 
 
 class Progress(BaseModel):

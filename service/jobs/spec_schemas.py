@@ -4,14 +4,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from algorithms.calibration.options import Calibration
-from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
-from algorithms.evaluation.search import SearchOptions
+from algorithms.evaluation.comparison.comparison import CompareOptions, EvaluateOptions
+from algorithms.evaluation.selection.search import SearchOptions
 from algorithms.interface.weights import CLASS_WEIGHT_DESCRIPTION, ClassWeight
-from algorithms.preparation.recipe import Recipe
+from algorithms.wrappers.calibration.options import Calibration
+from algorithms.wrappers.preparation.recipe import Recipe
+from service.errors.patterns import MODEL_REFERENCE
 from service.http.schemas import WireModel
 from service.models.names import NewModelName
-from service.patterns import MODEL_REFERENCE
 from service.settings import MAX_JOB_ATTEMPTS, MAX_MEMORY_MB, MAX_PRIORITY, MAX_THREADS
 
 

@@ -9,15 +9,15 @@ from sqlalchemy.orm import Session
 
 from service.access.quotas import check_training
 from service.access.stored_bytes import lock_quotas
-from service.errors import Problem
-from service.idempotency import find_created, remember_created
+from service.errors.problems import Problem
+from service.errors.validation import entry_of, without_branches
+from service.http.idempotency import find_created, remember_created
 from service.jobs.limits import limits_of
 from service.jobs.queue import child_store, queries, store
 from service.jobs.spec_schemas import JobSpec, RepeatSpec
 from service.jobs.validation import check
-from service.rows import JobRow
 from service.settings import Settings
-from service.validation_errors import entry_of, without_branches
+from service.storage.rows import JobRow
 
 #: Retry-After when the queue is full.
 _RETRY_AFTER_S: Final = 30

@@ -8,25 +8,25 @@ import orjson
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
-from algorithms.calibration.algorithm import calibrated
-from algorithms.evaluation.automatic import AutomaticOptions
-from algorithms.evaluation.choices import with_inner_selection
-from algorithms.evaluation.splits import Splits
+from algorithms.evaluation.choice.automatic import AutomaticOptions
+from algorithms.evaluation.selection.choices import with_inner_selection
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import AlgorithmError, explain_unknown
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
 from algorithms.interface.strict_model import StrictModel
 from algorithms.interface.tasks import TaskSummary
-from algorithms.interface.weighted_algorithm import own_class_weight
 from algorithms.interface.weights import ClassWeight, has_class_weight, no_classes
 from algorithms.registry import ALGORITHMS
-from service.dataset_states import DatasetState
+from algorithms.splits.splits import Splits
+from algorithms.wrappers.calibration.algorithm import calibrated
+from algorithms.wrappers.weights import own_class_weight
 from service.datasets.labels import read_labels
 from service.datasets.manifest import columns_of_manifest, count_unlabelled, summaries, warnings_of
 from service.datasets.store import describe_missing, describe_unready
 from service.datasets.suitability import check_tasks
-from service.errors import Problem
+from service.errors.problems import Problem
+from service.errors.validation import describe, entry_at, json_pointer, without_branches
 from service.jobs.adaptation import find_adapted, plan_to_adapt
 from service.jobs.duration import TimeEstimate, estimate_time
 from service.jobs.limits import check_limits, limits_of
@@ -34,9 +34,9 @@ from service.jobs.memory import check_memory
 from service.jobs.spec_schemas import JobSpec
 from service.jobs.studies.automatic_rounds import AUTOMATIC
 from service.jobs.studies.plans import Study, StudyOptions, plan_choice, plan_job
-from service.rows import DatasetRow
 from service.settings import Settings
-from service.validation_errors import describe, entry_at, json_pointer, without_branches
+from service.storage.dataset_states import DatasetState
+from service.storage.rows import DatasetRow
 
 #: Needs of a job that chooses its algorithm.
 _TARGETS: Final = Needs(same_features=False, target="any", sparse=True)

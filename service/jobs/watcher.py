@@ -6,11 +6,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from fastapi.concurrency import run_in_threadpool
 
-from service.database import Database
 from service.http.waiting import WaitingRequests
-from service.job_states import FINAL, JobState
 from service.jobs.queue import queries
 from service.jobs.watching import Watcher
+from service.storage.database import Database
+from service.storage.job_states import FINAL, JobState
 
 #: Time between two queries; shorter after a request begins to wait, as many jobs are short.
 POLL_S: Final = 0.2

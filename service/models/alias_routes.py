@@ -7,7 +7,9 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from service.errors import Problem
+from service.errors.patterns import ALIAS
+from service.errors.problems import Problem
+from service.errors.validation import entry_at
 from service.http.documentation import problems
 from service.http.paging import Page, Paging, page
 from service.http.preconditions import check_if_match, check_overwrite, etag, is_not_modified
@@ -20,8 +22,6 @@ from service.models.messages import unknown_model
 from service.models.routes import Name, find_version
 from service.models.schemas import Alias, AliasSpec
 from service.observability.logs import log
-from service.patterns import ALIAS
-from service.validation_errors import entry_at
 
 router = APIRouter(
     prefix="/v1/models/{name}/aliases", tags=["models"], route_class=secured("models:{}")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from service.database import lock, now
-from service.rows import AliasRow, ModelRow, VersionRow, new_id
+from service.storage.database import lock, now
+from service.storage.rows import AliasRow, ModelRow, VersionRow, new_id
 
 
 @dataclass(frozen=True, slots=True)

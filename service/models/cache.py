@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.model import Model
 from algorithms.registry import load_model
-from service.blobs import BlobStore
 from service.models.latency import LatencyEstimator
 from service.models.store import ServableVersion
 from service.observability.metrics import Metrics
-from service.shortages import find_shortage
+from service.storage.blobs import BlobStore
+from service.storage.shortages import find_shortage
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validator
 
-from algorithms.evaluation.automatic_verdict import update_choice
+from algorithms.evaluation.choice.automatic_verdict import update_choice
 from service.models.comparison_schemas import REASON, VERDICTS, ComparedRows, MethodLabel
 
 

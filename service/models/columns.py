@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from algorithms.registry import ALGORITHMS
-from service.database import Database
 from service.datasets.manifest import feature_names_by_task, ignored_of_manifest
-from service.rows import DatasetRow, VersionRow
+from service.storage.database import Database
+from service.storage.rows import DatasetRow, VersionRow
 
 #: Column names by task, or None for tasks without names.
 NamesByTask: TypeAlias = Mapping[str, tuple[str, ...] | None]

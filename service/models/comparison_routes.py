@@ -5,7 +5,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from service.errors import Problem
+from service.errors.patterns import VERSION_REFERENCE
+from service.errors.problems import Problem
 from service.http.documentation import problems
 from service.http.paging import Page, PageQuery, page_of_all
 from service.http.responses import json_response
@@ -14,7 +15,6 @@ from service.models.context import Context, Services
 from service.models.plot_routes import DRAWN, PlotName, PlotQuery, drawing, media_type_of, source_of
 from service.models.routes import find_version
 from service.models.schemas import PlotInfo
-from service.patterns import VERSION_REFERENCE
 from sibling.plots import NoPlot, Source, UnknownPlot, compared, compared_specification
 from sibling.plots.compared import COMPARED
 

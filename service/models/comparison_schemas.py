@@ -11,7 +11,7 @@ from pydantic import (
     model_validator,
 )
 
-from algorithms.evaluation.verdict import update_comparison
+from algorithms.evaluation.comparison.verdict import update_comparison
 
 #: Names of roles in reports of earlier versions.
 _FORMER_ROLES: Final = {"itself": "candidate", "apart": "single_task", "other": "multi_task"}

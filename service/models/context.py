@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from service.blobs import BlobStore
-from service.database import Database
 from service.http.routing import app_state
 from service.models.cache import ModelCache
 from service.models.images import ImageProcess
 from service.models.resolver import ModelResolver
 from service.settings import Settings
+from service.storage.blobs import BlobStore
+from service.storage.database import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
 
-from service.errors import Problem
+from service.errors.problems import Problem
 
 #: Maximum time for an image, including the start of the process.
 TIMEOUT_S: Final = 60.0

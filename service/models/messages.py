@@ -1,6 +1,6 @@
 """Messages about models that several packages send."""
 
-from algorithms.calibration.model import METHODS_FOR
+from algorithms.wrappers.calibration.model import METHODS_FOR
 from service.models.store import ServableVersion
 
 

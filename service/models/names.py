@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from algorithms.interface.model import METHODS
-from service.patterns import MODEL_NAME
+from service.errors.patterns import MODEL_NAME
 
 _SUFFIXES: Final = ", ".join(f".{method}" for method in METHODS)
 

@@ -7,7 +7,7 @@ from anyio import from_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.bodies import JSON
 from service.http.documentation import problems
 from service.http.negotiation import preferred_type

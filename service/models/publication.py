@@ -7,10 +7,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from service.blob_rows import Blob
-from service.blobs import BlobStore
-from service.database import lock
-from service.rows import DatasetRow, JobRow, ModelRow, VersionRow, new_id
+from service.storage.blob_rows import Blob
+from service.storage.blobs import BlobStore
+from service.storage.database import lock
+from service.storage.rows import DatasetRow, JobRow, ModelRow, VersionRow, new_id
 
 
 def add_version(

@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from service.database import Database
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.models import store
 from service.models.messages import unknown_model
 from service.models.store import ServableVersion
+from service.storage.database import Database
 
 #: Size at which the cache is cleared.
 _MAX_CACHED: Final = 10_000

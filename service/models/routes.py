@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 import sibling
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.documentation import problems
 from service.http.paging import Page, Paging, SearchQuery, page
 from service.http.preconditions import check_if_match, etag, is_not_modified

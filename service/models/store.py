@@ -9,11 +9,11 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session, defer
 
 from algorithms.interface.model import DEFAULT_TASK_COLUMN
-from service.blob_rows import release_blob
-from service.database import contains
-from service.job_states import UNFINISHED
 from service.models.names import split_method
-from service.rows import AliasRow, JobRow, ModelRow, VersionRow
+from service.storage.blob_rows import release_blob
+from service.storage.database import contains
+from service.storage.job_states import UNFINISHED
+from service.storage.rows import AliasRow, JobRow, ModelRow, VersionRow
 
 #: Number of jobs and of models that are named as users of something.
 MAX_NAMED: Final = 20

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from algorithms.interface import relations
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.documentation import problems
 from service.http.preconditions import etag, is_not_modified
 from service.http.responses import json_response

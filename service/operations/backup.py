@@ -19,9 +19,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service.audit import store as audit
 from service.audit.events import command_event
-from service.database import Database
 from service.operations.sqlite_files import check_whole, open_existing
-from service.schema import check_known, migrate
+from service.storage.database import Database
+from service.storage.schema import check_known, migrate
 
 #: First bytes of a backup by the dialect of its database.
 _MAGIC: Final = {"sqlite": b"SQLite format 3\0", "postgresql": b"PGDMP"}

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from service.command.app import App
-from service.command.output import is_json, print_json, print_list, print_result, print_text
 from service.settings import MIB
+from sibling.commands.app import App
+from sibling.commands.output import is_json, print_json, print_list, print_result, print_text
 
 operations = App()
 
@@ -21,9 +21,9 @@ def backup(
 
     It contains all datasets, models, jobs and hashed keys. PostgreSQL needs pg_dump.
     """
-    from service.database import Database
     from service.operations.backup import back_up
     from service.settings import Settings
+    from service.storage.database import Database
 
     database = Database(Settings().resolved_database_url())
     try:
@@ -43,8 +43,8 @@ def restore(
     API keys are those of the time of the backup. PostgreSQL needs pg_restore.
     """
     from service.operations.backup import restore as run
-    from service.schema import SchemaMismatch
     from service.settings import Settings
+    from service.storage.schema import SchemaMismatch
 
     try:
         run(Settings().resolved_database_url(), file)

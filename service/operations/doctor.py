@@ -20,7 +20,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.access import store
 from service.access.bootstrap import is_needed
 from service.access.keys import parse_key
-from service.database import Database
 from service.models.store import MAX_NAMED, list_reserved
 from service.operations.configuration import CLIENT_VARIABLES
 from service.operations.findings import Finding
@@ -31,8 +30,9 @@ from service.operations.surroundings import (
     check_running_service,
     check_versions,
 )
-from service.schema import SchemaMismatch, check_schema
 from service.settings import MIB, PREFIX, Settings
+from service.storage.database import Database
+from service.storage.schema import SchemaMismatch, check_schema
 
 #: Modules whose functions are compiled.
 _COMPILED: Final = ("algorithms.", "service.")
@@ -195,7 +195,7 @@ def _check_kernels() -> Finding:
     from numba.core.dispatcher import Dispatcher
 
     from algorithms.numerics import warm
-    from service.warm import warm_decimals
+    from service.operations.warm import warm_decimals
 
     try:
         warm_decimals()
@@ -212,8 +212,8 @@ def _check_kernels() -> Finding:
     n_missing = sum(1 for kernel in compiled.values() if kernel.stats.cache_misses)
     if n_missing:
         detail = (
-            f"{n_missing} of {len(compiled)} were not compiled, and are now; run "
-            "'python -m service.warm' after an installation, or the first jobs wait for it"
+            f"{n_missing} of {len(compiled)} were not compiled, and are now; run 'python -m "
+            "service.operations.warm' after an installation, or the first jobs wait for it"
         )
         return Finding("kernels", "warning", detail)
     return Finding("kernels", "ok", f"{len(compiled)} in the cache")

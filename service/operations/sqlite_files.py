@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from service.database import BUSY_TIMEOUT_S
+from service.storage.database import BUSY_TIMEOUT_S
 
 
 def open_existing(path: Path) -> sqlite3.Connection:

@@ -14,9 +14,9 @@ import httpx
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.database import Database
 from service.operations.findings import Finding
 from service.settings import Settings
+from service.storage.database import Database
 
 _PACKAGES: Final = ("sibling", "numpy", "scipy")
 #: Difference of clocks from which expiry, retention and retries are visibly early or late.

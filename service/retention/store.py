@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 from ulid import ULID
 
-from service.blob_rows import delete_chunks, mark_for_deletion, unreferenced_blobs
-from service.database import Database
-from service.job_states import FINAL
 from service.jobs.queue import deletion
-from service.rows import (
+from service.storage.blob_rows import delete_chunks, mark_for_deletion, unreferenced_blobs
+from service.storage.database import Database
+from service.storage.job_states import FINAL
+from service.storage.rows import (
     AttemptRow,
     AuditRow,
     BlobRow,

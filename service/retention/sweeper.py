@@ -8,10 +8,10 @@ from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.database import Database, now
 from service.observability.logs import log
 from service.retention import store
 from service.settings import Settings
+from service.storage.database import Database, now
 
 #: Pause between two transactions, in which other writers get their turn.
 _PAUSE_S: Final = 0.02

@@ -19,7 +19,7 @@ from service.catalogue.routes import router as catalogue
 from service.datasets.creation_routes import router as dataset_creation
 from service.datasets.resumable_upload_routes import router as uploads
 from service.datasets.routes import router as datasets
-from service.errors import install_handlers
+from service.errors.problems import install_handlers
 from service.inference.handler import MakeHandler
 from service.inference.routes import HANDLERS as V1_HANDLERS
 from service.inference.routes import router as inference

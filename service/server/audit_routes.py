@@ -8,10 +8,10 @@ from pydantic import AfterValidator, AwareDatetime, Field
 
 from service.audit import store
 from service.audit.schemas import AuditEventSchema
-from service.database import Database
 from service.http.documentation import problems
 from service.http.paging import Page, PageQuery, page
 from service.http.routing import app_state, secured
+from service.storage.database import Database
 
 #: Requires a scope of its own, since the events are those of all owners.
 router = APIRouter(prefix="/v1/audit", tags=["audit"], route_class=secured("audit:read"))

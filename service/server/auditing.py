@@ -14,7 +14,7 @@ from starlette.types import Message, Scope
 from service.access.authenticator import Authenticator
 from service.audit.events import AuditEvent
 from service.audit.recorder import AuditRecorder
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.requests import headers_of
 from service.http.routing import READING, StrictRoute, authorization_of
 

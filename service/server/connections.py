@@ -15,7 +15,7 @@ from starlette.types import Message, Receive
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from service.errors import Problem, problem_response
+from service.errors.problems import Problem, problem_response
 from service.server.joining_transport import JoiningTransport
 from service.server.upgrades import Http1Protocol
 from service.settings import Settings

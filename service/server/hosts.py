@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.types import Scope
 
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.routing import READING
 from service.settings import Settings
 

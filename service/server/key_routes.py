@@ -13,15 +13,15 @@ from sqlalchemy.orm import Session
 from service.access import store
 from service.access.keys import Scope, allows, new_key
 from service.access.schemas import ApiKey, NewApiKey
-from service.database import Database, now
-from service.errors import Problem
+from service.errors.patterns import TEXT_LINE
+from service.errors.problems import Problem
 from service.http.documentation import problems
 from service.http.paging import Page, Paging, page
 from service.http.responses import json_response
 from service.http.routing import Confirm, Owner, app_state, secured
 from service.http.schemas import WireModel
-from service.patterns import TEXT_LINE
-from service.rows import KeyRow
+from service.storage.database import Database, now
+from service.storage.rows import KeyRow
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"], route_class=secured("keys:{}"))
 

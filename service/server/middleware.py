@@ -9,7 +9,7 @@ from typing import Final
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.errors import Problem, problem_of, problem_response
+from service.errors.problems import Problem, problem_of, problem_response
 from service.http.requests import request_id_of
 from service.observability.logs import bind_request_id, log
 from service.observability.metrics import Metrics

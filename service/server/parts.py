@@ -14,8 +14,6 @@ from algorithms.registry import preload
 from service.access.authenticator import N_REFRESH_THREADS, Authenticator
 from service.audit.recorder import AuditRecorder
 from service.batch.context import Services as Batch
-from service.blobs import BlobStore, open_blobs
-from service.database import Database
 from service.datasets.context import Services as Datasets
 from service.datasets.ingestion.ingester import N_THREADS as N_INGEST_THREADS
 from service.datasets.ingestion.ingester import Ingester
@@ -40,8 +38,10 @@ from service.observability.disk_space import DiskSpace
 from service.observability.metrics import Metrics
 from service.observability.readiness import ReadinessMonitor
 from service.retention.sweeper import Sweeper
-from service.schema import database_error, open_database
 from service.settings import Settings
+from service.storage.blobs import BlobStore, open_blobs
+from service.storage.database import Database
+from service.storage.schema import database_error, open_database
 
 #: Threads of routes, of the watcher of jobs, and of authentication: anyio's default.
 N_REQUEST_THREADS: Final = 40

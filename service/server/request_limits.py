@@ -5,7 +5,7 @@ from typing import Final, NoReturn
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.server.connections import CONNECTION, Connection, RequestBody
 from service.server.hosts import HostPolicy
 from service.server.middleware import RequestContext

@@ -23,13 +23,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 
 from service.access.bootstrap import ensure_bootstrap_key
-from service.kernels import ensure_compiled
 from service.observability.logs import configure_logs
 from service.observability.metrics import SHARED_DIRECTORY
 from service.observability.tracing import missing_package, start_tracing
-from service.processes import set_parent_death_signal
-from service.schema import SchemaMismatch, open_database
+from service.processes.kernels import ensure_compiled
+from service.processes.lifetime import set_parent_death_signal
 from service.settings import MIB, Settings
+from service.storage.schema import SchemaMismatch, open_database
 
 #: Time that open streams have to end when the server stops.
 STOP_TIMEOUT_S: Final = 3

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from service.dataset_states import UNFINISHED_DATASETS
+from service.storage.dataset_states import UNFINISHED_DATASETS
 from service.ui.api import segment
 from service.ui.api_examples import ApiExample, listing
 from service.ui.rendering import Frame, render

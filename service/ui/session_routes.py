@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
 from service.access.authenticator import Authenticator
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.bodies import read_body
 from service.http.routing import (
     SECURE_SESSION_COOKIE,

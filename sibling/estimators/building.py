@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from sklearn.base import TransformerMixin
 
-from algorithms.calibration.model import METHODS_FOR, CalibratedModel
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import explain_unknown
+from algorithms.wrappers.calibration.model import METHODS_FOR, CalibratedModel
 from sibling.estimators.estimator import Estimator
 from sibling.estimators.kinds import kinds_of
 from sibling.estimators.methods import Transformer, by_task, make_method, score

@@ -10,18 +10,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, RegressorTags, Tags
 from sklearn.utils.validation import check_is_fitted
 
-from algorithms.calibration.algorithm import cannot_adapt
-from algorithms.calibration.model import CalibratedModel
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.model import FEATURE_METHODS, Model
 from algorithms.interface.trace import Trace
-from algorithms.interface.weighted_algorithm import own_class_weight, weighted
 from algorithms.interface.weights import ClassWeight
 from algorithms.numerics.threads import limit_blas_threads
-from algorithms.preparation.algorithm import for_model
-from algorithms.preparation.model import preparation_of
 from algorithms.registry import ALGORITHMS, load_model, save_model
+from algorithms.wrappers.calibration.algorithm import cannot_adapt
+from algorithms.wrappers.calibration.model import CalibratedModel
+from algorithms.wrappers.preparation.algorithm import for_model
+from algorithms.wrappers.preparation.model import preparation_of
+from algorithms.wrappers.weights import own_class_weight, weighted
 from sibling.estimators.fitting import (
     fit_model,
     parse_calibration,

@@ -7,8 +7,6 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from algorithms.calibration.algorithm import calibrated
-from algorithms.calibration.options import Calibration
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams, UnusedWeights
 from algorithms.interface.model import Model
@@ -17,12 +15,14 @@ from algorithms.interface.strict_model import StrictModel
 from algorithms.interface.target_codes import class_codes
 from algorithms.interface.tasks import TargetKind, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.interface.weighted_algorithm import weighted
 from algorithms.interface.weights import ClassWeight
 from algorithms.numerics.threads import limit_blas_threads
-from algorithms.preparation.algorithm import prepared
-from algorithms.preparation.recipe import Recipe
 from algorithms.registry import explain_weights
+from algorithms.wrappers.calibration.algorithm import calibrated
+from algorithms.wrappers.calibration.options import Calibration
+from algorithms.wrappers.preparation.algorithm import prepared
+from algorithms.wrappers.preparation.recipe import Recipe
+from algorithms.wrappers.weights import weighted
 from sibling.estimators.inputs import Given, read_tasks
 from sibling.estimators.kinds import Kind, as_labels, kind_of, kinds_of
 from sibling.estimators.tables import FitWarning

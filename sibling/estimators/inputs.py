@@ -16,8 +16,8 @@ from algorithms.interface.model import DEFAULT_TASK_COLUMN, FEATURE_METHODS, Mod
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.numerics.sparse_rows import is_sparse
-from algorithms.preparation.columns import Column, unnamed
-from algorithms.preparation.model import preparation_of
+from algorithms.wrappers.preparation.columns import Column, unnamed
+from algorithms.wrappers.preparation.model import preparation_of
 from sibling.estimators.kinds import Kind, as_labels
 from sibling.estimators.tables import has_other_kinds, read_new_table, read_tables
 

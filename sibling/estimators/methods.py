@@ -13,12 +13,12 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from algorithms.calibration.algorithm import calibrated
-from algorithms.calibration.model import CALIBRATED_METHODS
-from algorithms.calibration.options import Calibration
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import DEFAULT_LEVEL, LEVEL_METHODS, Model, apply
 from algorithms.interface.tasks import MAX_LISTED_NAMES, TargetKind
+from algorithms.wrappers.calibration.algorithm import calibrated
+from algorithms.wrappers.calibration.model import CALIBRATED_METHODS
+from algorithms.wrappers.calibration.options import Calibration
 from sibling.estimators.inputs import (
     check_by_task,
     clean_name,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
-from algorithms.preparation.columns import Column, recode
+from algorithms.wrappers.preparation.columns import Column, recode
 from sibling.frames import is_frame, is_raw, to_arrow
 
 Array = NDArray[np.float64]
@@ -38,7 +38,7 @@ def read_tables(frames: Sequence[Any]) -> tuple[Array, tuple[Column, ...], list[
     """
     import pyarrow as pa
 
-    from algorithms.preparation.arrow_columns import Ignored, read_column
+    from algorithms.wrappers.preparation.arrow_columns import Ignored, read_column
 
     tables = [to_arrow(frame, of="X") for frame in frames]
     table = pa.concat_tables(tables, promote_options="permissive")
@@ -63,7 +63,7 @@ def read_new_table(X: Any, wanted: Sequence[Column]) -> Array:
     ValueError
         X is not a data frame, lacks a column, or has one of another kind.
     """
-    from algorithms.preparation.arrow_columns import read_column
+    from algorithms.wrappers.preparation.arrow_columns import read_column
 
     if not is_frame(X) or isinstance(X, np.ndarray):
         kinds = ", ".join(f"'{column.name}' ({column.kind})" for column in wanted)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from algorithms.evaluation.metrics import METRICS
+from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.errors import explain_unknown
 from sibling.plots.catalogue import NoPlot, UnknownPlot, assemble
 from sibling.plots.objective import last_loop

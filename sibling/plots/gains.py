@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from algorithms.evaluation.no_verdict import NO_VERDICT
+from algorithms.evaluation.comparison.no_verdict import NO_VERDICT
 from sibling.plots.source import (
     MAX_NAMES,
     Content,

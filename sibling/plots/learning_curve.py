@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from algorithms.evaluation.curve_verdict import describe_curve
+from algorithms.evaluation.choice.curve_verdict import describe_curve
 from sibling.plots.source import Content, Plot, Row, Source
 from sibling.plots.style import COLOURS, NEUTRAL, SHAPES
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from algorithms.baselines import TaskPCA
+from algorithms.baselines.pca import TaskPCA
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.trace import Trace

@@ -9,20 +9,20 @@ import orjson
 import pytest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from algorithms.evaluation.automatic import AutomaticOptions, report_choice
-from algorithms.evaluation.automatic_verdict import _describe_left_out, summarize_choice
-from algorithms.evaluation.contenders import contenders_of, find_contenders
-from algorithms.evaluation.failures import describe_left_out
-from algorithms.evaluation.metrics import METRICS
-from algorithms.evaluation.nested import default_inner_folds
-from algorithms.evaluation.per_task import tasks_together
-from algorithms.evaluation.pipelines import Entry, choose
-from algorithms.evaluation.splits import Splits
+from algorithms.baselines.linear.ridge import Ridge
+from algorithms.evaluation.choice.automatic import AutomaticOptions, report_choice
+from algorithms.evaluation.choice.automatic_verdict import _describe_left_out, summarize_choice
+from algorithms.evaluation.choice.contenders import contenders_of, find_contenders
+from algorithms.evaluation.choice.per_task import tasks_together
+from algorithms.evaluation.choice.pipelines import Entry, choose
+from algorithms.evaluation.scores.metrics import METRICS
+from algorithms.evaluation.selection.failures import describe_left_out
+from algorithms.evaluation.selection.nested import default_inner_folds
 from algorithms.interface.errors import Diverged, InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.linear_baselines.ridge import Ridge
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits
 from service.jobs.studies import plans
 from service.jobs.studies.automatic_rounds import admit
 from sibling.plots.held_out import held_out_rows

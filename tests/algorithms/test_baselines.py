@@ -4,7 +4,10 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from algorithms.baselines import CommonPCA, TaskPCA
+from algorithms.baselines.pca import CommonPCA, TaskPCA
+from algorithms.baselines.transfer_pca import PPCA, TransferPCA
+from algorithms.families.subspaces import model as subspace_model
+from algorithms.families.subspaces.model import SubspaceModel
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -12,9 +15,6 @@ from algorithms.numerics.eigen import complete, fix_signs, leading_of_dense, lea
 from algorithms.numerics.grassmann import projector_distance
 from algorithms.problems import covariance_tasks, tilted_gaussians, unrelated_gaussians
 from algorithms.rmtpca import RMTPCA
-from algorithms.subspaces import model as subspace_model
-from algorithms.subspaces.model import SubspaceModel
-from algorithms.transfer_pca import PPCA, TransferPCA
 
 #: Subspaces of well separated eigenvalues from two LAPACK routes.
 SUBSPACE_ATOL = 1e-9

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from algorithms.boosted_trees import BoostedTrees, training
-from algorithms.boosted_trees.forest import parse_lightgbm
+from algorithms.baselines.boosted_trees import BoostedTrees, training
+from algorithms.baselines.boosted_trees.forest import parse_lightgbm
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact, InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet

@@ -6,19 +6,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.metrics import brier_score_loss, log_loss
 
-from algorithms.calibration.algorithm import CalibratedAlgorithm
-from algorithms.calibration.options import Calibration
-from algorithms.calibration.probabilities import BORROWED_WEIGHT, Scored, learn_maps
-from algorithms.calibration.quality import reliability
-from algorithms.evaluation.metrics import METRICS, metrics_for
-from algorithms.evaluation.splits import folds_of
+from algorithms.evaluation.scores.metrics import METRICS, metrics_for
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.preparation.algorithm import PreparedAlgorithm
-from algorithms.preparation.columns import Column
-from algorithms.preparation.recipe import Recipe
 from algorithms.registry import ALGORITHMS, load_model, save_model
+from algorithms.splits.splits import folds_of
+from algorithms.wrappers.calibration.algorithm import CalibratedAlgorithm
+from algorithms.wrappers.calibration.options import Calibration
+from algorithms.wrappers.calibration.probabilities import BORROWED_WEIGHT, Scored, learn_maps
+from algorithms.wrappers.calibration.quality import reliability
+from algorithms.wrappers.preparation.algorithm import PreparedAlgorithm
+from algorithms.wrappers.preparation.columns import Column
+from algorithms.wrappers.preparation.recipe import Recipe
 
 #: scikit-learn stops its iterations at a gradient of about 1e-6.
 SIGMOID_RTOL = 2e-4

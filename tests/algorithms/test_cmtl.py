@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from algorithms.cmtl import CMTL
-from algorithms.cmtl.penalty import ClusterPenalty
+from algorithms.baselines.cmtl import CMTL
+from algorithms.baselines.cmtl.penalty import ClusterPenalty
+from algorithms.baselines.linear import MeanRegularised
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.linear_baselines import MeanRegularised
 
 #: Relative difference of the optimum from that of a generic solver.
 OBJECTIVE_RTOL = 1e-6

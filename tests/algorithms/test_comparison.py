@@ -5,24 +5,24 @@ import pytest
 from scipy.stats import false_discovery_control, kstest, t
 from sklearn.metrics import roc_auc_score
 
-from algorithms.evaluation.choices import with_inner_selection
-from algorithms.evaluation.comparison import (
+from algorithms.evaluation.comparison.comparison import (
     ComparedMethod,
     CompareOptions,
     MethodScores,
     compare,
     compared_methods,
 )
-from algorithms.evaluation.gains import benjamini_hochberg, gain_of, holm
-from algorithms.evaluation.metrics import METRICS
-from algorithms.evaluation.scores import auc
-from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.verdict import summarize_comparison
+from algorithms.evaluation.comparison.verdict import summarize_comparison
+from algorithms.evaluation.scores.gains import benjamini_hochberg, gain_of, holm
+from algorithms.evaluation.scores.metrics import METRICS
+from algorithms.evaluation.selection.choices import with_inner_selection
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.numerics.scores import auc
 from algorithms.problems import identical_gaussians
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits
 from service.jobs.studies import plans
 
 RMSE = METRICS["rmse"]

@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from algorithms.calibration.algorithm import CalibratedAlgorithm
-from algorithms.calibration.conformal import (
-    ConformalScores,
-    adaptive_scores,
-    intervals,
-    prediction_sets,
-)
-from algorithms.calibration.options import Calibration
-from algorithms.evaluation.metrics import METRICS
+from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.model import apply
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
+from algorithms.wrappers.calibration.algorithm import CalibratedAlgorithm
+from algorithms.wrappers.calibration.conformal import (
+    ConformalScores,
+    adaptive_scores,
+    intervals,
+    prediction_sets,
+)
+from algorithms.wrappers.calibration.options import Calibration
 
 #: Made data sets of a measured coverage, more of tasks that are scored one by one, and new rows of
 #: each task.

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
-from algorithms.constant import Constant
-from algorithms.evaluation.metrics import METRICS, metrics_for
+from algorithms.baselines.constant import Constant
+from algorithms.evaluation.scores.metrics import METRICS, metrics_for
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace

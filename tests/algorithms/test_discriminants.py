@@ -7,18 +7,18 @@ from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import KNeighborsClassifier
 
-from algorithms.aggregate import Aggregate
-from algorithms.discriminants import (
+from algorithms.baselines.aggregate import Aggregate
+from algorithms.baselines.discriminants import (
     NullSpaceLDA,
     PCAClassifier,
     RatioTraceLDA,
     TaskByTask,
     TraceRatioLDA,
 )
+from algorithms.families.projections.scatters import estimate_scatters
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.mtda import MTDA
-from algorithms.projections.scatters import estimate_scatters
 from algorithms.registry import ALGORITHMS
 
 #: Projectors on subspaces of separated eigenvalues by two LAPACK routes.

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.discriminants import PCAClassifier, RatioTraceLDA
+from algorithms.baselines.discriminants import PCAClassifier, RatioTraceLDA
+from algorithms.baselines.kernels import OKL
 from algorithms.evaluation import (
     error_rates,
     fold_split,
@@ -15,13 +16,12 @@ from algorithms.evaluation import (
     select_per_task,
     stratified_split,
 )
-from algorithms.evaluation.requirements import min_train_rows
-from algorithms.evaluation.splits import Splits
 from algorithms.interface.errors import Cancelled, Diverged, InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Checkpoint, Trace
-from algorithms.kernel_baselines import OKL
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.requirements import min_train_rows
+from algorithms.splits.splits import Splits
 
 
 def numbered(*counts, name="t") -> Task:

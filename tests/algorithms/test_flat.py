@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from algorithms.evaluation.metrics import METRICS, metrics_for
-from algorithms.evaluation.paths import fit_candidates
-from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.validation import mean_score, score_splits
+from algorithms.evaluation.scores.metrics import METRICS, metrics_for
+from algorithms.evaluation.selection.paths import fit_candidates
+from algorithms.evaluation.selection.validation import mean_score, score_splits
+from algorithms.families.linear.targets import Targets, training_scores
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.linear.targets import Targets, training_scores
 from algorithms.numerics.centering import centre_columns
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits
 
 flat_values = st.floats(-1e6, 1e6).filter(lambda v: v == 0 or abs(v) > 1e-6)
 
@@ -109,7 +109,7 @@ def test_constant_rows_beside_others_are_fully_retained(name) -> None:
 
 
 def test_constant_columns_do_not_change_the_unit_of_a_kernel() -> None:
-    from algorithms.kernel_machines.input_kernels import relative_gamma
+    from algorithms.families.kernel_machines.input_kernels import relative_gamma
 
     flat = np.full((7, 3), 0.1)
     assert relative_gamma("rbf", flat) == relative_gamma("laplacian", flat) == 1.0

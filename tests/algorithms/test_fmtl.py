@@ -8,6 +8,17 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC, LinearSVR
 
+from algorithms.families.kernel_machines.ascent import AscentState, coordinate_ascent
+from algorithms.families.kernel_machines.building import solution_of
+from algorithms.families.kernel_machines.examples import examples_of
+from algorithms.families.kernel_machines.input_kernels import InputKernel
+from algorithms.families.kernel_machines.losses import Loss
+from algorithms.families.kernel_machines.output_kernels import (
+    fixed_kernel,
+    learned_kernel,
+    relative_lam,
+)
+from algorithms.families.kernel_machines.problem import Problem
 from algorithms.fmtl import FMTL, FMTLParams
 from algorithms.fmtl.alternating import Preconditioner, solve_alternating
 from algorithms.fmtl.newton import solve_newton
@@ -16,14 +27,8 @@ from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.target_scales import scale_prior
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.kernel_machines.ascent import AscentState, coordinate_ascent
-from algorithms.kernel_machines.building import solution_of
-from algorithms.kernel_machines.examples import examples_of
-from algorithms.kernel_machines.input_kernels import InputKernel
-from algorithms.kernel_machines.losses import Loss
-from algorithms.kernel_machines.output_kernels import fixed_kernel, learned_kernel, relative_lam
-from algorithms.kernel_machines.problem import Problem
-from algorithms.numerics import coordinate_steps, kernels_fmtl_step
+from algorithms.numerics import coordinate_steps
+from algorithms.numerics.kernels import fmtl_step as kernels_fmtl_step
 from algorithms.numerics.theta_rules import COSH, EXP, FIXED, POWER
 
 #: Two solvers of one convex problem, each at a relative gap of 1e-8 or better.

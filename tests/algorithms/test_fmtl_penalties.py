@@ -6,16 +6,16 @@ from scipy.optimize import Bounds, minimize
 from scipy.special import xlogy
 from sklearn.metrics import roc_auc_score
 
+from algorithms.families.kernel_machines.ascent import coordinate_ascent
+from algorithms.families.kernel_machines.examples import examples_of
+from algorithms.families.kernel_machines.input_kernels import InputKernel
+from algorithms.families.kernel_machines.losses import Loss
+from algorithms.families.kernel_machines.output_kernels import learned_kernel, relative_lam
+from algorithms.families.kernel_machines.problem import Problem
 from algorithms.fmtl import FMTL, FMTLParams
 from algorithms.interface.target_scales import scale_prior
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.kernel_machines.ascent import coordinate_ascent
-from algorithms.kernel_machines.examples import examples_of
-from algorithms.kernel_machines.input_kernels import InputKernel
-from algorithms.kernel_machines.losses import Loss
-from algorithms.kernel_machines.output_kernels import learned_kernel, relative_lam
-from algorithms.kernel_machines.problem import Problem
 
 #: Gap of coordinate ascent here, and the tolerance of the other solver.
 GAP, SLACK = 1e-7, 1e-6

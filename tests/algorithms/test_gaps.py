@@ -3,10 +3,10 @@ import json
 import numpy as np
 import pytest
 
+from algorithms.families.kernel_machines.certificate import Certificate
 from algorithms.interface.json_values import json_ready
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.kernel_machines.certificate import Certificate
 from algorithms.numerics.gaps import ROUNDING, relative_gap
 from algorithms.registry import ALGORITHMS, load_model, save_model
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from algorithms.gmtl import GMTL
-from algorithms.gmtl.grouping import improved
-from algorithms.gmtl.penalty import GroupedTraceNorm
+from algorithms.baselines.gmtl import GMTL
+from algorithms.baselines.gmtl.grouping import improved
+from algorithms.baselines.gmtl.penalty import GroupedTraceNorm
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 

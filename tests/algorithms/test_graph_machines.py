@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from algorithms.baselines.kernels import GraphMachines, TaskMachines
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.kernel_baselines import GraphMachines, TaskMachines
 
 EDGES = {"a": {"b": 2.0, "c": 0.5}, "c": {"d": 1.0}}
 PLAIN = {

@@ -6,13 +6,13 @@ from scipy.sparse import csr_array
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import r2_score, roc_auc_score
 
-from algorithms.evaluation.importance import EFFORTS, importance_of
+from algorithms.evaluation.scores.importance import EFFORTS, importance_of
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.preparation.algorithm import prepared
-from algorithms.preparation.columns import Column
-from algorithms.preparation.recipe import Recipe
 from algorithms.registry import ALGORITHMS
+from algorithms.wrappers.preparation.algorithm import prepared
+from algorithms.wrappers.preparation.columns import Column
+from algorithms.wrappers.preparation.recipe import Recipe
 
 #: Coefficients of the tasks of :func:`known`, and the standard deviations of the columns.
 WEIGHTS = {"a": np.array([2.0, 0.0, -1.0, 0.0]), "b": np.array([1.0, 0.0, -2.0, 0.0])}

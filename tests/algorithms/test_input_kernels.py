@@ -4,12 +4,16 @@ import numpy as np
 import pytest
 from sklearn.metrics import pairwise
 
+from algorithms.baselines.kernels import TaskMachines
+from algorithms.families.kernel_machines.input_kernels import (
+    InputKernel,
+    fit_standardiser,
+    nystrom_map,
+)
+from algorithms.families.kernel_machines.params import MachineParams
+from algorithms.families.kernel_machines.preparation import prepare
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.kernel_baselines import TaskMachines
-from algorithms.kernel_machines.input_kernels import InputKernel, fit_standardiser, nystrom_map
-from algorithms.kernel_machines.params import MachineParams
-from algorithms.kernel_machines.preparation import prepare
 
 GAMMA, DEGREE, COEF0, DIVISOR, BIAS = 0.3, 3, 0.6, 2.5, 0.7
 NAMES = ("linear", "rbf", "laplacian", "polynomial")

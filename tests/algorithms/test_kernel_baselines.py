@@ -1,12 +1,7 @@
 import numpy as np
 import pytest
 
-from algorithms.evaluation import fold_splits
-from algorithms.fmtl import FMTL
-from algorithms.interface.errors import InvalidData, InvalidParams
-from algorithms.interface.tasks import Task, TaskSet
-from algorithms.interface.trace import Trace
-from algorithms.kernel_baselines import (
+from algorithms.baselines.kernels import (
     MTRL,
     OKL,
     ConvexOKL,
@@ -14,6 +9,11 @@ from algorithms.kernel_baselines import (
     ScaledMachines,
     TaskMachines,
 )
+from algorithms.evaluation import fold_splits
+from algorithms.fmtl import FMTL
+from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
 
 #: Two solvers of one convex problem, each at a relative gap of 1e-8.
 OBJECTIVE_RTOL = 1e-7

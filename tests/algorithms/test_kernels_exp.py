@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from algorithms.numerics.kernels_exp import MIN_ARGUMENT, exponentials
-from algorithms.numerics.kernels_latent import covariances_of
+from algorithms.numerics.kernels.exp import MIN_ARGUMENT, exponentials
+from algorithms.numerics.kernels.latent import covariances_of
 
 #: Two units in the last place.
 EXP_RTOL = 4.5e-16

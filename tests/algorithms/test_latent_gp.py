@@ -13,11 +13,16 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from threadpoolctl import threadpool_limits
 
-from algorithms.gplvm import GPLVMParams
+from algorithms.baselines.gplvm import GPLVMParams
+from algorithms.families.latent import gp as gp_module
+from algorithms.families.latent.gp import (
+    fit_latent_gp,
+    principal_latents,
+    project,
+    project_rows_traced,
+)
+from algorithms.families.latent.objective import LatentObjective, pack
 from algorithms.interface.trace import Trace
-from algorithms.latent import gp as gp_module
-from algorithms.latent.gp import fit_latent_gp, principal_latents, project, project_rows_traced
-from algorithms.latent.objective import LatentObjective, pack
 from algorithms.numerics.gaussian_divergences import DIVERGENCES, spectral_divergence
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.gp_terms import (
@@ -26,7 +31,7 @@ from algorithms.numerics.gp_terms import (
     negative_log_likelihood,
 )
 from algorithms.numerics.informative_rows import informative_rows
-from algorithms.numerics.kernels_latent import evaluate
+from algorithms.numerics.kernels.latent import evaluate
 from algorithms.numerics.latent_projection import (
     ROBUST_TOLERANCE,
     initial_latents,

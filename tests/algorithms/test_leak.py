@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from algorithms.evaluation.choices import with_inner_selection
-from algorithms.evaluation.metrics import METRICS, metrics_for
-from algorithms.evaluation.paths import fit_candidates
-from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.validation import score_per_split, score_splits
+from algorithms.evaluation.scores.metrics import METRICS, metrics_for
+from algorithms.evaluation.selection.choices import with_inner_selection
+from algorithms.evaluation.selection.paths import fit_candidates
+from algorithms.evaluation.selection.validation import score_per_split, score_splits
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits
 
 N_SETS, N_ROWS, WIDTH, N_TASKS, K = 3, 24, 5, 3, 2
 #: Scores of guessing on held-out rows: half of the labels, none of the variance of the targets, and

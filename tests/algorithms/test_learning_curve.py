@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from algorithms.evaluation.automatic import AutomaticOptions
-from algorithms.evaluation.curve_verdict import describe_curve
-from algorithms.evaluation.learning_curve import report_curve
-from algorithms.evaluation.metrics import METRICS
-from algorithms.evaluation.no_verdict import NO_METHOD
-from algorithms.evaluation.pipelines import Entry
-from algorithms.evaluation.power_curves import fit_power_curves
-from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.subsamples import N_PARTS, subsample
+from algorithms.evaluation.choice.automatic import AutomaticOptions
+from algorithms.evaluation.choice.curve_verdict import describe_curve
+from algorithms.evaluation.choice.learning_curve import report_curve
+from algorithms.evaluation.choice.pipelines import Entry
+from algorithms.evaluation.choice.power_curves import fit_power_curves
+from algorithms.evaluation.comparison.no_verdict import NO_METHOD
+from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits
+from algorithms.splits.subsamples import N_PARTS, subsample
 from service.jobs.studies import plans
 
 RMSE, AUC = METRICS["rmse"], METRICS["auc"]

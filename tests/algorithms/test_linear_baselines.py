@@ -7,18 +7,18 @@ from sklearn.linear_model import MultiTaskLasso
 from sklearn.linear_model import Ridge as OtherRidge
 from sklearn.model_selection import LeaveOneOut, cross_val_score
 
-from algorithms.evaluation import fold_splits
-from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import Task, TaskSet
-from algorithms.interface.trace import Trace
-from algorithms.interface.units import units_of
-from algorithms.linear_baselines import (
+from algorithms.baselines.linear import (
     KernelRidge,
     LogisticRegression,
     MeanRegularised,
     Ridge,
     SharedLasso,
 )
+from algorithms.evaluation import fold_splits
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.interface.units import units_of
 from algorithms.numerics.leave_one_out import leave_one_out_errors
 
 #: Answers of two exact solvers.

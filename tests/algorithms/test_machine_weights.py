@@ -6,11 +6,11 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
+from algorithms.baselines.kernels import TaskMachines
+from algorithms.families.kernel_machines.output_kernels import relative_lam
 from algorithms.fmtl import FMTL
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.kernel_baselines import TaskMachines
-from algorithms.kernel_machines.output_kernels import relative_lam
 
 #: Decision values of two solvers of one convex problem.
 DECISION_ATOL = 2e-4

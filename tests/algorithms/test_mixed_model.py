@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
+from algorithms.baselines.mixed_model import MixedModel
+from algorithms.baselines.mixed_model.covariance import Structure
+from algorithms.baselines.mixed_model.likelihood import Problem
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.mixed_model import MixedModel
-from algorithms.mixed_model.covariance import Structure
-from algorithms.mixed_model.likelihood import Problem
 from algorithms.registry import load_model, save_model
 
 #: Answers of two iterative solvers of the same problem.

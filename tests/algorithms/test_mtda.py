@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from scipy.linalg import eigh, qr
 from scipy.optimize import brentq
 
-from algorithms.discriminants import NullSpaceLDA, TraceRatioLDA
+from algorithms.baselines.discriminants import NullSpaceLDA, TraceRatioLDA
+from algorithms.families.projections.scatters import estimate_scatters
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.mtda import MTDA
 from algorithms.mtda.alternation import best_factor, parts_from
 from algorithms.numerics.eigen import MIN_GRAM_RATIO, svd_of_centred
-from algorithms.projections.scatters import estimate_scatters
 
 #: Tolerances against a solver in the full spaces.
 ALPHA_ATOL = 1e-10
@@ -640,7 +640,7 @@ def test_many_rows_are_predicted_in_blocks(monkeypatch) -> None:
     model = fit(tasks)
     rows = np.random.default_rng(0).standard_normal((40, 5))
     whole = model.predict(rows, task="t0")
-    monkeypatch.setattr("algorithms.projections.model.MAX_BLOCK_SIZE", 1000)
+    monkeypatch.setattr("algorithms.families.projections.model.MAX_BLOCK_SIZE", 1000)
     np.testing.assert_array_equal(model.predict(rows, task="t0"), whole)
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
+from algorithms.baselines.neighbours import Neighbours
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact, InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.neighbours import Neighbours
 from algorithms.registry import load_model, save_model
 
 #: Sums of the same numbers in another order.

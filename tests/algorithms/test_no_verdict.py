@@ -5,23 +5,23 @@ import re
 import numpy as np
 import pytest
 
-from algorithms.evaluation.automatic import AutomaticOptions, report_choice
-from algorithms.evaluation.automatic_verdict import summarize_choice, update_choice
-from algorithms.evaluation.comparison import CompareOptions
-from algorithms.evaluation.gains import gain_of
-from algorithms.evaluation.metrics import METRICS
-from algorithms.evaluation.no_verdict import (
+from algorithms.evaluation.choice.automatic import AutomaticOptions, report_choice
+from algorithms.evaluation.choice.automatic_verdict import summarize_choice, update_choice
+from algorithms.evaluation.choice.pipelines import Entry
+from algorithms.evaluation.comparison.comparison import CompareOptions
+from algorithms.evaluation.comparison.no_verdict import (
     FEW_SCORES,
     NO_METHOD,
     NO_VERDICT,
     ONE_TASK,
     ONLY_CONSTANTS,
 )
-from algorithms.evaluation.pipelines import Entry
-from algorithms.evaluation.splits import Splits
+from algorithms.evaluation.scores.gains import gain_of
+from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits
 from service.jobs.studies import plans
 from service.models.report_schemas import Report
 from service.ui.views import reports

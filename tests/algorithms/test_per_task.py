@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from algorithms.calibration.algorithm import calibrated
-from algorithms.evaluation.metrics import METRICS
-from algorithms.evaluation.per_task import divided_entry
-from algorithms.evaluation.pipelines import Entry, choose
+from algorithms.evaluation.choice.per_task import divided_entry
+from algorithms.evaluation.choice.pipelines import Entry, choose
+from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.errors import InvalidArtifact, UnknownTask
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.per_task.algorithm import per_task
-from algorithms.preparation.algorithm import for_model, prepared
-from algorithms.preparation.recipe import Recipe
 from algorithms.registry import ALGORITHMS, load_model, save_model
+from algorithms.wrappers.calibration.algorithm import calibrated
+from algorithms.wrappers.per_task.algorithm import per_task
+from algorithms.wrappers.preparation.algorithm import for_model, prepared
+from algorithms.wrappers.preparation.recipe import Recipe
 
 RMSE = METRICS["rmse"]
 

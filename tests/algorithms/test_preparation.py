@@ -9,19 +9,19 @@ from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, RobustScaler, StandardScaler
 
-from algorithms.evaluation.metrics import metrics_for
-from algorithms.evaluation.paths import fit_single
-from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.validation import score_splits
+from algorithms.evaluation.scores.metrics import metrics_for
+from algorithms.evaluation.selection.paths import fit_single
+from algorithms.evaluation.selection.validation import score_splits
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.preparation.algorithm import prepared
-from algorithms.preparation.columns import UNKNOWN_LEVEL, Column, recode
-from algorithms.preparation.learning import Preparation
-from algorithms.preparation.recipe import Recipe
-from algorithms.preparation.rows import RowPreparation
 from algorithms.registry import ALGORITHMS, load_model, save_model
+from algorithms.splits.splits import Splits
+from algorithms.wrappers.preparation.algorithm import prepared
+from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column, recode
+from algorithms.wrappers.preparation.learning import Preparation
+from algorithms.wrappers.preparation.recipe import Recipe
+from algorithms.wrappers.preparation.rows import RowPreparation
 
 COLUMNS = (
     Column("age"),

@@ -9,13 +9,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from algorithms.baselines import CommonPCA, TaskPCA
+from algorithms.baselines.pca import CommonPCA, TaskPCA
+from algorithms.families.subspaces.moments import estimate_moments, held_out_ratio
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.numerics import kernels_rmtpca as kernels
-from algorithms.numerics import kernels_rmtpca_blas, kernels_rmtpca_lanes, warm
+from algorithms.numerics import warm
 from algorithms.numerics.compiled_traces import compile_for
 from algorithms.numerics.coupled_traces import BlasCoupledTraces
 from algorithms.numerics.covariances import from_dense, from_factors
@@ -26,6 +26,9 @@ from algorithms.numerics.grassmann import (
     random_points,
     retract,
 )
+from algorithms.numerics.kernels import rmtpca as kernels
+from algorithms.numerics.kernels import rmtpca_blas as kernels_rmtpca_blas
+from algorithms.numerics.kernels import rmtpca_lanes as kernels_rmtpca_lanes
 from algorithms.problems import covariance_tasks, tilted_gaussians, unrelated_gaussians
 from algorithms.rmtpca import RMTPCA, RMTPCAParams
 from algorithms.rmtpca.coupled import (
@@ -39,7 +42,6 @@ from algorithms.rmtpca.coupled import (
 )
 from algorithms.rmtpca.newton import start_at
 from algorithms.rmtpca.selection import choose_within_standard_error, inner_splits
-from algorithms.subspaces.moments import estimate_moments, held_out_ratio
 
 #: Central differences of J lose half its digits.
 DIFFERENCE_RTOL = 1e-6

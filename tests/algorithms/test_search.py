@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import kstest
 from sklearn.metrics import accuracy_score, explained_variance_score, r2_score
 
-from algorithms.evaluation.choices import with_fixed_values
-from algorithms.evaluation.metrics import METRICS, deciding_metric, metrics_for
-from algorithms.evaluation.paths import fit_candidates, group_by_path
-from algorithms.evaluation.search import (
+from algorithms.evaluation.scores.metrics import METRICS, deciding_metric, metrics_for
+from algorithms.evaluation.selection.choices import with_fixed_values
+from algorithms.evaluation.selection.paths import fit_candidates, group_by_path
+from algorithms.evaluation.selection.search import (
     Range,
     SearchOptions,
     list_candidates,
@@ -18,8 +18,7 @@ from algorithms.evaluation.search import (
     rank_candidates,
     select_best,
 )
-from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.validation import (
+from algorithms.evaluation.selection.validation import (
     concatenate_scores,
     mean_intervals,
     mean_score,
@@ -32,6 +31,7 @@ from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.problems import tilted_gaussians
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits
 
 RMSE = METRICS["rmse"]
 

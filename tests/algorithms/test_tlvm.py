@@ -9,20 +9,20 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
-from algorithms.gplvm import GPLVM, GPLVMParams
+from algorithms.baselines.gplvm import GPLVM, GPLVMParams
+from algorithms.baselines.transfer_pca import PPCA
+from algorithms.families.latent import model as model_module
+from algorithms.families.latent.gp import project
+from algorithms.families.latent.model import LatentModel
+from algorithms.families.latent.objective import LatentObjective, pack
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.latent import model as model_module
-from algorithms.latent.gp import project
-from algorithms.latent.model import LatentModel
-from algorithms.latent.objective import LatentObjective, pack
 from algorithms.numerics.gaussian_divergences import DIVERGENCES
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.registry import ALGORITHMS
 from algorithms.tlvm import TLVM, TLVMParams
 from algorithms.tlvm.objectives import pair_rows, transfer_terms
-from algorithms.transfer_pca import PPCA
 
 #: Central differences of fourth order; F is a sum of some hundred numbers.
 DIFFERENCE_RTOL = 1e-7

@@ -3,13 +3,13 @@ import pytest
 from scipy.linalg import subspace_angles
 from sklearn.decomposition import PCA
 
-from algorithms.baselines import TaskPCA
+from algorithms.baselines.pca import TaskPCA
+from algorithms.baselines.transfer_pca import PPCA, TransferPCA
+from algorithms.baselines.transfer_pca.model import PPCAModel, expected_latents
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.problems import tilted_gaussians
-from algorithms.transfer_pca import PPCA, TransferPCA
-from algorithms.transfer_pca.model import PPCAModel, expected_latents
 
 #: Subspaces of well separated eigenvalues from two LAPACK routes.
 ANGLE = 1e-7

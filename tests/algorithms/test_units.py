@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from algorithms.evaluation import fold_split, folds_of, stratified_split
-from algorithms.evaluation.metrics import metrics_for
-from algorithms.evaluation.paths import fit_candidates
-from algorithms.evaluation.splits import Splits, fold_splits
-from algorithms.evaluation.tied_rows import describe_rows
-from algorithms.evaluation.validation import score_per_split, score_splits
+from algorithms.evaluation.scores.metrics import metrics_for
+from algorithms.evaluation.selection.paths import fit_candidates
+from algorithms.evaluation.selection.validation import score_per_split, score_splits
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.interface.units import units_of
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits, fold_splits
+from algorithms.splits.tied_rows import describe_rows
 
 TARGETS = ("none", "numbers", "classes")
 

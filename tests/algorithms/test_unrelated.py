@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from algorithms.evaluation.contenders import contenders_of
+from algorithms.baselines.linear import MeanRegularised, Ridge
+from algorithms.baselines.linear.unrelated import find_unrelated
+from algorithms.evaluation.choice.contenders import contenders_of
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Checkpoint, Trace
-from algorithms.linear_baselines import MeanRegularised, Ridge
-from algorithms.linear_baselines.unrelated import find_unrelated
 from algorithms.registry import load_model, save_model
 
 #: The same sums in another order, after the inversion of a matrix.

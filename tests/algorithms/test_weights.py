@@ -8,21 +8,22 @@ from sklearn.linear_model import Ridge as TheirRidge
 from sklearn.svm import LinearSVC
 from sklearn.utils.class_weight import compute_class_weight
 
-from algorithms.calibration.cross_fitting import cross_fit
-from algorithms.evaluation import held_out_loss, scores
-from algorithms.evaluation.metrics import METRICS
-from algorithms.evaluation.splits import Splits, divide
+from algorithms.baselines.mixed_model.covariance import Structure
+from algorithms.baselines.mixed_model.likelihood import Problem
+from algorithms.evaluation import held_out_loss
+from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.interface.weighted_algorithm import WeightedAlgorithm
 from algorithms.interface.weights import class_weights, scaled, weigh
-from algorithms.mixed_model.covariance import Structure
-from algorithms.mixed_model.likelihood import Problem
+from algorithms.numerics import scores
 from algorithms.numerics.leave_one_out import leave_one_out_errors
 from algorithms.numerics.ridge import ridge_regression
 from algorithms.numerics.sparse_rows import as_canonical, column_statistics
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits, divide
+from algorithms.wrappers.calibration.cross_fitting import cross_fit
+from algorithms.wrappers.weights import WeightedAlgorithm
 
 #: Sums of the same numbers in another order, some after the inversion of a matrix.
 ROUNDING = 1e-9

@@ -5,8 +5,6 @@ from itertools import pairwise
 
 import pytest
 
-from algorithms.calibration.algorithm import calibrated
-from algorithms.calibration.options import Calibration
 from algorithms.interface.durations import describe_duration
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.work import (
@@ -17,6 +15,8 @@ from algorithms.interface.work import (
     without_fold,
 )
 from algorithms.registry import ALGORITHMS
+from algorithms.wrappers.calibration.algorithm import calibrated
+from algorithms.wrappers.calibration.options import Calibration
 
 #: Parameters without a default.
 PARAMS = {"k": 2}

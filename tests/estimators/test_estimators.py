@@ -498,7 +498,7 @@ def run(code):
 def test_one_estimator_loads_neither_the_other_algorithms_nor_numba():
     others = (
         "{'algorithms.rmtpca', 'algorithms.tlvm', 'algorithms.fmtl', 'algorithms.mtda', 'numba', "
-        "'algorithms.boosted_trees', 'lightgbm', 'statsmodels', 'altair'}"
+        "'algorithms.baselines.boosted_trees', 'lightgbm', 'statsmodels', 'altair'}"
     )
     fit = "sibling.MTFL(gamma=1.0).fit([[0.0], [1.0], [2.0], [3.0]], [1.0, 2.0, 2.0, 4.0])"
     code = f"import sys, sibling; {fit}; print({others} & sys.modules.keys())"

@@ -12,13 +12,13 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from algorithms.evaluation.metrics import METRICS
-from algorithms.evaluation.search import SearchOptions, list_candidates, select_best
-from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.validation import mean_score, score_splits
+from algorithms.evaluation.scores.metrics import METRICS
+from algorithms.evaluation.selection.search import SearchOptions, list_candidates, select_best
+from algorithms.evaluation.selection.validation import mean_score, score_splits
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits
 from sibling import MTDA, MTFL, CommonPCA, Ridge, TaskPCA
 
 #: The pipeline standardises the rows of a fold before the fit, the search in it.

@@ -11,10 +11,10 @@ import pytest
 import service
 from algorithms.interface.errors import AlgorithmError
 from algorithms.registry import ALGORITHMS
-from service.error_codes import ERRORS, JOB_CODES
-from service.generate import DOCS, pages
-from service.job_states import JobState
-from service.patterns import EXPECTED
+from service.errors.codes import ERRORS, JOB_CODES
+from service.errors.patterns import EXPECTED
+from service.storage.job_states import JobState
+from service.tools.generate import DOCS, pages
 
 SERVICE = Path(service.__file__).parent
 #: Scripts that use algorithms by name, like a program of a user.

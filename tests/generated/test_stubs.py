@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import sibling.estimators
-from service.stubs import STUB, stub
+from service.tools.stubs import STUB, stub
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """

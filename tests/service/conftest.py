@@ -25,10 +25,10 @@ import pytest
 import sqlalchemy as sa
 
 from service import cli
-from service.database import Database
 from service.jobs.worker.tls import make_certificates
-from service.rows import BlobChunkRow, BlobRow, DatasetRow
 from service.settings import RENAMED
+from service.storage.database import Database
+from service.storage.rows import BlobChunkRow, BlobRow, DatasetRow
 from sibling import Client, Dataset, RemoteModel
 
 ROOT = Path(__file__).parents[2]

@@ -14,11 +14,11 @@ from safetensors import safe_open
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import METHODS
 from algorithms.registry import ALGORITHMS
-from service.blobs import BlobStore
 from service.datasets.blocks import DatasetWriter, Layout
 from service.datasets.canonical import read_tasks
 from service.jobs.worker.inference import BLOCK_ROWS, infer
-from service.rows import DatasetRow
+from service.storage.blobs import BlobStore
+from service.storage.rows import DatasetRow
 from sibling import JobFailed, ServiceError
 
 ROOT = Path(__file__).parents[2]

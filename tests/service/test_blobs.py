@@ -9,13 +9,13 @@ import sys
 import pytest
 
 from algorithms.interface.files import PARTIAL, replaced_file
-from service.blobs import BlobStore
+from service.storage.blobs import BlobStore
 
 #: Writes a copy of a blob, and stops before a step: open, write, flush, close or rename.
 WRITE_AND_STOP = """
 import os, pathlib, signal, sys
-from service.blobs import BlobStore
-from service.database import Database
+from service.storage.blobs import BlobStore
+from service.storage.database import Database
 url, folder, blob_id, sha256, step = sys.argv[1:]
 def stop(event, arguments):
     is_step = {

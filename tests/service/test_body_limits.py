@@ -6,7 +6,7 @@ import threading
 import httpx
 import pytest
 
-from service.errors import MAX_ENTRIES, MAX_TEXT_LENGTH, Problem
+from service.errors.problems import MAX_ENTRIES, MAX_TEXT_LENGTH, Problem
 from service.http.bodies import MAX_DEPTH, MAX_VALUES, parse_bounded_json
 
 MIB = 1024 * 1024

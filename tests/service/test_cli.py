@@ -14,9 +14,9 @@ import pytest
 import sqlalchemy as sa
 from pydantic import ValidationError
 
-from service.command.exit_codes import ExitCode
 from service.settings import RENAMED, Settings
 from sibling import Client
+from sibling.commands.exit_codes import ExitCode
 
 RNG = np.random.default_rng(0)
 
@@ -451,7 +451,7 @@ def test_help_lists_the_commands(run):
 
 
 def test_a_report_has_no_empty_row_and_shows_undefined_scores(capsys):
-    from service.models import cli
+    from sibling.commands import models as cli
 
     evaluation = {"mean": {"auc": None, "rmse": 0.5}, "over_rows": {"auc": None, "rmse": 0.25}}
     tried = {"params": {"k": 1}, "mean": {"auc": None}, "n_splits": 5}

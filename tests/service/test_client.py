@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from algorithms.registry import load_model
-from service.error_codes import ERRORS, JOB_CODES
+from service.errors.codes import ERRORS, JOB_CODES
 from sibling import Client, JobFailed, ServiceError, ServiceUnreachable
 
 RNG = np.random.default_rng(1)

@@ -14,14 +14,14 @@ import typer
 
 from algorithms.registry import ALGORITHMS, load_model
 from service.cli import app
-from service.command.exit_codes import MEANINGS, ExitCode, exit_code
-from service.command.names import find_dataset
-from service.command.output import json_output, print_table, print_text
-from service.generate import _walk
 from service.operations.configuration import CLIENT_VARIABLES, effective_settings
 from service.settings import Settings
+from service.tools.generate import _walk
 from sibling import ServiceError, __version__
 from sibling.client.transport import BlockingTransport
+from sibling.commands.exit_codes import MEANINGS, ExitCode, exit_code
+from sibling.commands.names import find_dataset
+from sibling.commands.output import json_output, print_table, print_text
 
 #: Commands that run until they are stopped.
 WITHOUT_JSON = {"serve", "scheduler", "worker", "demo"}
@@ -91,7 +91,7 @@ def test_a_list_is_a_table_for_people_and_whole_items_for_programs(run, client, 
 
 def test_a_terminal_gets_aligned_columns_and_never_control_codes():
     code = (
-        "from service.command.output import print_table, print_note\n"
+        "from sibling.commands.output import print_table, print_note\n"
         "print_table([('a', 1.23456), ('long\\x1b[31m\\tname', None)], ('name', 'value'))"
     )
     leader, follower = pty.openpty()

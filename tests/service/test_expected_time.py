@@ -6,18 +6,18 @@ import httpx
 import numpy as np
 import pytest
 
-from algorithms.calibration.options import Calibration
-from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
-from algorithms.evaluation.search import SearchOptions
+from algorithms.evaluation.comparison.comparison import CompareOptions, EvaluateOptions
+from algorithms.evaluation.selection.search import SearchOptions
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.work import with_share
 from algorithms.registry import ALGORITHMS
-from service.database import now
-from service.job_states import JobState
+from algorithms.wrappers.calibration.options import Calibration
 from service.jobs.duration import MAX_JOBS, MIN_JOBS, correction, estimate_time
 from service.jobs.queue import store
 from service.jobs.studies.plans import StudyOptions, plan_job
-from service.rows import DatasetRow, JobRow
+from service.storage.database import now
+from service.storage.job_states import JobState
+from service.storage.rows import DatasetRow, JobRow
 
 ROOT = "/v1/jobs"
 #: An optimisation of this many starts goes on until it is cancelled.

@@ -116,9 +116,9 @@ def install(folder, name, value, package="broken"):
         ("mine", "no_such_module:Mine", "cannot be imported"),
         ("mine", "math:pi", "not a subclass of Algorithm"),
         ("mine", "algorithms.interface.algorithm:Algorithm", "cannot be created"),
-        ("mine", "algorithms.constant:Constant", "calls itself 'constant'"),
-        ("My_Own", "algorithms.constant:Constant", "lower-case letters"),
-        ("ridge", "algorithms.constant:Constant", "the name is taken"),
+        ("mine", "algorithms.baselines.constant:Constant", "calls itself 'constant'"),
+        ("My_Own", "algorithms.baselines.constant:Constant", "lower-case letters"),
+        ("ridge", "algorithms.baselines.constant:Constant", "the name is taken"),
     ],
 )
 def test_a_broken_package_is_named_with_what_to_do(tmp_path, monkeypatch, name, value, problem):
@@ -132,7 +132,7 @@ def test_a_broken_package_is_named_with_what_to_do(tmp_path, monkeypatch, name, 
 
 def test_two_packages_with_the_same_name_are_told(tmp_path, monkeypatch):
     for package in ("first", "second"):
-        install(tmp_path, "constant", "algorithms.constant:Constant", package)
+        install(tmp_path, "constant", "algorithms.baselines.constant:Constant", package)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(InvalidExtension, match="the name is taken"):
         load_extensions(taken=[])

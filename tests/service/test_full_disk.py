@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy as sa
 
 from service.access.keys import new_key
-from service.database import Database
 from service.observability.disk_space import FULL_BYTES
-from service.rows import BlobChunkRow
+from service.storage.database import Database
+from service.storage.rows import BlobChunkRow
 from sibling import Client
 
 MIB = 2**20

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.observability.readiness import ReadinessMonitor
-from service.postgres import PING_TIMEOUT_S
+from service.storage.postgres import PING_TIMEOUT_S
 
 #: Maximum time from the fault to the response that reports it, in seconds.
 MAX_REPORT_DELAY_S = 2.5

@@ -12,12 +12,12 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from service.error_codes import ERRORS
-from service.errors import Problem
+from service.errors.codes import ERRORS
+from service.errors.problems import Problem
 from service.jobs.limits import check_limits, limits_of
 from service.jobs.spec_schemas import JobLimits
-from service.rows import DatasetRow
 from service.settings import Settings
+from service.storage.rows import DatasetRow
 
 ROOT = "/v1/jobs"
 LISTS = [

@@ -12,12 +12,12 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-import service.database
-from service.database import UNAVAILABLE, Database
-from service.errors import problem_of
-from service.postgres import PING_TIMEOUT_S, RESPONSE_MARGIN_S
+import service.storage.database
+from service.errors.problems import problem_of
 from service.server.parts import N_REQUEST_THREADS, _count_database_threads
 from service.settings import Settings
+from service.storage.database import UNAVAILABLE, Database
+from service.storage.postgres import PING_TIMEOUT_S, RESPONSE_MARGIN_S
 from sibling import Client
 
 STATEMENT_TIMEOUT_S = 2
@@ -136,7 +136,7 @@ def test_an_error_of_the_caller_does_not_keep_the_server_silent(database, hasty)
 
 
 def test_a_pool_without_a_free_connection_is_503(database, monkeypatch):
-    monkeypatch.setattr(service.database, "POOL_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(service.storage.database, "POOL_TIMEOUT_S", 0.05)
     small = Database(database.url, max_connections=1)
     with small.read() as session:
         session.execute(sa.text("SELECT 1"))

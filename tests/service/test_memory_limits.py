@@ -6,7 +6,7 @@ import pytest
 
 from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.jobs.memory import check_memory
 from service.settings import Settings
 

@@ -12,8 +12,8 @@ import pytest
 
 from algorithms.registry import ALGORITHMS, paper_code
 from service.access.keys import new_key
-from service.database import now
-from service.job_states import ShownJobState
+from service.storage.database import now
+from service.storage.job_states import ShownJobState
 from service.ui import formats
 from service.ui.views.curves import curves_of
 from service.ui.views.jobs import progress_cell, state_cell

@@ -9,7 +9,7 @@ import altair as alt
 import numpy as np
 import pytest
 
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.models import images as images_module
 from service.models.images import ImageProcess
 from sibling import ServiceError

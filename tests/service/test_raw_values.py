@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from algorithms.preparation.columns import UNKNOWN_LEVEL, Column
-from service.errors import Problem
+from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column
+from service.errors.problems import Problem
 from service.inference.call import InputSpec
 from service.inference.formats.csv_body import read_csv
 from service.inference.raw_values import encode_column

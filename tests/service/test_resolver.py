@@ -8,13 +8,13 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from service.database import BUSY_TIMEOUT_S, Database
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.inference.pool import ComputePool
 from service.models.resolver import ModelResolver, ResolvedModel
 from service.models.store import ServableVersion
 from service.observability.metrics import Metrics
-from service.rows import ModelRow, new_id
+from service.storage.database import BUSY_TIMEOUT_S, Database
+from service.storage.rows import ModelRow, new_id
 
 TARGET = ("v2", "ada", "none", None)
 FOUND = ResolvedModel(

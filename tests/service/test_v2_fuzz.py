@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.inference.call import InputSpec
 from service.inference.v2.request import read_request
 

@@ -26,7 +26,7 @@ for _ in range(200):
     digest.update(point.tobytes())
 sys.stdout.write(digest.hexdigest())
 """
-ENSURE = "from service.kernels import ensure_compiled; ensure_compiled()"
+ENSURE = "from service.processes.kernels import ensure_compiled; ensure_compiled()"
 
 
 def run(code, cache):

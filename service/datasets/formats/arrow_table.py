@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import find_similar
 from algorithms.interface.model import DEFAULT_TASK_COLUMN
-from algorithms.preparation.arrow_columns import (
+from algorithms.wrappers.preparation.arrow_columns import (
     Ignored,
     InvalidColumn,
     decoded,
     is_text,
     read_column,
 )
-from algorithms.preparation.columns import Column, ColumnKind
+from algorithms.wrappers.preparation.columns import Column, ColumnKind
 from service.datasets.formats.arrow_labels import (
     read_groups,
     read_target,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from algorithms.preparation.columns import DateWriting
+from algorithms.wrappers.preparation.columns import DateWriting
 from service.datasets.formats.csv_numbers import Texts
 from service.datasets.formats.written_dates import (
     SHORT_YEARS,

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pv
 
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
-from algorithms.preparation.columns import DateWriting
+from algorithms.wrappers.preparation.columns import DateWriting
 from service.datasets.formats.arrow_table import NO_ROWS, tasks_of
 from service.datasets.formats.csv_dates import DateColumn, declared_dates, found_dates
 from service.datasets.formats.csv_dialect import Dialect, find_dialect, markers_of

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from service.datasets.formats.options import Limits
 from service.datasets.issues import reject
-from service.npy_header import InvalidHeader, read_header
+from service.http.npy_header import InvalidHeader, read_header
 
 _MAX_DIMENSIONS: Final = 3
 _MAX_NUMBER_BYTES: Final = 8

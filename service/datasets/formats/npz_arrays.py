@@ -19,7 +19,7 @@ from algorithms.interface.labels import label_problem
 from algorithms.interface.tasks import Task
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.numerics.sparse_rows import as_canonical, is_sparse
-from algorithms.preparation.columns import Column
+from algorithms.wrappers.preparation.columns import Column
 from service.datasets.formats.npz_archive import Arrays, read_archive
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed

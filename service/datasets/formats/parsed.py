@@ -8,7 +8,7 @@ import numpy as np
 
 from algorithms.interface.tasks import Task
 from algorithms.numerics.sparse_rows import is_sparse
-from algorithms.preparation.columns import Column, DateWriting
+from algorithms.wrappers.preparation.columns import Column, DateWriting
 
 
 @dataclass(frozen=True, slots=True)

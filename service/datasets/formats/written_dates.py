@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from algorithms.preparation.columns import DateWriting
+from algorithms.wrappers.preparation.columns import DateWriting
 
 #: Order of the parts of a date; ``ambiguous``: day and month can be either; ``mixed``: no order
 #: fits all values.

@@ -32,8 +32,8 @@ from service.datasets.ingestion.selected import SelectedDataset
 from service.datasets.issues import Rejected, out_of_memory
 from service.datasets.manifest import columns_of_manifest, ignored_of_manifest, warnings_of
 from service.datasets.selection import Selection
-from service.processes import kill_with_parent
-from service.shortages import find_shortage
+from service.processes.lifetime import kill_with_parent
+from service.storage.shortages import find_shortage
 
 _PROGRESS_INTERVAL_S: Final = 0.5
 

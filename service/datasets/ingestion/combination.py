@@ -3,7 +3,7 @@
 from collections.abc import Container, Mapping, Sequence
 
 from algorithms.interface.tasks import Task
-from algorithms.preparation.columns import Column
+from algorithms.wrappers.preparation.columns import Column
 from service.datasets.formats.options import Limits
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.validation import USE_WITHOUT_TARGET, aligned, check_counts

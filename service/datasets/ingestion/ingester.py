@@ -19,8 +19,6 @@ from service.access.stored_bytes import (
     check_after_storing,
     lock_quotas,
 )
-from service.blobs import BlobStore
-from service.database import Database, retry_while_unavailable
 from service.datasets import store
 from service.datasets.formats.options import Limits
 from service.datasets.ingestion.supervision import (
@@ -33,10 +31,12 @@ from service.datasets.issues import Rejected, ValidationIssue, reject
 from service.datasets.selection import Selection
 from service.observability.logs import log
 from service.observability.tracing import current_traceparent, span
-from service.processes import ProcessIdentity, this_process
-from service.rows import DatasetRow
+from service.processes.lifetime import ProcessIdentity, this_process
 from service.settings import MIB, Settings
-from service.shortages import UPLOADS, Shortage, find_shortage, shortages_in
+from service.storage.blobs import BlobStore
+from service.storage.database import Database, retry_while_unavailable
+from service.storage.rows import DatasetRow
+from service.storage.shortages import UPLOADS, Shortage, find_shortage, shortages_in
 
 #: Uploads parsed at the same time; each may use its full memory limit.
 N_THREADS: Final = 2

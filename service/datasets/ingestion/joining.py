@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task
 from algorithms.numerics.sparse_rows import concatenate_rows, is_sparse
-from algorithms.preparation.columns import Column, DateWriting, recode
-from algorithms.preparation.learning import columns_of
+from algorithms.wrappers.preparation.columns import Column, DateWriting, recode
+from algorithms.wrappers.preparation.learning import columns_of
 from service.datasets.formats.validation import check_classes
 from service.datasets.ingestion.selected import ArrayCache, SelectedDataset
 from service.datasets.issues import ValidationIssues, reject

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Array, Task, TaskSet
 from algorithms.numerics.sparse_rows import take_columns
-from algorithms.preparation.columns import Column
+from algorithms.wrappers.preparation.columns import Column
 from service.datasets.issues import ValidationIssues, reject
 from service.datasets.selection import Selection
 

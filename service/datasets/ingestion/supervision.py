@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 from service.datasets.formats.options import Limits
 from service.datasets.issues import ValidationIssue, out_of_memory
 from service.observability.logs import log
-from service.shortages import NUMBERS
+from service.storage.shortages import NUMBERS
 
 _MAX_LOGGED_BYTES: Final = 2000
 _PROGRESS_INTERVAL_S: Final = 1.0

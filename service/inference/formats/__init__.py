@@ -6,7 +6,7 @@ from email.message import Message
 from functools import partial
 from typing import Final
 
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.bodies import JSON
 from service.http.negotiation import preferred_type
 from service.inference.call import Body, Call, InferenceResult

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from algorithms.preparation.arrow_columns import decoded
-from service.errors import Problem
+from algorithms.wrappers.preparation.arrow_columns import decoded
+from service.errors.problems import Problem
 from service.inference.call import Body, Call, InferenceResult
 from service.inference.formats.table import TableRows, call_of, columns_of
 from service.inference.task_column import TaskSource

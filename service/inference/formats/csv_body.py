@@ -6,7 +6,7 @@ from typing import Final, NoReturn
 
 from service.datasets.formats.csv_dialect import find_decimal, find_delimiter, find_preamble
 from service.datasets.formats.text_encoding import LEGACY, UTF8, detect_encoding
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_data
 from service.inference.formats.table import TableRows, call_of, columns_of
 from service.inference.raw_values import parse_number

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.numerics.compiled import exact_kernel
+from algorithms.numerics.kernels.compiled import exact_kernel
 
 Bytes = NDArray[np.uint8]
 Signed: TypeAlias = int | np.int64

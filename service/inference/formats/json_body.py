@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple, NoReturn
 import numpy as np
 import orjson
 
-from service.errors import Problem
+from service.errors.problems import Problem
+from service.errors.validation import json_pointer
 from service.http.bodies import parse_json
 from service.inference.call import (
     Body,
@@ -27,7 +28,6 @@ from service.inference.formats.numbers import PLACEHOLDER, array_pattern, extrac
 from service.inference.formats.table import positions_of
 from service.inference.raw_values import encode_column
 from service.inference.task_column import TASK, GivenTasks, TaskSource
-from service.validation_errors import json_pointer
 
 _FIELDS: Final = frozenset({"task", "inputs", "columns"})
 _INPUTS: Final = array_pattern("inputs")

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from service.errors import Problem
+from service.errors.problems import Problem
+from service.http.npy_header import MAX_SIZE_BYTES, InvalidHeader, read_header
 from service.inference.call import ArrayRows, Body, Call, InferenceResult, raise_invalid_request
 from service.inference.task_column import TaskSource
-from service.npy_header import MAX_SIZE_BYTES, InvalidHeader, read_header
 
 _MAX_DIMENSIONS: Final = 8
 _NUMBER_DTYPES: Final = re.compile(r"[<>|=](?:[iu][1248]|f[248])")

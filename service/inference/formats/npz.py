@@ -8,7 +8,7 @@ from service.datasets.formats.npz_archive import read_archive
 from service.datasets.formats.options import Limits
 from service.datasets.formats.sparse_arrays import join_sparse
 from service.datasets.issues import Rejected
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.inference.call import (
     Body,
     Call,

@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.preparation.columns import Column
-from service.columns import check_unique, match_columns
+from algorithms.wrappers.preparation.columns import Column
+from service.datasets.column_matching import check_unique, match_columns
 from service.inference.call import (
     Call,
     InferenceResult,

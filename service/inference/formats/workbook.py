@@ -8,7 +8,7 @@ from typing import Final
 from service.datasets.formats.options import Limits
 from service.datasets.formats.xlsx import read_table
 from service.datasets.issues import Rejected
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.inference.call import Body, Call
 from service.inference.formats.arrow import rows_of_batches
 from service.inference.task_column import TaskSource

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
-from algorithms.preparation.columns import ColumnKind
+from algorithms.wrappers.preparation.columns import ColumnKind
 from service.inference.call import (
     InputSpec,
     Matrix,

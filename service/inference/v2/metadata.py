@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, OUTPUT_SHAPES, Model
-from algorithms.preparation.model import preparation_of
+from algorithms.wrappers.preparation.model import preparation_of
 from service.inference.context import Services
 from service.inference.statistics import PHASES, MethodStatistics
 from service.inference.task_column import TASK

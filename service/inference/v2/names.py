@@ -6,7 +6,7 @@ Both may have an alias: NAME@ALIAS, NAME@ALIAS.method.
 from collections.abc import Sequence
 from typing import Final
 
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.inference.context import Services
 from service.models.names import split_method
 from service.models.resolver import ResolvedModel

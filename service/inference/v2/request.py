@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
-from service.errors import Problem
+from service.errors.problems import Problem
+from service.errors.validation import json_pointer
 from service.http.bodies import parse_json
 from service.inference.call import (
     Body,
@@ -30,7 +31,6 @@ from service.inference.task_column import TASK, GivenTasks, TaskSource, task_nam
 from service.inference.v2.columns import ROWS, labels_of, rows_of_columns, task_inputs
 from service.inference.v2.datatypes import NUMBERS
 from service.inference.v2.tensors import Tensor, Values, check_metadata, rows_of
-from service.validation_errors import json_pointer
 
 _DATA: Final = array_pattern("data")
 #: Number and size of parsed headers that are cached. Headers with task names are usually larger.

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from algorithms.interface.errors import InvalidArtifact
-from service.errors import Problem
+from service.errors.problems import Problem
 from service.http.bodies import JSON
 from service.http.documentation import v2_problems
 from service.http.requests import StrictRequest
@@ -41,7 +41,7 @@ from service.models.resolver import ResolvedModel
 from service.models.routes import Version
 from service.models.store import ServableVersion
 from service.observability.logs import log
-from service.shortages import find_shortage
+from service.storage.shortages import find_shortage
 
 #: The scope `infer` also covers metadata, unlike under /v1.
 _SECURED: Final[dict[str, Any]] = {

@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session, aliased
 
-from service.database import UtcTime, now
-from service.job_states import ACTIVE, JobState
 from service.jobs.queue import store
-from service.rows import JobRow, TurnRow
+from service.storage.database import UtcTime, now
+from service.storage.job_states import ACTIVE, JobState
+from service.storage.rows import JobRow, TurnRow
 
 #: Number of jobs of an owner that are read at a time.
 PAGE_SIZE: Final = 32

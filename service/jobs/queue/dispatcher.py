@@ -14,8 +14,6 @@ from typing import Any, Final, Protocol
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from service.database import Database
-from service.job_states import JobState
 from service.jobs.queue import admission, child_store, queries, store
 from service.jobs.queue.lease import LEASE_NAME, Lease
 from service.jobs.queue.liveness import LivenessTracker
@@ -23,8 +21,10 @@ from service.jobs.queue.outcome import without_paths
 from service.jobs.queue.pool import WorkerPool
 from service.jobs.studies.plans import next_child_jobs
 from service.observability.logs import log
-from service.processes import ProcessIdentity
-from service.rows import JobRow
+from service.processes.lifetime import ProcessIdentity
+from service.storage.database import Database
+from service.storage.job_states import JobState
+from service.storage.rows import JobRow
 
 #: Longest time between two reads of the jobs table.
 TICK_S: Final = 0.25

@@ -8,10 +8,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import CursorResult
 from sqlalchemy.exc import IntegrityError
 
-from service.database import Database
 from service.jobs.queue.liveness import LivenessTracker
-from service.processes import ProcessIdentity, this_process
-from service.rows import LeaseRow
+from service.processes.lifetime import ProcessIdentity, this_process
+from service.storage.database import Database
+from service.storage.rows import LeaseRow
 
 #: Name of the dispatcher's lease.
 LEASE_NAME: Final = "dispatcher"

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import CursorResult
 from sqlalchemy.orm import Session
 
-from service.blob_rows import release_blob
-from service.database import now
-from service.job_states import FINAL, TRANSITIONS, AttemptCommand, JobState
-from service.rows import AttemptRow, BlobRow, EventRow, JobRow, new_id
+from service.storage.blob_rows import release_blob
+from service.storage.database import now
+from service.storage.job_states import FINAL, TRANSITIONS, AttemptCommand, JobState
+from service.storage.rows import AttemptRow, BlobRow, EventRow, JobRow, new_id
 
 #: Outcome of an attempt on a machine that lacked space, memory or file handles.
 POSTPONED: Final = "postponed"

@@ -8,27 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.calibration.model import CALIBRATED_METHODS
-from algorithms.evaluation.automatic import AutomaticOptions, report_choice
-from algorithms.evaluation.automatic_verdict import summarize_choice
-from algorithms.evaluation.contenders import Algo, Contender, find_contenders
-from algorithms.evaluation.failures import describe_left_out
-from algorithms.evaluation.learning_curve import no_curve, report_curve
-from algorithms.evaluation.metrics import METRICS, Metric, deciding_metric
-from algorithms.evaluation.nested import (
+from algorithms.evaluation.choice.automatic import AutomaticOptions, report_choice
+from algorithms.evaluation.choice.automatic_verdict import summarize_choice
+from algorithms.evaluation.choice.contenders import Algo, Contender, find_contenders
+from algorithms.evaluation.choice.learning_curve import report_curve
+from algorithms.evaluation.choice.pipelines import Entry
+from algorithms.evaluation.comparison.no_verdict import APART, TOGETHER, no_curve, why_no_verdict
+from algorithms.evaluation.scores.metrics import METRICS, Metric, deciding_metric
+from algorithms.evaluation.scores.predictions import Predictions
+from algorithms.evaluation.selection.failures import describe_left_out
+from algorithms.evaluation.selection.nested import (
     NestedOptions,
     SplitResult,
     TimeLimit,
     default_inner_folds,
     score_contender,
 )
-from algorithms.evaluation.no_verdict import why_no_verdict
-from algorithms.evaluation.pipelines import APART, TOGETHER, Entry
-from algorithms.evaluation.predictions import Predictions
-from algorithms.evaluation.requirements import min_train_rows
-from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.subsamples import N_PARTS
-from algorithms.evaluation.tied_rows import describe_rows
 from algorithms.interface.errors import (
     AlgorithmError,
     Cancelled,
@@ -39,6 +34,11 @@ from algorithms.interface.errors import (
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.requirements import min_train_rows
+from algorithms.splits.splits import Splits
+from algorithms.splits.subsamples import N_PARTS
+from algorithms.splits.tied_rows import describe_rows
+from algorithms.wrappers.calibration.model import CALIBRATED_METHODS
 from service.jobs.studies.automatic_rounds import (
     CURVE,
     Result,

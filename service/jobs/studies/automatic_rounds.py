@@ -11,11 +11,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from algorithms.evaluation.automatic import AutomaticOptions
-from algorithms.evaluation.nested import SplitResult
-from algorithms.evaluation.pipelines import APART
-from algorithms.evaluation.predictions import predictions_per_split
-from algorithms.evaluation.subsamples import N_PARTS
+from algorithms.evaluation.choice.automatic import AutomaticOptions
+from algorithms.evaluation.comparison.no_verdict import APART
+from algorithms.evaluation.scores.predictions import predictions_per_split
+from algorithms.evaluation.selection.nested import SplitResult
+from algorithms.splits.subsamples import N_PARTS
 from service.jobs.studies.child_jobs import MAX_CHILD_JOBS, ChildJob, Plan
 
 #: Marks the child jobs of an automatic choice; also the name of the algorithm of such a job.

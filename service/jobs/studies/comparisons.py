@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from algorithms.evaluation.comparison import (
+from algorithms.evaluation.choice.contenders import Algo
+from algorithms.evaluation.comparison.comparison import (
     ComparedMethod,
     CompareOptions,
     EvaluateOptions,
@@ -13,28 +14,27 @@ from algorithms.evaluation.comparison import (
     compare,
     compared_methods,
 )
-from algorithms.evaluation.contenders import Algo
-from algorithms.evaluation.metrics import METRICS, Metric, deciding_metric, metrics_for
-from algorithms.evaluation.predictions import (
+from algorithms.evaluation.comparison.verdict import summarize_comparison
+from algorithms.evaluation.scores.metrics import METRICS, Metric, deciding_metric, metrics_for
+from algorithms.evaluation.scores.predictions import (
     Predictions,
     join_predictions,
     predictions_per_split,
 )
-from algorithms.evaluation.requirements import check_splits, min_train_rows
-from algorithms.evaluation.search import SearchOptions
-from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.tied_rows import describe_rows
-from algorithms.evaluation.validation import (
+from algorithms.evaluation.selection.search import SearchOptions
+from algorithms.evaluation.selection.validation import (
     check_has_scores,
     concatenate_scores,
     mean_intervals,
     mean_known,
     mean_scores,
 )
-from algorithms.evaluation.verdict import summarize_comparison
 from algorithms.interface.errors import AlgorithmError, InvalidParams
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.requirements import check_splits, min_train_rows
+from algorithms.splits.splits import Splits
+from algorithms.splits.tied_rows import describe_rows
 from service.jobs.studies.child_jobs import MAX_CHILD_JOBS, ChildJob, Plan
 
 #: Mark the child jobs of a comparison and of an evaluation.

@@ -7,15 +7,15 @@ from functools import reduce
 from operator import add
 from typing import Any, Final
 
-from algorithms.calibration.algorithm import calibrated
-from algorithms.calibration.options import Calibration
-from algorithms.evaluation.choices import with_fixed_values
-from algorithms.evaluation.contenders import Algo
-from algorithms.evaluation.search import SearchOptions, list_candidates, plan_rounds
-from algorithms.evaluation.splits import Splits
+from algorithms.evaluation.choice.contenders import Algo
+from algorithms.evaluation.selection.choices import with_fixed_values
+from algorithms.evaluation.selection.search import SearchOptions, list_candidates, plan_rounds
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.work import WorkEstimate, with_share
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits
+from algorithms.wrappers.calibration.algorithm import calibrated
+from algorithms.wrappers.calibration.options import Calibration
 from service.jobs.studies.child_jobs import ChildJob
 from service.jobs.studies.comparisons import EVALUATION
 from service.jobs.studies.plans import Study

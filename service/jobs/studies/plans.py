@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from algorithms.evaluation.automatic import AutomaticOptions
-from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
-from algorithms.evaluation.contenders import Algo
-from algorithms.evaluation.metrics import metrics_for
-from algorithms.evaluation.paths import fit_candidates, fit_single
-from algorithms.evaluation.search import SearchOptions
-from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.validation import Fit, score_splits
+from algorithms.evaluation.choice.automatic import AutomaticOptions
+from algorithms.evaluation.choice.contenders import Algo
+from algorithms.evaluation.comparison.comparison import CompareOptions, EvaluateOptions
+from algorithms.evaluation.scores.metrics import metrics_for
+from algorithms.evaluation.selection.paths import fit_candidates, fit_single
+from algorithms.evaluation.selection.search import SearchOptions
+from algorithms.evaluation.selection.validation import Fit, score_splits
 from algorithms.interface.errors import AlgorithmError, Diverged, InvalidData, InvalidParams
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits
 from service.jobs.studies import automatic_rounds
 from service.jobs.studies.automatic import plan_automatic, report_automatic, run_contender
 from service.jobs.studies.automatic_rounds import AUTOMATIC
@@ -142,7 +142,8 @@ def plan_adaptation(
     Parameters
     ----------
     columns
-        Column order of each task, as :func:`service.columns.pack_orders` writes it.
+        Column order of each task, as :func:`service.datasets.column_matching.pack_orders` writes
+        it.
     """
     return {
         "kind": ADAPT,

@@ -5,13 +5,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from algorithms.evaluation.choices import with_fixed_values
-from algorithms.evaluation.contenders import Algo
-from algorithms.evaluation.failures import all_failed, failure_warnings
-from algorithms.evaluation.metrics import METRICS, deciding_metric, metrics_for
-from algorithms.evaluation.paths import fit_candidates, group_by_path
-from algorithms.evaluation.requirements import check_splits, min_train_rows
-from algorithms.evaluation.search import (
+from algorithms.evaluation.choice.contenders import Algo
+from algorithms.evaluation.scores.metrics import METRICS, deciding_metric, metrics_for
+from algorithms.evaluation.selection.choices import with_fixed_values
+from algorithms.evaluation.selection.failures import all_failed, failure_warnings
+from algorithms.evaluation.selection.paths import fit_candidates, group_by_path
+from algorithms.evaluation.selection.search import (
     Range,
     SearchOptions,
     list_candidates,
@@ -19,7 +18,7 @@ from algorithms.evaluation.search import (
     rank_candidates,
     select_best,
 )
-from algorithms.evaluation.validation import (
+from algorithms.evaluation.selection.validation import (
     Fit,
     Scores,
     check_has_scores,
@@ -33,6 +32,7 @@ from algorithms.interface.grid_ends import search_end_warnings
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.splits.requirements import check_splits, min_train_rows
 from service.jobs.studies.child_jobs import ChildJob, Plan
 
 #: Marks the child jobs of a search.

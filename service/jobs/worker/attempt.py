@@ -18,8 +18,6 @@ from service.access.stored_bytes import (
     check_after_storing,
     lock_quotas,
 )
-from service.database import UNAVAILABLE, retry_while_unavailable
-from service.job_states import AttemptCommand, JobState
 from service.jobs.queue import child_store, queries, store
 from service.jobs.queue.outcome import Outcome, without_paths
 from service.jobs.studies.child_jobs import ADAPT, INFER
@@ -30,8 +28,10 @@ from service.jobs.worker.supervisor import postponed
 from service.jobs.worker.worker_process import Worker, open_worker
 from service.observability.logs import log
 from service.observability.tracing import current_traceparent, is_tracing, record_past_span, span
-from service.rows import DatasetRow, JobRow, VersionRow
-from service.shortages import find_shortage
+from service.storage.database import UNAVAILABLE, retry_while_unavailable
+from service.storage.job_states import AttemptCommand, JobState
+from service.storage.rows import DatasetRow, JobRow, VersionRow
+from service.storage.shortages import find_shortage
 
 _RETRY_INTERVAL_S: Final = 0.5
 #: Time between two counts of the running attempts, which set the interval of the heartbeats.

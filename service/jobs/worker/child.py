@@ -9,7 +9,7 @@ import socket
 import sys
 
 from service.jobs.worker.wire import Wire
-from service.processes import kill_with_parent
+from service.processes.lifetime import kill_with_parent
 
 
 def main() -> None:

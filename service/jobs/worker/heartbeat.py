@@ -7,8 +7,8 @@ from typing import Any, Final, Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.job_states import AttemptCommand
 from service.observability.logs import log
+from service.storage.job_states import AttemptCommand
 
 #: Heartbeats per second of all running attempts together; each is a commit.
 MAX_HEARTBEATS_PER_S: Final = 50

@@ -17,13 +17,13 @@ from algorithms.interface.errors import Cancelled, InvalidData
 from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, Model, apply
 from algorithms.interface.trace import Step
 from algorithms.numerics.sparse_rows import is_sparse, take_columns
-from algorithms.preparation.algorithm import check_numbers
-from algorithms.preparation.columns import Column, recode
-from algorithms.preparation.model import preparation_of
 from algorithms.registry import load_model
-from service.columns import unpack_orders
+from algorithms.wrappers.preparation.algorithm import check_numbers
+from algorithms.wrappers.preparation.columns import Column, recode
+from algorithms.wrappers.preparation.model import preparation_of
 from service.datasets.blocks import DatasetReader, DatasetWriter, Layout
 from service.datasets.canonical import FORMAT
+from service.datasets.column_matching import unpack_orders
 from service.datasets.manifest import columns_of_manifest
 from service.jobs.worker.output_file import OutputFile
 

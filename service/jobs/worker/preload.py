@@ -7,7 +7,7 @@ from distributed import Worker
 from service.jobs.worker.cluster import add_rpcs
 from service.jobs.worker.scratch import sweep_scratch
 from service.jobs.worker.worker_process import end_workers, scratch_dir
-from service.kernels import ensure_compiled
+from service.processes.kernels import ensure_compiled
 from service.settings import Settings
 
 

@@ -6,14 +6,14 @@ from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
-from service.blob_rows import Blob
-from service.blobs import BlobStore
-from service.dataset_states import DatasetState
-from service.job_states import JobState
 from service.jobs.queue import store
 from service.jobs.queue.outcome import Outcome
 from service.models.publication import add_version
-from service.rows import DatasetRow, JobRow, new_id
+from service.storage.blob_rows import Blob
+from service.storage.blobs import BlobStore
+from service.storage.dataset_states import DatasetState
+from service.storage.job_states import JobState
+from service.storage.rows import DatasetRow, JobRow, new_id
 
 #: Media type of datasets made of outputs, which were never uploaded.
 MEDIA_TYPE: Final = "application/vnd.sibling.outputs"

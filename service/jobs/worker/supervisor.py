@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from service.job_states import AttemptCommand
 from service.jobs.queue.outcome import Outcome, without_paths
 from service.jobs.worker.child_process import TERM_GRACE_S, ChildProcess
 from service.settings import MIB, Settings
-from service.shortages import Shortage
+from service.storage.job_states import AttemptCommand
+from service.storage.shortages import Shortage
 
 _START_TIMEOUT_S: Final = 120
 #: Errors whose text can have paths of the server; the texts of others are about the data.

@@ -15,30 +15,30 @@ import numpy as np
 import scipy.cluster.hierarchy
 import scipy.linalg  # noqa: F401
 
-from algorithms.calibration.algorithm import calibrated
-from algorithms.calibration.model import CalibratedModel
-from algorithms.evaluation.contenders import Algo
-from algorithms.evaluation.importance import importance_of
+from algorithms.evaluation.choice.contenders import Algo
+from algorithms.evaluation.scores.importance import importance_of
 from algorithms.interface.errors import AlgorithmError, Cancelled
 from algorithms.interface.model import DEFAULT_TASK_COLUMN
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Checkpoint, Step, Trace
-from algorithms.interface.weighted_algorithm import weighted
 from algorithms.numerics.threads import blas_threads, limit_blas_threads
-from algorithms.per_task.algorithm import per_task
-from algorithms.preparation.algorithm import for_model, prepared
-from algorithms.preparation.model import preparation_of
-from algorithms.preparation.recipe import Recipe
 from algorithms.registry import ALGORITHMS, EXTENSIONS, load_model, save_model
-from service.columns import unpack_orders
+from algorithms.wrappers.calibration.algorithm import calibrated
+from algorithms.wrappers.calibration.model import CalibratedModel
+from algorithms.wrappers.per_task.algorithm import per_task
+from algorithms.wrappers.preparation.algorithm import for_model, prepared
+from algorithms.wrappers.preparation.model import preparation_of
+from algorithms.wrappers.preparation.recipe import Recipe
+from algorithms.wrappers.weights import weighted
 from service.datasets.canonical import read_all_rows, read_tasks
+from service.datasets.column_matching import unpack_orders
 from service.datasets.manifest import columns_of_manifest, task_column_of_manifest
 from service.jobs.studies import plans
 from service.jobs.studies.child_jobs import ADAPT, INFER, Plan
 from service.jobs.studies.comparisons import EVALUATION
 from service.jobs.worker.wire import Wire
 from service.observability.tracing import span, start_tracing
-from service.shortages import JOBS, find_shortage, shortages_in
+from service.storage.shortages import JOBS, find_shortage, shortages_in
 
 #: Minimum time between two progress messages.
 PROGRESS_INTERVAL_S: Final = 0.1

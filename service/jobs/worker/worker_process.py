@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from service.blobs import BlobStore, open_blobs
-from service.database import UNAVAILABLE, Database
 from service.jobs.queue import store
 from service.jobs.worker.scratch import make_scratch
 from service.jobs.worker.supervisor import Supervisor
 from service.observability.logs import configure_logs, log
 from service.observability.tracing import missing_package, start_tracing
-from service.processes import this_process
+from service.processes.lifetime import this_process
 from service.settings import Settings
+from service.storage.blobs import BlobStore, open_blobs
+from service.storage.database import UNAVAILABLE, Database
 
 #: Threads of a worker that use the database: attempt, heartbeats, and the end of the worker.
 _N_DATABASE_THREADS: Final = 3

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from service.dataset_states import DatasetState
+from service.storage.dataset_states import DatasetState
 from service.ui import formats, tables
 from service.ui.api import Api, segment
 from service.ui.tables import Cell, Row, Table

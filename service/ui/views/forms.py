@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from algorithms.evaluation.automatic import AutomaticOptions
-from service.dataset_states import DatasetState
+from algorithms.evaluation.choice.automatic import AutomaticOptions
 from service.jobs.spec_schemas import JobLimits
+from service.storage.dataset_states import DatasetState
 from service.ui.api import WRONG_STATE, Api, Refused, segment
 from service.ui.views.fields import SPECIFICATION, Field, fields_of
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from service.job_states import JobState, ShownJobState
+from service.storage.job_states import JobState, ShownJobState
 from service.ui import formats, tables
 from service.ui.api import Api
 from service.ui.tables import Cell, Row, Table

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from service.job_states import UNFINISHED, ShownJobState
+from service.storage.job_states import UNFINISHED, ShownJobState
 from service.ui import formats, tables
 from service.ui.api import Api
 from service.ui.tables import Cell, Row, Table

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from algorithms.evaluation.no_verdict import NO_VERDICT, describe_no_verdict
+from algorithms.evaluation.comparison.no_verdict import NO_VERDICT, describe_no_verdict
 from service.ui import formats, tables
 from service.ui.tables import Cell, Row, Table
 from service.ui.views.choices import leaderboard

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from service.access import sessions, store
 from service.access.authenticator import Authenticator
 from service.access.keys import Key, new_key, parse_key
-from service.database import now
-from service.errors import Problem
-from service.rows import KeyRow
+from service.errors.problems import Problem
+from service.storage.database import now
+from service.storage.rows import KeyRow
 from sibling import Client
 
 N_RACES = 6

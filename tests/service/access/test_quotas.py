@@ -11,12 +11,12 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from service.access import quotas, stored_bytes
-from service.blobs import BlobStore
 from service.datasets import store as dataset_store
-from service.errors import Problem
-from service.job_states import JobState
-from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
+from service.errors.problems import Problem
 from service.settings import Settings
+from service.storage.blobs import BlobStore
+from service.storage.job_states import JobState
+from service.storage.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
 from sibling import Client, JobFailed, ServiceError
 
 CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"

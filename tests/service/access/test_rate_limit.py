@@ -9,11 +9,11 @@ from timeit import timeit
 import httpx
 import pytest
 
-from service import token_buckets
 from service.access import store
 from service.access.keys import new_key
 from service.access.rate_limit import RateLimiter
-from service.errors import Problem
+from service.errors.problems import Problem
+from service.processes import token_buckets
 from sibling import Client
 
 PER_S = 0.1

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from service.access import sessions, store
 from service.access.authenticator import Authenticator
 from service.access.keys import new_key
-from service.database import now
-from service.errors import Problem
-from service.rows import SessionRow
+from service.errors.problems import Problem
+from service.storage.database import now
+from service.storage.rows import SessionRow
 
 
 @pytest.fixture

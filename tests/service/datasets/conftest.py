@@ -18,8 +18,6 @@ from fastapi import FastAPI
 
 from algorithms.interface.tasks import TaskSet
 from service.access.authenticator import Authenticator
-from service.blobs import BlobStore
-from service.database import Database
 from service.datasets.canonical import read_tasks
 from service.datasets.context import Services
 from service.datasets.creation_routes import router as creation_routes
@@ -29,10 +27,12 @@ from service.datasets.ingestion.ingester import Ingester
 from service.datasets.ingestion.supervision import IngestTask, ReaderProcess
 from service.datasets.resumable_upload_routes import router as upload_routes
 from service.datasets.routes import router
-from service.errors import install_handlers
+from service.errors.problems import install_handlers
 from service.http.waiting import WaitingRequests
-from service.rows import BlobChunkRow, BlobRow, DatasetRow, IdempotencyRow, UploadRow
 from service.settings import Settings
+from service.storage.blobs import BlobStore
+from service.storage.database import Database
+from service.storage.rows import BlobChunkRow, BlobRow, DatasetRow, IdempotencyRow, UploadRow
 
 CSV = "text/csv"
 NPZ = "application/x-npz"

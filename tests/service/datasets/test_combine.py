@@ -13,8 +13,8 @@ from service.datasets.ingestion.combination import combine as combine_parts
 from service.datasets.ingestion.selected import SelectedDataset
 from service.datasets.issues import Rejected
 from service.datasets.selection import Selection
-from service.rows import DatasetRow
 from service.settings import Settings
+from service.storage.rows import DatasetRow
 
 URL = "/v1/datasets:combine"
 PARQUET = "application/vnd.apache.parquet"

@@ -18,8 +18,8 @@ from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.progress import progress_to
 from service.datasets.formats.registry import find_format
 from service.datasets.ingestion import supervision
-from service.processes import this_process
-from service.rows import DatasetRow
+from service.processes.lifetime import this_process
+from service.storage.rows import DatasetRow
 
 TABLE = b"task,x\na,1\n"
 CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"
@@ -28,7 +28,7 @@ NPZ = "application/zip"
 
 
 def dead_process() -> str:
-    code = "from service.processes import this_process; print(this_process().to_text())"
+    code = "from service.processes.lifetime import this_process; print(this_process().to_text())"
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, check=True, text=True
     ).stdout.strip()

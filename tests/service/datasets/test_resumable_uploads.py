@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service import blobs
-from service.database import now
 from service.retention import store as retention
-from service.rows import BlobChunkRow, BlobRow, UploadRow
+from service.storage import blobs
+from service.storage.database import now
+from service.storage.rows import BlobChunkRow, BlobRow, UploadRow
 
 URL = "/v1/uploads"
 PART = {"Content-Type": "application/offset+octet-stream"}

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from service.blobs import BlobStore
 from service.datasets.canonical import read_tasks
-from service.rows import DatasetRow
+from service.storage.blobs import BlobStore
+from service.storage.rows import DatasetRow
 
 NPZ = "application/x-npz"
 EXAMPLES = settings(

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
+from service.storage.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
 
 TABLE = b"task,x,y\na,1,2\nb,3,4\n"
 URL = "/v1/datasets"

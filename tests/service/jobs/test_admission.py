@@ -7,9 +7,9 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from service.job_states import JobState
 from service.jobs.queue import admission, store
-from service.rows import EventRow, JobRow, TurnRow
+from service.storage.job_states import JobState
+from service.storage.rows import EventRow, JobRow, TurnRow
 
 EXAMPLES = {"sqlite": 6, "postgresql": 3}
 JOBS_PER_OWNER = 3

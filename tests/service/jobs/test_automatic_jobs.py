@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from algorithms.registry import load_model
-from service.job_states import JobState
 from service.jobs.queue import child_store, store
 from service.jobs.studies.child_jobs import ChildJob
+from service.storage.job_states import JobState
 from sibling import ServiceError
 
 #: Few splits and fast methods.

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
-from service.rows import BlobRow, DatasetRow, JobRow, VersionRow
+from service.storage.rows import BlobRow, DatasetRow, JobRow, VersionRow
 from sibling import Client, JobFailed, ServiceError
 
 #: A slow model, so that the job lasts for seconds.

@@ -6,14 +6,14 @@ import httpx
 import numpy as np
 import pytest
 
-from algorithms.evaluation.metrics import METRICS
-from algorithms.evaluation.splits import fold_split
+from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
-from service.job_states import JobState
+from algorithms.splits.splits import fold_split
 from service.jobs.queue import admission, child_store, queries, store
 from service.jobs.studies.child_jobs import ChildJob
+from service.storage.job_states import JobState
 from sibling import Client, JobFailed, ServiceError
 
 LOST = store.AttemptFailure("worker-lost", "gone")

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from service.blobs import BlobStore
-from service.command.exit_codes import ExitCode
 from service.datasets import store as dataset_store
-from service.idempotency import find_created, remember_created
-from service.job_states import FINAL, JobState
+from service.http.idempotency import find_created, remember_created
 from service.jobs.queue import child_store, deletion, store
 from service.jobs.studies.child_jobs import ChildJob
-from service.rows import (
+from service.storage.blobs import BlobStore
+from service.storage.job_states import FINAL, JobState
+from service.storage.rows import (
     AttemptRow,
     BlobChunkRow,
     BlobRow,
@@ -27,6 +26,7 @@ from service.rows import (
     VersionRow,
 )
 from sibling import ServiceError
+from sibling.commands.exit_codes import ExitCode
 
 ROOT = Path(__file__).parents[3]
 URL = "/v1/jobs"

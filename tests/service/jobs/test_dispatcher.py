@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 import sqlalchemy as sa
 
-from service.database import Database
-from service.job_states import JobState
 from service.jobs.queue.dispatcher import Dispatcher
 from service.jobs.queue.lease import LEASE_NAME
-from service.processes import ProcessIdentity
-from service.rows import JobRow, LeaseRow
+from service.processes.lifetime import ProcessIdentity
+from service.storage.database import Database
+from service.storage.job_states import JobState
+from service.storage.rows import JobRow, LeaseRow
 
 
 class Pool:

@@ -2,8 +2,8 @@
 
 import threading
 
-from service.job_states import JobState
 from service.jobs.queue import queries, store
+from service.storage.job_states import JobState
 
 N_EVENTS = 60
 

@@ -21,8 +21,8 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from service.database import Database
-from service.rows import BlobChunkRow, BlobRow, JobRow, ModelRow, VersionRow
+from service.storage.database import Database
+from service.storage.rows import BlobChunkRow, BlobRow, JobRow, ModelRow, VersionRow
 from sibling import Client, JobFailed
 
 MISCHIEF = Path(__file__).parent / "mischief"

@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from service.job_states import AttemptCommand
 from service.jobs.worker.heartbeat import (
     MAX_HEARTBEATS_PER_S,
     HeartbeatThread,
     heartbeat_interval_s,
 )
+from service.storage.job_states import AttemptCommand
 
 
 @pytest.mark.parametrize("n_running", [0, 1, 12, 13, 100, 500, 5000])

@@ -3,11 +3,11 @@
 import pytest
 import sqlalchemy as sa
 
-import service.database
-from service.database import Database
+import service.storage.database
 from service.jobs.queue import store
 from service.jobs.queue.dispatcher import Dispatcher
-from service.rows import JobRow
+from service.storage.database import Database
+from service.storage.rows import JobRow
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_the_dispatcher_does_not_wait_for_a_locked_row(database, running, read_j
 
 
 def test_an_idle_transaction_is_rolled_back(database, running, read_job, monkeypatch):
-    monkeypatch.setattr(service.database, "IDLE_TIMEOUT_S", 1)
+    monkeypatch.setattr(service.storage.database, "IDLE_TIMEOUT_S", 1)
     idle = Database(database.url)
 
     def lock_and_idle():
@@ -69,7 +69,7 @@ def test_an_idle_transaction_is_rolled_back(database, running, read_job, monkeyp
 
 
 def test_a_writer_waits_for_another_until_its_lock_timeout(database, running, monkeypatch):
-    monkeypatch.setattr(service.database, "BUSY_TIMEOUT_S", 1)
+    monkeypatch.setattr(service.storage.database, "BUSY_TIMEOUT_S", 1)
     second = Database(database.url)
     with database.write() as session:
         lock(session, running)

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from service import processes
 from service.jobs.queue.lease import Lease
 from service.jobs.queue.liveness import LivenessTracker
-from service.processes import ProcessIdentity, identity_of, this_process
-from service.rows import LeaseRow
+from service.processes import lifetime as processes
+from service.processes.lifetime import ProcessIdentity, identity_of, this_process
+from service.storage.rows import LeaseRow
 
 TAKE = """
 import sys, time
-from service.database import Database
+from service.storage.database import Database
 from service.jobs.queue.lease import Lease
 print(Lease(Database(sys.argv[1]), "l", timeout_s=60).acquire(), flush=True)
 time.sleep(60)
@@ -105,7 +105,7 @@ def test_an_identity_stays_the_same_when_the_clock_is_set():
         with mock.patch("time.time", lambda: clock() + hour), mock.patch(
             "psutil._pslinux.boot_time", return_value=psutil.boot_time() + hour
         ):
-            from service.processes import identity_of
+            from service.processes.lifetime import identity_of
             print(identity_of(int(sys.argv[1])).to_text())
     """
     found = subprocess.run(

@@ -6,10 +6,10 @@ import httpx
 import numpy as np
 import pytest
 
-from algorithms.evaluation.no_verdict import FEW_SCORES, NO_VERDICT, ONE_TASK
+from algorithms.evaluation.comparison.no_verdict import FEW_SCORES, NO_VERDICT, ONE_TASK
 from service.jobs.reading import read_jobs
-from service.models.cli import print_report
-from service.rows import DatasetRow, JobRow
+from service.storage.rows import DatasetRow, JobRow
+from sibling.commands.models import print_report
 
 #: What earlier versions said if there was no test.
 UNTESTED = (

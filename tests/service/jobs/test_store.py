@@ -3,13 +3,20 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from service.blobs import BlobStore
-from service.database import now
-from service.job_states import ACTIVE, FINAL, TRANSITIONS, AttemptCommand, JobState, ShownJobState
 from service.jobs.queue import admission, queries, store
 from service.jobs.queue.outcome import without_paths
 from service.jobs.schemas import Job
-from service.rows import BlobRow, JobRow
+from service.storage.blobs import BlobStore
+from service.storage.database import now
+from service.storage.job_states import (
+    ACTIVE,
+    FINAL,
+    TRANSITIONS,
+    AttemptCommand,
+    JobState,
+    ShownJobState,
+)
+from service.storage.rows import BlobRow, JobRow
 
 LOST = store.AttemptFailure("worker-lost", "gone")
 

@@ -9,13 +9,13 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
-from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
-from algorithms.evaluation.search import SearchOptions
-from algorithms.evaluation.splits import Splits
+from algorithms.evaluation.comparison.comparison import CompareOptions, EvaluateOptions
+from algorithms.evaluation.selection.search import SearchOptions
 from algorithms.interface.errors import AlgorithmError, Diverged
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.splits import Splits
 from service.datasets.canonical import read_tasks, write_tasks
 from service.datasets.manifest import summaries
 from service.jobs.studies import plans

@@ -16,11 +16,11 @@ import pytest
 from algorithms.interface.tasks import Task
 from algorithms.registry import load_model
 from service.datasets.canonical import write_tasks
-from service.job_states import AttemptCommand
 from service.jobs.worker import training
 from service.jobs.worker.child_process import TERM_GRACE_S, ChildProcess
 from service.jobs.worker.supervisor import Supervisor
 from service.settings import Settings
+from service.storage.job_states import AttemptCommand
 
 GRACE_S = 0.5
 #: Starting a child, or a heartbeat on a busy machine.

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from service.blobs import BlobWriter
-from service.database import Database
-from service.rows import BlobChunkRow, BlobRow
-from service.schema import SchemaMismatch
+from service.storage.blobs import BlobWriter
+from service.storage.database import Database
+from service.storage.rows import BlobChunkRow, BlobRow
+from service.storage.schema import SchemaMismatch
 from sibling import Client
 
 ROOT = Path(__file__).parents[3]
@@ -183,7 +183,7 @@ def test_a_damaged_backup_is_rejected_and_leaves_nothing(
 
 def test_a_backup_of_a_newer_version_is_rejected(tmp_path):
     from service.operations.backup import back_up, restore
-    from service.schema import migrate
+    from service.storage.schema import migrate
 
     source = Database(f"sqlite:///{tmp_path / 'source.db'}")
     migrate(source)

@@ -13,11 +13,11 @@ import pytest
 
 from service.access import store
 from service.access.keys import new_key
-from service.database import Database
 from service.operations import doctor, surroundings
 from service.operations.doctor import examine
-from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
 from service.settings import Settings
+from service.storage.database import Database
+from service.storage.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
 
 ROOT = Path(__file__).parents[3]
 
@@ -55,7 +55,7 @@ def test_nothing_is_wrong_with_a_new_installation(settings):
 def test_the_command_finds_the_kernels_that_the_installation_compiled(tmp_path):
     kept = {k: v for k, v in os.environ.items() if not k.startswith("SIBLING_")}
     environment = kept | {"SIBLING_DATA_DIR": str(tmp_path), "SIBLING_PORT": "0"}
-    for module, *words in (("service.warm",), ("service", "doctor")):
+    for module, *words in (("service.operations.warm",), ("service", "doctor")):
         end = subprocess.run(
             [sys.executable, "-m", module, *words],
             cwd=ROOT,
@@ -163,7 +163,7 @@ def test_the_examination_of_an_empty_sqlite_installation_creates_nothing(tmp_pat
 
 
 def test_a_damaged_sqlite_database_is_an_error(settings, tmp_path):
-    from service.schema import migrate
+    from service.storage.schema import migrate
 
     path = tmp_path / "damaged.db"
     database = Database(f"sqlite:///{path}")

@@ -7,15 +7,15 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from service.blob_rows import mark_for_deletion
-from service.blobs import BlobStore
-from service.database import now
 from service.datasets import store as dataset_store
-from service.job_states import FINAL, JobState
 from service.jobs.queue import store as job_store
 from service.retention import store
 from service.retention.store import BATCH_SIZE
-from service.rows import (
+from service.storage.blob_rows import mark_for_deletion
+from service.storage.blobs import BlobStore
+from service.storage.database import now
+from service.storage.job_states import FINAL, JobState
+from service.storage.rows import (
     AttemptRow,
     BlobChunkRow,
     BlobRow,

@@ -7,8 +7,8 @@ import httpx
 import numpy as np
 import sqlalchemy as sa
 
-from service.database import now
-from service.rows import BlobRow, EventRow, JobRow
+from service.storage.database import now
+from service.storage.rows import BlobRow, EventRow, JobRow
 from sibling import Client
 
 #: Everything has expired.

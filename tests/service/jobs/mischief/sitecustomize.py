@@ -76,7 +76,7 @@ def set_clock_forward_on_request():
         time.sleep(0.1)
     import psutil
 
-    import service.database
+    import service.storage.database
 
     clock, booted, real = time.time, psutil.boot_time(), datetime
 
@@ -85,7 +85,7 @@ def set_clock_forward_on_request():
         def now(zone):
             return real.now(zone) + timedelta(seconds=HOUR_S)
 
-    service.database.datetime = Ahead
+    service.storage.database.datetime = Ahead
     for module in list(sys.modules.values()):  # modules that imported it under any name
         for name, value in list(vars(module).items()):
             if value is clock:

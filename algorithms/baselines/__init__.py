@@ -1,0 +1,1 @@
+"""Baselines: what the five papers and the automatic choice are compared with."""

@@ -1,0 +1,188 @@
+"""The model of gradient-boosted trees."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.baselines.boosted_trees.forest import Forest
+from algorithms.interface.header import dump_header, load_header
+from algorithms.interface.model import Predictor, check_array
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """The trees and targets of one task.
+
+    Parameters
+    ----------
+    first, last
+        The trees from ``first`` up to, but without, ``last``.
+    center, unit
+        Predictions are center + unit · (sum of the trees).
+    category
+        Category of the task in pooled trees, −1 if they do not know it.
+    classes
+        Labels, sorted; empty for numbers.
+    """
+
+    first: int
+    last: int
+    center: float
+    unit: float
+    category: int
+    classes: tuple[Any, ...] = ()
+
+    @property
+    def n_scores(self) -> int:
+        """Number of scores of a row."""
+        return len(self.classes) if len(self.classes) > 2 else 1
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class TreesModel(Predictor):
+    """Sums of decision trees.
+
+    Parameters
+    ----------
+    parts
+        The part of each task.
+    forest
+        Trees of all tasks. With m > 2 classes, every m-th one belongs to the same class.
+    mean, scale : (d,)
+        Standardised rows are (x − mean) / scale.
+    """
+
+    # without field(), dataclass would use the abstract properties of Model as defaults
+    algorithm: str = field()
+    tasks: tuple[str, ...] = field()
+    parts: tuple[Part, ...]
+    forest: Forest
+    mean: Array
+    scale: Array
+    fit_info: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Empty: trees fit their training rows as closely as they are many."""
+        return {}
+
+    def width(self, method: str, *, task: str) -> int:
+        """Return the number of features."""
+        del method
+        self.task_index(task)
+        return len(self.mean)
+
+    def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
+        """Return the labels of a task, sorted; empty for numbers."""
+        return self.parts[self.task_index(task)].classes
+
+    def predict(self, X: object, *, task: str) -> NDArray[Any]:
+        """Return the predicted numbers or labels of a task.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features)
+
+        Returns
+        -------
+        (n_samples,)
+        """
+        scores = self._scores(X, method="predict", task=task)
+        classes = np.array(self.classes(task))
+        if not len(classes):
+            return scores[:, 0]
+        if len(classes) == 2:
+            return np.asarray(classes[(scores[:, 0] > 0).astype(np.intp)])
+        return np.asarray(classes[scores.argmax(axis=1)])
+
+    def decision_function(self, X: object, *, task: str) -> Array:
+        """Return log-odds.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features)
+
+        Returns
+        -------
+        (n_samples,) or (n_samples, n_classes)
+            For two classes, the log-odds of the second; for more, the logarithm of the probability
+            of each class, up to a constant.
+        """
+        scores = self._scores(X, method="decision_function", task=task)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def _scores(self, X: object, *, method: str, task: str) -> Array:
+        rows = self.check_rows(X, method=method, task=task)
+        part = self.parts[self.task_index(task)]
+        with np.errstate(over="ignore"):
+            standardised = (rows - self.mean) / self.scale
+        category = np.full(len(rows), part.category)
+        values = self.forest.leaf_values(standardised, category, slice(part.first, part.last))
+        sums = values.reshape(len(rows), (part.last - part.first) // part.n_scores, part.n_scores)
+        return np.asarray(part.center + part.unit * sums.sum(axis=1))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return every array by name."""
+        return {"mean": self.mean, "scale": self.scale, **self.forest.to_arrays()}
+
+    def header(self) -> dict[str, Any]:
+        """Return everything but the arrays, as JSON."""
+        parts = [
+            {
+                "trees": [part.first, part.last],
+                "center": part.center,
+                "unit": part.unit,
+                "category": part.category,
+                "classes": list(part.classes),
+            }
+            for part in self.parts
+        ]
+        return {**dump_header(self), "parts": parts}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
+
+        Raises
+        ------
+        ValueError
+            The arrays are inconsistent.
+        """
+        parts = tuple(
+            Part(
+                first=int(part["trees"][0]),
+                last=int(part["trees"][1]),
+                center=float(part["center"]),
+                unit=float(part["unit"]),
+                category=int(part["category"]),
+                classes=tuple(part["classes"]),
+            )
+            for part in header["parts"]
+        )
+        d = len(arrays["mean"])
+        for name in ("mean", "scale"):
+            check_array(arrays[name], (d,), name=name)
+        forest = Forest.from_arrays(arrays, n_features=d)
+        model = cls(
+            **load_header(header),
+            parts=parts,
+            forest=forest,
+            mean=arrays["mean"],
+            scale=arrays["scale"],
+        )
+        if len(model.tasks) != len(parts):
+            raise ValueError(f"{len(parts)} parts for {len(model.tasks)} tasks")
+        for part in parts:
+            is_range = 0 <= part.first < part.last <= forest.n_trees
+            if not is_range or (part.last - part.first) % part.n_scores:
+                raise ValueError(f"trees {part.first} to {part.last} of {forest.n_trees}")
+            if not -1 <= part.category < max(forest.sets.shape[1], 1):
+                raise ValueError(f"category {part.category} is out of bounds")
+        return model

@@ -1,0 +1,188 @@
+"""Clustered multi-task learning (CMTL): functions of tasks that form clusters, by a convex penalty.
+
+    min Σ_t ‖y_t − X_tw_t − b_t‖² + ε_M T‖w̄‖² + ε_B Σ_c T_c‖w̄_c − w̄‖² + ε_W Σ_c Σ_{t∈c} ‖w_t − w̄_c‖²
+
+for r unknown clusters c of tasks is a problem of discrete optimisation. It has the form
+tr(WΠΣ⁻¹ΠWᵀ) with a Σ whose eigenvalues are 1/ε_W and r − 1 times 1/ε_B. The convex relaxation
+minimises over all Σ with eigenvalues between these bounds and the same trace (section 3.2), which
+leaves a spectral penalty of W (:mod:`algorithms.baselines.cmtl.penalty`). Clusters are then read
+off W by Ward's method, for information only.
+
+With r = 1, or ε_B = ε_W, this is mean-regularised learning. Solved by accelerated proximal gradient
+to a relative duality gap; a step costs one product per task and a singular value decomposition of
+W, O(Td min(T, d)).
+
+Reference: Jacob, Bach, Vert, *Clustered multi-task learning: a convex formulation*, NIPS 2008,
+arXiv:0809.2085
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import fcluster, linkage
+
+from algorithms.baselines.cmtl.params import CMTLParams
+from algorithms.baselines.cmtl.penalty import ClusterPenalty
+from algorithms.baselines.linear.baseline import LinearBaseline
+from algorithms.baselines.linear.choice import column_variance
+from algorithms.evaluation import grid_candidates, held_out_loss, select_params
+from algorithms.evaluation.selection.failures import failure_warnings
+from algorithms.families.linear.design import Design, Form, prepare
+from algorithms.families.linear.model import LinearModel
+from algorithms.families.linear.penalised import SquaredLoss
+from algorithms.families.linear.targets import names_of_columns
+from algorithms.families.linear.work import estimate_penalised
+from algorithms.interface.algorithm import Baseline, PreparedFold
+from algorithms.interface.grid_ends import end_warnings
+from algorithms.interface.stopping import StoppingRule
+from algorithms.interface.target_scales import scales_by_task
+from algorithms.interface.tasks import TaskSet, TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate, count_candidates
+from algorithms.solvers.proximal_gradient import ProximalState
+
+Array = NDArray[np.float64]
+
+_COPIED = ("standardise", "fit_intercept", "scale_targets")
+
+
+class CMTL(LinearBaseline[CMTLParams]):
+    """Clustered multi-task learning by its convex relaxation."""
+
+    name = "cmtl"
+    title = "Clustered multi-task learning"
+    summary = (
+        "Linear functions of tasks that form a few clusters, which are not known before: functions "
+        "of one cluster are near each other. A duality gap bounds the distance of every result "
+        "from the optimum."
+    )
+    reference = "Jacob, Bach, Vert (2008), https://arxiv.org/abs/0809.2085"
+    baselines = (
+        Baseline("ridge", "single_task", _COPIED, {"form": "task"}),
+        Baseline("ridge", "pooled", _COPIED, {"form": "pooled"}),
+        Baseline("mean-regularised", "multi_task", _COPIED),
+    )
+    Params = CMTLParams
+
+    def work(self, summaries: Sequence[TaskSummary], params: CMTLParams) -> WorkEstimate:
+        """Return the work of the proximal gradient steps, and of the selection."""
+        return estimate_penalised(
+            summaries,
+            n_candidates=count_candidates(params) if params.selection == "cv" else 0,
+            n_folds=params.n_folds,
+            max_iter=params.max_iter,
+        )
+
+    def fit(
+        self, tasks: TaskSet, params: CMTLParams, *, trace: Trace, rng: np.random.Generator
+    ) -> LinearModel:
+        """Return the functions, for the given or selected γ and number of clusters."""
+        self.check(tasks.summaries(), params)
+        trace.expect_loops(1 + (params.selection == "cv"))
+        fit_info: dict[str, Any] = {"params": params.model_dump(mode="json")}
+        warnings: tuple[str, ...] = ()
+        if params.selection == "cv":
+            params, chosen, warnings = self._select(tasks, params, trace=trace, rng=rng)
+            fit_info |= chosen
+        design = _design(tasks, params)
+        penalty = _penalty(design, params)
+        loss = SquaredLoss.of(design, centre=params.fit_intercept)
+        end = _solve(loss, penalty, params, np.zeros(loss.shape), trace=trace)
+        fit_info |= {
+            "gamma": params.gamma,
+            "n_clusters": penalty.n_clusters,
+            "epsilon_within": penalty.within * design.row_unit**2,
+            "objective": end.objective * design.target_unit**2,
+            "relative_gap": end.residual,
+            "clusters": _clusters(design, end.W, penalty.n_clusters),
+        }
+        if end.residual > params.tolerance:
+            message = f"stopped with a relative duality gap of {end.residual:.1e}"
+            warnings = (f"{message}; increase max_iter", *warnings)
+        return self.model_of(
+            tasks, design, end.W, params=params, fit_info=fit_info, warnings=warnings
+        )
+
+    def prepare_fold(
+        self, train: TaskSet, test: TaskSet, params: CMTLParams, *, rng: np.random.Generator
+    ) -> PreparedFold[CMTLParams, LinearModel]:
+        """Return a fold with one loss for every candidate, each started from the one before."""
+        del rng
+        self.check(train.summaries(), params)
+        design = _design(train, params)
+        loss = SquaredLoss.of(design, centre=params.fit_intercept)
+        W = np.zeros(loss.shape)
+
+        def fit(one: CMTLParams, trace: Trace) -> LinearModel:
+            nonlocal W
+            W = _solve(loss, _penalty(design, one), one, W, trace=trace).W
+            return self.model_of(train, design, W, params=one, fit_info={})
+
+        return PreparedFold(fit, test, has_warm_starts=True)
+
+    def _select(
+        self, tasks: TaskSet, params: CMTLParams, *, trace: Trace, rng: np.random.Generator
+    ) -> tuple[CMTLParams, dict[str, Any], tuple[str, ...]]:
+        """Return the selected parameters, the results of the selection as JSON, and warnings.
+
+        Of equally good parameters, those with the strongest regularisation and the fewest clusters
+        are selected.
+        """
+        scales = scales_by_task(tasks, params.scale_targets, is_centered=params.fit_intercept)
+        selection = select_params(
+            self,
+            tasks.by_name(),
+            grid_candidates(params, prefer_large=("gamma",)),
+            n_folds=params.n_folds,
+            trace=trace,
+            rng=rng,
+            loss=held_out_loss(scales),
+        )
+        best = selection.params
+        chosen = {name: getattr(best, name) for name in params.GRIDS}
+        ends = end_warnings(params, chosen, limits={"n_clusters": len(tasks)})
+        fit_info = {"cv_errors": list(selection.losses), **selection.fit_info}
+        return best, fit_info, (*failure_warnings(selection.failed), *ends)
+
+
+def _design(tasks: TaskSet, params: CMTLParams) -> Design:
+    return prepare(
+        tasks,
+        Form(params.standardise),
+        scale_targets=params.scale_targets,
+        has_intercept=params.fit_intercept,
+    )
+
+
+def _solve(
+    loss: SquaredLoss, penalty: ClusterPenalty, params: CMTLParams, start: Array, *, trace: Trace
+) -> ProximalState:
+    """Return the state at the optimal W, from a start (T, q)."""
+    stopping = StoppingRule(params.tolerance, params.max_iter)
+    return loss.minimise(penalty, start, stopping=stopping, trace=trace, loop="descent")
+
+
+def _penalty(design: Design, params: CMTLParams) -> ClusterPenalty:
+    within = params.gamma * column_variance(design)
+    return ClusterPenalty(
+        within=within,
+        between=params.between_share * within,
+        common=params.common_share * within,
+        n_clusters=min(params.n_clusters, sum(design.sizes)),
+    )
+
+
+def _clusters(design: Design, W: Array, n_clusters: int) -> dict[str, int]:
+    """Return the cluster of each function, numbered by first occurrence."""
+    names = [
+        name
+        for task, one in zip(design.names, design.targets, strict=True)
+        for name in names_of_columns(task, one.classes)
+    ]
+    if len(W) == 1:
+        return dict.fromkeys(names, 0)
+    found = fcluster(linkage(W, method="ward"), n_clusters, criterion="maxclust").tolist()
+    number = {cluster: i for i, cluster in enumerate(dict.fromkeys(found))}
+    return {name: number[cluster] for name, cluster in zip(names, found, strict=True)}

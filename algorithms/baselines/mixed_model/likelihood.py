@@ -1,0 +1,187 @@
+"""The restricted likelihood of a linear mixed model, its gradient, and the effects.
+
+With Ψ = Σ/σ², G_t = Z_tᵀZ_t and W_t = (I + Z_tΨZ_tᵀ)⁻¹, Z_tᵀW_t = (I + G_tΨ)⁻¹Z_tᵀ has the size of
+the effects of one task. With p independent columns and M = Σ X_tᵀW_tX_t,
+
+    b = M⁻¹ Σ X_tᵀW_ty_t,   r_t = y_t − X_tb,   u_t = ΨZ_tᵀW_tr_t,   (n − p) σ² = Σ r_tᵀW_tr_t
+    −log L = ½ [(n − p) log σ² + Σ log|I + G_tΨ| + log|M|] + constant
+    ∂(−log L)/∂Ψ = ½ Σ_t [Z_tᵀW_tZ_t − g_tg_tᵀ/σ² − Z_tᵀW_tX_tM⁻¹X_tᵀW_tZ_t],   g_t = Z_tᵀW_tr_t
+
+Reference: Laird, Ware, *Random-effects models for longitudinal data*, Biometrics 1982,
+doi:10.2307/2529876; Harville, *Maximum likelihood approaches to variance component estimation*,
+JASA 1977, doi:10.1080/01621459.1977.10480998 (REML).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.baselines.mixed_model.covariance import Structure
+from algorithms.numerics.centering import times_roots
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+#: Smallest σ² relative to the variance of the targets; without a bound, targets without noise have
+#: an infinite likelihood.
+MIN_NOISE = 1e-10
+#: Singular values of the columns below this, relative to the largest, count as 0.
+RANK_RTOL = 1e-10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effects:
+    """The estimated effects, given Ψ.
+
+    Parameters
+    ----------
+    b : (d + 1,)
+        Fixed intercept and coefficients; of least norm if columns are dependent.
+    U : (T, q)
+        Random effects of each task.
+    noise
+        σ².
+    value
+        −log L up to a constant.
+    gradient : (q, q)
+        Derivative of ``value`` by Ψ.
+    """
+
+    b: Array
+    U: Array
+    noise: float
+    value: float
+    gradient: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """Rows and targets of all tasks, and the products that every evaluation needs.
+
+    Parameters
+    ----------
+    A : (n, d + 1)
+        Rows with a leading column of ones, times the roots of the weights.
+    y : (n,)
+        Targets.
+    task : (n,)
+        Position of the task of each row.
+    B : (d + 1, p)
+        Basis of the independent combinations of columns.
+    C, h : (T, q, d + 1), (T, q)
+        Z_tᵀA_t and Z_tᵀy_t; Z_t has the first q columns of A_t.
+    floor
+        Bound on the noise, in units of (n − p) σ².
+    """
+
+    A: Array
+    y: Array
+    task: Indices
+    B: Array
+    C: Array
+    h: Array
+    floor: float
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[Array],
+        targets: Sequence[Array],
+        *,
+        has_slopes: bool,
+        weights: Sequence[Array | None],
+    ) -> "Problem":
+        """Return the problem for the rows (n_t, d) and targets (n_t,) of each task.
+
+        Parameters
+        ----------
+        weights
+            Weights (n_t,) of the rows of each task; None: equal ones. The noise of a row of weight
+            s has the variance σ²/s, so rows and targets are multiplied by √s.
+        """
+        blocks = [
+            times_roots(np.column_stack([np.ones(len(X)), X]), s)
+            for X, s in zip(rows, weights, strict=True)
+        ]
+        targets = [
+            times_roots(y[:, np.newaxis], s)[:, 0] for y, s in zip(targets, weights, strict=True)
+        ]
+        A, y = np.concatenate(blocks), np.concatenate(targets)
+        q = A.shape[1] if has_slopes else 1
+        _, s, right = np.linalg.svd(A, full_matrices=False)
+        C = np.stack([X[:, :q].T @ X for X in blocks])
+        return cls(
+            A=A,
+            y=y,
+            task=np.repeat(np.arange(len(rows)), [len(X) for X in rows]),
+            B=right[s > RANK_RTOL * s[0]].T,
+            C=C,
+            h=np.stack([X[:, :q].T @ z for X, z in zip(blocks, targets, strict=True)]),
+            floor=MIN_NOISE * max(float(np.sum((y - y.mean()) ** 2)), np.finfo(float).tiny),
+        )
+
+    @property
+    def n_effects(self) -> int:
+        """Number of random effects of a task, q."""
+        return int(self.C.shape[1])
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of the noise, n − p."""
+        return len(self.y) - int(self.B.shape[1])
+
+    def effects(self, Psi: Array) -> Effects:
+        """Return the effects, the restricted likelihood and its gradient, given Ψ (q, q)."""
+        q = self.n_effects
+        K = np.eye(q) + self.C[:, :, :q] @ Psi
+        known = np.concatenate([self.C, self.h[:, :, np.newaxis]], axis=2)
+        solved: Array = np.linalg.solve(K, known)
+        V, w = solved[:, :, :-1], solved[:, :, -1]  # Z'WA and Z'Wy
+        M, c = self._fixed_system(Psi, V, w)
+        P = self.B @ np.linalg.solve(M, self.B.T)  # the inverse in terms of all columns
+        b = P @ c
+        g = w - V @ b
+        U = g @ Psi
+        rest = self.y - self.A @ b
+        rest = rest - np.einsum("nq,nq->n", self.A[:, :q], U[self.task])
+        # r'Wr as a sum of positive terms, without cancellation
+        squares = float(rest @ rest) + float(np.vdot(g, U)) + self.floor
+        noise = squares / self.freedom
+        value = 0.5 * (
+            self.freedom * np.log(noise)
+            + float(np.linalg.slogdet(K).logabsdet.sum())
+            + float(np.linalg.slogdet(M).logabsdet)
+        )
+        D = V[:, :, :q].sum(axis=0) - g.T @ g / noise
+        D -= np.tensordot(V @ P, V, axes=([0, 2], [0, 2]))
+        return Effects(b, U, noise, value, 0.25 * (D + D.T))
+
+    def _fixed_system(self, Psi: Array, V: Array, w: Array) -> tuple[Array, Array]:
+        """Return M (p, p) and Σ A_tᵀW_ty_t (d + 1,)."""
+        if self.n_effects == self.A.shape[1]:  # Z = A, so that nothing cancels
+            M, c = V.sum(axis=0), w.sum(axis=0)
+        else:
+            M = self.A.T @ self.A - np.einsum("tqi,qr,trj->ij", self.C, Psi, V, optimize=True)
+            c = self.A.T @ self.y - np.einsum("tqi,qr,tr->i", self.C, Psi, w, optimize=True)
+        M = self.B.T @ (M + M.T) @ self.B / 2
+        return M, c
+
+    def objective(self, z: Array, structure: Structure) -> tuple[float, Array]:
+        """Return −log L and its gradient by the parameters z of Ψ; infinity on overflow."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            Psi = structure.matrix(z)
+            if not np.isfinite(Psi).all():
+                return np.inf, np.zeros_like(z)
+            found = self.effects(Psi)
+            gradient = structure.pull_back(z, found.gradient)
+        is_finite = np.isfinite(found.value) and np.isfinite(gradient).all()
+        return (found.value, gradient) if is_finite else (np.inf, np.zeros_like(z))
+
+
+def posterior_mean(A: Array, y: Array, *, b: Array, Psi: Array) -> Array:
+    """Return E[u] (q,) of a new task, given its rows (n, d + 1) and targets (n,)."""
+    Z = A[:, : len(Psi)]
+    K = np.eye(len(Psi)) + Z.T @ Z @ Psi
+    return np.asarray(Psi @ np.linalg.solve(K, Z.T @ (y - A @ b)))

@@ -1,0 +1,221 @@
+"""The model of k-nearest neighbours: its training rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+
+from algorithms.baselines.neighbours.params import Weights
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.header import dump_header, load_header
+from algorithms.interface.model import Predictor, check_array
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class References:
+    """Training rows with their targets.
+
+    Parameters
+    ----------
+    rows : (n, d)
+        Standardised rows.
+    Y : (n, m)
+        Numbers (m = 1), or an indicator of each class.
+    classes
+        Labels, sorted; empty for numbers.
+    """
+
+    rows: Array
+    Y: Array
+    classes: tuple[Any, ...] = ()
+
+    @cached_property
+    def tree(self) -> KDTree:
+        """The tree that finds neighbours."""
+        return KDTree(self.rows)
+
+    def means(self, rows: Array, *, k: int, weights: Weights) -> Array:
+        """Return the weighted means (n, m) of the neighbours' targets; NaN if distances overflow.
+
+        Parameters
+        ----------
+        rows : (n, d)
+            Standardised rows.
+        """
+        k = min(k, len(self.rows))
+        found = self.tree.query(rows, k=np.arange(1, k + 1))
+        distances, which = (np.asarray(one) for one in found)
+        is_known = np.isfinite(distances).all(axis=1)  # the tree finds nothing at infinity
+        if weights == "uniform":
+            shares = np.full(distances.shape, 1 / k)
+        else:
+            nearest = np.maximum(distances[:, :1], np.finfo(float).tiny)
+            with np.errstate(divide="ignore"):
+                shares = np.where(distances > 0, nearest / distances, 1.0)
+            shares[(distances[:, :1] == 0) & (distances > 0)] = 0.0
+            shares /= shares.sum(axis=1, keepdims=True)
+        means = np.full((len(rows), self.Y.shape[1]), np.nan)
+        means[is_known] = np.einsum("nk,nkm->nm", shares[is_known], self.Y[which[is_known]])
+        return means
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class NeighboursModel(Predictor):
+    """Training rows, in which the neighbours of new rows are found.
+
+    Parameters
+    ----------
+    references
+        Training rows of each task, or one set of rows for all tasks.
+    source
+        Position in ``references`` of each task.
+    mean, scale : (d,)
+        Standardised rows are (x − mean) / scale.
+    k, weights
+        Number and weights of the neighbours.
+    """
+
+    # without field(), dataclass would use the abstract properties of Model as defaults
+    algorithm: str = field()
+    tasks: tuple[str, ...] = field()
+    references: tuple[References, ...]
+    source: tuple[int, ...]
+    mean: Array
+    scale: Array
+    k: int
+    weights: Weights
+    fit_info: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Empty: each training row is its own nearest neighbour."""
+        return {}
+
+    def width(self, method: str, *, task: str) -> int:
+        """Return the number of features."""
+        del method
+        self.task_index(task)
+        return len(self.mean)
+
+    def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
+        """Return the labels of a task, sorted; empty for numbers."""
+        return self._references(task).classes
+
+    def predict(self, X: object, *, task: str) -> NDArray[Any]:
+        """Return the mean target, or the commonest label, of the neighbours.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features)
+
+        Returns
+        -------
+        (n_samples,)
+        """
+        means = self._means(X, method="predict", task=task)
+        classes = self.classes(task)
+        return np.array(classes)[means.argmax(axis=1)] if classes else means[:, 0]
+
+    def decision_function(self, X: object, *, task: str) -> Array:
+        """Return the share of each class among the neighbours.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features)
+
+        Returns
+        -------
+        (n_samples,) or (n_samples, n_classes)
+            For two classes, the share of the second minus that of the first.
+        """
+        means = self._means(X, method="decision_function", task=task)
+        return np.asarray(means[:, 1] - means[:, 0]) if means.shape[1] == 2 else means
+
+    def _references(self, task: str) -> References:
+        return self.references[self.source[self.task_index(task)]]
+
+    def _means(self, X: object, *, method: str, task: str) -> Array:
+        rows = self.check_rows(X, method=method, task=task)
+        with np.errstate(over="ignore"):
+            standardised = (rows - self.mean) / self.scale
+        is_finite = np.isfinite(standardised).all(axis=1)
+        standardised[~is_finite] = 0.0
+        found = self._references(task).means(standardised, k=self.k, weights=self.weights)
+        is_known = is_finite & np.isfinite(found[:, 0])
+        if not is_known.all():
+            row = int(is_known.argmin())
+            raise InvalidData(
+                f"task '{task}', row {row} has values so large that its distances overflow; "
+                "rescale the values",
+                task=task,
+                row=row,
+            )
+        return found
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return every array by name; names of arrays of references i end in ``.i``."""
+        rows = {f"rows.{i}": one.rows for i, one in enumerate(self.references)}
+        targets = {f"targets.{i}": one.Y for i, one in enumerate(self.references)}
+        return {"mean": self.mean, "scale": self.scale, **rows, **targets}
+
+    def header(self) -> dict[str, Any]:
+        """Return everything but the arrays, as JSON."""
+        return {
+            **dump_header(self),
+            "classes": [list(one.classes) for one in self.references],
+            "source": list(self.source),
+            "k": self.k,
+            "weights": self.weights,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
+
+        Raises
+        ------
+        ValueError
+            The arrays are inconsistent.
+        """
+        references = tuple(
+            References(arrays[f"rows.{i}"], arrays[f"targets.{i}"], tuple(classes))
+            for i, classes in enumerate(header["classes"])
+        )
+        model = cls(
+            **load_header(header),
+            references=references,
+            source=tuple(int(i) for i in header["source"]),
+            mean=arrays["mean"],
+            scale=arrays["scale"],
+            k=int(header["k"]),
+            weights=header["weights"],
+        )
+        model._check_arrays()
+        return model
+
+    def _check_arrays(self) -> None:
+        """Raise ValueError if parts of the model are inconsistent."""
+        d = len(self.mean)
+        check_array(self.mean, (d,), name="mean")
+        check_array(self.scale, (d,), name="scale")
+        for i, one in enumerate(self.references):
+            n = len(one.rows)
+            check_array(one.rows, (n, d), name=f"rows.{i}")
+            check_array(one.Y, (n, max(len(one.classes), 1)), name=f"targets.{i}")
+            if n == 0 or not np.isfinite(one.rows).all():
+                raise ValueError(f"rows.{i} is empty, or has values that are not finite")
+        if len(self.source) != len(self.tasks) or not all(
+            0 <= i < len(self.references) for i in self.source
+        ):
+            raise ValueError(f"source {self.source} does not fit to {len(self.tasks)} tasks")
+        if self.k < 1 or self.weights not in ("uniform", "distance"):
+            detail = "expected k >= 1 and weights 'uniform' or 'distance'"
+            raise ValueError(f"{detail}, got k = {self.k} and weights {self.weights!r}")

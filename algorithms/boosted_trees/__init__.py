@@ -1,5 +1,0 @@
-"""Gradient-boosted trees."""
-
-from algorithms.boosted_trees.algorithm import BoostedTrees
-
-__all__ = ["BoostedTrees"]

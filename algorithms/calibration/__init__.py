@@ -1,9 +1,0 @@
-"""Probabilities, intervals and sets, from outputs for rows that were held out of the fit.
-
-Any algorithm is fitted with all rows, and with all but one fold of them for each fold (cross-
-fitting, :mod:`~algorithms.calibration.cross_fitting`). The scores of the held-out rows say what a
-score of a new row means (:mod:`~algorithms.calibration.probabilities`), and their errors how far a
-prediction may be off (:mod:`~algorithms.calibration.conformal`). ``algorithm`` and ``model``
-let any algorithm be trained so; ``options`` has what the user chooses, and ``quality`` measures the
-probabilities.
-"""

@@ -1,0 +1,1 @@
+"""Automatic choice of a method."""

@@ -1,0 +1,225 @@
+"""Sentences that explain an automatic choice."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from algorithms.evaluation.choice.curve_verdict import describe_curve
+from algorithms.evaluation.comparison.no_verdict import NO_VERDICT, ONE_TASK, choice_by_rule
+from algorithms.evaluation.scores.gains import LEVEL
+
+_ROLES: Final = {
+    "single_task": "each task alone",
+    "pooled": "all tasks pooled",
+    "multi_task": "tasks together",
+    "per_task": "each task together or alone",
+}
+#: Maximum number of tasks that a sentence names.
+_MAX_NAMES: Final = 10
+#: Largest ratio of an interval's half width to a gain for which the rows needed are extrapolated.
+_MAX_RATIO: Final = 10.0
+
+
+def name_of(method: Mapping[str, Any]) -> str:
+    """Return the name of a contender for readers."""
+    variant = f", {method['variant']}" if method.get("variant") else ""  # not in old reports
+    return f"{method['algorithm']} ({_ROLES[method['role']]}{variant})"
+
+
+def summarize_choice(
+    report: Mapping[str, Any],
+    *,
+    unsuitable: Sequence[Mapping[str, str]],
+    dropped: Sequence[Mapping[str, str]],
+) -> dict[str, Any]:
+    """Return a report of :func:`~algorithms.evaluation.choice.automatic.report_choice` in words.
+
+    Parameters
+    ----------
+    unsuitable
+        Methods that do not suit the tasks, each with its ``reason``.
+    dropped
+        Methods that failed, or that the budget did not allow.
+    """
+    report = choice_by_rule(report)
+    sentences = [
+        *_describe_estimate(report),
+        *_describe_pair(
+            report,
+            report["together_or_apart"],
+            ("learning tasks together or pooled", "learning each task alone"),
+        ),
+        *_describe_pooling(report),
+        *describe_curve(report["curve"], n_tasks=len(report["tasks"])),
+        *_describe_tasks(report["tasks"]),
+        *_describe_per_task(report),
+        *_describe_left_out(unsuitable, dropped),
+    ]
+    return {**report, "sentences": sentences}
+
+
+def update_choice(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the choice of a stored report as the present rule for verdicts has it."""
+    ruled = choice_by_rule(stored)
+    if ruled == stored:
+        return stored
+    # a report does not say which methods were left out for what they are, and which on the way
+    return summarize_choice(ruled, unsuitable=(), dropped=stored["left_out"])
+
+
+def _describe_estimate(report: Mapping[str, Any]) -> list[str]:
+    estimate, title = report["estimate"], report["title"]
+    best = report["leaderboard"][0]
+    counts = Counter(name_of(one) for one in estimate["chosen"])
+    often = ", ".join(f"{name} {n}" for name, n in counts.most_common())
+    chosen = (
+        f"Chosen: {name_of(report['chosen'])}, by {report['n_inner_folds']}-fold cross-validation "
+        "of all rows; the model is trained on all rows."
+    )
+    expected = (
+        f"Expected on new rows: {title} {_number(estimate['value'])}{_interval(estimate)}. This is "
+        f"the score of the whole choice, made anew in each of {report['n_splits']} splits without "
+        f"the held-out rows (chosen there: {often})."
+    )
+    optimistic = (
+        f"The first row of the leaderboard, {name_of(best)} with {_number(best['value'])}, is the "
+        f"best of {len(report['leaderboard'])}, so that value is optimistic"
+        f"{_describe_best(report['choice_or_best'])}."
+    )
+    return [chosen, expected, *([optimistic] if len(report["leaderboard"]) > 1 else [])]
+
+
+def _describe_best(pair: Mapping[str, Any] | None) -> str:
+    """Return whether the choice is worse than the first row of the leaderboard, as a clause."""
+    if pair is None or pair["verdict"] == NO_VERDICT or pair["gain"] == 0:
+        return ""
+    verdict = "is significantly worse" if pair["verdict"] == "hurts" else "is not shown to be worse"
+    return f"; even so, the choice {verdict} (p = {_number(pair['p_value'])})"
+
+
+def _describe_pooling(report: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on multi-task and pooled methods, unless there is just one task."""
+    pair = report["multi_task_or_pooled"]
+    if pair["reason"] == ONE_TASK:
+        return []
+    names = ("learning tasks by a multi-task method", "one model for the rows of all tasks")
+    return _describe_pair(report, pair, names)
+
+
+def _describe_pair(
+    report: Mapping[str, Any], pair: Mapping[str, Any], names: tuple[str, str]
+) -> list[str]:
+    first, second = names
+    if pair["verdict"] == NO_VERDICT:
+        return [f"There is no verdict on {first} against {second}: {pair['reason']}."]
+    reach = (pair["high"] - pair["low"]) / 2
+    verdicts = {
+        "helps": f"{_capital(first)} helps: better than {second}",
+        "hurts": f"{_capital(first)} hurts: worse than {second}",
+        "equal": f"{_capital(first)} makes no relevant difference compared with {second}",
+        "unclear": f"It is unclear from these rows whether {first} is better than {second}; "
+        f"a difference below about {_number(reach)} is not visible with so few"
+        f"{_rows_needed(pair['gain'], reach)}",
+    }
+    values = (
+        f"{report['title']} {_number(pair['first_value'])} against "
+        f"{_number(pair['second_value'])}, gain {_number(pair['gain'])}{_interval(pair)}, "
+        f"p = {_number(pair['p_value'])}"
+    )
+    sides = "both sides choose their method without the held-out rows"
+    return [f"{verdicts[pair['verdict']]} ({values}; {sides})."]
+
+
+def _describe_tasks(tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    n_tested = sum(task["verdict"] != NO_VERDICT for task in tasks.values())
+    if not n_tested:
+        return []
+    sentences = []
+    for verdict, verb in (("helps", "gain from"), ("hurts", "lose by")):
+        names = [name for name, task in tasks.items() if task["verdict"] == verdict]
+        if names:
+            listed = f"{verb} learning together: {_listed(names)}."
+            sentences.append(f"{len(names)} of {len(tasks)} tasks {listed}")
+    none = "No single task is shown to gain or lose by learning together."
+    corrected = f"Benjamini-Hochberg over {n_tested} tasks, false discovery rate {LEVEL:.0%}"
+    return [f"{' '.join(sentences) or none} ({corrected}.)"]
+
+
+def _describe_per_task(report: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on the choice for each task, unless all tasks get the same."""
+    result = report["per_task"]
+    if result is None or not result["together"] or not result["apart"]:
+        return []
+    trained = _describe_division(report)
+    if result["verdict"] == NO_VERDICT:
+        return trained
+    verdicts = {
+        "helps": "is better than",
+        "hurts": "is worse than",
+        "equal": "makes no relevant difference to",
+        "unclear": "is not shown to differ from",
+    }
+    n = len(result["apart"])
+    sentence = (
+        f"To learn {n} of {n + len(result['together'])} tasks alone ({_listed(result['apart'])}) "
+        f"and the others together, chosen by inner scores, {verdicts[result['verdict']]} one "
+        f"method for all tasks ({report['title']} {_number(result['value'])}, gain "
+        f"{_number(result['gain'])}{_interval(result)})"
+    )
+    if report["alone"] is None:
+        return [f"{sentence}; the trained model has one method for all tasks."]
+    return [f"{sentence}.", *trained]
+
+
+def _describe_division(report: Mapping[str, Any]) -> list[str]:
+    """Return how a model of two fits divides the tasks."""
+    if report["alone"] is None:
+        return []
+    result = report["per_task"]
+    shared, alone = _listed(result["together"]), _listed(result["apart"])
+    methods = report["chosen"]["algorithm"], report["alone"]["algorithm"]
+    trained = f"tasks {shared} share, by {methods[0]}; tasks {alone} alone, by {methods[1]}"
+    return [f"The trained model has two fits: {trained}."]
+
+
+def _rows_needed(gain: float, reach: float) -> str:
+    """Return how many more rows would show a gain, if errors fall with the root of the rows."""
+    if gain == 0 or reach / abs(gain) > _MAX_RATIO:
+        return ""
+    factor = (reach / abs(gain)) ** 2
+    return f"; if the gain stayed the same, about {factor:.2g} times as many rows would show it"
+
+
+def _describe_left_out(
+    unsuitable: Sequence[Mapping[str, str]], dropped: Sequence[Mapping[str, str]]
+) -> list[str]:
+    names_of: dict[str, dict[str, None]] = {}
+    for one in dropped:
+        names_of.setdefault(one["reason"], {})[name_of(one)] = None
+    sentences = [
+        f"Not compared: {', '.join(names)}: {reason}." for reason, names in names_of.items()
+    ]
+    if unsuitable:
+        names = ", ".join(dict.fromkeys(one["algorithm"] for one in unsuitable))
+        sentences.append(f"Not suited to these tasks and targets: {names}.")
+    return sentences
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
+
+
+def _interval(entry: Mapping[str, Any]) -> str:
+    if entry["low"] is None:
+        return ""
+    return f", 95 % confidence interval {_number(entry['low'])} to {_number(entry['high'])}"
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _number(value: float | None) -> str:
+    return "no value" if value is None else f"{value:.3g}"

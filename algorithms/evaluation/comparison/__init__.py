@@ -1,0 +1,1 @@
+"""Comparison of an algorithm with its baselines."""

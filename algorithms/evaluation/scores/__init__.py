@@ -1,0 +1,1 @@
+"""Metrics, losses and importance of columns on held-out rows."""

@@ -1,0 +1,298 @@
+"""Importance of the columns of a trained model, for each task and for all of them.
+
+Of a model that is linear in its columns, the importance of a column is the standard deviation of
+what it adds to the prediction, std(x_j) |w_j|: the size of the coefficient of the standardised
+column. For numbers it is relative to the standard deviation of the targets of the task, and for
+more than two classes the root mean square over the classes, less their mean, which changes no
+prediction. A raw column that became several prepared columns has that of their sum.
+
+Of other models it is the permutation importance (Breiman 2001, doi:10.1023/A:1010933404324): how
+much the score falls if the values of a column are permuted between the rows of a task. The score
+is R² for numbers, the area under the ROC curve for two classes with a decision function, else the
+accuracy.
+
+Both are computed from rows that the model was trained with: they show what the model uses, not
+what holds for new rows. Correlated columns share their importance.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.model import Model
+from algorithms.interface.tasks import Task
+from algorithms.numerics.scores import auc, error_rate, r2
+from algorithms.numerics.sparse_rows import is_sparse
+from algorithms.wrappers.preparation.columns import unnamed
+from algorithms.wrappers.preparation.model import preparation_of
+
+Array = NDArray[np.float64]
+
+#: Rows of each task, and permutations of each column: the first effort that the budget allows.
+EFFORTS: Final = ((500, 5), (200, 3), (50, 1))
+#: Maximum number of values, columns times tasks, that are kept of the most important columns.
+MAX_VALUES: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Importance:
+    """Importance of the columns of a model, the most important one first.
+
+    Parameters
+    ----------
+    metric
+        Score of the permutation importance; None for coefficients.
+    values : (n_columns,) for each task
+        NaN for columns that a task does not have, and for tasks whose score is not defined.
+    shared : (n_columns,)
+        Mean over the tasks.
+    coefficients : (n_columns,) for each task, or None
+        Signed importance; NaN where a column has several coefficients.
+    n_rows
+        Number of rows of each task from which it was computed.
+    n_repeats
+        Permutations of each column; None for coefficients.
+    n_columns
+        Number of columns, of which ``columns`` has at least the most important ones.
+    """
+
+    kind: Literal["coefficients", "permutation"]
+    metric: str | None
+    columns: tuple[str, ...]
+    values: Mapping[str, Array]
+    shared: Array
+    coefficients: Mapping[str, Array] | None
+    n_rows: Mapping[str, int]
+    n_repeats: int | None
+    n_columns: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the importance as JSON, null for NaN."""
+        signed = self.coefficients
+        return {
+            "kind": self.kind,
+            "metric": self.metric,
+            "sentence": self.sentence(),
+            "columns": list(self.columns),
+            "shared": _listed(self.shared),
+            "tasks": {task: _listed(values) for task, values in self.values.items()},
+            "coefficients": None if signed is None else {t: _listed(v) for t, v in signed.items()},
+            "n_rows": dict(self.n_rows),
+            "n_repeats": self.n_repeats,
+            "n_columns": self.n_columns,
+        }
+
+    def sentence(self) -> str:
+        """Return the most important columns in words."""
+        if not self.shared.max(initial=0.0) > 0:
+            return "No column has an importance above 0."
+        pairs = zip(self.columns[:3], self.shared[:3], strict=True)
+        *others, last = [f"'{name}'" for name, value in pairs if value > 0]
+        of = f"of {self.n_columns:,}"
+        if not others:
+            return f"{last} is the most important column {of}."
+        return f"{', '.join(others)} and {last} are the most important columns {of}."
+
+
+def importance_of(
+    model: Model,
+    tasks: Sequence[Task],
+    *,
+    rng: np.random.Generator,
+    budget_s: float,
+) -> Importance | None:
+    """Return the importance of the columns of a model; None if it has none.
+
+    It has none if it predicts no targets, or if permuting would take longer than the budget.
+
+    Parameters
+    ----------
+    tasks
+        Tasks of the model with rows and targets.
+    budget_s
+        Seconds that permutations may take.
+    """
+    known = [task for task in tasks if task.name in model.tasks and task.input == "rows"]
+    known = [task for task in known if task.y is not None and len(task.y)]
+    if not known or "predict" not in model.available_methods():
+        return None
+    names = {task.name: column_names(task) for task in known}
+    own = {task.name: _from_coefficients(model, task) for task in known}
+    found = {task: pair for task, pair in own.items() if pair is not None}
+    if len(found) == len(own):
+        values = {task: pair[0] for task, pair in found.items()}
+        signed = {task: pair[1] for task, pair in found.items()}
+        n_rows = {task.name: task.X.shape[0] for task in known}
+        return _collect(names, values, signed, metric=None, n_rows=n_rows, n_repeats=None)
+    if any(is_sparse(task.X) for task in known):
+        return None
+    return _from_permutations(model, known, names, rng=rng, budget_s=budget_s)
+
+
+def column_names(task: Task) -> tuple[str, ...]:
+    """Return the names of the raw columns of a task: "column 0", ... without names of their own."""
+    if task.feature_names is not None:
+        return task.feature_names
+    return tuple(column.name for column in unnamed(task.n_features))
+
+
+def _from_coefficients(model: Model, task: Task) -> tuple[Array, Array] | None:
+    """Return importance and signed importance (n_columns,) of a linear model; else None."""
+    coef = model.coefficients(task.name)
+    if coef is None:
+        return None
+    if coef.shape[1] > 1:
+        coef = coef - coef.mean(axis=1, keepdims=True)
+    is_number = not model.classes(task.name)
+    spread = float(np.std(np.asarray(task.y, dtype=np.float64))) if is_number else 1.0
+    unit = spread if spread > 0 else 1.0
+    preparation = preparation_of(model)
+    if preparation is None:
+        rows, source = task.X, np.arange(task.n_features)
+    else:
+        part = preparation.of(task.name)
+        rows, source = part.apply(task.X), part.sources
+    deviation = _deviations(rows)
+    size = np.sqrt(np.mean(coef**2, axis=1)) * deviation
+    signed = coef[:, 0] * deviation if coef.shape[1] == 1 else np.full(len(coef), np.nan)
+    counts = np.bincount(source, minlength=task.n_features)
+    values, single = np.zeros(task.n_features), np.full(task.n_features, np.nan)
+    is_single = counts[source] == 1
+    values[source[is_single]] = size[is_single]
+    single[source[is_single]] = signed[is_single]
+    for j in np.flatnonzero(counts > 1):
+        members = np.flatnonzero(source == j)
+        values[j] = np.sqrt(np.mean(np.var(rows[:, members] @ coef[members], axis=0)))
+    return values / unit, single / unit
+
+
+def _deviations(rows: Any) -> Array:
+    """Return the standard deviation of each column of rows, which may be sparse."""
+    if not is_sparse(rows):
+        return np.asarray(np.std(rows, axis=0))
+    n = rows.shape[0]
+    mean = np.asarray(rows.sum(axis=0)).ravel() / n
+    squares = np.asarray(rows.multiply(rows).sum(axis=0)).ravel() / n
+    return np.asarray(np.sqrt(np.maximum(squares - mean**2, 0.0)))
+
+
+def _from_permutations(
+    model: Model,
+    tasks: Sequence[Task],
+    names: Mapping[str, tuple[str, ...]],
+    *,
+    rng: np.random.Generator,
+    budget_s: float,
+) -> Importance | None:
+    """Return the permutation importance from at most so many rows as the budget allows."""
+    metric = _metric(model, tasks)
+    deadline = time.monotonic() + budget_s
+    fitting = _affordable(model, tasks, metric, rng=rng, budget_s=budget_s)
+    if fitting is None:
+        return None
+    parts, n_repeats = fitting
+    values = {}
+    for part in parts:
+        score = _scores(model, part, part.X, 1, metric)[0]
+        values[part.name] = drops = np.empty(part.n_features)
+        for j in range(part.n_features):
+            if time.monotonic() > deadline + budget_s:  # calls are slower than was measured
+                return None
+            rows = np.tile(part.X, (n_repeats, 1))
+            rows[:, j] = np.concatenate([rng.permutation(part.X[:, j]) for _ in range(n_repeats)])
+            drops[j] = np.mean(score - _scores(model, part, rows, n_repeats, metric))
+    used = {part.name: len(part.X) for part in parts}
+    return _collect(names, values, None, metric=metric, n_rows=used, n_repeats=n_repeats)
+
+
+def _affordable(
+    model: Model, tasks: Sequence[Task], metric: str, *, rng: np.random.Generator, budget_s: float
+) -> tuple[list[Task], int] | None:
+    """Return samples of the rows and the number of permutations that the budget allows."""
+    n_calls = sum(task.n_features for task in tasks)
+    for n_rows, n_repeats in EFFORTS:
+        parts = [_sample(task, n_rows, rng) for task in tasks]
+        largest = max(parts, key=lambda part: len(part.X))
+        started = time.monotonic()
+        _scores(model, largest, np.tile(largest.X, (n_repeats, 1)), n_repeats, metric)
+        if (time.monotonic() - started) * n_calls <= budget_s:
+            return parts, n_repeats
+    return None
+
+
+def _metric(model: Model, tasks: Sequence[Task]) -> str:
+    """Return the score that suits all tasks."""
+    n_classes = {len(model.classes(task.name)) for task in tasks}
+    if n_classes == {0}:
+        return "r2"
+    has_scores = "decision_function" in model.available_methods()
+    return "auc" if n_classes == {2} and has_scores else "accuracy"
+
+
+def _sample(task: Task, n_rows: int, rng: np.random.Generator) -> Task:
+    """Return a task with at most so many rows, drawn without replacement, in their order."""
+    n = len(task.X)
+    if n <= n_rows:
+        return task
+    return task.take(np.sort(rng.choice(n, n_rows, replace=False)))
+
+
+def _scores(model: Any, task: Task, rows: Array, n_repeats: int, metric: str) -> Array:
+    """Return the score of each repetition of the rows of a task, (n_repeats,); NaN if undefined."""
+    method = model.decision_function if metric == "auc" else model.predict
+    outputs = method(rows, task=task.name).reshape(n_repeats, -1)
+    if metric == "r2":
+        return np.array([r2(task.y, one, task.weights) for one in outputs])
+    if metric == "auc":
+        is_second = np.asarray(task.y) == model.classes(task.name)[1]
+        pairs = ((is_second[:, np.newaxis], one[:, np.newaxis]) for one in outputs)
+        return np.array([auc(*pair, task.weights) for pair in pairs])
+    return np.array([1.0 - error_rate(task.y, one, task.weights) for one in outputs])
+
+
+def _collect(
+    names: Mapping[str, tuple[str, ...]],
+    values: Mapping[str, Array],
+    signed: Mapping[str, Array] | None,
+    *,
+    metric: str | None,
+    n_rows: Mapping[str, int],
+    n_repeats: int | None,
+) -> Importance:
+    """Return the importance of the columns of all tasks, which are the same if names are."""
+    columns = list(dict.fromkeys(name for own in names.values() for name in own))
+    place = {name: j for j, name in enumerate(columns)}
+    positions = {task: [place[name] for name in own] for task, own in names.items()}
+
+    def spread_out(found: Mapping[str, Array]) -> dict[str, Array]:
+        table = {task: np.full(len(columns), np.nan) for task in found}
+        for task, row in table.items():
+            row[positions[task]] = found[task]
+        return table
+
+    table = spread_out(values)
+    known = np.array(list(table.values()))
+    counts = np.isfinite(known).sum(axis=0)
+    shared = np.where(np.isfinite(known), known, 0.0).sum(axis=0) / np.maximum(counts, 1)
+    n_kept = max(min(len(columns), MAX_VALUES // len(table)), 1)
+    order = np.argsort(-shared, kind="stable")[:n_kept]
+    coefficients = None if signed is None else spread_out(signed)
+    return Importance(
+        "permutation" if signed is None else "coefficients",
+        metric,
+        tuple(columns[j] for j in order),
+        {task: row[order] for task, row in table.items()},
+        shared[order],
+        coefficients and {task: row[order] for task, row in coefficients.items()},
+        n_rows,
+        n_repeats,
+        len(columns),
+    )
+
+
+def _listed(values: Array) -> list[float | None]:
+    return [float(value) if np.isfinite(value) else None for value in values]

@@ -1,0 +1,282 @@
+"""Metrics of models on held-out rows."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from pydantic import ConfigDict, Field
+
+from algorithms.evaluation.scores import observations as observed
+from algorithms.evaluation.scores.observations import TruthAndPrediction
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.strict_model import StrictModel
+from algorithms.interface.tasks import Array, Task, TaskSummary
+from algorithms.numerics import scores
+
+TargetKind = Literal["none", "numbers", "classes"]
+#: A mean over tasks, which all count the same, or a value over the rows of all tasks.
+Average = Literal["tasks", "rows"]
+
+
+class MetricChoice(StrictModel):
+    """The metric and the average that rank candidates or methods."""
+
+    model_config = ConfigDict(frozen=True)
+
+    metric: str | None = Field(
+        None,
+        max_length=64,
+        description="Deciding metric: error_rate, rmse, ... Default: one that suits the targets.",
+    )
+    average: Average = Field(
+        "tasks", description="Average over tasks ('tasks'), or over the rows of all tasks ('rows')."
+    )
+
+
+#: Bounds of shares, of losses, and of explained shares of a variance.
+_SHARE: Final = (0.0, 1.0)
+_LOSS: Final = (0.0, np.inf)
+_EXPLAINED: Final = (-np.inf, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric of models.
+
+    Parameters
+    ----------
+    target
+        Kind of targets that it compares with predictions; ``"none"`` if it compares the rows
+        themselves.
+    methods
+        Methods that the model must have.
+    observe
+        Returns the true values and the predictions for the rows of a task.
+    measure
+        Returns the value of the metric for true values and predictions, given the weights of the
+        rows or None.
+    pools
+        Whether true values and predictions of several tasks can be concatenated.
+    bounds
+        Smallest and largest value that it can have.
+    """
+
+    name: str
+    title: str
+    target: TargetKind
+    methods: tuple[str, ...]
+    larger_is_better: bool
+    observe: Callable[[Any, Task], TruthAndPrediction]
+    measure: Callable[[Any, Any, Array | None], float]
+    pools: bool = True
+    bounds: tuple[float, float] = _LOSS
+
+    def check(self, algorithm: Algorithm[Any, Any], tasks: Sequence[Task | TaskSummary]) -> None:
+        """Raise InvalidParams if models of an algorithm lack a method that the metric needs."""
+        for task in tasks:
+            known = algorithm.methods_for(task.target) if self.suits(task) else self.methods
+            missing = [name for name in self.methods if name not in known]
+            if missing:
+                raise InvalidParams(
+                    f"the metric {self.name} needs the method {', '.join(missing)}, which models "
+                    f"of {algorithm.name} do not have for task '{task.name}'; choose another",
+                    field="metric",
+                )
+
+    def suits(self, task: Task | TaskSummary) -> bool:
+        """Return whether the metric applies to a task: to its targets, or to its rows."""
+        return task.input == "rows" and self.target in (task.target, "none")
+
+    def score(self, model: Any, task: Task) -> float:
+        """Return the value for a task; NaN if it is undefined."""
+        truth, prediction = self.observe(model, task)
+        return self.measure(truth, prediction, self.weights(task, truth))
+
+    def weights(self, task: Task, truth: Any) -> Array | None:
+        """Return the weight of each true value of a task; None if all are equal.
+
+        Entries of one row, which a metric of rows compares, have its weight.
+        """
+        if task.weights is None:
+            return None
+        return np.repeat(task.weights, len(truth) // task.n_samples)
+
+
+def _level_metric(name: str, title: str, target: TargetKind, observe: Any) -> Metric:
+    method = "predict_interval" if target == "numbers" else "predict_set"
+    is_coverage = name.endswith("coverage")
+    bounds = _SHARE if is_coverage else _LOSS
+    return Metric(
+        name, title, target, (method,), is_coverage, observe, scores.plain_mean, bounds=bounds
+    )
+
+
+def _probability_metric(name: str, title: str, losses: Any) -> Metric:
+    observe = observed.probability_losses(losses)
+    return Metric(
+        name,
+        title,
+        target="classes",
+        methods=("predict_proba",),
+        larger_is_better=False,
+        observe=observe,
+        measure=scores.mean_value,
+    )
+
+
+_RECONSTRUCTION: Final = ("transform", "inverse_transform")
+
+
+def _regression_metric(
+    name: str, title: str, measure: Any, *, larger_is_better: bool = True
+) -> Metric:
+    bounds = _EXPLAINED if larger_is_better else _LOSS
+    return Metric(
+        name,
+        title,
+        "numbers",
+        ("predict",),
+        larger_is_better,
+        observed.numbers,
+        measure,
+        bounds=bounds,
+    )
+
+
+def _reconstruction_metric(
+    name: str, title: str, measure: Any, *, larger_is_better: bool = True
+) -> Metric:
+    bounds = _EXPLAINED if larger_is_better else _LOSS
+    return Metric(
+        name,
+        title,
+        "none",
+        _RECONSTRUCTION,
+        larger_is_better,
+        observed.entries,
+        measure,
+        bounds=bounds,
+    )
+
+
+#: The first metric for a kind of target is the default.
+METRICS: Final[dict[str, Metric]] = {
+    metric.name: metric
+    for metric in (
+        Metric(
+            "error_rate",
+            "Error rate",
+            target="classes",
+            methods=("predict",),
+            larger_is_better=False,
+            observe=observed.correctness,
+            measure=scores.error_rate,
+            bounds=_SHARE,
+        ),
+        Metric(
+            "auc",
+            "AUC",
+            target="classes",
+            methods=("decision_function",),
+            larger_is_better=True,
+            observe=observed.class_scores,
+            measure=scores.auc,
+            pools=False,  # tasks have scores on different scales
+            bounds=_SHARE,
+        ),
+        _probability_metric("brier", "Brier score", scores.brier_losses),
+        _probability_metric("log_loss", "Log loss", scores.log_losses),
+        _regression_metric("rmse", "RMSE", scores.rmse, larger_is_better=False),
+        _regression_metric("explained_variance", "Explained variance", scores.explained_variance),
+        _regression_metric("r2", "R²", scores.r2),
+        _level_metric(
+            "coverage", "Coverage of 90 % intervals", "numbers", observed.interval_coverage
+        ),
+        _level_metric(
+            "interval_width", "Width of 90 % intervals", "numbers", observed.interval_widths
+        ),
+        _level_metric("set_coverage", "Coverage of 90 % sets", "classes", observed.set_coverage),
+        _level_metric("set_size", "Classes in 90 % sets", "classes", observed.set_sizes),
+        _reconstruction_metric(
+            "reconstruction_error", "Reconstruction error", scores.rmse, larger_is_better=False
+        ),
+        _reconstruction_metric(
+            "retained_variance", "Retained variance ratio", scores.retained_variance
+        ),
+    )
+}
+
+
+def metrics_for(
+    algorithms: Sequence[Algorithm[Any, Any]], tasks: Sequence[Task | TaskSummary]
+) -> tuple[Metric, ...]:
+    """Return the metrics that apply to models of all these algorithms, for at least one task.
+
+    The default metric comes first. Metrics that apply to all tasks precede the others, and then
+    metrics of targets precede metrics of rows.
+
+    Raises
+    ------
+    InvalidData
+        No metric applies: the models neither predict these targets nor reconstruct rows.
+    """
+    found = []
+    for metric in METRICS.values():
+        n_applicable = sum(_is_applicable(metric, algorithms, task) for task in tasks)
+        if n_applicable:
+            found.append((n_applicable < len(tasks), metric.target == "none", metric))
+    if not found:
+        raise _no_metric_error(algorithms, tasks)
+    return tuple(metric for *_, metric in sorted(found, key=lambda entry: entry[:2]))
+
+
+def _is_applicable(
+    metric: Metric, algorithms: Sequence[Algorithm[Any, Any]], task: Task | TaskSummary
+) -> bool:
+    needed = set(metric.methods)
+    can_all = all(needed <= set(a.methods_for(task.target)) for a in algorithms)
+    return can_all and metric.suits(task)
+
+
+def _no_metric_error(
+    algorithms: Sequence[Algorithm[Any, Any]], tasks: Sequence[Task | TaskSummary]
+) -> InvalidData:
+    names = ", ".join(algorithm.name for algorithm in algorithms)
+    first = next((task for task in tasks if task.input == "covariances"), None)
+    if first is not None:
+        return InvalidData(
+            f"task '{first.name}' has covariance matrices, but models are scored on rows; upload "
+            "rows, or train without search, comparison and evaluation",
+            task=first.name,
+        )
+    return InvalidData(
+        f"models of {names} cannot be scored on new rows: they neither predict these targets nor "
+        "reconstruct rows; train without search, comparison and evaluation"
+    )
+
+
+def deciding_metric(metrics: Sequence[Metric], choice: MetricChoice) -> Metric:
+    """Return the chosen metric; the first one by default.
+
+    Raises
+    ------
+    InvalidParams
+        The metric does not apply to these models, or has no average over rows.
+    """
+    known = {metric.name: metric for metric in metrics}
+    if choice.metric is not None and choice.metric not in known:
+        raise InvalidParams(
+            f"the metric '{choice.metric}' does not apply to this job; use one of: "
+            f"{', '.join(known)}",
+            field="metric",
+        )
+    metric = metrics[0] if choice.metric is None else known[choice.metric]
+    if choice.average == "rows" and not metric.pools:
+        raise InvalidParams(
+            f"'{metric.name}' has no average over rows, because tasks have scores on different "
+            "scales; use the average 'tasks'",
+            field="average",
+        )
+    return metric

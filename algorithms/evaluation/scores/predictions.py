@@ -1,0 +1,215 @@
+"""A sample of the predictions for held-out rows, for plots: not more than a report can hold."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.evaluation.scores.metrics import Metric
+from algorithms.interface.model import Model
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.splits.splits import HeldOut, Split, Splits
+from algorithms.wrappers.preparation.model import unwrap
+
+Array = NDArray[np.float64]
+
+#: Maximum number of rows in a report.
+MAX_PREDICTIONS: Final = 1000
+
+
+class TaskPredictions(TypedDict):
+    """Rows of a task that were predicted by a model which had not seen them, as JSON.
+
+    Parameters
+    ----------
+    rows
+        Positions in the task, from 0.
+    true, predicted
+        Numbers, or labels of classes.
+    scores
+        Decision function of the second of two classes; None elsewhere.
+    """
+
+    rows: list[int]
+    true: list[Any]
+    predicted: list[Any]
+    scores: list[float | None]
+
+
+class Predictions(TypedDict):
+    """A sample of the held-out rows, as JSON.
+
+    Parameters
+    ----------
+    n_rows
+        Number of held-out rows of which these are a sample.
+    """
+
+    n_rows: int
+    tasks: dict[str, TaskPredictions]
+
+
+def predictions_per_split(splits: Splits) -> int:
+    """Return the number of held-out rows of a split whose predictions a report has room for."""
+    # repeats hold the same rows out again
+    n_splits = splits.n_folds if splits.scheme == "kfold" else splits.count()
+    return max(1, MAX_PREDICTIONS // n_splits)
+
+
+class PredictionSampler:
+    """Chooses held-out rows, and records what models predict for them.
+
+    Parameters
+    ----------
+    held_out
+        The held-out rows of the splits with the given indices.
+    limit
+        Maximum number of rows of a split.
+    """
+
+    def __init__(
+        self,
+        tasks: TaskSet,
+        splits: Splits,
+        indices: Sequence[int],
+        held_out: Sequence[HeldOut],
+        metrics: Sequence[Metric],
+        *,
+        limit: int,
+    ) -> None:
+        targets = {metric.target for metric in metrics if "predict" in metric.methods}
+        self._tasks = [
+            task
+            for task in tasks
+            if limit and task.input == "rows" and task.target in targets and task.y is not None
+        ]
+        self._has_scores = any("decision_function" in metric.methods for metric in metrics)
+        self._labels = {task.name: _labels(task) for task in self._tasks}
+        # every row once: repeats hold the same rows out again
+        is_first = [splits.scheme != "kfold" or index < splits.n_folds for index in indices]
+        self.n_rows = 0
+        self._chosen: list[dict[str, NDArray[np.intp]]] = []
+        for is_wanted, one in zip(is_first, held_out, strict=True):
+            rows = {task.name: np.flatnonzero(one[task.name]) for task in self._tasks if is_wanted}
+            self.n_rows += sum(map(len, rows.values()))
+            self._chosen.append(_sample(rows, limit))
+        sizes = [sum(map(len, rows.values())) for rows in self._chosen]
+        #: Number of splits, rows of a split, and values of a row.
+        self.shape = (len(held_out), max(sizes, default=0), 2)
+
+    def observe(self, model: Model, split: Split, which: int, held_out: HeldOut) -> Array:
+        """Return the predictions (or positions of classes) and scores of a split, (n_rows, 2)."""
+        values = np.full(self.shape[1:], np.nan)
+        start = 0
+        model, tests = unwrap(model, split.test.tasks)
+        by_name = {task.name: task for task in tests}
+        for name, rows in self._chosen[which].items():
+            inside = np.searchsorted(np.flatnonzero(held_out[name]), rows)
+            test = by_name[name].take(inside)
+            part = values[start : start + len(rows)]
+            part[:, 0] = self._predict(model, test)
+            if self._has_scores and len(self._labels[name]) == 2:
+                part[:, 1] = _second_scores(model, test)
+            start += len(rows)
+        return values
+
+    def to_json(self, values: Array) -> Predictions:
+        """Return recorded values (n_splits, n_rows, 2); rows of failed fits are left out."""
+        found: dict[str, TaskPredictions] = {}
+        for chosen, recorded in zip(self._chosen, values, strict=True):
+            start = 0
+            for task in self._tasks:
+                rows = chosen.get(task.name, np.array([], dtype=np.intp))
+                part = recorded[start : start + len(rows)]
+                start += len(rows)
+                is_known = np.isfinite(part[:, 0])
+                if is_known.any():
+                    own = found.setdefault(task.name, _empty())
+                    self._append(own, task, rows[is_known], part[is_known])
+        return {"n_rows": self.n_rows, "tasks": found}
+
+    def _predict(self, model: Any, test: Task) -> Array:
+        predicted = model.predict(test.X, task=test.name)
+        labels = self._labels[test.name]
+        if test.target == "numbers":
+            return np.asarray(predicted, dtype=np.float64)
+        position = {label: float(i) for i, label in enumerate(labels)}
+        return np.array([position.get(label, np.nan) for label in predicted.tolist()])
+
+    def _append(
+        self, own: TaskPredictions, task: Task, rows: NDArray[np.intp], values: Array
+    ) -> None:
+        assert task.y is not None
+        labels = self._labels[task.name]
+        own["rows"] += rows.tolist()
+        own["true"] += task.y[rows].tolist()
+        predicted = values[:, 0].tolist()
+        own["predicted"] += (
+            predicted if task.target == "numbers" else [labels[int(code)] for code in predicted]
+        )
+        own["scores"] += [float(one) if np.isfinite(one) else None for one in values[:, 1]]
+
+
+def join_predictions(parts: Sequence[Predictions]) -> Predictions:
+    """Return the samples of several pieces of the splits as one."""
+    whole: Predictions = {"n_rows": sum(part["n_rows"] for part in parts), "tasks": {}}
+    for part in parts:
+        for name, found in part["tasks"].items():
+            own = whole["tasks"].setdefault(name, _empty())
+            own["rows"] += found["rows"]
+            own["true"] += found["true"]
+            own["predicted"] += found["predicted"]
+            own["scores"] += found["scores"]
+    return whole
+
+
+def pick_predictions(
+    first: Predictions, second: Predictions, tasks: Collection[str]
+) -> Predictions:
+    """Return two samples of the same rows as one: some tasks of the first, others of the second."""
+    found = {name: own for name, own in first["tasks"].items() if name in tasks}
+    others = {name: own for name, own in second["tasks"].items() if name not in tasks}
+    return {"n_rows": first["n_rows"], "tasks": found | others}
+
+
+def without_scores(predictions: Predictions) -> Predictions:
+    """Return the sample without scores."""
+    tasks: dict[str, TaskPredictions] = {
+        name: {**own, "scores": [None] * len(own["rows"])}
+        for name, own in predictions["tasks"].items()
+    }
+    return {**predictions, "tasks": tasks}
+
+
+def _empty() -> TaskPredictions:
+    return {"rows": [], "true": [], "predicted": [], "scores": []}
+
+
+def _labels(task: Task) -> list[Any]:
+    """Return the classes of a task, sorted; empty for numbers."""
+    if task.target != "classes" or task.y is None:
+        return []
+    labels: list[Any] = np.unique(task.y).tolist()
+    return labels
+
+
+def _sample(rows: Mapping[str, NDArray[np.intp]], limit: int) -> dict[str, NDArray[np.intp]]:
+    """Return at most ``limit`` rows, evenly spaced over the rows of all tasks."""
+    n_rows = sum(map(len, rows.values()))
+    if n_rows <= limit:
+        return {name: own for name, own in rows.items() if own.size}
+    positions = np.linspace(0, n_rows - 1, limit).round().astype(np.intp)
+    chosen, start = {}, 0
+    for name, own in rows.items():
+        inside = positions[(positions >= start) & (positions < start + len(own))] - start
+        if inside.size:
+            chosen[name] = own[inside]
+        start += len(own)
+    return chosen
+
+
+def _second_scores(model: Any, test: Task) -> Array:
+    """Return the scores of the second of two classes; NaN if the model knows other classes."""
+    scores = np.asarray(model.decision_function(test.X, task=test.name), dtype=np.float64)
+    return scores if scores.ndim == 1 else np.full(len(scores), np.nan)

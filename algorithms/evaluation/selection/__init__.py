@@ -1,0 +1,1 @@
+"""Selection of parameters, and cross-validation."""

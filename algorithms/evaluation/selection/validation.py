@@ -1,0 +1,300 @@
+"""Cross-validation: fit on the training rows of each split and score the held-out rows."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NotRequired, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.evaluation.scores.gains import Gain
+from algorithms.evaluation.scores.metrics import Average, Metric
+from algorithms.evaluation.scores.observations import TruthAndPrediction
+from algorithms.evaluation.scores.predictions import (
+    Predictions,
+    PredictionSampler,
+    join_predictions,
+)
+from algorithms.interface.errors import Diverged, InvalidData
+from algorithms.interface.model import Model
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import LoopState, Trace
+from algorithms.splits.splits import Split, Splits, divide, explain_nothing_held_out
+from algorithms.wrappers.preparation.model import unwrap
+
+Array = NDArray[np.float64]
+
+
+class Scores(TypedDict):
+    """Scores on some splits, as JSON.
+
+    Parameters
+    ----------
+    by_task
+        ``{metric: {task: [value in each split]}}``; None if the split holds out no row of the task.
+    over_rows
+        ``{metric: [value over the held-out rows of all tasks in each split]}``; None if the metric
+        cannot be pooled over tasks.
+    failed
+        Why a fit failed; absent if none did.
+    predictions
+        A sample of the predictions for held-out rows; absent if none was asked for.
+    """
+
+    by_task: dict[str, dict[str, list[float | None]]]
+    over_rows: dict[str, list[float | None]]
+    failed: NotRequired[str]
+    predictions: NotRequired[Predictions]
+
+
+_MEANS: Final[dict[str, Average]] = {"mean": "tasks", "over_rows": "rows"}
+
+#: Fit one model per candidate on the given training rows; the error if a fit failed.
+Fit = Callable[[TaskSet, np.random.Generator], Sequence[Model | Diverged]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SplitScores(LoopState):
+    """Values (n_splits, n_candidates, n_metrics, n_tasks + 1), NaN if there is no value.
+
+    The last entry of the last axis is the value over the rows of all tasks. ``has_failed``
+    (n_splits, n_candidates) marks fits that failed. ``predictions`` (n_splits, n_rows, 2) are those
+    of the first candidate for a sample of the held-out rows.
+    """
+
+    values: Array
+    predictions: Array
+    has_failed: NDArray[np.bool_]
+    n_done: int
+
+
+def score_splits(
+    fit: Fit,
+    tasks: TaskSet,
+    splits: Splits,
+    indices: Sequence[int],
+    *,
+    n_candidates: int = 1,
+    metrics: Sequence[Metric],
+    seed: int,
+    trace: Trace,
+    min_rows: int = 1,
+    n_predictions: int = 0,
+) -> list[Scores]:
+    """Return the scores of each candidate on the splits with the given indices.
+
+    Parameters
+    ----------
+    fit
+        Called with the training rows of a split and a generator that depends on ``seed`` and the
+        split alone.
+    indices
+        Positions of the splits.
+    min_rows
+        Minimum number of training rows per task and split.
+    n_predictions
+        Number of held-out rows of a split for which predictions of the first candidate are kept.
+    """
+    held_out = splits.held_out(tasks, indices, seed=seed, min_rows=min_rows)
+    sampler = PredictionSampler(tasks, splits, indices, held_out, metrics, limit=n_predictions)
+    reasons: dict[int, str] = {}
+
+    def step(state: _SplitScores) -> _SplitScores:
+        which = state.n_done
+        values, has_failed = state.values.copy(), state.has_failed.copy()
+        predictions = state.predictions.copy()
+        split = divide(tasks, held_out[which])
+        if split is not None:
+            models = fit(split.train, np.random.default_rng([seed, indices[which]]))
+            for candidate, model in enumerate(models):
+                if isinstance(model, Diverged):
+                    has_failed[which, candidate] = True
+                    reasons.setdefault(candidate, model.message)
+                else:
+                    values[which, candidate] = _values(model, split, tasks.names, metrics)
+                    if candidate == 0:
+                        predictions[which] = sampler.observe(model, split, which, held_out[which])
+        return _split_scores(values, has_failed, predictions, n_done=which + 1)
+
+    shape = (len(held_out), n_candidates, len(metrics), len(tasks) + 1)
+    unknown, has_failed = np.full(shape, np.nan), np.zeros(shape[:2], dtype=bool)
+    start = _split_scores(unknown, has_failed, np.full(sampler.shape, np.nan), n_done=0)
+    end = trace.run("splits", step, start, max_iter=len(held_out), tolerance=0.0)
+    found = [
+        _scores(end.values[:, candidate], metrics, tasks.names) for candidate in range(n_candidates)
+    ]
+    for candidate in np.flatnonzero(end.has_failed.any(axis=0)):
+        # the reason is not in a checkpoint
+        found[candidate]["failed"] = reasons.get(int(candidate), "the fit diverged")
+    if n_predictions:
+        found[0]["predictions"] = sampler.to_json(end.predictions)
+    return found
+
+
+def score_model(
+    model: Model, split: Split, names: Sequence[str], metrics: Sequence[Metric]
+) -> Scores:
+    """Return the scores of a model on the held-out rows of one split.
+
+    Parameters
+    ----------
+    names
+        Names of all tasks.
+    """
+    return _scores(_values(model, split, names, metrics)[np.newaxis], metrics, names)
+
+
+def concatenate_scores(pieces: Sequence[Scores]) -> Scores:
+    """Return the scores of consecutive pieces of the splits as the scores of all, in order."""
+    whole: Scores = {"by_task": {}, "over_rows": {}}
+    for piece in pieces:
+        for metric, by_task in piece["by_task"].items():
+            for task, values in by_task.items():
+                whole["by_task"].setdefault(metric, {}).setdefault(task, []).extend(values)
+        for metric, values in piece["over_rows"].items():
+            whole["over_rows"].setdefault(metric, []).extend(values)
+        if "failed" in piece:
+            whole.setdefault("failed", piece["failed"])
+    predictions = [piece["predictions"] for piece in pieces if "predictions" in piece]
+    if predictions:
+        whole["predictions"] = join_predictions(predictions)
+    return whole
+
+
+def check_has_scores(scores: Scores, tasks: TaskSet) -> None:
+    """Raise InvalidData if no split had a row to test on."""
+    by_task = (values for found in scores["by_task"].values() for values in found.values())
+    if all(value is None for values in by_task for value in values):
+        raise InvalidData(
+            f"no split holds out a row of task '{tasks.names[0]}' or of any other: "
+            f"{explain_nothing_held_out(tasks)}, or the splits name too few rows; add rows, or "
+            "hold out more"
+        )
+
+
+def mean_score(scores: Scores, metric: str, average: Average) -> float | None:
+    """Return the mean of a metric.
+
+    For the average "rows", it is the mean over splits of the value over all rows. For "tasks", it
+    is the mean over tasks of each task's mean over splits; tasks without a value are left out.
+    """
+    if average == "rows":
+        return mean_known(scores["over_rows"][metric])
+    return mean_known([mean_known(values) for values in scores["by_task"][metric].values()])
+
+
+def score_per_split(scores: Scores, metric: str, average: Average) -> list[float | None]:
+    """Return the value of a metric in each split: over all rows, or the mean over tasks."""
+    if average == "rows":
+        return scores["over_rows"][metric]
+    return [mean_known(values) for values in zip(*scores["by_task"][metric].values(), strict=True)]
+
+
+def mean_scores(scores: Scores) -> dict[str, dict[str, float | None]]:
+    """Return the mean of every metric over tasks and over rows, as JSON."""
+    return {
+        name: {metric: mean_score(scores, metric, average) for metric in scores["over_rows"]}
+        for name, average in _MEANS.items()
+    }
+
+
+def mean_intervals(scores: Scores, *, ratio: float) -> dict[str, dict[str, float | None]]:
+    """Return the 95 % interval of the mean over tasks of every metric, as JSON.
+
+    It is that of :mod:`algorithms.evaluation.scores.gains`, over the splits; None with fewer than
+    two splits.
+
+    Parameters
+    ----------
+    ratio
+        Held-out rows per training row, n_test/n_train.
+    """
+    found: dict[str, dict[str, float | None]] = {}
+    for metric in scores["over_rows"]:
+        values = score_per_split(scores, metric, "tasks")
+        known = np.array([value for value in values if value is not None])
+        low = high = None
+        if len(known) > 1:
+            error = float(np.sqrt(known.var(ddof=1) * (1 / len(known) + ratio)))
+            low, high = Gain(float(known.mean()), error, len(known) - 1, 0.0).interval()
+        found[metric] = {"low": low, "high": high}
+    return found
+
+
+def mean_known(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the values that are not None; None if all are."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _values(model: Model, split: Split, names: Sequence[str], metrics: Sequence[Metric]) -> Array:
+    values = np.full((len(metrics), len(names) + 1), np.nan)
+    position = {name: i for i, name in enumerate(names)}
+    # raw rows are scored as they were prepared: reconstructions have prepared columns
+    model, test = unwrap(model, split.test.tasks)
+    for m, metric in enumerate(metrics):
+        suitable = [task for task in test if metric.suits(task) and _has_weight(task)]
+        pairs = [metric.observe(model, task) for task in suitable]
+        weights = [
+            metric.weights(task, truth) for task, (truth, _) in zip(suitable, pairs, strict=True)
+        ]
+        for task, pair, own in zip(suitable, pairs, weights, strict=True):
+            values[m, position[task.name]] = metric.measure(*pair, own)
+        if metric.pools and pairs:
+            truth, prediction = (np.concatenate(side) for side in zip(*pairs, strict=True))
+            values[m, -1] = metric.measure(truth, prediction, _joint(weights, pairs))
+    return values
+
+
+def _has_weight(task: Task) -> bool:
+    """Return whether a row of the task counts; listed rows may all have weight 0."""
+    return task.weights is None or bool(task.weights.any())
+
+
+def _joint(weights: Sequence[Array | None], pairs: Sequence[TruthAndPrediction]) -> Array | None:
+    """Return the weights of the values of all tasks; None if no task has weights."""
+    if all(own is None for own in weights):
+        return None
+    return np.concatenate(
+        [
+            np.ones(len(truth)) if own is None else own
+            for own, (truth, _) in zip(weights, pairs, strict=True)
+        ]
+    )
+
+
+def _scores(values: Array, metrics: Sequence[Metric], names: Sequence[str]) -> Scores:
+    """Return values (n_splits, n_metrics, n_tasks + 1) by the names of metrics and tasks."""
+    return {
+        "by_task": {
+            metric.name: {
+                name: [_finite(value) for value in values[:, m, t]] for t, name in enumerate(names)
+            }
+            for m, metric in enumerate(metrics)
+        },
+        "over_rows": {
+            metric.name: [_finite(value) for value in values[:, m, -1]]
+            for m, metric in enumerate(metrics)
+        },
+    }
+
+
+def _split_scores(
+    values: Array, has_failed: NDArray[np.bool_], predictions: Array, *, n_done: int
+) -> _SplitScores:
+    done = values[:n_done, :, 0, :-1]
+    known = done[np.isfinite(done)]
+    objective = float(known.mean()) if known.size else 0.0
+    left = 1.0 - n_done / len(values)
+    return _SplitScores(
+        objective=objective,
+        residual=left,
+        values=values,
+        predictions=predictions,
+        has_failed=has_failed,
+        n_done=n_done,
+    )
+
+
+def _finite(value: np.float64) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,1 @@
+"""Families: models, moments and parameters that several algorithms share."""

@@ -1,0 +1,227 @@
+"""Linear functions of each task, in columns or in kernel values."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.families.linear.bases import Basis
+from algorithms.families.linear.design import Design
+from algorithms.families.linear.targets import (
+    Classes,
+    Targets,
+    encode_targets,
+    n_columns,
+    names_of_columns,
+    training_scores,
+    unit_of,
+)
+from algorithms.interface.header import dump_header, load_header
+from algorithms.interface.target_scales import (
+    prior_from_json,
+    prior_to_json,
+    target_scale,
+)
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.numerics.moderated_scales import ScalePrior
+
+Array = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Functions:
+    """A linear function of the basis values for each target column of each task.
+
+    Parameters
+    ----------
+    algorithm
+        Name of the algorithm that trained the model.
+    tasks
+        Names of the tasks.
+    classes
+        Sorted labels of each task; None for numbers.
+    basis
+        Basis functions.
+    W : (p, T)
+        Coefficients, in the units of the targets. The columns of a task are adjacent, in the order
+        of the tasks.
+    intercept : (T,)
+        Intercepts, in the units of the targets.
+    prior
+        Prior of the scale of a new task's targets.
+    metrics
+        Scores on the training rows.
+    fit_info
+        Results of the fit besides arrays, as JSON.
+    warnings
+        Warnings about the fit.
+    """
+
+    algorithm: str
+    tasks: tuple[str, ...]
+    classes: tuple[Classes | None, ...]
+    basis: Basis
+    W: Array
+    intercept: Array
+    prior: ScalePrior
+    metrics: Mapping[str, Mapping[str, float]]
+    fit_info: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Name of each column of W: the task, or task and class."""
+        pairs = zip(self.tasks, self.classes, strict=True)
+        return tuple(name for task, classes in pairs for name in names_of_columns(task, classes))
+
+    @property
+    def target_unit(self) -> float:
+        """Common divisor of numeric targets; 1 if each task has its own scale."""
+        return unit_of(self.prior)
+
+    def gram(self) -> Array:
+        """Return the inner products of the functions without intercepts, (T, T)."""
+        images = self.W if self.basis.references is None else self.basis.gram() @ self.W
+        return np.asarray(self.W.T @ images)
+
+    def linear_coefficients(self) -> tuple[Array, Array] | None:
+        """Return coefficients (T, d) of the columns and intercepts (T,); None with a kernel."""
+        if self.basis.references is not None:
+            return None
+        slopes = self.W / self.basis.scale[:, np.newaxis]
+        return slopes.T, self.intercept - self.basis.mean @ slopes
+
+    def columns(self, task: int) -> slice:
+        """Return the columns of W of the task at a position."""
+        return slice(self._starts[task], self._starts[task + 1])
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """The first column of each task, and the number of columns."""
+        return list(accumulate((n_columns(one) for one in self.classes), initial=0))
+
+    def scores(self, rows: Array, task: int) -> Array:
+        """Return the values of the functions of a task at rows (n, d), (n, m_t)."""
+        columns = self.columns(task)
+        return self.basis.images(rows, self.W[:, columns]) + self.intercept[columns]
+
+    def new_rows(self, task: Task, *, has_intercept: bool) -> tuple[Array, Targets]:
+        """Return the basis values (n, p) of a new task's rows, and its scaled targets."""
+        scale = target_scale(task, self.prior, is_centered=has_intercept)
+        return self.basis(task.X), encode_targets(task, scale)
+
+    def with_task(
+        self,
+        name: str,
+        targets: Targets,
+        W: Array,
+        *,
+        intercept: Array,
+        fitted: Array,
+    ) -> "Functions":
+        """Return the functions with those of a new task, W (p, m) and intercept (m,).
+
+        Parameters
+        ----------
+        W, intercept
+            In units of the scale of the targets.
+        fitted : (n, m)
+            Values of the new functions at the rows of the task.
+        """
+        scores = training_scores([name], [targets], [fitted])
+        metrics = {
+            metric: {**values, **scores.get(metric, {})} for metric, values in self.metrics.items()
+        }
+        return replace(
+            self,
+            tasks=(*self.tasks, name),
+            classes=(*self.classes, targets.classes),
+            W=np.concatenate([self.W, W * targets.scale], axis=1),
+            intercept=np.concatenate([self.intercept, intercept * targets.scale]),
+            metrics=metrics,
+        )
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return every array by name."""
+        return {"W": self.W, "intercept": self.intercept, **self.basis.to_arrays()}
+
+    def header(self) -> dict[str, Any]:
+        """Return everything but the arrays, as JSON."""
+        return {
+            **dump_header(self),
+            "classes": [None if one is None else list(one) for one in self.classes],
+            "basis": self.basis.header(),
+            "target_prior": prior_to_json(self.prior),
+            "metrics": {name: dict(values) for name, values in self.metrics.items()},
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Return the functions from the results of :meth:`to_arrays` and :meth:`header`.
+
+        Raises
+        ------
+        ValueError
+            The arrays are inconsistent.
+        """
+        functions = cls(
+            **load_header(header),
+            classes=tuple(None if one is None else tuple(one) for one in header["classes"]),
+            basis=Basis.from_arrays(arrays, header["basis"]),
+            W=arrays["W"],
+            intercept=arrays["intercept"],
+            prior=prior_from_json(header.get("target_prior"), scale=1.0),
+            metrics=header["metrics"],
+        )
+        T = sum(n_columns(one) for one in functions.classes)
+        if functions.W.shape != (functions.basis.n_outputs, T) or len(functions.intercept) != T:
+            raise ValueError(f"W has shape {functions.W.shape}, expected {T} target columns")
+        if len(functions.tasks) != len(functions.classes):
+            raise ValueError(f"{len(functions.classes)} targets for {len(functions.tasks)} tasks")
+        return functions
+
+
+def functions_of(
+    tasks: TaskSet,
+    design: Design,
+    W: Array,
+    b: Array,
+    *,
+    algorithm: str,
+    fit_info: Mapping[str, Any],
+    warnings: tuple[str, ...],
+) -> Functions:
+    """Return the functions W (T, q), b (T,) of a design, in the order of ``tasks``."""
+    scales = np.repeat([one.scale for one in design.targets], design.sizes)
+    order = _column_order(design.names, design.sizes, tasks.names)
+    scores = training_scores(design.names, design.targets, design.fitted(W, b))
+    classes = dict(zip(design.names, (one.classes for one in design.targets), strict=True))
+    return Functions(
+        algorithm=algorithm,
+        tasks=tasks.names,
+        classes=tuple(classes[name] for name in tasks.names),
+        basis=design.basis,
+        W=np.ascontiguousarray((design.weights(W) * scales)[:, order]),
+        intercept=(b * scales)[order],
+        prior=design.prior,
+        metrics={
+            metric: {name: values[name] for name in tasks.names}
+            for metric, values in scores.items()
+        },
+        fit_info=fit_info,
+        warnings=warnings,
+    )
+
+
+def _column_order(names: Sequence[str], sizes: Sequence[int], order: Sequence[str]) -> list[int]:
+    """Return the positions of the target columns after the tasks are reordered."""
+    ends = np.cumsum(sizes)
+    columns = {
+        name: range(end - size, end) for name, size, end in zip(names, sizes, ends, strict=True)
+    }
+    return [position for name in order for position in columns[name]]

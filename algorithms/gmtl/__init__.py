@@ -1,5 +1,0 @@
-"""Grouped multi-task feature learning."""
-
-from algorithms.gmtl.algorithm import GMTL
-
-__all__ = ["GMTL"]

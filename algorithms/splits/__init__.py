@@ -1,0 +1,1 @@
+"""Division of rows into training and test parts."""

@@ -1,0 +1,1 @@
+"""Wrappers around any algorithm: weights, preparation, calibration, and tasks learned alone."""

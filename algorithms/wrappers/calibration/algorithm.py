@@ -1,0 +1,184 @@
+"""Any algorithm, trained with calibrated outputs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.model import Model, apply
+from algorithms.interface.needs import check_classes
+from algorithms.interface.params import Params
+from algorithms.interface.tasks import Array, TargetKind, Task, TaskSet, TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.interface.weights import scaled_positive
+from algorithms.interface.work import WorkEstimate, without_fold
+from algorithms.wrappers.calibration.conformal import ConformalScores, adaptive_scores
+from algorithms.wrappers.calibration.cross_fitting import CrossFit, cross_fit
+from algorithms.wrappers.calibration.model import METHODS_FOR, CalibratedModel
+from algorithms.wrappers.calibration.options import Calibration
+from algorithms.wrappers.calibration.probabilities import ProbabilityMap, Scored, learn_maps
+from algorithms.wrappers.calibration.quality import report_quality
+from algorithms.wrappers.calibration.scores import class_scores
+from algorithms.wrappers.wrapped_algorithm import WrappedAlgorithm
+
+Indices = NDArray[np.intp]
+
+
+class CalibratedAlgorithm(WrappedAlgorithm):
+    """An algorithm whose fit also learns what its outputs mean for rows that it has not seen.
+
+    The model is that of the algorithm by itself, bit for bit, with further methods.
+    """
+
+    def __init__(self, inner: Algorithm[Any, Any], options: Calibration) -> None:
+        super().__init__(inner)
+        self._options = options
+
+    def methods_for(self, target: TargetKind) -> tuple[str, ...]:
+        """Return the names of the methods of models for a task with the given kind of targets."""
+        return (*self._inner.methods_for(target), *METHODS_FOR.get(target, ()))
+
+    def check(self, summaries: Sequence[TaskSummary], params: Params) -> None:
+        """Raise InvalidData or InvalidParams if the algorithm cannot be fitted and calibrated."""
+        super().check(summaries, params)
+        for task in summaries:
+            if "predict" not in self._inner.methods_for(task.target):
+                raise InvalidData(
+                    f"models of {self.name} do not predict the targets of task '{task.name}', so "
+                    "they cannot be calibrated; train without calibration",
+                    task=task.name,
+                )
+            if task.target == "none":
+                raise InvalidData(
+                    f"task '{task.name}' has no targets, so its predictions cannot be calibrated; "
+                    "train without calibration",
+                    task=task.name,
+                )
+        if any(task.target == "classes" for task in summaries):
+            check_classes(summaries, algorithm="calibration")
+
+    def work(self, summaries: Sequence[TaskSummary], params: Params) -> WorkEstimate:
+        """Return the expected work of the fits with all rows, and without each of the folds."""
+        n_folds = self._options.n_folds
+        one = super().work(without_fold(summaries, n_folds), params)
+        return super().work(summaries, params) + one.times(n_folds)
+
+    def fit(
+        self, tasks: TaskSet, params: Params, *, trace: Trace, rng: np.random.Generator
+    ) -> CalibratedModel:
+        """Return the model trained on the tasks, with its calibration."""
+        found = cross_fit(
+            self._inner, tasks, params, n_folds=self._options.n_folds, trace=trace, rng=rng
+        )
+        if tasks.tasks[0].target == "numbers":
+            return CalibratedModel(found.whole, found.models, (), _residuals(found, tasks), {})
+        return self._calibrate_classes(found, tasks, seed=int(rng.integers(2**31)))
+
+    def _calibrate_classes(self, found: CrossFit, tasks: TaskSet, *, seed: int) -> CalibratedModel:
+        scored = _score(found, tasks)
+        known = {name: found.fold_of[name] >= 0 for name in scored}
+        own = {name: one.take(known[name]) for name, one in scored.items()}
+        folds = {name: found.fold_of[name][known[name]] for name in scored}
+        maps = learn_maps(own)
+        order = found.whole.tasks
+        return CalibratedModel(
+            found.whole,
+            found.models,
+            tuple(maps[task] for task in order),
+            _adaptive_scores(own, folds, maps, order, seed=seed),
+            report_quality(own, folds),
+        )
+
+    def fit_path(
+        self, tasks: TaskSet, params: Sequence[Params], *, trace: Trace, rng: np.random.Generator
+    ) -> list[CalibratedModel]:
+        """Return one model for each of ``params``."""
+        return [self.fit(tasks, one, trace=trace, rng=rng) for one in params]
+
+    def adapt(self, model: Model, task: Task, *, trace: Trace | None = None) -> CalibratedModel:
+        """Raise InvalidData: the rows of a new task would need a calibration of their own."""
+        del model, trace
+        raise cannot_adapt(task.name)
+
+
+def cannot_adapt(task: str) -> InvalidData:
+    """Return the error that a calibrated model cannot be adapted."""
+    return InvalidData(
+        f"task '{task}' cannot be added to a model with calibration, which would need rows of the "
+        "task that the model was not fitted to; train a new model with all tasks, or adapt one "
+        "without calibration",
+        task=task,
+    )
+
+
+def _score(found: CrossFit, tasks: TaskSet) -> dict[str, Scored]:
+    """Return the scores of all rows by the model without their fold; NaN if all models have it."""
+    scored = {}
+    for task in tasks:
+        classes = found.whole.classes(task.name)
+        assert task.y is not None  # checked
+        codes = np.searchsorted(np.asarray(classes), task.y)
+        n_columns = 1 if len(classes) == 2 else len(classes)
+        scores = np.full((task.n_samples, n_columns), np.nan)
+        for i, model in enumerate(found.models):
+            rows = np.flatnonzero(found.fold_of[task.name] == i)
+            if rows.size:
+                scores[rows] = class_scores(model, task.take(rows).X, task=task.name)
+        scored[task.name] = Scored(classes, scores, codes, scaled_positive(task.weights))
+    return scored
+
+
+def _residuals(found: CrossFit, tasks: TaskSet) -> ConformalScores:
+    """Return |y - prediction| of all rows that were held out."""
+    parts: list[tuple[Array, Indices]] = []
+    by_name = {task.name: task for task in tasks}
+    for name in found.whole.tasks:
+        task, fold = by_name[name], found.fold_of[name]
+        assert task.y is not None  # checked
+        residuals = np.full(task.n_samples, np.nan)
+        for i, model in enumerate(found.models):
+            rows = np.flatnonzero(fold == i)
+            if rows.size:
+                predicted = apply(model, "predict", task.take(rows).X, task=name)
+                residuals[rows] = np.abs(task.y[rows] - predicted)
+        parts.append((residuals[fold >= 0], fold[fold >= 0]))
+    return _joined(parts, has_scale=True)
+
+
+def _adaptive_scores(
+    scored: Mapping[str, Scored],
+    folds: Mapping[str, Indices],
+    maps: Mapping[str, ProbabilityMap],
+    order: Sequence[str],
+    *,
+    seed: int,
+) -> ConformalScores:
+    """Return the adaptive scores of the classes of all rows that were held out."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for name in order:
+        codes = scored[name].codes
+        scores = adaptive_scores(maps[name].apply(scored[name].scores), rng.random(len(codes)))
+        parts.append((scores[np.arange(len(codes)), codes], folds[name]))
+    return _joined(parts, has_scale=False)
+
+
+def _joined(parts: Sequence[tuple[Array, Indices]], *, has_scale: bool) -> ConformalScores:
+    """Return the scores and folds of each task, in their order, as one."""
+    owner = np.repeat(np.arange(len(parts)), [len(scores) for scores, _ in parts])
+    scores, folds = (np.concatenate(one) for one in zip(*parts, strict=True))
+    return ConformalScores(scores, folds, owner, len(parts), has_scale)
+
+
+def calibrated(
+    algorithm: Algorithm[Any, Any], options: Calibration | Mapping[str, Any] | None
+) -> Algorithm[Any, Any]:
+    """Return the algorithm with a calibration; the algorithm itself without options."""
+    if options is None:
+        return algorithm
+    if not isinstance(options, Calibration):
+        options = Calibration.model_validate(options, strict=False)
+    return CalibratedAlgorithm(algorithm, options)

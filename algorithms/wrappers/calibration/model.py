@@ -1,0 +1,238 @@
+"""A trained model with calibrated outputs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.model import DEFAULT_LEVEL, Model
+from algorithms.interface.tasks import Array
+from algorithms.numerics.row_hashes import hash_rows
+from algorithms.wrappers.calibration.conformal import (
+    OWN_ROWS,
+    ConformalScores,
+    Weighted,
+    adaptive_scores,
+    intervals,
+    prediction_sets,
+)
+from algorithms.wrappers.calibration.probabilities import ProbabilityMap
+from algorithms.wrappers.calibration.scores import SCORE_METHODS, class_scores
+from algorithms.wrappers.wrapped_model import WrappedModel
+
+#: Methods of calibrated models by kind of targets.
+METHODS_FOR: Final = {
+    "classes": ("predict_proba", "predict_set"),
+    "numbers": ("predict_interval",),
+}
+#: Methods that only models with a calibration have.
+CALIBRATED_METHODS: Final = frozenset(method for own in METHODS_FOR.values() for method in own)
+
+_PREFIX: Final = "calibration"
+#: Largest number that the hash of a row can be, plus 1.
+_HASHES: Final = 2.0**64
+
+#: Makes a model of its arrays and its header.
+Load = Callable[[Mapping[str, NDArray[Any]], Mapping[str, Any]], Model]
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedModel(WrappedModel):
+    """A model with probabilities of its classes and sets of them, or with intervals of its numbers.
+
+    Attributes
+    ----------
+    folds
+        The model without each fold of the training rows.
+    maps
+        Map from scores to probabilities of each task, in the order of the tasks; none for numbers.
+    conformal
+        Scores of the held-out rows.
+    quality
+        Quality of the probabilities on held-out training rows; empty for numbers.
+    """
+
+    folds: Sequence[Model]
+    maps: Sequence[ProbabilityMap]
+    conformal: ConformalScores
+    quality: dict[str, Any]
+
+    @property
+    def takes_missing(self) -> frozenset[str]:  # type: ignore[override]
+        """Methods that accept NaN for missing values."""
+        own = self._own_methods() if self._source() in self.inner.takes_missing else ()
+        return self.inner.takes_missing | set(own)
+
+    def width(self, method: str, *, task: str) -> int:
+        """Return the number of input columns of a method for a task."""
+        source = self._source() if method in CALIBRATED_METHODS else method
+        return self.inner.width(source, task=task)
+
+    def learned(self) -> dict[str, Any]:
+        """Return what was learned by the names that scikit-learn has for it."""
+        return self.inner.learned() | {"calibration": self.report()}
+
+    def available_methods(self) -> tuple[str, ...]:
+        """Return the names of the methods that this model supports, given its data."""
+        return (*self.inner.available_methods(), *self._own_methods())
+
+    def report(self) -> dict[str, Any]:
+        """Return the quality of probabilities, and for which levels the tasks have rows, as JSON.
+
+        ``own_rows_to`` is the level up to which a task uses its own held-out rows, and ``largest``
+        the largest level of bounded intervals, and of sets that need not have all classes.
+        """
+        counts = np.bincount(self.conformal.owner, minlength=len(self.tasks)).tolist()
+        levels = {
+            task: {
+                "n_held_out": n,
+                "own_rows_to": max(0.0, 1.0 - OWN_ROWS / n) if n else 0.0,
+                "largest": self._largest_level(t),
+            }
+            for t, (task, n) in enumerate(zip(self.tasks, counts, strict=True))
+        }
+        return {**self.quality, "levels": levels}
+
+    def predict_proba(self, X: object, *, task: str) -> Array:
+        """Return the probabilities of the classes of rows, (n_samples, n_classes)."""
+        return self._probabilities(self.inner, X, task)
+
+    def predict_interval(self, X: object, *, task: str, level: float = DEFAULT_LEVEL) -> Array:
+        """Return the ends (n_samples, 2) of intervals with the targets of rows.
+
+        Parameters
+        ----------
+        level
+            Share of new rows whose target is in the interval
+            (:mod:`algorithms.wrappers.calibration.conformal`).
+
+        Raises
+        ------
+        InvalidData
+            The task has too few rows for the level, and there are too few tasks to borrow from.
+        """
+        found = self._held_out(task, level)
+        if not found.is_enough(level):
+            most = self._largest_level(self.task_index(task))
+            raise InvalidData(
+                f"task '{task}' has too few rows for intervals at level {level:g}, and there are "
+                f"too few other tasks to borrow from; use a level up to {most:.3g}",
+                task=task,
+            )
+        models: Sequence[Any] = self.folds
+        predictions = [model.predict(X, task=task) for model in models]
+        return intervals(np.stack(predictions, axis=1), found, level)
+
+    def predict_set(self, X: Any, *, task: str, level: float = DEFAULT_LEVEL) -> Array:
+        """Return 1 for the classes in the set of each row, else 0, (n_samples, n_classes).
+
+        Parameters
+        ----------
+        level
+            Share of new rows whose class is in the set
+            (:mod:`algorithms.wrappers.calibration.conformal`).
+        """
+        found = self._held_out(task, level)
+        checked: Any = self.inner.check_rows(X, method=self._source(), task=task)
+        # random for the guarantee, but always the same for a row
+        u = hash_rows(checked) / _HASHES
+        scores = [adaptive_scores(self._probabilities(m, X, task), u) for m in self.folds]
+        return prediction_sets(scores, found, level).astype(np.float64)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return every learned array by name."""
+        own = {
+            f"maps/{t}/{name}": array
+            for t, one in enumerate(self.maps)
+            for name, array in one.to_arrays().items()
+        }
+        own |= {
+            f"folds/{i}/{name}": array
+            for i, model in enumerate(self.folds)
+            for name, array in model.to_arrays().items()
+        }
+        own |= {f"conformal/{name}": a for name, a in self.conformal.to_arrays().items()}
+        return self.inner.to_arrays() | {f"{_PREFIX}/{name}": a for name, a in own.items()}
+
+    def header(self) -> dict[str, Any]:
+        """Return everything but the arrays, as JSON."""
+        own = {"quality": self.quality, "folds": [model.header() for model in self.folds]}
+        return self.inner.header() | {_PREFIX: own}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Raise TypeError: the registry puts model and calibration together."""
+        del arrays, header
+        raise TypeError("load a calibrated model with algorithms.registry.load_model")
+
+    def _own_methods(self) -> tuple[str, ...]:
+        return METHODS_FOR["classes" if self.maps else "numbers"]
+
+    def _source(self) -> str:
+        """Return the method of the model that those of the calibration use."""
+        known = self.inner.available_methods() if self.maps else ("predict",)
+        return next(name for name in SCORE_METHODS if name in known)
+
+    def _probabilities(self, model: Model, X: object, task: str) -> Array:
+        one = self.maps[self.task_index(task)]
+        return one.apply(class_scores(model, X, task=task))
+
+    def _held_out(self, task: str, level: float) -> Weighted:
+        if not 0.0 < level < 1.0:
+            raise InvalidParams(
+                f"level is {level:g}; expected a share between 0 and 1", field="level"
+            )
+        return self.conformal.of_task(self.task_index(task), level)
+
+    def _largest_level(self, t: int) -> float:
+        """Return the largest level at which intervals of a task are bounded."""
+        return max(float(self.conformal.of_task(t, level).weights.sum()) for level in (1e-9, 0.999))
+
+
+def load_calibration(
+    inner: Model, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any], *, load: Load
+) -> CalibratedModel:
+    """Return the model with the calibration in a model file.
+
+    Parameters
+    ----------
+    load
+        Makes the model without a fold.
+    """
+    own = _below(arrays, _PREFIX)
+    maps = _numbered(_below(own, "maps"))
+    folds = _numbered(_below(own, "folds"))
+    conformal = ConformalScores.from_arrays(
+        _below(own, "conformal"), n_tasks=len(inner.tasks), has_scale=not maps
+    )
+    models = [load(folds[i], one) for i, one in enumerate(header["folds"])]
+    return CalibratedModel(
+        inner,
+        models,
+        [ProbabilityMap.from_arrays(maps[t]) for t in range(len(maps))],
+        conformal,
+        dict(header["quality"]),
+    )
+
+
+def without_calibration(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a model file that do not belong to its calibration."""
+    return {name: a for name, a in arrays.items() if not name.startswith(f"{_PREFIX}/")}
+
+
+def _below(arrays: Mapping[str, NDArray[Any]], folder: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays in a folder, named as seen from it."""
+    start = f"{folder}/"
+    return {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
+
+
+def _numbered(arrays: Mapping[str, NDArray[Any]]) -> dict[int, dict[str, NDArray[Any]]]:
+    """Return the arrays of each folder whose name is a number."""
+    found: dict[int, dict[str, NDArray[Any]]] = {}
+    for name, array in arrays.items():
+        number, _, own = name.partition("/")
+        found.setdefault(int(number), {})[own] = array
+    return found

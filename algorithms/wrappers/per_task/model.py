@@ -1,0 +1,172 @@
+"""A trained model whose tasks come from two fits."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.embedding import Embedding
+from algorithms.interface.model import Model
+from algorithms.wrappers.wrapped_model import WrappedModel
+
+_PREFIX: Final = "alone"
+
+#: Makes a model of the name of its algorithm, its arrays and its header.
+Load = Callable[[str, Mapping[str, NDArray[Any]], Mapping[str, Any]], Model]
+
+
+@dataclass(frozen=True, eq=False)
+class PerTaskModel(WrappedModel):
+    """A model that learned its tasks together, with another that replaces it for some of them.
+
+    Each method of a task is that of the task's model, bit for bit. Both models were fitted to all
+    tasks, so that each is the same as without the other.
+
+    Attributes
+    ----------
+    inner
+        The model of the tasks that are learned together.
+    alone
+        The model of the others.
+    tasks_alone
+        Names of the others.
+    """
+
+    alone: Model
+    tasks_alone: tuple[str, ...]
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether the methods of both models accept sparse rows."""
+        return self.inner.takes_sparse and self.alone.takes_sparse
+
+    @property
+    def takes_missing(self) -> frozenset[str]:  # type: ignore[override]
+        """Methods of both models that accept NaN for missing values."""
+        return self.inner.takes_missing & self.alone.takes_missing
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Scores on the training rows that both models have: ``{metric: {task: value}}``."""
+        other = self.alone.metrics
+        return {
+            name: {
+                task: other[name][task] if task in self._is_alone else value
+                for task, value in scores.items()
+            }
+            for name, scores in self.inner.metrics.items()
+            if self._is_alone <= other.get(name, {}).keys()
+        }
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about both fits, in sentences."""
+        return tuple(dict.fromkeys((*self.inner.warnings, *self.alone.warnings)))
+
+    def part(self, task: str) -> Model:
+        """Return the model of a task."""
+        return self.alone if task in self._is_alone else self.inner
+
+    def width(self, method: str, *, task: str) -> int:
+        """Return the number of input columns of a method for a task."""
+        return self.part(task).width(method, task=task)
+
+    def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
+        """Return the labels of a task, sorted; empty if the model is not a classifier."""
+        return self.part(task).classes(task)
+
+    def embedding(self, task: str) -> Embedding | None:
+        """Return the points that the model of a task has stored for it; None if it has none."""
+        return self.part(task).embedding(task)
+
+    def coefficients(self, task: str) -> NDArray[np.float64] | None:
+        """Return the coefficients of the columns in the model of a task; None if not linear."""
+        return self.part(task).coefficients(task)
+
+    def learned(self) -> dict[str, Any]:
+        """Return the arrays that both models have for each task, such as ``coef``.
+
+        What only one of the models has learned is in its own ``learned()``.
+        """
+        ours, theirs = self.inner.learned(), self.alone.learned()
+        rows = {task: t for t, task in enumerate(self.alone.tasks)}
+        found = {}
+        for name in ours.keys() & theirs.keys():
+            mine, other = np.asarray(ours[name]), np.asarray(theirs[name])
+            is_by_task = mine.ndim > 0 and len(mine) == len(self.tasks) > 1
+            if is_by_task and other.ndim > 0 and other.shape == (len(rows), *mine.shape[1:]):
+                found[name] = np.stack(
+                    [
+                        other[rows[task]] if task in self._is_alone else mine[t]
+                        for t, task in enumerate(self.tasks)
+                    ]
+                )
+        return found
+
+    def available_methods(self) -> tuple[str, ...]:
+        """Return the names of the methods that both models support."""
+        known = set(self.alone.available_methods())
+        return tuple(name for name in self.inner.available_methods() if name in known)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return every learned array by name."""
+        own = {f"{_PREFIX}/{name}": array for name, array in self.alone.to_arrays().items()}
+        return self.inner.to_arrays() | own
+
+    def header(self) -> dict[str, Any]:
+        """Return everything but the arrays, as JSON."""
+        own = {
+            "algorithm": self.alone.algorithm,
+            "tasks": list(self.tasks_alone),
+            "model": self.alone.header(),
+        }
+        return self.inner.header() | {_PREFIX: own}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Raise TypeError: the registry puts both models together."""
+        del arrays, header
+        raise TypeError("load a model of two fits with algorithms.registry.load_model")
+
+    @cached_property
+    def _is_alone(self) -> frozenset[str]:
+        return frozenset(self.tasks_alone)
+
+    def _call(self, method: str, X: object, task: str) -> NDArray[Any]:
+        outputs: NDArray[Any] = getattr(self.part(task), method)(X, task=task)
+        return outputs
+
+
+def load_alone(
+    inner: Model, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any], *, load: Load
+) -> Model:
+    """Return the model with that of the tasks learned alone, if a model file has one.
+
+    Parameters
+    ----------
+    load
+        Makes the model of the tasks learned alone.
+
+    Raises
+    ------
+    ValueError
+        A task is in none of the models.
+    """
+    if _PREFIX not in header:
+        return inner
+    own, start = header[_PREFIX], f"{_PREFIX}/"
+    below = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
+    alone = load(str(own["algorithm"]), below, own["model"])
+    names = tuple(str(name) for name in own["tasks"])
+    unknown = set(names) - (set(inner.tasks) & set(alone.tasks))
+    if unknown:
+        raise ValueError(f"no model for the tasks {sorted(unknown)}")
+    return PerTaskModel(inner, alone, names)
+
+
+def without_alone(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a model file that do not belong to the tasks learned alone."""
+    return {name: a for name, a in arrays.items() if not name.startswith(f"{_PREFIX}/")}

@@ -1,0 +1,89 @@
+"""A trained model that takes raw rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from numpy.typing import NDArray
+
+from algorithms.interface.model import FEATURE_METHODS, Model
+from algorithms.interface.tasks import Array, Task
+from algorithms.wrappers.preparation.learning import Preparation
+from algorithms.wrappers.wrapped_model import WrappedModel
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedModel(WrappedModel):
+    """A model with the preparation of its rows.
+
+    Its methods take raw rows. ``reconstruct`` and ``inverse_transform`` return prepared columns.
+    """
+
+    preparation: Preparation
+
+    takes_missing: ClassVar[frozenset[str]] = FEATURE_METHODS
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether the methods accept sparse rows."""
+        return False
+
+    def width(self, method: str, *, task: str) -> int:
+        """Return the number of input columns of a method for a task."""
+        if method not in FEATURE_METHODS:
+            return self.inner.width(method, task=task)
+        self.task_index(task)
+        return len(self.preparation.of(task).columns)
+
+    def learned(self) -> dict[str, Any]:
+        """Return what was learned, in terms of the prepared columns."""
+        return self.inner.learned()
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return every learned array by name."""
+        return self.inner.to_arrays() | self.preparation.to_arrays()
+
+    def header(self) -> dict[str, Any]:
+        """Return everything but the arrays, as JSON."""
+        return self.inner.header() | {"preparation": self.preparation.header()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Raise TypeError: the registry puts model and preparation together."""
+        del arrays, header
+        raise TypeError("load a prepared model with algorithms.registry.load_model")
+
+    def _call(self, method: str, X: object, task: str) -> NDArray[Any]:
+        is_raw = method in FEATURE_METHODS
+        return super()._call(method, self._prepare(X, method, task) if is_raw else X, task)
+
+    def _prepare(self, X: object, method: str, task: str) -> Array:
+        rows = self.check_rows(X, method=method, task=task)
+        part = self.preparation.of(task)
+        part.check(rows, task=task)
+        return part.apply(rows)
+
+    def prepare_task(self, task: Task) -> tuple[Task, Preparation]:
+        """Return a new task with prepared rows, and the preparation that includes it."""
+        extended = self.preparation.with_task(task)
+        return extended.apply([task]).tasks[0], extended
+
+
+def preparation_of(model: Model) -> Preparation | None:
+    """Return the preparation of the rows of a model; None if it takes plain numbers."""
+    while isinstance(model, WrappedModel):
+        if isinstance(model, PreparedModel):
+            return model.preparation
+        model = model.inner
+    return None
+
+
+def unwrap(model: Model, tasks: Sequence[Task]) -> tuple[Model, Sequence[Task]]:
+    """Return the model of the algorithm and the tasks with prepared rows.
+
+    A model that takes plain numbers, or has more than a preparation, and its tasks are returned as
+    they are.
+    """
+    if not isinstance(model, PreparedModel):
+        return model, tasks
+    return model.inner, model.preparation.apply(tasks).tasks

@@ -1,0 +1,1 @@
+"""Errors of requests and jobs: codes, responses, validation."""

@@ -1,0 +1,1 @@
+"""Identity, lifetime and kernels of processes."""

@@ -1,0 +1,1 @@
+"""Database, rows, blobs and states."""

@@ -1,0 +1,407 @@
+"""Database tables. A row is a table class; API classes are called schemas."""
+
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from ulid import ULID
+
+from algorithms.interface.model import DEFAULT_TASK_COLUMN
+from service.storage.database import UtcTime, now
+
+#: Names of constraints, so that migrations can refer to them on every database.
+_NAMING: Final = {
+    "ix": "ix_%(column_0_label)s",
+    "uq": "uq_%(table_name)s_%(column_0_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class Row(DeclarativeBase):
+    """Base class of the tables; an instance is a row."""
+
+    metadata = sa.MetaData(naming_convention=_NAMING)
+    type_annotation_map = {datetime: UtcTime, dict[str, Any]: sa.JSON, list[Any]: sa.JSON}  # noqa: RUF012
+
+
+def new_id(prefix: str) -> str:
+    """Return a new id such as ``ds_01j9...``; ids sort by time of creation."""
+    return f"{prefix}_{str(ULID()).lower()}"
+
+
+class BlobRow(Row):
+    """Binary data, identified by its SHA-256 once complete."""
+
+    __tablename__ = "blobs"
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    sha256: Mapped[str | None] = mapped_column(sa.String(64), unique=True)
+    #: Of a resumable upload, the number of bytes so far.
+    size_bytes: Mapped[int] = mapped_column(sa.BigInteger, default=0)
+    #: Time of the last chunk of a blob that was written in several transactions.
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class BlobChunkRow(Row):
+    """A chunk of a blob."""
+
+    __tablename__ = "blob_chunks"
+
+    blob_id: Mapped[str] = mapped_column(
+        ForeignKey("blobs.id", ondelete="CASCADE"), primary_key=True
+    )
+    position: Mapped[int] = mapped_column(primary_key=True)
+    data: Mapped[bytes]
+
+
+class DatasetRow(Row):
+    """A set of tasks: uploaded → ingesting → ready | rejected."""
+
+    __tablename__ = "datasets"
+    __table_args__ = (
+        UniqueConstraint("owner", "fingerprint"),
+        Index("ix_datasets_list", "owner", "id"),
+        Index("ix_datasets_state", "state"),
+    )
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    owner: Mapped[str] = mapped_column(sa.String(200))
+    name: Mapped[str] = mapped_column(sa.String(200))
+    state: Mapped[str] = mapped_column(sa.String(16))
+    media_type: Mapped[str] = mapped_column(sa.String(100))
+    options: Mapped[dict[str, Any]]
+    #: SHA-256 of upload bytes, media type and options; identifies equal uploads.
+    fingerprint: Mapped[str] = mapped_column(sa.String(64))
+    upload_sha256: Mapped[str] = mapped_column(sa.String(64))
+    size_bytes: Mapped[int] = mapped_column(sa.BigInteger)
+    upload_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"), index=True)
+    content_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"), index=True)
+    content_sha256: Mapped[str | None] = mapped_column(sa.String(64))
+    manifest: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    issues: Mapped[list[Any]] = mapped_column(default=list)
+    #: Job and inputs that computed it; None for an upload.
+    origin: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: Selections of other datasets that it was made of; None for an upload.
+    sources: Mapped[list[dict[str, Any]] | None] = mapped_column(sa.JSON)
+    #: Bytes of the upload that have been parsed, while that is known.
+    parsed_bytes: Mapped[int | None] = mapped_column(sa.BigInteger)
+    #: Process that ingests it, to detect ingestions whose process died.
+    ingester: Mapped[str | None] = mapped_column(sa.String(500))
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    updated_at: Mapped[datetime] = mapped_column(default=now, onupdate=now)
+
+
+class UploadRow(Row):
+    """A resumable upload."""
+
+    __tablename__ = "uploads"
+    __table_args__ = (Index("ix_uploads_list", "owner", "id"),)
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    owner: Mapped[str] = mapped_column(sa.String(200))
+    name: Mapped[str] = mapped_column(sa.String(200))
+    media_type: Mapped[str] = mapped_column(sa.String(100))
+    options: Mapped[dict[str, Any]]
+    #: Text by which the client recognises the upload.
+    tag: Mapped[str | None] = mapped_column(sa.String(200))
+    #: SHA-256 that the whole file must have.
+    sha256: Mapped[str | None] = mapped_column(sa.String(64))
+    #: Number of bytes of the whole file; its blob has the number of those that have arrived.
+    length: Mapped[int] = mapped_column(sa.BigInteger)
+    blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"), index=True)
+    #: The dataset, once all bytes have arrived; it may have been deleted since.
+    dataset_id: Mapped[str | None] = mapped_column(sa.String(40))
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    updated_at: Mapped[datetime] = mapped_column(default=now, onupdate=now)
+
+
+class JobRow(Row):
+    """Queued work, such as one training of one model, or one batch inference."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (
+        Index("ix_jobs_queue", "state", "owner", "priority", "root_id", "id"),
+        Index("ix_jobs_state", "state", "id"),
+        Index("ix_jobs_list", "owner", "parent_id", "id"),
+        Index("ix_jobs_list_by_state", "owner", "state", "parent_id", "id"),
+        Index("ix_jobs_children", "parent_id", "state"),
+        Index("ix_jobs_dataset", "dataset_id", "state"),
+        Index("ix_jobs_finished_at", "finished_at"),
+        Index(
+            "ix_jobs_base_version",
+            "owner",
+            "state",
+            "base_version_id",
+            sqlite_where=sa.text("base_version_id IS NOT NULL"),
+            postgresql_where=sa.text("base_version_id IS NOT NULL"),
+        ),
+        # how long earlier jobs took
+        Index(
+            "ix_jobs_reference",
+            "state",
+            "id",
+            sqlite_where=sa.text("reference_s IS NOT NULL"),
+            postgresql_where=sa.text("reference_s IS NOT NULL"),
+        ),
+        # what an owner stores
+        Index(
+            "ix_jobs_outputs",
+            "owner",
+            "output_blob_id",
+            sqlite_where=sa.text("output_blob_id IS NOT NULL"),
+            postgresql_where=sa.text("output_blob_id IS NOT NULL"),
+        ),
+    )
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    owner: Mapped[str] = mapped_column(sa.String(200))
+    dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"))
+    algorithm: Mapped[str] = mapped_column(sa.String(64))
+    params: Mapped[dict[str, Any]]
+    #: The specification as it was sent, of a training job.
+    spec: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON, deferred=True)
+    #: Options of the preparation of raw rows; None: the default of the dataset.
+    preparation: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: Options of the calibration of the model; None: without.
+    calibration: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: Weights of classes in the fit; None: without.
+    class_weight: Mapped[Any | None] = mapped_column(sa.JSON)
+    seed: Mapped[int] = mapped_column(sa.BigInteger)
+    model_name: Mapped[str] = mapped_column(sa.String(200))
+    priority: Mapped[int] = mapped_column(default=0)
+    timeout_s: Mapped[float]
+    memory_mb: Mapped[int]
+    max_attempts: Mapped[int]
+    #: Expected time from the start to the end; None if it is unknown.
+    expected_s: Mapped[float | None]
+    #: Expected time of a single fit at reference speeds, unless it is short; None for other jobs.
+    reference_s: Mapped[float | None]
+    #: Number of threads; None: its share of the machine that first runs it.
+    threads: Mapped[int | None]
+    #: The parent of a child job.
+    parent_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    #: The parent of a child job, otherwise the job itself: a child job is as old as its parent.
+    root_id: Mapped[str] = mapped_column(sa.String(40))
+    #: What the job does other than one fit; see ``service.jobs.studies.plans``.
+    plan: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: Model version that the job adapts or applies, as in its plan.
+    base_version_id: Mapped[str | None] = mapped_column(sa.String(40))
+
+    state: Mapped[str] = mapped_column(sa.String(16))
+    attempt: Mapped[int] = mapped_column(default=0)
+    #: Attempts that count against ``max_attempts``; one that never started does not.
+    counted_attempts: Mapped[int] = mapped_column(default=0)
+    is_cancel_requested: Mapped[bool] = mapped_column(default=False)
+    #: Whether its supervisor should stop it and requeue it; that attempt does not count.
+    is_release_requested: Mapped[bool] = mapped_column(default=False)
+    #: The process that supervises the attempt, as ``ProcessIdentity`` writes it.
+    worker: Mapped[str | None] = mapped_column(sa.String(500))
+    heartbeat: Mapped[int] = mapped_column(sa.BigInteger, default=0)
+    progress: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    error: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: Warnings about the data and parameters, in sentences; the model has them too.
+    warnings: Mapped[list[Any]] = mapped_column(default=list)
+    #: Result of a child job, batch inference or automatic choice, or verdict of a comparison.
+    result: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: The outputs of a batch inference, as Parquet.
+    output_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"), index=True)
+    #: Checkpoint from which the next attempt continues.
+    checkpoint_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"), index=True)
+    traceparent: Mapped[str | None] = mapped_column(sa.String(100))
+    #: A queued job is not submitted before this time.
+    retry_at: Mapped[datetime | None] = mapped_column(index=True)
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+
+class TurnRow(Row):
+    """The last turn of an owner in the queue."""
+
+    __tablename__ = "owner_turns"
+
+    owner: Mapped[str] = mapped_column(sa.String(200), primary_key=True)
+    #: Number of the last submission of the owner's jobs; submissions of all owners are numbered.
+    turn: Mapped[int] = mapped_column(sa.BigInteger)
+
+
+class AttemptRow(Row):
+    """One attempt at a job: its worker and its outcome."""
+
+    __tablename__ = "attempts"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    attempt: Mapped[int] = mapped_column(primary_key=True)
+    worker: Mapped[str] = mapped_column(sa.String(500))
+    #: ``running``, a final state of the job, or ``lost``, ``postponed`` or ``released``.
+    outcome: Mapped[str] = mapped_column(sa.String(16))
+    error: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    started_at: Mapped[datetime] = mapped_column(default=now)
+    finished_at: Mapped[datetime | None]
+
+
+class EventRow(Row):
+    """An event of a job."""
+
+    __tablename__ = "events"
+    __table_args__ = (Index("ix_events_job", "job_id", "id"),)
+
+    id: Mapped[int] = mapped_column(
+        sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True
+    )
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    attempt: Mapped[int]
+    kind: Mapped[str] = mapped_column(sa.String(16))
+    data: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class ModelRow(Row):
+    """A model: the name of its versions."""
+
+    __tablename__ = "models"
+    __table_args__ = (UniqueConstraint("owner", "name"),)
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    owner: Mapped[str] = mapped_column(sa.String(200))
+    name: Mapped[str] = mapped_column(sa.String(200))
+    latest_version: Mapped[int] = mapped_column(default=0)
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class VersionRow(Row):
+    """A version of a model: immutable, trained by exactly one job."""
+
+    __tablename__ = "model_versions"
+    __table_args__ = (
+        UniqueConstraint("model_id", "version"),
+        # what an owner stores
+        Index("ix_model_versions_stored", "model_id", "artifact_blob_id"),
+    )
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id"))
+    version: Mapped[int]
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), unique=True)
+    #: The version that it was adapted from, if it still exists.
+    base_id: Mapped[str | None] = mapped_column(
+        ForeignKey("model_versions.id", ondelete="SET NULL"), index=True
+    )
+    dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"), index=True)
+    dataset_sha256: Mapped[str] = mapped_column(sa.String(64))
+    algorithm: Mapped[str] = mapped_column(sa.String(64))
+    params: Mapped[dict[str, Any]]
+    seed: Mapped[int] = mapped_column(sa.BigInteger)
+    software: Mapped[dict[str, Any]]
+    methods: Mapped[list[Any]]
+    tasks: Mapped[list[Any]]
+    #: Column in which tables of rows have the task of each row.
+    task_column: Mapped[str] = mapped_column(sa.String(200), server_default=DEFAULT_TASK_COLUMN)
+    #: Labels by task, for classifiers.
+    classes: Mapped[dict[str, Any]]
+    metrics: Mapped[dict[str, Any]]
+    history: Mapped[dict[str, Any]]
+    warnings: Mapped[list[Any]]
+    #: Report of search, comparison, evaluation, automatic choice and calibration.
+    report: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: Importance of the columns; None for a model without any.
+    importance: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON, deferred=True)
+    #: Raw columns and how they were prepared; None for a model of plain numbers.
+    preparation: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    artifact_blob_id: Mapped[str] = mapped_column(ForeignKey("blobs.id"), index=True)
+    artifact_sha256: Mapped[str] = mapped_column(sa.String(64))
+    artifact_bytes: Mapped[int] = mapped_column(sa.BigInteger)
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class AliasRow(Row):
+    """A name of a model version, such as production, that can move to another version."""
+
+    __tablename__ = "model_aliases"
+
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id"), primary_key=True)
+    alias: Mapped[str] = mapped_column(sa.String(64), primary_key=True)
+    version_id: Mapped[str] = mapped_column(ForeignKey("model_versions.id"), index=True)
+    #: New with every move, so that the ETag also changes when an alias moves away and back.
+    move_id: Mapped[str] = mapped_column(sa.String(40))
+    moved_at: Mapped[datetime]
+
+
+class IdempotencyRow(Row):
+    """The resource created by a request with an Idempotency-Key."""
+
+    __tablename__ = "idempotency_keys"
+
+    owner: Mapped[str] = mapped_column(sa.String(200), primary_key=True)
+    key: Mapped[str] = mapped_column(sa.String(200), primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(sa.String(64))
+    #: Id of the resource that the first request created.
+    resource_id: Mapped[str] = mapped_column(sa.String(40), index=True)
+    created_at: Mapped[datetime] = mapped_column(default=now, index=True)
+
+
+class KeyRow(Row):
+    """An API key: owner, scopes, and a hash of the secret."""
+
+    __tablename__ = "api_keys"
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    owner: Mapped[str] = mapped_column(sa.String(200), index=True)
+    #: What the key is for.
+    name: Mapped[str | None] = mapped_column(sa.String(200))
+    #: The key that created it; None for a key of the command or the settings.
+    creator_id: Mapped[str | None] = mapped_column(sa.String(40), index=True)
+    secret_sha256: Mapped[str] = mapped_column(sa.String(64))
+    scopes: Mapped[list[Any]]
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+
+
+class SessionRow(Row):
+    """A session of a browser: a hash of its token, and the API key that opened it."""
+
+    __tablename__ = "sessions"
+
+    token_sha256: Mapped[str] = mapped_column(sa.String(64), primary_key=True)
+    key_id: Mapped[str] = mapped_column(ForeignKey("api_keys.id", ondelete="CASCADE"), index=True)
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    expires_at: Mapped[datetime] = mapped_column(index=True)
+
+
+class AuditRow(Row):
+    """An audit event; see :class:`service.audit.events.AuditEvent`."""
+
+    __tablename__ = "audit_events"
+    __table_args__ = (
+        Index("ix_audit_events_owner", "owner", "id"),
+        Index("ix_audit_events_key", "key_id", "id"),
+        Index("ix_audit_events_object", "object", "id"),
+        Index("ix_audit_events_created_at", "created_at"),
+    )
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    operation: Mapped[str] = mapped_column(sa.String(64))
+    object: Mapped[str | None] = mapped_column(sa.String(500))
+    status: Mapped[int | None]
+    code: Mapped[str | None] = mapped_column(sa.String(64))
+    owner: Mapped[str | None] = mapped_column(sa.String(200))
+    key_id: Mapped[str | None] = mapped_column(sa.String(40))
+    source: Mapped[str | None] = mapped_column(sa.String(200))
+    request_id: Mapped[str | None] = mapped_column(sa.String(128))
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class LeaseRow(Row):
+    """An exclusive role of one process, such as dispatching."""
+
+    __tablename__ = "leases"
+
+    name: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    #: Host, boot and pid of the holder; a dead holder on this machine is replaced at once.
+    holder: Mapped[str] = mapped_column(sa.String(500))
+    #: Number of renewals; waiting processes time its changes with their own clock.
+    renewals: Mapped[int] = mapped_column(sa.BigInteger, default=0)

@@ -1,0 +1,1 @@
+"""Tools that write the generated files: pages of the documentation, stubs."""

@@ -1,0 +1,198 @@
+"""The page of all algorithms: what a family shares once, then each algorithm with its own."""
+
+import inspect
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from algorithms.baselines.linear.params import LinearParams
+from algorithms.families.kernel_machines.params import KernelParams
+from algorithms.families.latent.source import SourceParams
+from algorithms.families.projections.params import ProjectionParams
+from algorithms.families.subspaces.params import SubspaceParams
+from algorithms.interface.algorithm import Algorithm as AnyAlgorithm
+from algorithms.interface.params import Params
+from algorithms.registry import ALGORITHMS, paper_code
+from service.catalogue.schemas import Algorithm
+
+Algo = AnyAlgorithm[Any, Any]
+Fields = Mapping[str, Mapping[str, Any]]
+
+#: Families by the class of their parameters.
+_FAMILIES: Final[dict[type[Params], str]] = {
+    LinearParams: "Linear functions",
+    KernelParams: "Kernel machines",
+    ProjectionParams: "Discriminant projections",
+    SubspaceParams: "Subspace methods",
+    SourceParams: "Transfer methods",
+    Params: "Further methods",
+}
+_TARGETS: Final = {
+    "none": "none needed",
+    "numbers": "numbers",
+    "classes": "classes",
+    "any": "numbers or classes",
+}
+_ROLES: Final = {"multi_task": "together", "single_task": "each task alone", "pooled": "pooled"}
+#: Titles of parameters of loops, which come last in a table.
+_OF_LOOPS: Final = {"Folds", "Iterations", "Tolerance", "Duality gap"}
+_BOUNDS: Final = {
+    "minimum": "≥ {}",
+    "exclusiveMinimum": "> {}",
+    "maximum": "≤ {}",
+    "exclusiveMaximum": "< {}",
+    "minItems": "at least {} items",
+    "maxItems": "at most {} items",
+}
+
+
+def algorithms_page() -> Iterator[str]:
+    """Yield the lines of the page."""
+    yield from ("# Algorithms", "")
+    yield "[Which method when](../choose.md) helps to choose. See also"
+    yield "[how methods are evaluated](../explanation/evaluation.md),"
+    yield "[benchmarks](../benchmarks.md) and [notes on the papers](../explanation/papers.md)."
+    families = _by_family()
+    yield from _overview(sorted(ALGORITHMS.items()))
+    yield "Parameters that are set most often come first in every table; those of loops and the"
+    yield "grids of a selection come last. What the algorithms of a family share is said once."
+    for family, title in _FAMILIES.items():
+        yield from _family(title, families[family])
+
+
+def _by_family() -> dict[type[Params], list[Algo]]:
+    """Return the algorithms of every family, sorted by name; of two families, the later counts."""
+    families: dict[type[Params], list[Algo]] = defaultdict(list)
+    for _, algorithm in sorted(ALGORITHMS.items()):
+        found = [f for f in _FAMILIES if f is not Params and issubclass(algorithm.Params, f)]
+        families[found[-1] if found else Params].append(algorithm)
+    return families
+
+
+def _overview(algorithms: Iterable[tuple[str, Algo]]) -> Iterator[str]:
+    yield from (
+        "",
+        "| Algorithm | Learns | Targets | In one sentence |",
+        "| --- | --- | --- | --- |",
+    )
+    for name, algorithm in algorithms:
+        described = Algorithm.describe(algorithm)
+        forms = described.params["properties"].get("form", {}).get("enum", ())
+        learns = "by `form`" if {"task", "pooled"} <= set(forms) else _ROLES[algorithm.role]
+        sentence = described.summary.split(". ")[0].removesuffix(".")
+        target = _TARGETS[described.needs.target]
+        link = f"[`{name}`](#{_anchor(_title(algorithm))})"
+        yield f"| {link} | {learns} | {target} | {_cell(sentence)} |"
+    yield ""
+
+
+def _family(title: str, algorithms: Sequence[Algo]) -> Iterator[str]:
+    yield from ("", f"## {title}", "")
+    shared = _shared([Algorithm.describe(a).params["properties"] for a in algorithms])
+    if shared:
+        yield from (f"### Parameters of all {title[0].lower()}{title[1:]}", "")
+        yield from _parameters(shared, _ranks(algorithms[0]))
+    for algorithm in algorithms:
+        yield from _section(algorithm, shared, title)
+
+
+def _shared(schemas: Sequence[Fields]) -> Fields:
+    """Return the parameters that are the same in every algorithm of a family."""
+    first, *others = schemas
+    return {
+        name: field
+        for name, field in first.items()
+        if others and all(other.get(name) == field for other in others)
+    }
+
+
+def _section(algorithm: Algo, shared: Fields, family: str) -> Iterator[str]:
+    described = Algorithm.describe(algorithm)
+    needs = described.needs
+    yield from (f"### {_title(algorithm)}", "", described.summary, "")
+    features = "the same columns in every task" if needs.same_features else "any columns"
+    rows = "rows, also sparse ones" if needs.sparse else "rows"
+    rows += ", with weights" if needs.weights else ""
+    rows += " or covariance matrices" if needs.covariances else ""
+    minimum = f"at least {needs.min_tasks} task(s) of at least {needs.min_samples} row(s) each"
+    yield f"- Needs: {rows}; {features}; targets: {_TARGETS[needs.target]}; {minimum}."
+    methods = ", ".join(f"`{method}`" for method in described.methods)
+    yield f"- Methods of its models: {methods}."
+    yield f"- Can add tasks: {'yes' if algorithm.supports_adaptation() else 'no'}."
+    yield from (f"- Reference: {described.reference}", "")
+    own = {n: f for n, f in described.params["properties"].items() if n not in shared}
+    yield from _parameters(own, _ranks(algorithm))
+    if shared:
+        link = f"parameters-of-all-{_anchor(family)}"
+        yield from (f"And the [parameters of all {family[0].lower()}{family[1:]}](#{link}).", "")
+    mathematics = inspect.getdoc(inspect.getmodule(type(algorithm))) or ""
+    yield from ("<details><summary>The mathematics</summary>", "", "```text")
+    yield from (mathematics, "```", "", "</details>", "")
+    if code := paper_code(algorithm.name):
+        yield from ("<details><summary>The algorithm as the paper states it</summary>", "", "```py")
+        yield from (code.rstrip(), "```", "", "</details>", "")
+
+
+def _title(algorithm: Algo) -> str:
+    return f"{algorithm.title} (`{algorithm.name}`)"
+
+
+def _anchor(title: str) -> str:
+    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
+    return kept.replace(" ", "-")
+
+
+def _ranks(algorithm: Algo) -> Mapping[str, int]:
+    """Return for each parameter that is set most often 0, and 2 for those that come last."""
+    params = algorithm.Params
+    chosen = {*params.GRIDS, *params.ALTERNATIVES}
+    ranks = {}
+    for name, field in params.model_fields.items():
+        is_last = name in params.GRIDS.values() or field.title in _OF_LOOPS
+        ranks[name] = 0 if field.is_required() or name in chosen else 2 if is_last else 1
+    return ranks
+
+
+def _parameters(fields: Fields, ranks: Mapping[str, int]) -> Iterator[str]:
+    if not fields:
+        yield from ("It has no parameters of its own.", "")
+        return
+    yield "| Parameter | Default | Allowed | Meaning |"
+    yield "| --- | --- | --- | --- |"
+    for name in sorted(fields, key=lambda name: ranks[name]):
+        field = fields[name]
+        default = f"`{_json(field['default'])}`" if "default" in field else "required"
+        meaning = f"**{field['title']}.** {field['description']}"
+        cells = (default, _allowed(field), meaning)
+        yield f"| `{name}` | " + " | ".join(map(_cell, cells)) + " |"
+    yield ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _allowed(field: Mapping[str, Any]) -> str:
+    return ", ".join(filter(None, (_type(field), _bounds(field))))
+
+
+def _type(field: Mapping[str, Any]) -> str:
+    if "enum" in field or "const" in field:
+        return " or ".join(f"`{_json(value)}`" for value in field.get("enum", [field.get("const")]))
+    if "anyOf" in field:
+        return " or ".join(_type(part) for part in field["anyOf"])
+    if field.get("type") == "array":
+        return f"list of {_type(field.get('items', {}))}"
+    return str(field.get("type", "any"))
+
+
+def _bounds(field: Mapping[str, Any]) -> str:
+    own = [text.format(_json(field[key])) for key, text in _BOUNDS.items() if key in field]
+    parts = [_bounds(part) for part in (*field.get("anyOf", ()), field.get("items", {})) if part]
+    return ", ".join([*own, *(part for part in parts if part)])
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()

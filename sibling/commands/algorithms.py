@@ -1,0 +1,41 @@
+"""``sibling algorithms``: what can be trained."""
+
+from typing import Annotated
+
+import typer
+
+from sibling import Client
+from sibling.client.http import DEFAULT_URL
+from sibling.commands.app import noun
+from sibling.commands.names import COMPLETE_ALGORITHM, Url
+from sibling.commands.output import print_json, print_list, print_table, print_text
+
+algorithms = noun("Look at the algorithms.")
+
+
+@algorithms.command(name="list")
+def list_algorithms(url: Url = DEFAULT_URL) -> None:
+    """List the algorithms."""
+    with Client(url) as client:
+        print_list(client.algorithms, "name", "title", "methods")
+
+
+@algorithms.command()
+def show(
+    name: Annotated[
+        str, typer.Argument(help="Name of an algorithm.", autocompletion=COMPLETE_ALGORITHM)
+    ],
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Show what an algorithm learns, and its parameters."""
+    with Client(url) as client:
+        found = client.algorithm(name)
+    if print_json(found):
+        return
+    print_text(f"{found['title']} ({found['name']})\n{found['summary']}\n{found['reference']}\n")
+    fields = found["params"]["properties"]
+    rows = (
+        (name, field.get("default", "required"), f"{field['title']}. {field['description']}")
+        for name, field in fields.items()
+    )
+    print_table(rows, ("parameter", "default", "meaning"))

@@ -1,0 +1,289 @@
+"""``sibling models``, ``aliases`` and ``alias``: look at trained models, and name versions."""
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import numpy as np
+import typer
+
+from sibling import Client, RemoteModel, ServiceError
+from sibling.client.http import DEFAULT_URL
+from sibling.commands.app import App, noun
+from sibling.commands.names import (
+    COMPLETE_PLOT,
+    Model,
+    ModelName,
+    Url,
+    find_model,
+    split_version,
+    suggesting_model,
+)
+from sibling.commands.output import (
+    is_json,
+    print_fields,
+    print_json,
+    print_list,
+    print_note,
+    print_result,
+    print_table,
+    print_text,
+)
+from sibling.plots.style import Theme
+
+models = noun("Look at models, download and delete them.")
+naming = App()
+
+_COLUMNS: Final = ("name", "version", "algorithm", "methods", "created_at")
+_FIELDS: Final = (
+    *("name", "version", "aliases", "algorithm", "params", "seed", "methods", "tasks"),
+    *("dataset_id", "job_id", "stop_reason"),
+    *("artifact_bytes", "artifact_sha256", "created_at"),
+)
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Output file. Default: by name and version.")
+]
+
+
+@models.command(name="list")
+def list_models(url: Url = DEFAULT_URL) -> None:
+    """List the models with their latest version."""
+    with Client(url) as client:
+        print_list(client.models, *_COLUMNS)
+
+
+@models.command()
+def versions(model: ModelName, url: Url = DEFAULT_URL) -> None:
+    """List the versions of a model, newest first."""
+    with Client(url) as client, suggesting_model(client, model):
+        print_list(client.versions(model), *_COLUMNS, "aliases")
+
+
+@models.command()
+def show(model: Model, url: Url = DEFAULT_URL) -> None:
+    """Show a model: tasks, lineage, scores, and the report of search and comparison."""
+    with Client(url) as client:
+        found = find_model(client, model)
+        report = find_report(found)
+    if is_json():
+        print_json(found.info | {"report": report})
+        return
+    print_fields(found.info | found.info["lineage"], *_FIELDS)
+    print_scores(found)
+    if report is not None:
+        print_report(report)
+
+
+@models.command()
+def compare(
+    models: Annotated[list[str], typer.Argument(help="Models: NAME, NAME@ALIAS or NAME/VERSION.")],
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Compare the mean scores of models, on training rows and, where evaluated, held-out rows."""
+    with Client(url) as client:
+        found = [find_model(client, name) for name in models]
+        summaries = [_summary(model, find_report(model)) for model in found]
+    if print_json(summaries):
+        return
+    labels = [f"{one['name']}/{one['version']}" for one in summaries]
+    rows: list[list[Any]] = [
+        [field, *(one[field] for one in summaries)] for field in ("algorithm", "dataset_id")
+    ]
+    for kind in ("training", "held_out"):
+        metrics = sorted({metric for one in summaries for metric in one[kind]})
+        rows += [
+            [f"{kind.replace('_', '-')} {metric}", *(one[kind].get(metric) for one in summaries)]
+            for metric in metrics
+        ]
+    print_table(rows, ("", *labels))
+    if len({one["dataset_id"] for one in summaries}) > 1:
+        print_note("note: the models were trained on different datasets")
+
+
+@models.command()
+def plot(
+    model: Model,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Name of a plot. Default: list the plots of the model.",
+            autocompletion=COMPLETE_PLOT,
+        ),
+    ] = None,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File that ends in .svg, .png or, for Vega-Lite, .json. Default: an SVG file.",
+        ),
+    ] = None,
+    theme: Annotated[Theme, typer.Option(help="Colours for a light or a dark page.")] = "light",
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Draw a plot of a model to a file, or list its plots."""
+    with Client(url) as client:
+        found = find_model(client, model)
+        if name is None:
+            print_list(found.plots(), "name", "title", "sentence")
+            return
+        target = output or _file_name(found, f"-{name}.svg")
+        try:
+            file = found.save_plot(name, target, theme=theme)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--output") from None
+    print_result(f"{name} of {found.name}, version {found.version}: {file}", file=str(file))
+
+
+@models.command()
+def download(model: Model, *, output: Output = None, url: Url = DEFAULT_URL) -> None:
+    """Download a model to a file that Python can load without the service."""
+    with Client(url) as client:
+        found = find_model(client, model)
+        file = found.download(output or _file_name(found, ".safetensors"))
+    print_result(f"{found.name}, version {found.version}: {file}", file=str(file))
+
+
+@models.command()
+def delete(
+    model: Annotated[str, typer.Argument(help="NAME/VERSION.")], url: Url = DEFAULT_URL
+) -> None:
+    """Delete a version of a model."""
+    name, version = split_version(model)
+    if version is None:
+        raise typer.BadParameter(f"expected NAME/VERSION, got '{model}'")
+    with Client(url) as client:
+        find_model(client, model).delete()
+    print_result(f"{name}, version {version} is deleted", name=name, version=version)
+
+
+@naming.command()
+def aliases(model: ModelName, url: Url = DEFAULT_URL) -> None:
+    """List the aliases of a model."""
+    with Client(url) as client, suggesting_model(client, model):
+        listed = client.aliases(model).items()
+    print_list([{"alias": name, "version": v} for name, v in listed], "alias", "version")
+
+
+@naming.command()
+def alias(
+    model: Annotated[str, typer.Argument(help="NAME/VERSION, or NAME for the latest version.")],
+    alias: Annotated[str, typer.Argument(help="Name of the alias, such as production.")],
+    *,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the alias.")] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Point an alias at a model version; NAME@ALIAS then refers to that version."""
+    name, _ = split_version(model)
+    with Client(url) as client:
+        if delete:
+            with suggesting_model(client, f"{name}@{alias}"):
+                client.delete_alias(name, alias)
+            print_result(f"{name}@{alias} is deleted", model=name, alias=alias)
+            return
+        found = find_model(client, model)
+        found.set_alias(alias)
+    text = f"{found.name}@{alias} is version {found.version}"
+    print_result(text, model=found.name, alias=alias, version=found.version)
+
+
+def find_report(model: RemoteModel) -> dict[str, Any] | None:
+    """Return the report of a model, or None if it has none."""
+    try:
+        return model.report()
+    except ServiceError as error:
+        if error.code != "no-report":
+            raise
+        return None
+
+
+def print_scores(model: RemoteModel) -> None:
+    """Print the scores of a model on the training rows, and its warnings."""
+    scores = list(_means(model).items())
+    if scores:  # otherwise the table would only have a header
+        print_table(scores, ("metric", "mean over tasks"))
+    for warning in model.info["warnings"]:
+        print_note(f"warning: {warning}")
+
+
+def print_report(report: dict[str, Any]) -> None:
+    """Print the results of search, evaluation and comparison."""
+    search = report["search"]
+    if search is not None:
+        metric = search["metric"]
+        rows: list[tuple[Any, ...]] = [
+            (
+                candidate["params"],
+                _format_score(candidate["mean"][metric]),
+                candidate["n_splits"],
+                "*" if position == search["best"] else "",
+            )
+            for position, candidate in enumerate(search["candidates"])
+        ]
+        print_table(rows, ("candidate", metric, "splits", "best"))
+    evaluation = report["evaluation"]
+    if evaluation is not None:
+        rows = [
+            (metric, _format_score(mean), _format_score(evaluation["over_rows"][metric]))
+            for metric, mean in evaluation["mean"].items()
+        ]
+        print_table(rows, ("held-out metric", "mean over tasks", "over all rows"))
+    calibration = report.get("calibration")
+    if calibration is not None and calibration["after"] is not None:
+        rows = [
+            (metric, *(_format_score(calibration[when][metric]) for when in ("before", "after")))
+            for metric in ("brier", "log_loss", "calibration_error")
+        ]
+        print_table(rows, ("probabilities", "before", "calibrated"))
+    choice = report.get("choice")
+    if choice is not None:
+        _print_leaderboard(choice)
+    for sentence in (choice or report["comparison"] or {"sentences": []})["sentences"]:
+        print_text(sentence)
+
+
+def _print_leaderboard(choice: dict[str, Any]) -> None:
+    rows = [
+        (
+            f"{row['algorithm']}{', ' + row['variant'] if row['variant'] else ''}",
+            row["role"].replace("_", " "),
+            _format_score(row["value"]),
+            f"{_format_score(row['low'])} to {_format_score(row['high'])}",
+            row["n_task_wins"],
+            f"{row['fit_s']:.3g}",
+            f"{row['predict_s']:.3g}",
+            "*" if all(row[name] == choice["chosen"][name] for name in choice["chosen"]) else "",
+        )
+        for row in choice["leaderboard"]
+    ]
+    titles = ("method", "learns", choice["metric"], "95 % interval", "best tasks")
+    print_table(rows, (*titles, "fit s", "s per 1,000 rows", "chosen"))
+
+
+def _summary(model: RemoteModel, report: dict[str, Any] | None) -> dict[str, Any]:
+    evaluation = None if report is None else report["evaluation"]
+    return {
+        "name": model.name,
+        "version": model.version,
+        "algorithm": model.info["algorithm"],
+        "dataset_id": model.info["lineage"]["dataset_id"],
+        "training": _means(model),
+        "held_out": {} if evaluation is None else evaluation["mean"],
+    }
+
+
+def _means(model: RemoteModel) -> dict[str, float | None]:
+    """Return the mean over tasks of the scores that are finite, by metric."""
+    finite = {
+        metric: [score for score in by_task.values() if score is not None]
+        for metric, by_task in model.metrics.items()
+    }
+    return {metric: float(np.mean(scores)) if scores else None for metric, scores in finite.items()}
+
+
+def _format_score(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4g}"
+
+
+def _file_name(model: RemoteModel, ending: str) -> Path:
+    return Path(f"{model.name}-{model.version}{ending}")

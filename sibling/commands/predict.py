@@ -1,0 +1,227 @@
+"""``sibling predict``, ``transform``, ...: call a model with the rows of a file."""
+
+import csv
+import gzip
+import inspect
+import io
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import numpy as np
+import orjson
+import typer
+from numpy.typing import NDArray
+
+from algorithms.interface.model import CLASS_METHODS, LEVEL_METHODS, METHODS
+from sibling import Client, RemoteModel
+from sibling.client.http import DEFAULT_URL
+from sibling.commands.app import App
+from sibling.commands.names import Model, Url, find_model, split_version
+from sibling.commands.output import is_json
+
+Format = Literal["csv", "npy", "json"]
+
+_FORMATS: Final[dict[str, Format]] = {".csv": "csv", ".npy": "npy", ".json": "json"}
+_CSV: Final = "text/csv"
+_JSON: Final = "application/json"
+_LINES: Final = "application/x-ndjson"
+#: Media types of files of rows, by their first bytes.
+_MEDIA_TYPES: Final = {
+    b"PAR1": "application/vnd.apache.parquet",
+    b"\xff\xff\xff\xff": "application/vnd.apache.arrow.stream",
+    b"ARROW1": "application/vnd.apache.arrow.file",
+    b"PK\x03\x04": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+_NPY_MAGIC: Final = b"\x93NUMPY"
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_ZIP_MAGIC: Final = b"PK\x03\x04"
+#: Name of a member that every workbook has, as it is in the archive.
+_WORKBOOK: Final = b"xl/workbook.xml"
+_STANDARD: Final = Path("-")
+
+inference = App()
+
+
+def _add_method(method: str) -> None:
+    """Add the command of a method."""
+    has_level = method in LEVEL_METHODS
+
+    def command(
+        model: Model,
+        rows: Annotated[
+            Path,
+            typer.Argument(
+                help="A file: CSV, .npy, Parquet, Arrow, Feather, Excel or JSON records; or - for "
+                "standard input. Named columns are matched by name."
+            ),
+        ] = _STANDARD,
+        *,
+        task: Annotated[
+            str | None,
+            typer.Option(
+                help="Task of all rows. Default: in the file, in a column named as in the training "
+                "table, or task."
+            ),
+        ] = None,
+        output: Annotated[
+            Path | None,
+            typer.Option("--output", "-o", help="Output file. Default: standard output."),
+        ] = None,
+        format_: Annotated[
+            Format | None,
+            typer.Option(
+                "--format",
+                "-f",
+                help="Output format: csv, npy or json. Default: from the file name, else csv; json "
+                "with --json.",
+            ),
+        ] = None,
+        level: Annotated[
+            float | None,
+            typer.Option(help="Level of intervals and sets. Default: 0.9.", hidden=not has_level),
+        ] = None,
+        url: Url = DEFAULT_URL,
+    ) -> None:
+        if level is not None and not has_level:
+            raise typer.BadParameter(f"{method} takes no level", param_hint="--level")
+        options = {} if level is None else {"level": level}
+        split_version(model)  # before the rows are read
+        if is_json() and format_ not in (None, "json"):
+            raise typer.BadParameter(f"'{format_}' contradicts --json", param_hint="--format")
+        output_format = format_ or ("json" if is_json() else _format_of(output))
+        content = _read_rows(rows)
+        with Client(url) as client:
+            remote = find_model(client, model)
+            outputs: NDArray[Any]
+            if isinstance(content, tuple):
+                body, media_type = content
+                outputs = remote.call(method, body, media_type, task=task, **options)
+            else:
+                outputs = getattr(remote, method)(content, task=task, **options)
+        labels = _labels(remote, task) if method in CLASS_METHODS else ()
+        head: dict[str, Any] = {"model": remote.name, "version": remote.version}
+        if task is not None:
+            head["task"] = task
+        written = _WRITERS[output_format](outputs, labels, head)
+        if output is None:
+            sys.stdout.buffer.write(written)
+        else:
+            output.write_bytes(written)
+
+    help_text = inspect.getdoc(getattr(RemoteModel, method)) or ""
+    if method in CLASS_METHODS:
+        help_text += " CSV output has a header with the class labels."
+    inference.command(method.replace("_", "-"), help=help_text)(command)
+
+
+def _format_of(output: Path | None) -> Format:
+    if output is None:
+        return "csv"
+    found = _FORMATS.get(output.suffix.lower())
+    if found is None:
+        known = ", ".join(_FORMATS)
+        raise typer.BadParameter(
+            f"expected an output file with extension {known}, got '{output.name}'; set --format"
+        )
+    return found
+
+
+def _read_rows(path: Path) -> Any:
+    """Return what a file contains: an array, or bytes for the service with their media type.
+
+    Raises
+    ------
+    ValueError
+        The file is empty, damaged, or of a format that has no rows for a model.
+    """
+    body = sys.stdin.buffer.read() if path == _STANDARD else path.read_bytes()
+    name = "standard input" if path == _STANDARD else f"'{path.name}'"
+    try:
+        return _parse(body)
+    except (ValueError, OSError, EOFError) as error:  # the last two are gzip's
+        raise ValueError(f"{name} {error}") from error
+
+
+def _parse(body: bytes) -> NDArray[Any] | tuple[bytes, str]:
+    if body.startswith(_GZIP_MAGIC):
+        body = gzip.decompress(body)
+    if not body.strip():
+        raise ValueError("is empty; expected rows of numbers")
+    if body.startswith(_NPY_MAGIC):
+        return _read_npy(body)
+    if body.startswith(_ZIP_MAGIC) and _WORKBOOK not in body:
+        raise ValueError("is an archive; save its rows as CSV or Parquet")
+    if body.lstrip()[:1] in (b"[", b"{"):
+        return _read_json(body)
+    return body, next((t for magic, t in _MEDIA_TYPES.items() if body.startswith(magic)), _CSV)
+
+
+def _read_npy(body: bytes) -> NDArray[Any]:
+    try:
+        found: NDArray[Any] = np.load(io.BytesIO(body), allow_pickle=False)
+    except ValueError as error:
+        raise ValueError(f"is not a valid .npy file: {error}") from error
+    return found
+
+
+def _read_json(body: bytes) -> tuple[bytes, str]:
+    """Return JSON records, or lines with one each, and their media type; other text is CSV."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        first, *_ = body.splitlines()
+        try:
+            orjson.loads(first)
+        except orjson.JSONDecodeError:
+            return body, _CSV
+        return body, _LINES
+    records = [found] if isinstance(found, dict) and not _has_lists(found) else found
+    rows = records if isinstance(records, list) else []
+    if not all(isinstance(record, dict) for record in rows):
+        raise ValueError('is JSON, but not a list of records such as [{"age": 61}]')
+    return body if records is found else orjson.dumps(records), _JSON
+
+
+def _has_lists(document: dict[str, Any]) -> bool:
+    """Return whether an object has records by task, or the fields of a request; else it is one."""
+    return any(isinstance(value, list) for value in document.values())
+
+
+def _labels(remote: RemoteModel, task: str | None) -> tuple[Any, ...]:
+    """Return the classes of the outputs; without a task, those that all tasks have in common."""
+    tasks = remote.tasks if task is None else (task,)
+    found = {remote.classes(name) for name in tasks}
+    return found.pop() if len(found) == 1 else ()
+
+
+def _as_csv(outputs: NDArray[Any], labels: tuple[Any, ...], head: dict[str, Any]) -> bytes:
+    """Return one line per row; floats have enough digits to be read back exactly."""
+    del head
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if labels:
+        writer.writerow(labels)
+    writer.writerows(outputs.reshape(len(outputs), -1).tolist() if outputs.size else [])
+    return text.getvalue().encode()
+
+
+def _as_npy(outputs: NDArray[Any], labels: tuple[Any, ...], head: dict[str, Any]) -> bytes:
+    del labels, head
+    body = io.BytesIO()
+    np.save(body, outputs, allow_pickle=False)
+    return body.getvalue()
+
+
+def _as_json(outputs: NDArray[Any], labels: tuple[Any, ...], head: dict[str, Any]) -> bytes:
+    """Return the same JSON as the service."""
+    columns = {"classes": labels} if labels else {}
+    return orjson.dumps(
+        {**head, **columns, "outputs": outputs.tolist()}, option=orjson.OPT_APPEND_NEWLINE
+    )
+
+
+_WRITERS: Final = {"csv": _as_csv, "npy": _as_npy, "json": _as_json}
+
+for _method in METHODS:
+    _add_method(_method)
