@@ -25,6 +25,8 @@ from hypothesis import settings
 from service.storage.database import Database
 from service.storage.schema import migrate
 
+#: Longest quick test that needs no marker ``seconds`` with a reason.
+MAX_QUICK_S = 2.0
 #: A database of tests need not survive a power cut.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 #: Reads a line; if its owner exits without writing one, stops the process and removes the folder.
@@ -265,3 +267,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """List quick tests that took long without a reason: an idle machine should show none."""
+    if config.option.markexpr != "not slow":
+        return
+    passed = terminalreporter.getreports("passed")
+    long = [one for one in passed if one.duration > MAX_QUICK_S and "seconds" not in one.keywords]
+    for one in long:
+        terminalreporter.write_line(f"{one.duration:.1f} s in {one.when}: {one.nodeid}")

@@ -154,6 +154,7 @@ def test_few_distinct_rows_get_more_inner_folds() -> None:
         assert f"by {expected}-fold cross-validation" in report["sentences"][0]
 
 
+@pytest.mark.slow
 def test_inner_folds_of_few_shared_rows_determine_as_many_coefficients_as_the_final_fit() -> None:
     """Of 20 rows of 14 columns that all tasks share, three folds would leave 13.
 
@@ -212,6 +213,7 @@ def labelled_tasks(rng, *, n_classes=2) -> TaskSet:
     return TaskSet(tuple(tasks))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_held_out_predictions_of_classes_give_confusion_and_roc(n_classes) -> None:
     tasks = labelled_tasks(np.random.default_rng(3), n_classes=n_classes)
@@ -517,6 +519,7 @@ def test_all_contenders_have_the_same_outer_rows() -> None:
     )
 
 
+@pytest.mark.slow
 def test_related_tasks_are_said_to_gain() -> None:
     verdicts = []
     for seed in range(3):
@@ -526,6 +529,7 @@ def test_related_tasks_are_said_to_gain() -> None:
     assert verdicts.count("helps") >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", [1.0, 0.0])
 def test_unrelated_tasks_and_noise_are_seldom_said_to_gain(signal) -> None:
     verdicts = []
@@ -536,6 +540,7 @@ def test_unrelated_tasks_and_noise_are_seldom_said_to_gain(signal) -> None:
     assert verdicts.count("helps") <= 2  # 3 of 6 at 5 % each: 0.2 %
 
 
+@pytest.mark.slow
 def test_the_estimate_agrees_with_fresh_rows() -> None:
     """The mean of the estimates over data sets is that of the chosen models on new rows.
 
@@ -605,6 +610,7 @@ def _linear_and_not(rng) -> TaskSet:
     return TaskSet(tuple(tasks))
 
 
+@pytest.mark.slow
 def test_related_tasks_share_and_the_others_are_alone_in_most_data_sets() -> None:
     found = []
     for seed in range(3):

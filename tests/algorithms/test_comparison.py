@@ -420,6 +420,7 @@ def linear_tasks(*, n_tasks=10, n_samples=10, d=20, own=0.3, noise=0.5, seed=0) 
     return TaskSet(tuple(made))
 
 
+@pytest.mark.slow
 def test_sharing_helps_related_tasks_of_few_rows_though_another_method_is_better() -> None:
     options = CompareOptions(splits=Splits(n_folds=5, repeats=1))
     found = study("mtfl", linear_tasks(), compare=options)
@@ -471,6 +472,7 @@ def test_a_method_without_baselines_cannot_be_compared() -> None:
         study("pca", identical_gaussians(np.random.default_rng(0), n_tasks=2).tasks)
 
 
+@pytest.mark.slow
 def test_random_labels_give_no_gain_and_uniform_p_values() -> None:
     p_values, verdicts = [], []
     for seed in range(20):

@@ -148,6 +148,7 @@ def check_coverage(found: np.ndarray, *, most=MAX_OWN) -> None:
     assert np.all(found.mean(axis=0) <= most)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 def test_intervals_cover_new_rows_of_every_task_with_many_rows(noise) -> None:
     n = 30
@@ -158,6 +159,7 @@ def test_intervals_cover_new_rows_of_every_task_with_many_rows(noise) -> None:
     check_coverage(coverages(make, n, "coverage", n_sets=N_SETS_BY_TASK))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 def test_intervals_cover_new_rows_of_a_random_task_with_few_rows(noise) -> None:
     n = 6
@@ -169,6 +171,7 @@ def test_intervals_cover_new_rows_of_a_random_task_with_few_rows(noise) -> None:
     check_coverage(by_set, most=MAX_BORROWED)
 
 
+@pytest.mark.slow
 def test_sets_cover_new_rows_of_every_task() -> None:
     n = 60
 

@@ -247,6 +247,7 @@ def paper_dual(alpha, problem, *, C, lam, penalty, k, loss):
     return C * conjugate.sum() + lam * V.sum(), slope + F
 
 
+@pytest.mark.slow
 @over_penalties
 @pytest.mark.parametrize("loss", ["squared", "hinge", "squared-hinge", "logistic"])
 @pytest.mark.parametrize("is_shared", [False, True])

@@ -163,6 +163,7 @@ def another_optimum(kind, loss, penalty, C):
     return value
 
 
+@pytest.mark.slow
 @over_penalties
 @over_losses
 @over_strengths
@@ -186,6 +187,7 @@ def test_the_optimum_is_that_of_another_solver(kind, loss, penalty, C) -> None:
         assert slow == pytest.approx(dual, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["sdca", "tasks", "blocks"])
 @pytest.mark.parametrize(("penalty", "k"), [("power", 1), ("power", 10), ("exp", 1), ("cosh", 1)])
 @pytest.mark.parametrize("C", [1e-6, 1e6])

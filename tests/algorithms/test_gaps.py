@@ -53,6 +53,7 @@ def test_non_finite_numbers_are_null_at_any_depth() -> None:
     json.dumps(json_ready(value), allow_nan=False)
 
 
+@pytest.mark.slow
 def test_a_model_without_a_certificate_is_stored_and_read_again(tmp_path) -> None:
     from dataclasses import replace
 

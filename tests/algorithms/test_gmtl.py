@@ -90,6 +90,7 @@ def test_the_objective_is_that_of_a_generic_solver(n_groups) -> None:
         assert found == pytest.approx(expected, rel=OBJECTIVE_RTOL)
 
 
+@pytest.mark.slow
 def test_no_grouping_of_few_tasks_is_better() -> None:
     """Each of the 16 groupings of five tasks into at most two groups has a convex problem."""
     groupings = np.array([[0, *(code >> np.arange(4)) & 1] for code in range(16)])

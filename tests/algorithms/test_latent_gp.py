@@ -418,6 +418,7 @@ def test_kernel_agrees_with_its_numpy_version_and_with_differences(process, is_r
         assert np.abs(gradient - approximate).max() <= DIFFERENCE_RTOL * np.abs(gradient).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_robust", [False, True])
 def test_projection_reaches_the_minimum_of_a_public_optimiser(process, is_robust) -> None:
     rng = np.random.default_rng(13)

@@ -50,6 +50,7 @@ def meaningless(metric, rng, *, is_shared) -> TaskSet:
     return TaskSet(tuple(Task.from_rows(f"t{t}", rows, y=y()) for t, rows in enumerate(X)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "metric"), CASES)
 def test_no_held_out_row_can_be_predicted_from_random_labels(algorithm, metric) -> None:
     fixed = {"k": K} if metric == "retained_variance" else {}

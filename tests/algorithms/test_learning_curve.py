@@ -206,6 +206,7 @@ def test_a_side_without_methods_has_no_curve() -> None:
     assert report["curve"] is None
 
 
+@pytest.mark.slow
 def test_the_choice_is_made_anew_with_a_part_of_the_rows() -> None:
     tasks = linear_tasks(np.random.default_rng(0), n_tasks=6, n=24, d=6, shared=0.9)
     options = {"algorithms": ["ridge", "mean-regularised"], "n_inner_folds": 2}
@@ -224,6 +225,7 @@ def test_the_choice_is_made_anew_with_a_part_of_the_rows() -> None:
     assert any("rows per task" in sentence for sentence in report["sentences"])
 
 
+@pytest.mark.slow
 def test_the_budget_leaves_methods_off_the_curve() -> None:
     tasks = linear_tasks(np.random.default_rng(0), n_tasks=3, n=16, d=2)
     options = {"algorithms": ["constant", "ridge"]}

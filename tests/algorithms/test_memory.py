@@ -105,6 +105,7 @@ print(peak() - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak memory from /proc")
 def test_the_memory_of_a_fit_is_as_expected() -> None:
     done = subprocess.run(

@@ -53,6 +53,7 @@ def made(kind, *, n=40, d=6, n_tasks=3, is_weighted=False) -> TaskSet:
     return TaskSet(tuple(tasks))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind", "values"), SHARED)
 @pytest.mark.parametrize("is_wide", [False, True])
 @pytest.mark.parametrize("is_weighted", [False, True])

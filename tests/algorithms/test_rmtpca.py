@@ -568,6 +568,7 @@ def test_the_default_is_kept_within_one_standard_error() -> None:
     assert choose(0.1, 0.0, preferred=None) == 1
 
 
+@pytest.mark.slow
 def test_with_few_tasks_the_selected_coupling_is_better_than_common_pca() -> None:
     # true retained variance against the limit of infinite coupling, five and ten tasks of ten
     # rows; the best held-out mean alone reaches t = 0.2 on these problems, the default 10.9

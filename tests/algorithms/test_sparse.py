@@ -301,6 +301,7 @@ print("all", peak_kb() // 1024)
 """
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_where_a_dense_copy_is_large() -> None:
     child = subprocess.run(
         [sys.executable, "-c", _CHILD], capture_output=True, text=True, check=True

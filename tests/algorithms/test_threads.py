@@ -59,6 +59,7 @@ def test_the_same_number_of_threads_gives_the_same_bits(name) -> None:
     assert bits(name, tasks, 2, **values) == bits(name, tasks, 2, **values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rmt-pca", "pca", "common-pca", "mtda"])
 @pytest.mark.parametrize(("n", "d"), [(10, 400), (60, 300), (130, 2000)])
 def test_small_work_gives_the_same_bits_on_any_number_of_threads(name, n, d) -> None:

@@ -494,6 +494,7 @@ def test_tasks_added_under_one_trace_have_separate_warnings(tasks, algorithm) ->
         assert f"'{name}'" in added
 
 
+@pytest.mark.slow
 def test_a_target_of_another_scale_causes_a_warning(tasks) -> None:
     home = tasks["home"]
     alone = fit(TaskSet((home,)), source="home", **SMALL)
@@ -588,6 +589,7 @@ def distances(model, rows, name):
     return np.linalg.norm(model.reconstruct(rows, task=name) - rows, axis=1).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("digit", [3, 6])
 def test_transfer_is_better_than_the_source_for_every_other_digit(digit) -> None:
     X, y = load("usps")

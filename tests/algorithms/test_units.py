@@ -259,6 +259,7 @@ def coin_flips(kind: str, rng) -> TaskSet:
     return TaskSet(tuple(tasks))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["permuted", "one row missing"])
 @pytest.mark.parametrize("scheme", ["kfold", "holdout"])
 @pytest.mark.parametrize(

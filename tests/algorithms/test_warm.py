@@ -5,6 +5,7 @@ from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numba.core.dispatcher import Dispatcher
 
 from algorithms.numerics import warm
@@ -45,6 +46,7 @@ def compiled_in_use() -> set[tuple[str, str]]:
     return signatures() - before
 
 
+@pytest.mark.slow
 def test_warming_compiles_every_specialisation_that_is_used() -> None:
     """Else a first job waits for the compiler, and may round otherwise than the next."""
     # a process of its own: other tests call kernels with types that no algorithm uses

@@ -12,6 +12,8 @@ import time
 import psutil
 import pytest
 
+pytestmark = pytest.mark.slow  # the demo
+
 #: The demo takes about ten seconds of one core, and longer on a busy machine.
 SHOW_TIMEOUT_S = 240
 STOP_TIMEOUT_S = 120

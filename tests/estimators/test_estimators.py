@@ -495,6 +495,7 @@ def run(code):
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_one_estimator_loads_neither_the_other_algorithms_nor_numba():
     others = (
         "{'algorithms.rmtpca', 'algorithms.tlvm', 'algorithms.fmtl', 'algorithms.mtda', 'numba', "
@@ -505,6 +506,7 @@ def test_one_estimator_loads_neither_the_other_algorithms_nor_numba():
     assert run(code) == "set()"
 
 
+@pytest.mark.slow
 def test_numba_is_loaded_when_a_kernel_is_needed():
     made = "sibling.RMTPCA(k=1), sibling.FMTL(C=1.0), sibling.TLVM()"
     before = f"import sys, sibling; first, *_ = {made}; print('numba' in sys.modules)"

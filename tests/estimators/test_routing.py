@@ -91,6 +91,7 @@ def test_weights_of_rows_count_in_scores():
     assert by_task == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_a_search_over_a_pipeline_in_processes_finds_what_it_finds_alone():
     pipeline = Pipeline([("pca", CommonPCA()), ("mtda", MTDA())])
     space = {"pca__k": [2, 4], "mtda__d": [1]}

@@ -5,8 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import sibling.estimators
 from service.tools.stubs import STUB, stub
+
+pytestmark = pytest.mark.slow  # type checkers
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """

@@ -475,6 +475,7 @@ def test_a_plot_that_is_not_there_names_those_that_are(mtfl):
         specification("relation", mtfl)
 
 
+@pytest.mark.slow
 def test_altair_is_imported_when_something_is_drawn():
     code = (
         "import sys, sibling, sibling.plots, sibling.client; from sibling import MTFL\n"

@@ -315,6 +315,7 @@ HAS_VISIBLE_FOCUS = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_a_day_with_the_keyboard_alone(page, client, http, wait_until):
     keys = Keys(page, wait_until)
     page.goto("/")
@@ -428,6 +429,7 @@ def use_a_model_by_keys(page, keys):
     page.locator(".state.alias", has_text="production").wait_for()
 
 
+@pytest.mark.slow
 def test_a_job_that_is_repeated_has_the_whole_specification(page, http, dataset):
     spec = {
         "dataset_id": dataset.id,
@@ -458,6 +460,7 @@ def test_a_job_that_is_repeated_has_the_whole_specification(page, http, dataset)
     assert http.get(f"/v1/jobs/{second}/spec").json() == spec
 
 
+@pytest.mark.slow
 def test_a_list_changes_in_place_and_announces_new_rows(page, client, dataset):
     job = train_for_minutes(client, "browser-list")
     page.goto("/jobs?text=browser-list")
@@ -476,6 +479,7 @@ def test_a_list_changes_in_place_and_announces_new_rows(page, client, dataset):
     check_accessibility(page)
 
 
+@pytest.mark.slow
 def test_a_selection_stays_while_the_page_changes(page, client):
     job = train_for_minutes(client, "browser-selection")
     page.goto(f"/jobs/{job.id}")
@@ -489,6 +493,7 @@ def test_a_selection_stays_while_the_page_changes(page, client):
     assert page.evaluate("`${getSelection()}`") == job.id
 
 
+@pytest.mark.slow
 def test_a_button_in_use_is_replaced_once_the_focus_has_left_it(page, client):
     job = train_for_minutes(client, "browser-focus")
     page.goto(f"/jobs/{job.id}")
@@ -503,6 +508,7 @@ def test_a_button_in_use_is_replaced_once_the_focus_has_left_it(page, client):
     assert button.count() == 0
 
 
+@pytest.mark.slow
 def test_a_page_goes_on_after_a_restart_of_the_service(visit, launch_service, expected):
     expected += ["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "status of 503"]
     with launch_service() as first, Client(first.url) as client:
@@ -524,6 +530,7 @@ def test_a_page_goes_on_after_a_restart_of_the_service(visit, launch_service, ex
             page.goto("about:blank")
 
 
+@pytest.mark.slow
 def test_the_page_of_a_job_that_was_deleted_says_so(page, client, http, expected):
     expected += ["ERR_INTERNET_DISCONNECTED", "status of 404"]
     job = train_for_minutes(client, "browser-deleted")
@@ -540,6 +547,7 @@ def test_the_page_of_a_job_that_was_deleted_says_so(page, client, http, expected
     page.get_by_role("heading", level=1, name="Jobs").wait_for()
 
 
+@pytest.mark.slow
 def test_the_overview_follows_a_job_from_the_queue_to_its_model(page, client, dataset):
     page.goto("/")
     with page.expect_event("request", lambda r: r.resource_type == "eventsource"):
@@ -549,6 +557,7 @@ def test_the_overview_follows_a_job_from_the_queue_to_its_model(page, client, da
     assert page.locator(f"[data-rows='unfinished'] tr[data-key='{job.id}']").count() == 0
 
 
+@pytest.mark.slow
 def test_a_large_file_goes_on_after_an_interruption_with_its_options(page, http):
     n_rows = 700_000
     row = b"north;1,5;2\nsouth;2,5;3\n"
@@ -584,6 +593,7 @@ def test_a_large_file_goes_on_after_an_interruption_with_its_options(page, http)
     http.delete(f"/v1/datasets/{found['id']}")
 
 
+@pytest.mark.slow
 def test_the_reference_of_the_api_works_under_its_policy(page):
     page.goto("/docs")
     page.locator("#operations-models-list_models .opblock-summary-control").click()
@@ -597,6 +607,7 @@ def test_the_reference_of_the_api_works_under_its_policy(page):
     assert page.locator(".menu-content").bounding_box()["width"] < 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_help_is_found_by_navigation_and_search(page, scheme):
     page.emulate_media(color_scheme=scheme)
@@ -622,6 +633,7 @@ def test_the_help_is_found_by_navigation_and_search(page, scheme):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+@pytest.mark.slow
 def test_the_search_of_the_help_shows_the_page_that_answers_first(page):
     found = {}
     for query in QUERIES:
@@ -630,6 +642,7 @@ def test_the_search_of_the_help_shows_the_page_that_answers_first(page):
     assert found == QUERIES
 
 
+@pytest.mark.slow
 def test_two_browsers_see_the_same_job(visit, service, client):
     job = train_for_minutes(client, "browser-two")
     first, second = (visit(service.url) for _ in range(2))
@@ -643,6 +656,7 @@ def test_two_browsers_see_the_same_job(visit, service, client):
         page.locator("main .state.cancelled").first.wait_for()
 
 
+@pytest.mark.slow
 def test_a_double_click_submits_one_job(page, client, dataset):
     page.goto(f"/jobs/new?dataset={dataset.id}&algorithm=constant")
     page.get_by_label("Name of the model").fill("clicked-twice")
@@ -656,6 +670,7 @@ def test_a_double_click_submits_one_job(page, client, dataset):
     assert len(list(client.jobs(text="clicked-twice"))) == 2
 
 
+@pytest.mark.slow
 def test_a_search_without_usable_values_says_what_to_write(page, dataset):
     page.goto(f"/jobs/new?dataset={dataset.id}&algorithm=ridge")
     page.get_by_label("Name of the model").fill("searched")
@@ -672,6 +687,7 @@ def test_a_search_without_usable_values_says_what_to_write(page, dataset):
     assert field.get_attribute("aria-invalid") == "true"
 
 
+@pytest.mark.slow
 def test_the_file_of_the_training_can_be_tried(page, client, tmp_path, wait_until):
     rng = np.random.default_rng(4)
     frame = pd.DataFrame(rng.standard_normal((8, 2)), columns=["age", "dose"])
@@ -701,6 +717,7 @@ DROP = """names => {
 }"""
 
 
+@pytest.mark.slow
 def test_a_file_is_chosen_and_named_as_people_expect(page):
     page.goto("/datasets/new")
     name, errors = page.get_by_label("Name", exact=True), page.locator("#errors")
@@ -723,6 +740,7 @@ def test_a_file_is_chosen_and_named_as_people_expect(page):
     assert page.get_by_label("Column with the task").is_visible()
 
 
+@pytest.mark.slow
 def test_a_service_that_does_not_respond_is_called_so(page, model, expected, wait_until):
     expected.append("ERR_INTERNET_DISCONNECTED")
     page.goto(f"/models/{model.name}/1")
@@ -750,6 +768,7 @@ def sign_in(page, key):
     page.wait_for_url("**/jobs")
 
 
+@pytest.mark.slow
 def test_keys_are_made_and_revoked_by_one_who_has_signed_in(visit, guarded):
     url, key = guarded
     admin, other = visit(url), visit(url)
@@ -791,6 +810,7 @@ def test_keys_are_made_and_revoked_by_one_who_has_signed_in(visit, guarded):
     admin.wait_for_url("**/login?next=*")
 
 
+@pytest.mark.slow
 def test_a_page_whose_session_has_ended_asks_to_sign_in(visit, guarded):
     url, key = guarded
     page = visit(url)
@@ -806,6 +826,7 @@ def test_a_page_whose_session_has_ended_asks_to_sign_in(visit, guarded):
     check_accessibility(page)
 
 
+@pytest.mark.slow
 def test_signing_out_leads_to_the_sign_in_though_the_page_notices_it_first(visit, guarded):
     url, key = guarded
     page = visit(url)
@@ -828,6 +849,7 @@ def test_signing_out_leads_to_the_sign_in_though_the_page_notices_it_first(visit
     assert page.url == f"{url}/login"
 
 
+@pytest.mark.slow
 def test_a_form_whose_session_has_ended_leads_to_the_sign_in(visit, guarded):
     url, key = guarded
     page = visit(url)
@@ -858,6 +880,7 @@ def long_names(client):
     return SimpleNamespace(dataset=dataset.id, job=job.id, model=model)
 
 
+@pytest.mark.slow
 def test_pages_are_accessible_and_as_wide_as_a_phone(page, dataset, model, long_names, expected):
     expected += ["status of 404"]
     page.set_viewport_size({"width": 390, "height": 800})
@@ -903,6 +926,7 @@ def test_pages_are_accessible_and_as_wide_as_a_phone(page, dataset, model, long_
     assert {path: width for path, width in widths.items() if width > 390} == {}
 
 
+@pytest.mark.slow
 def test_lists_show_all_columns_beside_the_longest_names(page, long_names):
     page.set_viewport_size({"width": 1280, "height": 900})
     paths = ("/", "/jobs", "/models", f"/compare?models={long_names.model}/1")

@@ -10,6 +10,8 @@ import pytest
 
 from service.jobs.worker.tls import make_certificates
 
+pytestmark = pytest.mark.slow  # a browser
+
 PAGES = ["/", "/docs", "/redoc"]
 
 

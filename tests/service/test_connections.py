@@ -175,6 +175,7 @@ def test_the_end_of_a_slow_upload_leaves_nothing_behind(strict, uploads_to):
     assert uploads.traces() == before
 
 
+@pytest.mark.slow
 def test_a_slow_but_steady_body_passes(strict):
     """Longer than the limit as a whole, but there is never a pause of this length."""
     path, media_type, body = BODIES["control"]
@@ -187,6 +188,7 @@ def test_a_slow_but_steady_body_passes(strict):
         assert raw.response()[0] == 200
 
 
+@pytest.mark.slow
 def test_streams_and_long_polls_are_longer_than_all_limits(strict):
     with Client(strict.url) as client:
         data = client.upload(many_tasks())
@@ -200,6 +202,7 @@ def test_streams_and_long_polls_are_longer_than_all_limits(strict):
             assert b"cancelled" in b"".join(iter(stream.file.readline, b"0\r\n"))
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_is_disconnected(strict, wait_until):
     with Raw(strict) as raw:
         port = raw.socket.getsockname()[1]
@@ -337,6 +340,7 @@ def is_alive(service):
         return raw.response()[0] == 200
 
 
+@pytest.mark.slow
 def test_health_checks_get_in_beside_more_silent_connections_than_open_files(start_replica):
     service = start_replica(n_files=512)
     with contextlib.ExitStack() as stack:
@@ -347,6 +351,7 @@ def test_health_checks_get_in_beside_more_silent_connections_than_open_files(sta
         assert psutil.Process(service.process.pid).num_fds() < 512
 
 
+@pytest.mark.slow
 def test_health_checks_get_in_beside_as_many_requests_as_possible(start_replica):
     path, media_type, _ = BODIES["control"]
     start = head("POST", path, f"Content-Type: {media_type}", "Content-Length: 9") + b"["
@@ -364,6 +369,7 @@ def test_health_checks_get_in_beside_as_many_requests_as_possible(start_replica)
             assert is_alive(service)
 
 
+@pytest.mark.slow
 def test_event_streams_of_an_owner_take_a_quarter_of_the_connections(start_replica):
     service = start_replica(SIBLING_MAX_CONNECTIONS=40)
     with Client(service.url) as client, contextlib.ExitStack() as stack:
@@ -379,6 +385,7 @@ def test_event_streams_of_an_owner_take_a_quarter_of_the_connections(start_repli
         job.cancel()
 
 
+@pytest.mark.slow
 def test_a_stop_waits_for_requests_but_not_for_idle_connections(start_replica):
     service = start_replica()
     path, media_type, body = BODIES["control"]

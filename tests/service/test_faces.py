@@ -14,6 +14,8 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
 
+pytestmark = pytest.mark.slow  # trains on images
+
 #: Images of each person to train on, as in the protocol of the paper.
 N_TRAIN = 4
 PARAMS = {

@@ -157,6 +157,7 @@ def test_no_answer_of_thousands_is_wrong_after_many_forks(model, expected, way):
     assert count_answers(way, model, expected, 30) == (30 * len(ROWS), 0)
 
 
+@pytest.mark.slow
 @each_way
 def test_children_of_an_async_client_get_their_own_answers(service, model, expected, way):
     async def use():
@@ -175,6 +176,7 @@ def test_children_of_an_async_client_get_their_own_answers(service, model, expec
     np.testing.assert_array_equal(answers, np.concatenate([expected, expected[PARTS[0]]]))
 
 
+@pytest.mark.slow
 def test_children_use_all_objects_of_their_parent(client, tmp_path, monkeypatch):
     monkeypatch.setattr(datasets, "MIN_BYTES", 1)  # uploads in parts
     monkeypatch.setattr(resumable, "PART_BYTES", 500)
@@ -228,6 +230,7 @@ def connections(url):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_a_child_opens_connections_and_leaves_those_of_its_parent(service, tls_service, kind):
     async def result(found):

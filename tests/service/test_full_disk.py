@@ -17,6 +17,8 @@ from service.storage.database import Database
 from service.storage.rows import BlobChunkRow
 from sibling import Client
 
+pytestmark = pytest.mark.slow  # fills a disk
+
 MIB = 2**20
 SIZE_MIB = 160
 MIN_FREE_BYTES = 64 * MIB

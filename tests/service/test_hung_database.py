@@ -20,6 +20,8 @@ from service.storage.database import UNAVAILABLE, Database
 from service.storage.postgres import PING_TIMEOUT_S, RESPONSE_MARGIN_S
 from sibling import Client
 
+pytestmark = pytest.mark.slow  # waits for limits of time
+
 STATEMENT_TIMEOUT_S = 2
 CONNECT_TIMEOUT_S = 2
 SILENCE_S = STATEMENT_TIMEOUT_S + RESPONSE_MARGIN_S

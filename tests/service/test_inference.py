@@ -365,6 +365,7 @@ def test_concurrent_calls_get_their_own_results(service, offline):
         assert all(output.tobytes() == expected.tobytes() for output in outputs)
 
 
+@pytest.mark.slow
 def test_overload_is_503_with_retry_after_while_health_responds(start_replica):
     service = start_replica(SIBLING_INFERENCE_THREADS=1, SIBLING_INFERENCE_QUEUE_SIZE=0)
     with Client(service.url) as client:

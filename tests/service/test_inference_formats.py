@@ -349,6 +349,7 @@ def test_responses_are_compressed_if_the_client_accepts_exactly_one_encoding(htt
 # --- limits --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_too_many_rows_and_too_large_outputs_are_rejected(start_replica):
     service = start_replica(SIBLING_MAX_INFERENCE_ROWS=2000, SIBLING_MAX_RESPONSE_BYTES=50_000)
     rng = np.random.default_rng(0)
@@ -372,6 +373,7 @@ def test_too_many_rows_and_too_large_outputs_are_rejected(start_replica):
     assert_rejected(send("transform", 2001, 5), 413, "too-many-rows", "2001", "2000")
 
 
+@pytest.mark.slow
 def test_too_large_outputs_of_few_rows_are_rejected(start_replica):
     service = start_replica(SIBLING_MAX_RESPONSE_BYTES=50_000)
     wide = np.random.default_rng(0).standard_normal((9, 500))

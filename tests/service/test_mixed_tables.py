@@ -272,6 +272,7 @@ def test_a_new_task_may_have_other_values_of_a_category(http):
     assert np.isfinite(answer.json()["outputs"]).all()
 
 
+@pytest.mark.slow
 def test_searches_comparisons_and_evaluations_prepare_in_every_split(http):
     dataset = upload(http, as_parquet(patients(seed=6)))
     job = train(

@@ -10,6 +10,8 @@ import pytest
 
 from algorithms.registry import ALGORITHMS
 
+pytestmark = pytest.mark.slow  # runs every notebook
+
 FOLDER = Path(__file__).parents[2] / "docs" / "tutorials"
 TUTORIALS = runpy.run_path(str(FOLDER / "render.py"))
 NOTEBOOKS = TUTORIALS["names"]()

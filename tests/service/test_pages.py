@@ -50,6 +50,7 @@ def paths(http, dataset, model):
     }
 
 
+@pytest.mark.slow
 def test_every_link_of_every_page_leads_somewhere(http, paths):
     found = {link for path in paths.values() for link in links_of(http.get(path))}
     found = {link for link in found if not link.startswith(("?", "#", "/v1/"))}
@@ -142,6 +143,7 @@ def test_lists_are_filtered_and_paged_as_the_api_does(http, model, paths):
     assert http.get(paths["jobs"], params={"state": "lost"}).status_code == 422
 
 
+@pytest.mark.slow
 def test_the_newest_come_first_and_every_page_is_reached(client, http):
     n = PAGE_SIZE + 2
     names = [f"paged {i:02}" for i in range(n)]
@@ -158,6 +160,7 @@ def test_the_newest_come_first_and_every_page_is_reached(client, http):
         http.delete(f"/v1/datasets/{dataset.id}")
 
 
+@pytest.mark.slow
 def test_every_plot_of_a_page_is_there_in_every_form(client, http):
     rng = np.random.default_rng(0)
     rows = {name: rng.standard_normal((20, 2)) for name in "ab"}

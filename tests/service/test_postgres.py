@@ -9,6 +9,8 @@ import pytest
 
 from sibling import Client
 
+pytestmark = pytest.mark.slow  # PostgreSQL
+
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 LEASE_S = 2
 

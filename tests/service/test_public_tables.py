@@ -14,6 +14,8 @@ from sklearn.preprocessing import OneHotEncoder
 
 from sibling import Client
 
+pytestmark = pytest.mark.slow  # tables of other packages
+
 
 def packaged(package, *parts):
     return importlib.resources.files(package).joinpath(*parts)

@@ -85,6 +85,7 @@ def test_a_grid_search_over_a_remote_pipeline_finds_what_a_local_one_does(client
     assert search.best_estimator_["last"].model_.name == "remote-search"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # the checks look for the warnings that matter
 @pytest.mark.parametrize(
     "estimator", [Ridge(selection="given", target="numbers"), CommonPCA()], ids=repr

@@ -17,6 +17,8 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 
+pytestmark = pytest.mark.slow  # thousands of generated requests
+
 #: The committed one, which another test compares with that of the code: it takes no time to make.
 COMMITTED = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"
 DOCUMENT = json.loads(COMMITTED.read_text("utf-8"))

@@ -11,6 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sibling import Client
 
+pytestmark = pytest.mark.slow  # several server processes
+
 N_WORKERS = 3
 ROWS = np.random.default_rng(0).standard_normal((40, 4))
 

@@ -127,6 +127,7 @@ def test_a_body_is_read_and_the_request_behind_it_answered(address, upgrade, fra
                 assert raw.response()[0] == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framing", ["length", "chunked"])
 def test_a_large_body_is_read(address, framing):
     body = b"task,x\n" + TABLE.partition(b"\n")[2] * 50_000
@@ -141,6 +142,7 @@ def test_a_large_body_is_read(address, framing):
     assert len(ids) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framing", ["length", "chunked"])
 def test_a_request_in_single_bytes_is_read(address, framing):
     lines, data = framed(ROWS, framing)
@@ -163,6 +165,7 @@ def test_a_request_without_a_body_is_answered(address, method):
         assert raw.response()[0] == 200
 
 
+@pytest.mark.slow
 def test_many_upgrades_sent_ahead_are_answered_in_order(address):
     path, media_type, body = REQUESTS["fast path"]
     requests = []
@@ -288,6 +291,7 @@ class Main {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("javac") is None, reason="there is no JDK")  # takes 2 s to start
 def test_the_default_client_of_java_gets_transforms(service, address, tmp_path):
     """Of known and unknown length, small and large, with and without waiting for 100."""
@@ -316,6 +320,7 @@ http {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 def test_nginx_with_the_lines_for_web_sockets_passes_bodies_on(
     service, address, tmp_path, monkeypatch, wait_until

@@ -11,6 +11,8 @@ from tritonclient.utils import InferenceServerException
 
 from algorithms.registry import load_model
 
+pytestmark = pytest.mark.slow  # clients of others
+
 ROWS = np.random.default_rng(3).standard_normal((300, 5))
 DTYPES = {
     "FP16": np.float16,

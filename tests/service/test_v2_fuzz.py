@@ -16,6 +16,8 @@ from service.errors.problems import Problem
 from service.inference.call import InputSpec
 from service.inference.v2.request import read_request
 
+pytestmark = pytest.mark.slow  # thousands of generated requests
+
 LENGTH = "Inference-Header-Content-Length"
 PATH = "/v2/models/shared/infer"
 DATATYPES = ["FP16", "FP32", "FP64", "INT8", "INT64", "UINT8", "UINT64", "BYTES", "BOOL", "x"]

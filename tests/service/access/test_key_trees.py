@@ -100,6 +100,7 @@ def test_a_revoked_key_moves_no_alias_and_revokes_no_key(guarded, make):
     assert [alias["alias"] for alias in aliases] == ["production"]
 
 
+@pytest.mark.slow
 def test_a_key_is_revoked_while_it_makes_others_without_one_that_is_left(replicas, make):
     """In each race, requests to two processes make keys while the command revokes the first."""
     guarded, other = replicas

@@ -150,6 +150,7 @@ def small(launch_service):
         yield running
 
 
+@pytest.mark.slow
 def test_an_exceeded_quota_is_429_with_the_remedy(small):
     rows = {"a": np.arange(20.0).reshape(5, 4) ** 1.5}
     with Client(small.url) as client, httpx.Client(base_url=small.url, timeout=60) as http:
@@ -187,6 +188,7 @@ def used(service):
         return stored_bytes.stored_bytes(session, "local")
 
 
+@pytest.mark.slow
 def test_uploads_that_grow_when_parsed_stay_within_the_quota_together(tight):
     """Small files at once, each more than a tenth of the quota when parsed."""
 

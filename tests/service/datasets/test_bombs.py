@@ -133,6 +133,7 @@ def test_a_small_file_of_very_many_rows_exceeds_the_ratio(make_app, kind):
     app.assert_rejected(app.upload(content, media_type), TOO_LARGE, "times as large")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_is_rejected_and_leaves_nothing(make_app, name):
     media_type, make, code = BOMBS[name]
@@ -140,6 +141,7 @@ def test_a_bomb_is_rejected_and_leaves_nothing(make_app, name):
     app.assert_rejected(app.upload(make(), media_type), code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("media_type", "body"),
     [

@@ -46,6 +46,7 @@ def test_an_upload_that_needs_too_much_memory_is_rejected_with_the_limit(make_ap
     app.assert_rejected(response, "ingest-out-of-memory", "256 MiB", "fewer rows")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_records", [500_000, 700_000, 3_000_000])
 def test_a_json_document_that_needs_too_much_memory_is_rejected_with_the_limit(make_app, n_records):
     app = make_app(ingest_memory_mb=256)
@@ -103,6 +104,7 @@ def test_one_process_reads_uploads_after_another_also_after_failures(process, tm
     assert len(psutil.Process(first).threads()) == 1  # or a fork of it could wait forever
 
 
+@pytest.mark.slow
 def test_a_process_that_was_killed_is_replaced(process, tmp_path, wait_until):
     (tmp_path / "upload").write_bytes(TABLE)
     assert "manifest" in process.read(ingest_task(tmp_path))
@@ -168,6 +170,7 @@ def test_the_parser_does_not_outlive_the_service(stuck_reader):
     assert not alive
 
 
+@pytest.mark.slow
 def test_uploads_of_a_dead_process_are_ingested_again(make_app):
     app = make_app(ingest_wait_s=0)
     for state in ("uploaded", "ingesting"):

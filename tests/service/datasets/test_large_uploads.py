@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+pytestmark = pytest.mark.slow  # large files
+
 MB = 1_000_000
 #: Many chunks of the database, and more than socket buffers.
 LIMIT_MB = 100

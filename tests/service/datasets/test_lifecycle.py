@@ -196,6 +196,7 @@ def test_a_slow_upload_is_accepted_and_then_ready(slow):
     assert ready.headers["ETag"] != response.headers["ETag"]
 
 
+@pytest.mark.slow
 def test_a_client_pauses_between_requests_that_found_no_room_to_wait(slow, tmp_path):
     path = tmp_path / "many.csv"
     path.write_bytes(big_csv(120_000))
@@ -240,6 +241,7 @@ def test_a_rejected_dataset_remains_with_its_issues_until_it_is_deleted(slow):
     assert (after["blobs"], after["chunks"]) == (before["blobs"], before["chunks"])
 
 
+@pytest.mark.slow
 def test_many_slow_uploads_do_not_block_other_requests(slow):
     bodies = [big_csv(12_000) + f"x{i},1,2,3,4,5,6,7,8\n".encode() for i in range(12)]
     began = time.monotonic()

@@ -13,6 +13,8 @@ from sibling import Client, ServiceError
 from sibling.client import datasets, resumable
 from sibling.client.transport import BlockingTransport
 
+pytestmark = pytest.mark.slow  # other clients, and kills
+
 HEADERS = {"Tus-Resumable": "1.0.0"}
 
 

@@ -47,6 +47,7 @@ def finished(app, location):
     return app.send("GET", f"/v1/datasets/{dataset_id}?wait=60").json()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [17, 64, 10_000])
 def test_parts_of_any_size_are_the_whole_file(app, monkeypatch, chunk):
     monkeypatch.setattr(blobs, "CHUNK_BYTES", chunk)

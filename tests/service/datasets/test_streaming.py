@@ -9,6 +9,8 @@ import numpy as np
 import psutil
 import pytest
 
+pytestmark = pytest.mark.slow  # large files
+
 MIB = 2**20
 BODY_BYTES = 160 * MIB
 #: Maximum growth of the server's memory during an upload of 160 MiB.

@@ -4,6 +4,9 @@ import io
 import signal
 
 import numpy as np
+import pytest
+
+pytestmark = pytest.mark.slow  # kills processes
 
 CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
 NPZ = "application/x-npz"

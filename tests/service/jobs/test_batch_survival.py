@@ -11,6 +11,8 @@ import sqlalchemy as sa
 from service.storage.rows import BlobRow, DatasetRow, JobRow, VersionRow
 from sibling import Client, JobFailed, ServiceError
 
+pytestmark = pytest.mark.slow  # kills processes
+
 #: A slow model, so that the job lasts for seconds.
 SLOW = "gp-lvm"
 N_ROWS = 40_000

@@ -13,6 +13,8 @@ from service.jobs.worker.tls import find_security, make_certificates
 from service.settings import Settings
 from sibling import Client
 
+pytestmark = pytest.mark.slow  # a cluster of its own
+
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 #: Dask's client gives up for good when it has not found its scheduler for 10 s.
 CLIENT_TIMEOUT_S = 12

@@ -8,6 +8,8 @@ import pytest
 
 from sibling import Client
 
+pytestmark = pytest.mark.slow  # a cluster of its own
+
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 ENDED_S = 5
 

@@ -25,6 +25,8 @@ from service.storage.database import Database
 from service.storage.rows import BlobChunkRow, BlobRow, JobRow, ModelRow, VersionRow
 from sibling import Client, JobFailed
 
+pytestmark = pytest.mark.slow  # kills processes and fills disks
+
 MISCHIEF = Path(__file__).parent / "mischief"
 SEGFAULT, FLOOD, SWALLOW, NATIVE, NUL, SLOW = 9001, 9002, 9003, 9004, 9005, 9006
 LONG = {"selection": "cv", "n_folds": 5, "starts": "many"}

@@ -20,6 +20,8 @@ from service.datasets.canonical import read_tasks, write_tasks
 from service.datasets.manifest import summaries
 from service.jobs.studies import plans
 
+pytestmark = pytest.mark.slow  # every kind of study of every algorithm
+
 N, D = 8, 4
 SPLITS = Splits(n_folds=2, repeats=1)
 

@@ -8,6 +8,8 @@ import pytest
 
 from sibling import Client, JobFailed
 
+pytestmark = pytest.mark.slow  # kills processes
+
 #: Long enough to be interrupted, short enough to be finished: some seconds of iterations.
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 END_S = 240  # only ends a hang
