@@ -2,7 +2,6 @@
 
     python -m benchmarks.attacks                        # a server of this tree
     python -m benchmarks.attacks --commit HEAD~1        # the same attacks on another version
-    python -m benchmarks.attacks --url URL --key KEY    # on a service of yours
 
 Each attack runs alone. Another process asks for the health, each time on a new connection, before
 and during the attack. Servers that the script starts require keys, allow 1,024 open files, and have
@@ -10,7 +9,6 @@ time limits of seconds, which older versions ignore.
 """
 
 import argparse
-import json
 import multiprocessing
 import os
 import re
@@ -27,7 +25,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
@@ -54,13 +51,13 @@ SERVE = "serve", "--port", "0"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A service under attack; ``pid`` is None if it runs elsewhere."""
+    """A service under attack."""
 
     host: str
     port: int
     key: str
     other_key: str
-    pid: int | None
+    pid: int
 
     @property
     def url(self) -> str:
@@ -74,19 +71,18 @@ class Target:
     def head(self, method: str, path: str, *headers: str, has_key: bool = True) -> bytes:
         """Return the head of a request."""
         lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *headers]
-        if has_key and self.key:
+        if has_key:
             lines.append(f"Authorization: Bearer {self.key}")
         return "\r\n".join([*lines, "", ""]).encode()
 
-    def http(self, key: str | None = None) -> httpx.Client:
-        """Return a client with a key, by default the first one."""
-        key = self.key if key is None else key
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
+    def http(self, key: str) -> httpx.Client:
+        """Return a client with a key."""
+        headers = {"Authorization": f"Bearer {key}"}
         return httpx.Client(base_url=self.url, headers=headers, timeout=60)
 
     def memory_mib(self) -> float:
-        """Return the memory of the server process, 0 if it is not known."""
-        return 0.0 if self.pid is None else psutil.Process(self.pid).memory_info().rss / MIB
+        """Return the memory of the server process."""
+        return psutil.Process(self.pid).memory_info().rss / MIB
 
 
 # --- attacks; each returns what came of it -------------------------------------------------------
@@ -247,7 +243,7 @@ def _median_ms(http: httpx.Client) -> float:
 def _post(target: Target, path: str, body: bytes, count: int) -> str:
     headers = {"Content-Type": "application/json"}
     statuses = set()
-    with target.http() as http:
+    with target.http(target.key) as http:
         for _ in range(count):
             try:
                 statuses.add(str(http.post(path, content=body, headers=headers).status_code))
@@ -437,7 +433,8 @@ def prepare(target: Target) -> None:
         client.train(client.upload({"a": rows}), "pca", model=MODEL, k=2).wait()
 
 
-def run(target: Target, name: str) -> dict[str, Any]:
+def run(target: Target, name: str) -> tuple[str, ...]:
+    """Return the attack, the health before and during it, and what came of it."""
     what, attack = ATTACKS[name]
     before: list[float] = []
     during: list[float] = []
@@ -446,30 +443,20 @@ def run(target: Target, name: str) -> dict[str, Any]:
     with health(target, during):
         threading.Event().wait(0.2)
         outcome = attack(target)
-    return {"attack": what, "before": _ms(before), "during": _ms(during), "outcome": outcome}
+    return what, _ms(before), _ms(during), outcome
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--url", help="a running service instead of a server of this script")
-    parser.add_argument("--key", default="", help="API key for --url")
     parser.add_argument("--commit", help="version of the server; default: this tree")
     parser.add_argument("--only", nargs="*", choices=ATTACKS, default=list(ATTACKS))
-    parser.add_argument("--json", action="store_true", help="one JSON object per attack")
     chosen = parser.parse_args()
-    with ExitStack() as stack:
-        if chosen.url:
-            url = httpx.URL(chosen.url)
-            target = Target(url.host, url.port or 80, chosen.key, chosen.key, None)
-        else:
-            target = stack.enter_context(server(stack.enter_context(tree(chosen.commit))))
+    with tree(chosen.commit) as code, server(code) as target:
         prepare(target)
         print("| Attack | Health before, ms (median / max) | during | Outcome |")
         print("| --- | --- | --- | --- |")
         for name in chosen.only:
-            row = run(target, name)
-            line = json.dumps(row) if chosen.json else f"| {' | '.join(row.values())} |"
-            print(line, flush=True)
+            print(f"| {' | '.join(run(target, name))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -173,10 +173,9 @@ FAULTS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--smoke", type=Path, help="output of docker/smoke.sh")
-    parser.add_argument("--processes", type=int, default=2, help="test processes")
     options = parser.parse_args()
     smoke = options.smoke.read_text(encoding="utf-8") if options.smoke else ""
-    outcomes = run_tests(sorted({t.partition("::")[0] for f in FAULTS for t in f.tests}), options)
+    outcomes = run_tests(sorted({t.partition("::")[0] for f in FAULTS for t in f.tests}))
     print("| Fault | SQLite | PostgreSQL | containers |")
     print("| --- | --- | --- | --- |")
     is_fine = True
@@ -188,12 +187,12 @@ def main() -> None:
     sys.exit(0 if is_fine else 1)
 
 
-def run_tests(files: list[str], options: argparse.Namespace) -> dict[str, str]:
+def run_tests(files: list[str]) -> dict[str, str]:
     """Return the outcome of every test of some files by its file and name."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-m", "slow or not slow", "-q"]
-        command += ["-n", str(options.processes), "--dist", "worksteal", f"--junitxml={report}"]
+        command += ["-n", "2", "--dist", "worksteal", f"--junitxml={report}"]
         env = {**os.environ, "SIBLING_TEST_ALL": "1"}
         subprocess.run([*command, *files], cwd=ROOT, env=env, check=False, stdout=sys.stderr)
         cases = ET.parse(report).getroot().iter("testcase")

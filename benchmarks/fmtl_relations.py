@@ -1,6 +1,6 @@
 """Relations that FMTL learns between the 19 fields of Landmine, plotted by the service.
 
-    python -m benchmarks.fmtl_relations --data FOLDER [--rows 0] [--pictures FOLDER]
+    python -m benchmarks.fmtl_relations --data FOLDER [--rows 0]
 
 The first ten fields are foliated land, the other nine bare earth or desert. The models do not get
 this information. For p = 2, 4/3 and 8/7 a job learns all fields with a linear kernel and squared
@@ -21,7 +21,6 @@ from sibling import Client, Dataset
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--data", type=Path, required=True)
 parser.add_argument("--rows", type=int, default=0, help="rows of each field; 0: all")
-parser.add_argument("--pictures", type=Path, help="folder for the plots (SVG)")
 
 N_FOLIATED = 10
 GRID = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
@@ -33,7 +32,7 @@ def main() -> None:
         dataset = upload(client, options.data, n_rows=options.rows)
         print("p      chosen C   within foliated, within bare, between   weak   separated")
         for k, p in ((1, "2"), (2, "4-3"), (4, "8-7")):
-            learn(client, dataset, k=k, p=p, folder=options.pictures)
+            learn(client, dataset, k=k, p=p)
 
 
 def upload(client: Client, folder: Path, *, n_rows: int) -> Dataset:
@@ -48,7 +47,7 @@ def upload(client: Client, folder: Path, *, n_rows: int) -> Dataset:
     return client.upload(rows, labels, name="landmine")
 
 
-def learn(client: Client, dataset: Dataset, *, k: int, p: str, folder: Path | None) -> None:
+def learn(client: Client, dataset: Dataset, *, k: int, p: str) -> None:
     fixed: dict[str, Any] = {"kernel": "linear", "loss": "squared", "k": k}
     search = {"space": {"C": GRID}, "metric": "auc"}
     model = client.train(dataset, "fmtl", model=f"p-{p}", search=search, **fixed).wait()
@@ -67,8 +66,6 @@ def learn(client: Client, dataset: Dataset, *, k: int, p: str, folder: Path | No
         + f"   {relations['sparsity']:.0%}   {'yes' if n_changes == 1 else f'{n_changes} changes'}"
     )
     print(f"      {relations['sentence']}")
-    if folder is not None:
-        print(f"      {model.save_plot('relations', folder / f'landmine-{p}.svg')}")
 
 
 if __name__ == "__main__":

