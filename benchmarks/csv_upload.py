@@ -4,6 +4,10 @@ The process that reads uploads parses the file, checks it, and writes the tasks 
 and hashes; pandas only parses. Both use a thread for each core: pandas from version 3.1 on, the
 service up to four. Each runs in a new process, in turns. Imports are not counted, since the process
 of the service waits for uploads; its peak memory includes that of the process that waits.
+
+The second table is of uploads over HTTP: the client sends the file in parts, the service stores and
+reads it. The memory is the largest resident memory of the server process, which was "before" when
+nothing had been uploaded, and of the processes that read the upload.
 """
 
 import json
@@ -11,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +38,13 @@ N_COLUMNS, N_TASKS = 50, 100
 BYTES_PER_ROW = {"csv": 990, "parquet": 8 * N_COLUMNS}
 MEDIA_TYPES = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 WAIT_S = 0.02
+#: Settings of a service that takes files of this size.
+LARGE = {
+    "SIBLING_MAX_DECOMPRESSED_BYTES": str(2**34),
+    "SIBLING_INGEST_MEMORY_MB": "8192",
+    "SIBLING_INGEST_TIMEOUT_S": "3600",
+    "SIBLING_WORKER_SLOTS": "1",
+}
 
 
 def write(path: Path, kind: str, n_bytes: float) -> None:
@@ -122,10 +134,51 @@ def _memory_of(pid: int) -> int:
         return 0
 
 
+class Peaks(threading.Thread):
+    """The largest memory of the processes of a service, by their kind."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.pid, self.bytes, self.is_over = pid, {"server": 0, "reader": 0}, False
+
+    def run(self) -> None:
+        """Look until it is over."""
+        while not self.is_over:
+            found = {"server": psutil.Process(self.pid).memory_info().rss, "reader": 0}
+            for child in psutil.Process(self.pid).children(recursive=True):
+                try:
+                    if "service.datasets.ingestion.child" in child.cmdline():
+                        found["reader"] = max(found["reader"], child.memory_info().rss)
+                except psutil.NoSuchProcess:
+                    continue
+            self.bytes = {kind: max(found[kind], self.bytes[kind]) for kind in found}
+            time.sleep(WAIT_S)
+
+
+def upload(path: Path) -> tuple[int, float, int, int, int]:
+    """Return MB, seconds and memory in MB of an upload over HTTP."""
+    from benchmarks import servers  # noqa: PLC0415 - not in the memory of the readers
+
+    with servers.service(**LARGE) as client:
+        client.upload({"a": [[1.0], [2.0]]})  # what the first upload imports
+        pids = [p.pid for p in psutil.Process().children() if "serve" in p.cmdline()]
+        rss, peaks = psutil.Process(pids[0]).memory_info().rss, Peaks(pids[0])
+        peaks.start()
+        started = time.monotonic()
+        client.upload(path)
+        seconds = time.monotonic() - started
+        peaks.is_over = True
+        peaks.join()
+    sizes = (path.stat().st_size, rss, peaks.bytes["server"], peaks.bytes["reader"])
+    size, before, server, reader = (round(one / 1e6) for one in sizes)
+    return size, round(seconds, 1), before, server, reader
+
+
 def run(context: Context) -> Iterator[Block]:
-    """Yield the table of both formats, and whether the reading of CSV is fast enough."""
+    """Yield the tables of both formats, and whether the reading of CSV is fast enough."""
     n_bytes, n_rounds = (1e8, 1) if context.is_quick else (1e9, 3)
     rows: list[tuple[str, str, int, float, float, float, float, int]] = []
+    uploads: list[tuple[str, int, float, int, int, int]] = []
     for kind in MEDIA_TYPES:
         with tempfile.TemporaryDirectory() as name:
             path = Path(name) / "upload"
@@ -135,6 +188,7 @@ def run(context: Context) -> Iterator[Block]:
                 for reader, measured in found.items():
                     measured.append(measure(reader, Path(name), kind))
             size = round(path.stat().st_size / 1e6)
+            uploads.append((kind, *upload(path.rename(path.with_suffix(f".{kind}")))))
         medians = {
             reader: [statistics.median(column) for column in zip(*measured, strict=True)]
             for reader, measured in found.items()
@@ -156,6 +210,12 @@ def run(context: Context) -> Iterator[Block]:
         ),
         rows=tuple(rows),
         lower_is_better=("CPU, times pandas", "MB of memory"),
+    )
+    yield Table(
+        caption="Uploads over HTTP:",
+        columns=("file", "MB", "s", "server before, MB", "server, MB", "readers, MB"),
+        rows=tuple(uploads),
+        lower_is_better=("s", "server, MB", "readers, MB"),
     )
     ours = next(row for row in rows if row[:2] == ("csv", "ours"))
     yield Claim(

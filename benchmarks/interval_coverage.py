@@ -24,7 +24,7 @@ from algorithms.registry import ALGORITHMS
 from algorithms.wrappers.calibration.algorithm import CalibratedAlgorithm
 from algorithms.wrappers.calibration.options import Calibration
 from algorithms.wrappers.calibration.quality import reliability
-from benchmarks.automatic_choice import DATASETS, divide
+from benchmarks.automatic import DATASETS, divide
 
 #: Dataset, algorithm, training rows per task.
 CASES = (

@@ -23,7 +23,6 @@ _OWN: Final = ("algorithms", "benchmarks", "service", "sibling")
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
-    module: str = ""
     needs_data: bool = False
     is_long: bool = False
     limit_s: float = 1800
@@ -39,7 +38,7 @@ class Benchmark(_Options):
     Parameters
     ----------
     name
-        Name of the module, if ``module`` names no other.
+        Name of the module.
     needs_data
         Whether it reads datasets from a folder.
     is_long
@@ -56,7 +55,7 @@ class Benchmark(_Options):
     @property
     def path(self) -> Path:
         """The file of the module."""
-        return _FOLDER / f"{self.module or self.name}.py"
+        return _FOLDER / f"{self.name}.py"
 
     @property
     def description(self) -> str:
@@ -101,9 +100,7 @@ class Benchmark(_Options):
             contextlib.redirect_stdout(text),
         ):
             try:
-                runpy.run_module(
-                    f"benchmarks.{self.path.stem}", run_name="__main__", alter_sys=True
-                )
+                runpy.run_module(f"benchmarks.{self.name}", run_name="__main__", alter_sys=True)
             except SystemExit as ending:
                 if isinstance(ending.code, str):
                     raise Skipped(ending.code) from ending

@@ -7,7 +7,6 @@ from benchmarks.harness.benchmark import Benchmark
 CHAPTERS: Final[dict[str, tuple[Benchmark, ...]]] = {
     "Speed and memory of the algorithms": (
         Benchmark("mtda_speed", "Speed of MTDA", needs_data=True),
-        Benchmark("mtda_selection", "Speed of MTDA's cross-validation", needs_data=True),
         Benchmark("fmtl_speed", "Speed of FMTL", needs_data=True, is_long=True),
         Benchmark("mtfl_speed", "Speed of MTFL", needs_data=True, is_long=True),
         Benchmark("mtfl_tall", "MTFL with many rows"),
@@ -31,7 +30,6 @@ CHAPTERS: Final[dict[str, tuple[Benchmark, ...]]] = {
             is_long=True,
             quick=("--seeds", "1"),
         ),
-        Benchmark("tlvm_faces", "TLVM on faces over HTTP", needs_data=True, quick=("--rows", "20")),
         Benchmark(
             "fmtl_tables",
             "FMTL against its baselines",
@@ -67,54 +65,35 @@ CHAPTERS: Final[dict[str, tuple[Benchmark, ...]]] = {
             is_long=True,
             quick=("--only", "simple", "--sets", "20"),
         ),
-        Benchmark("leak", "Search for leaks of held-out rows", is_long=True, quick=("--sets", "2")),
         Benchmark(
             "automatic_calibration",
             "Verdict of the automatic choice",
-            module="automatic_choice",
-            full=("calibration", "--sets", "200"),
-            quick=("calibration", "--sets", "2"),
-            is_long=True,
-        ),
-        Benchmark(
-            "automatic_power",
-            "Power of the verdict of the automatic choice",
-            module="automatic_choice",
-            full=("power", "--sets", "25"),
-            quick=("power", "--sets", "1"),
+            quick=("--sets", "2"),
             is_long=True,
         ),
         Benchmark(
             "automatic_leaderboard",
             "Leaderboard of the automatic choice",
-            module="automatic_choice",
             needs_data=True,
-            full=("leaderboard",),
-            quick=("leaderboard", "--only", "school", "--rows", "10", "--budget", "10"),
+            quick=("--only", "school", "--rows", "10", "--budget", "10"),
             is_long=True,
         ),
         Benchmark(
             "automatic_groups",
             "Tasks that are unrelated to the others",
-            module="automatic_studies",
-            full=("groups", "--sets", "20"),
-            quick=("groups", "--sets", "1"),
+            quick=("--sets", "1"),
         ),
         Benchmark(
             "automatic_curve",
             "Learning curve of the automatic choice",
-            module="automatic_studies",
-            full=("curve", "--sets", "6"),
-            quick=("curve", "--sets", "1"),
+            quick=("--sets", "1"),
             is_long=True,
         ),
         Benchmark(
             "automatic_time",
             "Time of the automatic choice",
-            module="automatic_studies",
             needs_data=True,
-            full=("time",),
-            quick=("time",),
+            quick=(),
         ),
         Benchmark(
             "interval_coverage",
@@ -122,13 +101,6 @@ CHAPTERS: Final[dict[str, tuple[Benchmark, ...]]] = {
             needs_data=True,
             is_long=True,
             quick=("--parts", "1"),
-        ),
-        Benchmark(
-            "sharing_helps",
-            "Comparison reports on real data",
-            needs_data=True,
-            is_long=True,
-            quick=("--only", "unrelated"),
         ),
     ),
     "Service": (
@@ -140,16 +112,8 @@ CHAPTERS: Final[dict[str, tuple[Benchmark, ...]]] = {
             quick=("--rounds", "1", "--seconds", "0.3"),
         ),
         Benchmark("csv_upload", "Reading of large tables"),
-        Benchmark("large_uploads", "Uploads of large tables", quick=("--gigabytes", "0.05")),
         Benchmark("jobs_latency", "Jobs beside their training"),
         Benchmark("searches", "Searches on all cores"),
-        Benchmark("service_many_tasks", "A job of 1,000 tasks", quick=("--tasks", "100")),
-        Benchmark(
-            "fmtl_large",
-            "FMTL with 397 classes over HTTP",
-            is_long=True,
-            quick=("--classes", "20", "--features", "200"),
-        ),
         Benchmark("pages", "Pages", quick=("--jobs", "200", "--models", "20", "--repeats", "3")),
         Benchmark(
             "queries",
@@ -188,9 +152,6 @@ CHAPTERS: Final[dict[str, tuple[Benchmark, ...]]] = {
             "Requests from the OpenAPI document",
             is_long=True,
             quick=("--minutes", "0.5", "--databases", "sqlite"),
-        ),
-        Benchmark(
-            "protocol_clients", "A client of the Open Inference Protocol", is_long=True, quick=()
         ),
     ),
 }
