@@ -40,7 +40,7 @@ docs: $(VENV)/.runtime
 	$(BIN)/python -m service.tools.generate
 	$(BIN)/python -m benchmarks --page
 
-# Runs the benchmarks and writes docs/benchmarks.md: QUICK=1 for short forms, DATA=FOLDER for datasets.
+# Runs the benchmarks and writes docs/benchmarks: QUICK=1 for short forms, DATA=FOLDER for datasets.
 benchmarks: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))
 

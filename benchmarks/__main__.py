@@ -1,9 +1,9 @@
-"""``python -m benchmarks``: runs benchmarks, and writes docs/benchmarks.md.
+"""``python -m benchmarks``: runs benchmarks, and writes docs/benchmarks.
 
-python -m benchmarks                      run all but long ones, and write the page
+python -m benchmarks                      run all but long ones, and write the pages
 python -m benchmarks import_time          run one and print its tables
 python -m benchmarks import_time --keep   and keep its result
-python -m benchmarks --page               only write the page
+python -m benchmarks --page               only write the pages
 """
 
 import argparse
@@ -51,7 +51,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="short forms")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="folder with datasets")
     parser.add_argument("--keep", action="store_true", help="keep the results of named benchmarks")
-    parser.add_argument("--page", action="store_true", help="only write the page")
+    parser.add_argument("--page", action="store_true", help="only write the pages")
     parser.add_argument(
         "--fail-if-worse", action="store_true", help="exit code 1 if a number became worse"
     )

@@ -25,7 +25,7 @@ A fit runs in five steps; ``paper.py`` has the paper's own algorithm:
 4. ``solvers.py``: ``solve`` picks the solver, such as ``spectral.py`` or ``ascent.py``.
 5. ``building.py``: α and Θ become the machine of ``model.py``, with its gap.
 
-Deviations and misprints: ``docs/explanation/papers.md``. Results: ``docs/benchmarks.md``.
+Deviations and misprints: ``docs/explanation/papers.md``. Results: ``docs/benchmarks/accuracy.md``.
 
 Reference: Jawanpuria, Lapin, Hein, Schiele, *Efficient Output Kernel Learning for Multiple Tasks*,
 NIPS 2015, https://arxiv.org/abs/1511.05706

@@ -25,7 +25,7 @@ A fit runs in five steps; ``paper.py`` has the paper's own algorithm:
 
 Cost: a thin singular value decomposition O(n²d) per task, then O(r³) per task and step.
 
-Proofs and deviations: ``docs/explanation/papers.md``. Results: ``docs/benchmarks.md``.
+Proofs and deviations: ``docs/explanation/papers.md``. Results: ``docs/benchmarks/accuracy.md``.
 
 Reference: Zhang, Yeung, *Multi-Task Learning in Heterogeneous Feature Spaces*, AAAI 2011,
 doi:10.1609/aaai.v25i1.7909

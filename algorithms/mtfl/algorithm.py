@@ -17,7 +17,7 @@ kernel form uses coordinates of the Gram matrix of all rows (representer theorem
 Solvers stop on the relative duality gap: variable projection or ADMM for the square loss, descent
 on factors for other losses (:mod:`algorithms.mtfl.solver`). Cost of a step: O(T n d r), where
 r <= min(d, T) decreases to the rank of D, after a QR decomposition of each task with more rows than
-columns. Deviations: ``docs/explanation/papers.md``. Results: ``docs/benchmarks.md``.
+columns. Deviations: ``docs/explanation/papers.md``. Results: ``docs/benchmarks/accuracy.md``.
 
 A fit runs in five steps; ``paper.py`` has the paper's own algorithm:
 

@@ -4,7 +4,7 @@ For the square loss ``auto`` selects ADMM if the curvatures of all tasks have a 
 variable projection otherwise. ADMM and proximal gradient need steps in proportion to the root of
 that ratio, each of which costs O(T d²); a step of variable projection costs O(T d³). Proximal
 gradient replaces ADMM for large problems in which a task has dependent columns.
-``docs/benchmarks.md`` has the times of all solvers.
+``docs/benchmarks/speed.md`` has the times of all solvers.
 """
 
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ A fit runs in five steps; ``paper.py`` has the paper's own algorithm:
 4. ``objectives.py``: F and its gradient, which ``lbfgs.py`` minimises over θ and all latents.
 5. ``parts.py``: latents of all rows and their labels become the model of ``model.py``.
 
-Deviations and misprints: ``docs/explanation/papers.md``. Results: ``docs/benchmarks.md``.
+Deviations and misprints: ``docs/explanation/papers.md``. Results: ``docs/benchmarks/accuracy.md``.
 
 References: Gao, Wang, Li, Tao, *Transfer latent variable model based on divergence analysis*,
 Pattern Recognition 44, 2011; GP-LVM: https://jmlr.org/papers/v6/lawrence05a.html; active rows:

@@ -54,7 +54,7 @@ model = methods["MTDA, together"]
 
 # %% [markdown]
 # Here it does not: with clean images and nine dimensions, PCA is hard to beat. Believe such a result. The
-# [benchmarks](../benchmarks.md) have data on which MTDA does help.
+# [benchmarks](../benchmarks/index.md) have data on which MTDA does help.
 #
 # ## What was learned
 #

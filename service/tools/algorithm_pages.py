@@ -53,7 +53,7 @@ def algorithms_page() -> Iterator[str]:
     yield from ("# Algorithms", "")
     yield "[Which method when](../choose.md) helps to choose. See also"
     yield "[how methods are evaluated](../explanation/evaluation.md),"
-    yield "[benchmarks](../benchmarks.md) and [notes on the papers](../explanation/papers.md)."
+    yield "[benchmarks](../benchmarks/index.md) and [notes on the papers](../explanation/papers.md)."
     families = _by_family()
     yield from _overview(sorted(ALGORITHMS.items()))
     yield "Parameters that are set most often come first in every table; those of loops and the"

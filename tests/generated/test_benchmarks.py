@@ -1,4 +1,4 @@
-"""The runner of the benchmarks, and the page that is made of their kept results."""
+"""The runner of the benchmarks, and the pages that are made of their kept results."""
 
 import importlib
 import os
@@ -13,6 +13,7 @@ from benchmarks.harness import page, results
 from benchmarks.harness.benchmark import Benchmark
 from benchmarks.harness.catalogue import BENCHMARKS
 from benchmarks.harness.context import Context
+from benchmarks.harness.headlines import HEADLINES
 from benchmarks.harness.markdown import cell_text
 from benchmarks.harness.regressions import regressions
 from benchmarks.harness.results import Kept, Machine, Problem, Run, Table
@@ -24,16 +25,40 @@ CHEAP = ("estimator_overhead", "selection_folds")
 STARTED = {"__main__", "fit_child", "gpy_peer"}
 
 
-def test_the_page_and_its_plots_are_those_of_the_kept_results():
-    for name, text in page.pages().items():
+@pytest.fixture(scope="module")
+def generated():
+    """Every page and every plot by its name."""
+    return page.pages()
+
+
+def test_the_pages_and_their_plots_are_those_of_the_kept_results(generated):
+    for name, text in generated.items():
         path = page.DOCS / name
         assert path.exists(), f"docs/{name} is missing; run `make docs`"
         is_same = path.read_text(encoding="utf-8") == text
         assert is_same, f"docs/{name} is out of date; run `make docs`"
-    plots = {
-        f"images/benchmarks/{path.name}" for path in (page.DOCS / "images/benchmarks").iterdir()
-    }
-    assert plots == page.pages().keys() - {"benchmarks.md"}
+    folders = ("benchmarks", "images/benchmarks")
+    assert {
+        f"{folder}/{path.name}" for folder in folders for path in (page.DOCS / folder).iterdir()
+    } == generated.keys()
+
+
+@pytest.mark.parametrize("name", HEADLINES)
+def test_the_numbers_of_a_headline_are_those_of_the_result(name):
+    shown = "\n".join(page.section(BENCHMARKS[name], results.load(name)))
+    numbers = set(re.findall(r"(?<![\w.,])[\d,]*\.?\d+", HEADLINES[name]))
+    assert numbers <= set(re.findall(r"(?<![\w.,])[\d,]*\.?\d+", shown)), name
+
+
+def test_every_benchmark_has_its_section_on_one_page(generated):
+    headings = [
+        line
+        for name, text in generated.items()
+        if name.startswith("benchmarks/")
+        for line in text.splitlines()
+        if line.startswith("## ")
+    ]
+    assert headings == [f"## {one.title}" for one in BENCHMARKS.values()]
 
 
 def test_every_benchmark_and_every_result_is_in_the_catalogue():
@@ -46,8 +71,8 @@ def test_every_benchmark_and_every_result_is_in_the_catalogue():
     assert {path.stem for path in results.RESULTS.iterdir()} <= BENCHMARKS.keys()
 
 
-def test_no_page_or_result_names_a_folder_of_the_machine():
-    texts = [page.pages()["benchmarks.md"]]
+def test_no_page_or_result_names_a_folder_of_the_machine(generated):
+    texts = [text for name, text in generated.items() if name.endswith(".md")]
     texts += [path.read_text(encoding="utf-8") for path in results.RESULTS.iterdir()]
     assert not any(str(ROOT) in text or "/tmp/" in text for text in texts)
 
