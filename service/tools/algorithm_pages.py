@@ -1,8 +1,7 @@
-"""The page of all algorithms: what a family shares once, then each algorithm with its own."""
+"""Pages of the algorithms, one for each family: what it shares once, then each with its own."""
 
 import inspect
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -48,51 +47,60 @@ _BOUNDS: Final = {
 }
 
 
-def algorithms_page() -> Iterator[str]:
-    """Yield the lines of the page."""
-    yield from ("# Algorithms", "")
-    yield "[Which method when](../choose.md) helps to choose. See also"
-    yield "[how methods are evaluated](../explanation/evaluation.md),"
-    yield "[benchmarks](../benchmarks/index.md) and [notes on the papers](../explanation/papers.md)."
+def algorithm_pages() -> Iterator[tuple[str, Iterator[str]]]:
+    """Yield the name and the lines of each page, the index first."""
     families = _by_family()
-    yield from _overview(sorted(ALGORITHMS.items()))
+    yield "index", _index(families)
+    for title, algorithms in families.items():
+        yield _anchor(title), _family(title, algorithms)
+
+
+def _index(families: Mapping[str, Sequence[Algo]]) -> Iterator[str]:
+    yield from ("# Algorithms", "")
+    yield "[Which method when](../../choose.md) helps to choose. See also"
+    yield "[how methods are evaluated](../../explanation/evaluation.md),"
+    yield "[benchmarks](../../benchmarks/index.md) and"
+    yield "[notes on the papers](../../explanation/papers.md)."
+    yield from _overview(families)
     yield "Parameters that are set most often come first in every table; those of loops and the"
-    yield "grids of a selection come last. What the algorithms of a family share is said once."
-    for family, title in _FAMILIES.items():
-        yield from _family(title, families[family])
+    yield "grids of a selection come last. What the algorithms of a family share is said once:"
+    yield ""
+    yield from (f"- [{title}]({_anchor(title)}.md)" for title in families)
+    yield from ("", "```{toctree}", ":hidden:", "", *map(_anchor, families), "```")
 
 
-def _by_family() -> dict[type[Params], list[Algo]]:
+def _by_family() -> dict[str, list[Algo]]:
     """Return the algorithms of every family, sorted by name; of two families, the later counts."""
-    families: dict[type[Params], list[Algo]] = defaultdict(list)
+    families: dict[str, list[Algo]] = {title: [] for title in _FAMILIES.values()}
     for _, algorithm in sorted(ALGORITHMS.items()):
         found = [f for f in _FAMILIES if f is not Params and issubclass(algorithm.Params, f)]
-        families[found[-1] if found else Params].append(algorithm)
+        families[_FAMILIES[found[-1] if found else Params]].append(algorithm)
     return families
 
 
-def _overview(algorithms: Iterable[tuple[str, Algo]]) -> Iterator[str]:
+def _overview(families: Mapping[str, Sequence[Algo]]) -> Iterator[str]:
     yield from (
         "",
         "| Algorithm | Learns | Targets | In one sentence |",
         "| --- | --- | --- | --- |",
     )
-    for name, algorithm in algorithms:
+    pages = {one.name: _anchor(title) for title, found in families.items() for one in found}
+    for name, algorithm in sorted(ALGORITHMS.items()):
         described = Algorithm.describe(algorithm)
         forms = described.params["properties"].get("form", {}).get("enum", ())
         learns = "by `form`" if {"task", "pooled"} <= set(forms) else _ROLES[algorithm.role]
         sentence = described.summary.split(". ")[0].removesuffix(".")
         target = _TARGETS[described.needs.target]
-        link = f"[`{name}`](#{_anchor(_title(algorithm))})"
+        link = f"[`{name}`]({pages[name]}.md#{_anchor(_title(algorithm))})"
         yield f"| {link} | {learns} | {target} | {_cell(sentence)} |"
     yield ""
 
 
 def _family(title: str, algorithms: Sequence[Algo]) -> Iterator[str]:
-    yield from ("", f"## {title}", "")
+    yield from (f"# {title}", "", "[All algorithms](index.md)", "")
     shared = _shared([Algorithm.describe(a).params["properties"] for a in algorithms])
     if shared:
-        yield from (f"### Parameters of all {title[0].lower()}{title[1:]}", "")
+        yield from (f"## Parameters of all {title[0].lower()}{title[1:]}", "")
         yield from _parameters(shared, _ranks(algorithms[0]))
     for algorithm in algorithms:
         yield from _section(algorithm, shared, title)
@@ -111,7 +119,7 @@ def _shared(schemas: Sequence[Fields]) -> Fields:
 def _section(algorithm: Algo, shared: Fields, family: str) -> Iterator[str]:
     described = Algorithm.describe(algorithm)
     needs = described.needs
-    yield from (f"### {_title(algorithm)}", "", described.summary, "")
+    yield from (f"## {_title(algorithm)}", "", described.summary, "")
     features = "the same columns in every task" if needs.same_features else "any columns"
     rows = "rows, also sparse ones" if needs.sparse else "rows"
     rows += ", with weights" if needs.weights else ""

@@ -12,7 +12,7 @@ from service.cli import app as command
 from service.errors.codes import ERRORS, JOB_CODES
 from service.server.app import openapi_document
 from service.settings import MIB, PREFIX, Settings
-from service.tools.algorithm_pages import algorithms_page
+from service.tools.algorithm_pages import algorithm_pages
 from service.tools.stubs import STUB, stub
 from sibling.commands.exit_codes import MEANINGS
 
@@ -32,7 +32,7 @@ def pages() -> dict[str, str]:
     """Return every generated page by its name in docs/."""
     return {
         "reference/openapi.json": _openapi(),
-        "reference/algorithms.md": _text(algorithms_page()),
+        **{f"reference/algorithms/{name}.md": _text(lines) for name, lines in algorithm_pages()},
         "reference/api.md": _text(_api()),
         "reference/errors.md": _text(_errors()),
         "reference/settings.md": _text(_settings()),
@@ -42,8 +42,8 @@ def pages() -> dict[str, str]:
 
 def main() -> None:
     """Write the pages and the stub file."""
-    DOCS.mkdir(exist_ok=True)
     for name, text in pages().items():
+        (DOCS / name).parent.mkdir(parents=True, exist_ok=True)
         (DOCS / name).write_text(text, encoding="utf-8")
         sys.stdout.write(f"docs/{name}\n")
     STUB.write_text(stub(), encoding="utf-8")
