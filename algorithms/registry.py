@@ -139,7 +139,7 @@ def load_model(path: Path) -> Model:
     values = header.get("model", {})
     try:
         model = _make_model(algorithm, arrays, values)
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         raise InvalidArtifact(
             f"a part of the model in '{path.name}' is missing or corrupt: {error!r}"
         ) from error

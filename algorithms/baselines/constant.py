@@ -11,7 +11,7 @@ https://scikit-learn.org/stable/modules/model_evaluation.html#dummy-estimators
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Self, final
+from typing import Any, Final, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from pydantic import Field
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
@@ -126,31 +125,15 @@ class ConstantModel(Model):
         values = self._part(task).values
         return np.full(n_rows, values[1]) if len(values) == 2 else np.tile(values, (n_rows, 1))
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every array by name; names of arrays of task i end in ``.i``."""
-        means = {f"mean.{i}": part.mean for i, part in enumerate(self.parts)}
-        return means | {f"values.{i}": part.values for i, part in enumerate(self.parts)}
-
-    def header(self) -> dict[str, Any]:
-        """Return the common header and the labels."""
-        return {**dump_header(self), "classes": [list(part.classes) for part in self.parts]}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model from the results of :meth:`to_arrays` and :meth:`header`."""
-        parts = tuple(
-            Constants(arrays[f"mean.{i}"], arrays[f"values.{i}"], tuple(classes))
-            for i, classes in enumerate(header["classes"])
-        )
-        model = cls(**load_header(header), parts=parts)
-        if len(model.tasks) != len(parts):
-            raise ValueError(f"{len(parts)} parts for {len(model.tasks)} tasks")
-        for part in parts:
+    def check_stored(self) -> None:
+        """Raise ValueError if the arrays and the header of a file do not fit together."""
+        if len(self.tasks) != len(self.parts):
+            raise ValueError(f"{len(self.parts)} parts for {len(self.tasks)} tasks")
+        for part in self.parts:
             if part.mean.ndim != 1 or part.values.ndim != 1:
                 raise ValueError("means and values must be vectors")
             if part.classes and len(part.classes) != len(part.values):
                 raise ValueError(f"{len(part.values)} shares for {len(part.classes)} classes")
-        return model
 
     def _part(self, task: str) -> Constants:
         return self.parts[self.task_index(task)]

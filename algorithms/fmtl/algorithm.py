@@ -127,7 +127,7 @@ class FMTL(MachineAlgorithm[FMTLParams]):
         check_new_task(model, task, memory_gb=params.memory_gb)
         examples = examples_of(
             TaskSet((task,)), center=params.center_targets, weights=params.class_weight,
-            prior=model.prior,
+            prior=model.target_prior,
         )  # fmt: skip
         return adapt_to_task(
             model,

@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from algorithms.interface.embedding import Embedding
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.relations import Relations
+from algorithms.interface.stored_fields import arrays_of, header_of, read_fields
 from algorithms.interface.tasks import Array, TargetKind, Task, unknown_task
 from algorithms.numerics.finite import all_finite
 from algorithms.numerics.sparse_rows import as_canonical, first_not_finite
@@ -52,7 +53,9 @@ class Model(ABC):
     """A trained model; immutable, and stored as named arrays and a JSON header.
 
     A subclass defines the methods of :data:`METHODS` that it supports, ``(X, *, task) -> array``
-    with X (n_samples, :meth:`width`), vectorised over rows.
+    with X (n_samples, :meth:`width`), vectorised over rows. It is a dataclass, whose fields are
+    stored by their types (:mod:`algorithms.interface.stored_fields`), or defines :meth:`to_arrays`,
+    :meth:`header` and :meth:`from_arrays` itself.
     """
 
     #: Methods that accept NaN for missing values.
@@ -129,18 +132,29 @@ class Model(ABC):
         """
         return {}
 
-    @abstractmethod
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return every learned array by name."""
+        return arrays_of(self)
 
-    @abstractmethod
     def header(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON."""
+        return header_of(self)
 
     @classmethod
-    @abstractmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model from the results of :meth:`to_arrays` and :meth:`header`."""
+        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
+
+        Raises
+        ------
+        KeyError, ValueError
+            A part is missing, has another type, or does not fit to the others.
+        """
+        model = read_fields(cls, arrays, header)
+        model.check_stored()
+        return model
+
+    def check_stored(self) -> None:  # noqa: B027  # most parts of files are checked by their types
+        """Raise ValueError if the arrays and the header of a file do not fit together."""
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:

@@ -6,11 +6,11 @@ errors, and the strength of a shared penalty. After scaling, all tasks count the
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from algorithms.interface.tasks import Task, TaskSet, check_magnitudes
 from algorithms.numerics.centering import weighted_mean
@@ -35,6 +35,17 @@ ScaleTargetsField = Annotated[
         "scale of the others. Class labels are never scaled.",
     ),
 ]
+
+
+def _prior_from_json(values: Mapping[str, Any]) -> ScalePrior:
+    weight = values["weight"]
+    return ScalePrior(float(values["scale"]), math.inf if weight is None else float(weight))
+
+
+#: A prior that a header has as JSON; an infinite weight is null.
+StoredPrior = Annotated[ScalePrior, BeforeValidator(_prior_from_json)]
+#: The prior of old headers, which have none: every task has the same scale.
+NO_PRIOR: Final = {"scale": 1.0, "weight": None}
 
 
 def scale_prior(tasks: Sequence[Task], how: ScaleTargets, *, is_centered: bool) -> ScalePrior:
@@ -121,19 +132,6 @@ def numeric_targets(task: Task) -> Array:
     """Return the numeric targets of a task, (n_samples,)."""
     assert task.y is not None
     return task.y.astype(np.float64)
-
-
-def prior_to_json(prior: ScalePrior) -> dict[str, Any]:
-    """Return the prior as JSON; an infinite weight is null."""
-    return {"scale": prior.scale, "weight": None if math.isinf(prior.weight) else prior.weight}
-
-
-def prior_from_json(values: Mapping[str, Any] | None, *, scale: float) -> ScalePrior:
-    """Return the prior from a header; without one, a prior that sets ``scale`` for every task."""
-    if values is None:
-        return ScalePrior(scale, math.inf)
-    weight = values["weight"]
-    return ScalePrior(float(values["scale"]), math.inf if weight is None else float(weight))
 
 
 def _own(task: Task, *, is_centered: bool) -> tuple[float, int]:

@@ -1,8 +1,7 @@
 """The model of MTFL: functions of the tasks and the learned features."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,27 +61,11 @@ class SharedFeatureModel(FunctionModel):
         """Return the relations of the tasks: the cosines between their functions."""
         return relations_of(self.functions.gram(), self.functions.column_names)
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every learned array by name."""
-        return {**self.functions.to_arrays(), "U": self.U, "spectrum": self.spectrum}
-
-    def header(self) -> dict[str, Any]:
-        """Return everything but the arrays, as JSON."""
-        return self.functions.header()
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
-
-        Raises
-        ------
-        ValueError
-            The arrays are inconsistent.
-        """
-        model = cls(Functions.from_arrays(arrays, header), arrays["U"], arrays["spectrum"])
-        if model.U.shape != (model.functions.basis.n_outputs, len(model.spectrum)):
+    def check_stored(self) -> None:
+        """Raise ValueError if the arrays and the header of a file do not fit together."""
+        super(SharedFeatureModel, self).check_stored()
+        if self.U.shape != (self.functions.basis.n_outputs, len(self.spectrum)):
             raise ValueError(
-                f"U has shape {model.U.shape}, expected {len(model.spectrum)} columns, like the "
+                f"U has shape {self.U.shape}, expected {len(self.spectrum)} columns, like the "
                 "eigenvalues"
             )
-        return model

@@ -1,7 +1,8 @@
 """A model that extends another one."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +75,12 @@ class WrappedModel(Model):
     def available_methods(self) -> tuple[str, ...]:
         """Return the names of the methods that this model supports, given its data."""
         return self.inner.available_methods()
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Raise TypeError: the registry puts a model and what extends it together."""
+        del arrays, header
+        raise TypeError("load this model with algorithms.registry.load_model")
 
     def transform(self, X: object, *, task: str) -> NDArray[Any]:
         """Return coordinates of rows."""

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from algorithms.baselines.kernels import TaskMachines
 from algorithms.baselines.pca import TaskPCA
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact
+from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.problems import tilted_gaussians
 from algorithms.registry import load_model, save_model
@@ -99,6 +101,18 @@ def test_missing_or_malformed_parts_are_reported(tmp_path, model) -> None:
     arrays, header = read_arrays(tmp_path / "model")
     write_arrays(tmp_path / "model", {**arrays, "U": arrays["U"][:, :1]}, header=header)
     with pytest.raises(InvalidArtifact, match="is missing or corrupt"):
+        load_model(tmp_path / "model")
+
+
+def test_a_kernel_machine_without_outputs_is_reported(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    tasks = TaskSet((Task("a", rng.standard_normal((8, 2)), y=np.arange(8.0)),))
+    machine = TaskMachines()
+    save_model(machine.fit(tasks, machine.Params(), trace=Trace(), rng=rng), tmp_path / "model")
+    arrays, header = read_arrays(tmp_path / "model")
+    header["model"]["targets"] = []
+    write_arrays(tmp_path / "model", arrays, header=header)
+    with pytest.raises(InvalidArtifact):
         load_model(tmp_path / "model")
 
 

@@ -88,7 +88,7 @@ class _Scaling:
             tasks, mean=self.mean, scale=self.scale, center=center, unit=unit,
             is_pooled=is_pooled, positions=self.positions,
         )  # fmt: skip
-        return problem, Part(0, 0, center, unit, -1, classes)
+        return problem, Part((0, 0), center, unit, -1, classes)
 
 
 class BoostedTrees(Algorithm[BoostedTreesParams, TreesModel]):
@@ -180,7 +180,7 @@ class BoostedTrees(Algorithm[BoostedTreesParams, TreesModel]):
             loop=f"trees of '{task.name}'",
         )
         n, part = model.forest.n_trees, parts[task.name]
-        part = replace(part, first=part.first + n, last=part.last + n)
+        part = replace(part, trees=(part.trees[0] + n, part.trees[1] + n))
         forest = concatenate([model.forest, forest])
         return replace(model, tasks=tasks, parts=(*model.parts, part), forest=forest)
 
@@ -244,8 +244,7 @@ def _parts(
     return {
         task.name: replace(
             part,
-            first=ends[i],
-            last=ends[i + 1],
+            trees=(ends[i], ends[i + 1]),
             category=scaling.positions[task.name] if is_pooled else -1,
         )
         for i, (group, (_, part)) in enumerate(zip(groups, made, strict=True))
@@ -285,7 +284,7 @@ def _losses(forest: Forest, part: Part, task: Task, scaling: _Scaling, n_trees: 
     """Return the (weighted) sum of the losses of a task's rows after each number of trees."""
     rows = (task.X - scaling.mean) / scaling.scale
     category = np.full(task.n_samples, part.category)
-    values = forest.leaf_values(rows, category, slice(part.first, part.last))
+    values = forest.leaf_values(rows, category, slice(*part.trees))
     F = values.reshape(task.n_samples, -1, part.n_scores).cumsum(axis=1)
     if F.shape[1] < n_trees:  # training ended when no leaf could be split
         F = np.concatenate([F, np.repeat(F[:, -1:], n_trees - F.shape[1], axis=1)], axis=1)

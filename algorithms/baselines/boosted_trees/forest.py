@@ -4,9 +4,9 @@ LightGBM parses its text format in C++ and trusts it: files that were changed ca
 So a model has arrays instead, and every index in them is checked to be within its bounds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,6 @@ Indices = NDArray[np.int64]
 MAX_BLOCK_SIZE: Final = 1_000_000
 #: Bits of decision_type in LightGBM's text format.
 _CATEGORY_BIT: Final = 1
-_NAMES: Final = (
-    "feature", "threshold", "children", "categories", "node_start", "leaf", "leaf_start", "sets",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +40,7 @@ class Forest:
     leaf : (n_leaves,)
         Value of each leaf.
     sets : (n_sets, n_categories)
-        Whether rows of a category go left.
+        1 if rows of a category go left, else 0.
     """
 
     feature: Indices
@@ -53,7 +50,7 @@ class Forest:
     node_start: Indices
     leaf: Array
     leaf_start: Indices
-    sets: NDArray[np.bool_]
+    sets: NDArray[np.uint8]
 
     @property
     def n_trees(self) -> int:
@@ -92,43 +89,16 @@ class Forest:
             goes_left = value <= self.threshold[node]
             if is_category.any():
                 code = category[row[is_category]]
-                known = self.sets[own_set[is_category], np.maximum(code, 0)]
+                known = self.sets[own_set[is_category], np.maximum(code, 0)] != 0
                 goes_left[is_category] = known & (code >= 0)
             place[row, tree] = self.children[node, np.where(goes_left, 0, 1)]
         values: Array = self.leaf[self.leaf_start[which] - 1 - place]
         return values
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every array by name."""
-        arrays = {name: getattr(self, name) for name in _NAMES}
-        return arrays | {"sets": self.sets.astype(np.uint8)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], *, n_features: int) -> Self:
-        """Return the trees from the arrays of :meth:`to_arrays`.
-
-        Raises
-        ------
-        ValueError
-            An array has another type or shape, or an index is out of bounds.
-        """
-        kinds = {"threshold": np.float64, "leaf": np.float64, "sets": np.uint8}
-        for name in _NAMES:
-            n_axes = 2 if name in ("children", "sets") else 1
-            expected = np.dtype(kinds.get(name, np.int64))
-            if arrays[name].dtype != expected or arrays[name].ndim != n_axes:
-                raise ValueError(f"{name} is {arrays[name].dtype} {arrays[name].shape}")
-        named: dict[str, Any] = {name: arrays[name] for name in _NAMES}
-        forest = cls(**{**named, "sets": named["sets"] != 0})
-        forest._check(n_features)
-        return forest
-
-    def _check(self, n_features: int) -> None:
+    def check(self, n_features: int) -> None:
         """Raise ValueError unless every row reaches a leaf without an index out of bounds."""
+        self._check_shapes()
         n = len(self.feature)
-        lengths = [len(self.threshold), len(self.children), len(self.categories)]
-        if lengths != [n, n, n] or self.children.shape[1] != 2:
-            raise ValueError(f"the arrays of {n} nodes have lengths {lengths}")
         for starts, total in ((self.node_start, n), (self.leaf_start, len(self.leaf))):
             is_valid = len(starts) and starts[0] == 0 and starts[-1] == total
             if not is_valid or (np.diff(starts) < 0).any():
@@ -150,6 +120,17 @@ class Forest:
             raise ValueError(f"a node is on another column than the {n_features} of the rows")
         if not (np.isfinite(self.threshold).all() and np.isfinite(self.leaf).all()):
             raise ValueError("a threshold or the value of a leaf is not finite")
+
+    def _check_shapes(self) -> None:
+        n = len(self.feature)
+        for name in ("feature", "threshold", "children", "categories"):
+            shape = getattr(self, name).shape
+            if shape != ((n, 2) if name == "children" else (n,)):
+                raise ValueError(f"{name} of {n} nodes has shape {shape}")
+        for name in ("node_start", "leaf", "leaf_start", "sets"):
+            shape = getattr(self, name).shape
+            if len(shape) != (2 if name == "sets" else 1):
+                raise ValueError(f"{name} has shape {shape}")
 
 
 def concatenate(forests: Sequence[Forest]) -> Forest:
@@ -203,11 +184,11 @@ def _parse_tree(section: str, n_categories: int) -> Forest:
     on_category = (kind & _CATEGORY_BIT) > 0
     categories = np.where(on_category, threshold, -1).astype(np.int64)
     ends, words = numbers("cat_boundaries", np.int64), numbers("cat_threshold", np.int64)
-    sets = np.zeros((int(on_category.sum()), n_categories), dtype=bool)
+    sets = np.zeros((int(on_category.sum()), n_categories), dtype=np.uint8)
     for i in range(len(sets)):
         bits = words[ends[i] : ends[i + 1], np.newaxis] >> np.arange(32) & 1
         left = np.flatnonzero(bits.ravel())
-        sets[i, left[left < n_categories]] = True
+        sets[i, left[left < n_categories]] = 1
     return Forest(
         feature=feature,
         threshold=np.where(on_category, 0.0, threshold),

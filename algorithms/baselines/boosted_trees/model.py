@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.baselines.boosted_trees.forest import Forest
-from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Predictor, check_array
 
 Array = NDArray[np.float64]
@@ -20,8 +19,8 @@ class Part:
 
     Parameters
     ----------
-    first, last
-        The trees from ``first`` up to, but without, ``last``.
+    trees
+        Position of the first tree, and of the first one after the last.
     center, unit
         Predictions are center + unit · (sum of the trees).
     category
@@ -30,8 +29,7 @@ class Part:
         Labels, sorted; empty for numbers.
     """
 
-    first: int
-    last: int
+    trees: tuple[int, int]
     center: float
     unit: float
     category: int
@@ -124,65 +122,23 @@ class TreesModel(Predictor):
         with np.errstate(over="ignore"):
             standardised = (rows - self.mean) / self.scale
         category = np.full(len(rows), part.category)
-        values = self.forest.leaf_values(standardised, category, slice(part.first, part.last))
-        sums = values.reshape(len(rows), (part.last - part.first) // part.n_scores, part.n_scores)
+        values = self.forest.leaf_values(standardised, category, slice(*part.trees))
+        n_rounds = values.shape[1] // part.n_scores
+        sums = values.reshape(len(rows), n_rounds, part.n_scores)
         return np.asarray(part.center + part.unit * sums.sum(axis=1))
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every array by name."""
-        return {"mean": self.mean, "scale": self.scale, **self.forest.to_arrays()}
-
-    def header(self) -> dict[str, Any]:
-        """Return everything but the arrays, as JSON."""
-        parts = [
-            {
-                "trees": [part.first, part.last],
-                "center": part.center,
-                "unit": part.unit,
-                "category": part.category,
-                "classes": list(part.classes),
-            }
-            for part in self.parts
-        ]
-        return {**dump_header(self), "parts": parts}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
-
-        Raises
-        ------
-        ValueError
-            The arrays are inconsistent.
-        """
-        parts = tuple(
-            Part(
-                first=int(part["trees"][0]),
-                last=int(part["trees"][1]),
-                center=float(part["center"]),
-                unit=float(part["unit"]),
-                category=int(part["category"]),
-                classes=tuple(part["classes"]),
-            )
-            for part in header["parts"]
-        )
-        d = len(arrays["mean"])
+    def check_stored(self) -> None:
+        """Raise ValueError if the arrays and the header of a file do not fit together."""
+        d = len(self.mean)
         for name in ("mean", "scale"):
-            check_array(arrays[name], (d,), name=name)
-        forest = Forest.from_arrays(arrays, n_features=d)
-        model = cls(
-            **load_header(header),
-            parts=parts,
-            forest=forest,
-            mean=arrays["mean"],
-            scale=arrays["scale"],
-        )
-        if len(model.tasks) != len(parts):
-            raise ValueError(f"{len(parts)} parts for {len(model.tasks)} tasks")
-        for part in parts:
-            is_range = 0 <= part.first < part.last <= forest.n_trees
-            if not is_range or (part.last - part.first) % part.n_scores:
-                raise ValueError(f"trees {part.first} to {part.last} of {forest.n_trees}")
-            if not -1 <= part.category < max(forest.sets.shape[1], 1):
+            check_array(getattr(self, name), (d,), name=name)
+        self.forest.check(d)
+        if len(self.tasks) != len(self.parts):
+            raise ValueError(f"{len(self.parts)} parts for {len(self.tasks)} tasks")
+        for part in self.parts:
+            first, last = part.trees
+            is_range = 0 <= first < last <= self.forest.n_trees
+            if not is_range or (last - first) % part.n_scores:
+                raise ValueError(f"trees {first} to {last} of {self.forest.n_trees}")
+            if not -1 <= part.category < max(self.forest.sets.shape[1], 1):
                 raise ValueError(f"category {part.category} is out of bounds")
-        return model

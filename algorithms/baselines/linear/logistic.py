@@ -196,7 +196,9 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
 
         def fit(A: Array, targets: Targets) -> tuple[Array, Array]:
             functions = model.functions
-            design = Design((task.name,), (A,), (targets,), functions.basis, None, functions.prior)
+            design = Design(
+                (task.name,), (A,), (targets,), functions.basis, None, functions.target_prior
+            )
             ridge, loop = model.fit_info["ridge"], f"Newton for '{task.name}'"
             W, b = newton(design, params, ridges=[ridge], trace=trace, loop=loop)
             return W.T, b

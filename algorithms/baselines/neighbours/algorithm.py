@@ -207,7 +207,7 @@ def _references(task: Task, mean: Array, scale: Array) -> References:
 
 def _concatenated(parts: Sequence[References]) -> References:
     rows = np.concatenate([one.rows for one in parts])
-    return References(rows, np.concatenate([one.Y for one in parts]), parts[0].classes)
+    return References(rows, np.concatenate([one.targets for one in parts]), parts[0].classes)
 
 
 def _warnings(model: NeighboursModel) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,6 @@ from scipy.spatial import KDTree
 
 from algorithms.baselines.neighbours.params import Weights
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Predictor, check_array
 
 Array = NDArray[np.float64]
@@ -25,14 +24,14 @@ class References:
     ----------
     rows : (n, d)
         Standardised rows.
-    Y : (n, m)
+    targets : (n, m)
         Numbers (m = 1), or an indicator of each class.
     classes
         Labels, sorted; empty for numbers.
     """
 
     rows: Array
-    Y: Array
+    targets: Array
     classes: tuple[Any, ...] = ()
 
     @cached_property
@@ -60,8 +59,8 @@ class References:
                 shares = np.where(distances > 0, nearest / distances, 1.0)
             shares[(distances[:, :1] == 0) & (distances > 0)] = 0.0
             shares /= shares.sum(axis=1, keepdims=True)
-        means = np.full((len(rows), self.Y.shape[1]), np.nan)
-        means[is_known] = np.einsum("nk,nkm->nm", shares[is_known], self.Y[which[is_known]])
+        means = np.full((len(rows), self.targets.shape[1]), np.nan)
+        means[is_known] = np.einsum("nk,nkm->nm", shares[is_known], self.targets[which[is_known]])
         return means
 
 
@@ -160,56 +159,15 @@ class NeighboursModel(Predictor):
             )
         return found
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every array by name; names of arrays of references i end in ``.i``."""
-        rows = {f"rows.{i}": one.rows for i, one in enumerate(self.references)}
-        targets = {f"targets.{i}": one.Y for i, one in enumerate(self.references)}
-        return {"mean": self.mean, "scale": self.scale, **rows, **targets}
-
-    def header(self) -> dict[str, Any]:
-        """Return everything but the arrays, as JSON."""
-        return {
-            **dump_header(self),
-            "classes": [list(one.classes) for one in self.references],
-            "source": list(self.source),
-            "k": self.k,
-            "weights": self.weights,
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
-
-        Raises
-        ------
-        ValueError
-            The arrays are inconsistent.
-        """
-        references = tuple(
-            References(arrays[f"rows.{i}"], arrays[f"targets.{i}"], tuple(classes))
-            for i, classes in enumerate(header["classes"])
-        )
-        model = cls(
-            **load_header(header),
-            references=references,
-            source=tuple(int(i) for i in header["source"]),
-            mean=arrays["mean"],
-            scale=arrays["scale"],
-            k=int(header["k"]),
-            weights=header["weights"],
-        )
-        model._check_arrays()
-        return model
-
-    def _check_arrays(self) -> None:
-        """Raise ValueError if parts of the model are inconsistent."""
+    def check_stored(self) -> None:
+        """Raise ValueError if the arrays and the header of a file do not fit together."""
         d = len(self.mean)
         check_array(self.mean, (d,), name="mean")
         check_array(self.scale, (d,), name="scale")
         for i, one in enumerate(self.references):
             n = len(one.rows)
             check_array(one.rows, (n, d), name=f"rows.{i}")
-            check_array(one.Y, (n, max(len(one.classes), 1)), name=f"targets.{i}")
+            check_array(one.targets, (n, max(len(one.classes), 1)), name=f"targets.{i}")
             if n == 0 or not np.isfinite(one.rows).all():
                 raise ValueError(f"rows.{i} is empty, or has values that are not finite")
         if len(self.source) != len(self.tasks) or not all(

@@ -1,8 +1,7 @@
 """The model of probabilistic PCA."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,31 +114,12 @@ class PPCAModel(Model):
         }
         return found if len(self.tasks) > 1 else {name: stack[0] for name, stack in found.items()}
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every learned array by name."""
-        return {"W": self.W, "mean": self.mean, "noise": self.noise, "r2": self.r2}
-
-    def header(self) -> dict[str, Any]:
-        """Return the names of the algorithm and the tasks."""
-        return {"algorithm": self.algorithm, "tasks": list(self.tasks)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
-
-        Raises
-        ------
-        ValueError
-            The arrays are inconsistent.
-        """
-        names = tuple(str(name) for name in header["tasks"])
-        W, T = arrays["W"], len(names)
-        expected = {"W": (T, *W.shape[1:]), "mean": (T, W.shape[1]), "noise": (T,), "r2": (T,)}
+    def check_stored(self) -> None:
+        """Raise ValueError if the arrays and the header of a file do not fit together."""
+        T, d, k = len(self.tasks), *self.W.shape[1:]
+        expected = {"W": (T, d, k), "mean": (T, d), "noise": (T,), "r2": (T,)}
         for name, shape in expected.items():
-            check_array(arrays[name], shape, name=name)
-        return cls(
-            str(header["algorithm"]), names, W, arrays["mean"], arrays["noise"], arrays["r2"]
-        )
+            check_array(getattr(self, name), shape, name=name)
 
 
 def expected_latents(W: Array, Y: Array, *, noise: float) -> Array:

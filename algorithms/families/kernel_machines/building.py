@@ -103,8 +103,7 @@ def build_machine(
         Theta=solution.theta / C,
         g=solution.g,
         **coefficients,
-        adapted={},
-        prior=e.prior,
+        target_prior=e.prior,
         fit_info={**results, **fit_info},
         scores=_scores(e, solution),
     )

@@ -1,8 +1,7 @@
 """Kernels of rows, as a kernel matrix or as features."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,15 +73,6 @@ class InputKernel:
         if self.bias == 0.0:
             return np.ascontiguousarray(Z)
         return np.concatenate([Z, np.full((len(Z), 1), self.bias)], axis=1)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the kernel as JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return the kernel from the result of :meth:`to_json`."""
-        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

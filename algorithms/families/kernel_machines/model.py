@@ -1,7 +1,7 @@
 """The model of kernel machines, F(x, t) = Σ_j k(x, x_j) β_jt."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, final
 
 import numpy as np
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from algorithms.families.kernel_machines.examples import Target
 from algorithms.families.kernel_machines.input_kernels import InputKernel, Standardiser
-from algorithms.interface.header import dump_header, load_header, pick_learned
+from algorithms.interface.header import pick_learned
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.relations import Relations, relations_of
-from algorithms.interface.target_scales import prior_from_json, prior_to_json
-from algorithms.numerics.moderated_scales import ScalePrior
+from algorithms.interface.stored_fields import NOT_STORED, MaybeInfinite
+from algorithms.interface.target_scales import NO_PRIOR, StoredPrior
 from algorithms.numerics.sparse_rows import is_sparse
 
 Array = NDArray[np.float64]
@@ -21,10 +21,6 @@ Indices = NDArray[np.int64]
 
 #: Maximum size of a block of kernel values.
 MAX_BLOCK_VALUES = 4_000_000
-
-_ARRAYS = (
-    "Theta", "g", "mean", "deviation", "support", "beta", "alpha", "row", "output", "U", "expand",
-)  # fmt: skip
 
 
 @final
@@ -60,7 +56,7 @@ class KernelMachine(Model):
     adapted
         Rows (m_t, d) and α (m_t,) of outputs that were added by adaptation. Such an output depends
         on the outputs before it; those do not depend on it, so their predictions do not change.
-    prior
+    target_prior
         Prior of the scale of a new task's targets.
     fit_info
         Results of the fit besides arrays, as JSON: parameters, gap, relations, ...
@@ -84,11 +80,11 @@ class KernelMachine(Model):
     output: Indices
     U: Array
     expand: Array
-    adapted: Mapping[int, tuple[Array, Array]]
-    prior: ScalePrior
+    target_prior: StoredPrior
     fit_info: Mapping[str, Any]
-    scores: Mapping[str, Mapping[str, float]]
+    scores: Mapping[str, Mapping[str, MaybeInfinite]]
     warnings: tuple[str, ...] = ()
+    adapted: Mapping[int, tuple[Array, Array]] = field(default_factory=dict, metadata=NOT_STORED)
 
     @property
     def takes_sparse(self) -> bool:
@@ -211,66 +207,34 @@ class KernelMachine(Model):
         Arrays of tasks added by adaptation are named ``own.<output>.rows`` and
         ``own.<output>.alpha``, where an output is the function of a task or of one of its classes.
         """
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays = super(KernelMachine, self).to_arrays()
         for output, (rows, alpha) in self.adapted.items():
             arrays |= {f"own.{output}.rows": rows, f"own.{output}.alpha": alpha}
         return arrays
 
     def header(self) -> dict[str, Any]:
-        """Return names, labels, kernel, fit results, scores and warnings."""
-        return {
-            **dump_header(self),
-            "targets": [
-                {**asdict(t), "classes": None if t.classes is None else list(t.classes)}
-                for t in self.targets
-            ],
-            "kernel": self.kernel.to_json(),
-            "own": sorted(self.adapted),
-            "target_prior": prior_to_json(self.prior),
-            "scores": self.metrics,
-        }
+        """Return everything but the arrays, as JSON."""
+        return {**super(KernelMachine, self).header(), "own": sorted(self.adapted)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
+        """Return the model from the results of :meth:`to_arrays` and :meth:`header`."""
+        unscaled = {**NO_PRIOR, "scale": header["targets"][0]["scale"]}
+        model = super(KernelMachine, cls).from_arrays(arrays, {"target_prior": unscaled, **header})
+        own = {o: (arrays[f"own.{o}.rows"], arrays[f"own.{o}.alpha"]) for o in header["own"]}
+        return replace(model, adapted=own)
 
-        Raises
-        ------
-        ValueError
-            The arrays are inconsistent.
-        """
-        targets = tuple(
-            Target(**{**t, "classes": None if t["classes"] is None else tuple(t["classes"])})
-            for t in header["targets"]
-        )
-        model = cls(
-            **load_header(header),
-            targets=targets,
-            kernel=InputKernel.from_json(header["kernel"]),
-            **{name: arrays[name] for name in _ARRAYS},
-            adapted={o: (arrays[f"own.{o}.rows"], arrays[f"own.{o}.alpha"]) for o in header["own"]},
-            prior=prior_from_json(header.get("target_prior"), scale=targets[0].scale),
-            scores={name: _finite_or_inf(values) for name, values in header["scores"].items()},
-        )
-        _check_shapes(model)
-        return model
-
-
-def _finite_or_inf(scores: Mapping[str, float | None]) -> dict[str, float]:
-    """Return scores by task from JSON, in which null stands for infinity."""
-    return {task: np.inf if value is None else value for task, value in scores.items()}
-
-
-def _check_shapes(model: KernelMachine) -> None:
-    T, d = len(model.output_names), len(model.mean)
-    if sorted(target.task for target in model.targets) != sorted(model.tasks):
-        raise ValueError("targets and tasks are inconsistent")
-    if model.kernel.is_linear:
-        m = d + (model.kernel.bias != 0.0)
-    else:
-        m = d if model.kernel.name == "precomputed" else len(model.support)
-    expected = {"Theta": (T, T), "g": (T, T), "deviation": (d,), "beta": (m, T)}
-    for name, shape in expected.items():
-        check_array(getattr(model, name), shape, name=name)
-    if model.support.ndim != 2 or model.support.shape[1] != d:
-        raise ValueError(f"support has shape {model.support.shape}, expected (m, {d})")
+    def check_stored(self) -> None:
+        """Raise ValueError if the arrays and the header of a file do not fit together."""
+        T, d = len(self.output_names), len(self.mean)
+        if sorted(target.task for target in self.targets) != sorted(self.tasks):
+            raise ValueError("targets and tasks are inconsistent")
+        if self.kernel.is_linear:
+            m = d + (self.kernel.bias != 0.0)
+        else:
+            m = d if self.kernel.name == "precomputed" else len(self.support)
+        expected = {"Theta": (T, T), "g": (T, T), "deviation": (d,), "beta": (m, T)}
+        for name, shape in expected.items():
+            check_array(getattr(self, name), shape, name=name)
+        if self.support.ndim != 2 or self.support.shape[1] != d:
+            raise ValueError(f"support has shape {self.support.shape}, expected (m, {d})")

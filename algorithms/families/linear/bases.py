@@ -3,9 +3,8 @@
 A kernel basis has one value k(x, x_i) per training row, which suffices by the representer theorem.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,20 +80,6 @@ class Basis:
             distances = cdist(rows, self.references, "sqeuclidean")
             return np.exp(distances / (-2 * d * self.width**2))
         return np.asarray((1 + rows @ self.references.T / d) ** self.degree)
-
-    def to_arrays(self) -> dict[str, Array]:
-        """Return the arrays by name."""
-        arrays = {"mean": self.mean, "scale": self.scale}
-        return arrays if self.references is None else {**arrays, "references": self.references}
-
-    def header(self) -> dict[str, Any]:
-        """Return everything but the arrays, as JSON."""
-        return {"kernel": self.kernel, "width": self.width, "degree": self.degree}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the basis from the results of :meth:`to_arrays` and :meth:`header`."""
-        return cls(arrays["mean"], arrays["scale"], arrays.get("references"), **header)
 
 
 def fit_standardisation(

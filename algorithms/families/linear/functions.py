@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,8 @@ from algorithms.families.linear.targets import (
     training_scores,
     unit_of,
 )
-from algorithms.interface.header import dump_header, load_header
-from algorithms.interface.target_scales import (
-    prior_from_json,
-    prior_to_json,
-    target_scale,
-)
+from algorithms.interface.target_scales import StoredPrior, target_scale
 from algorithms.interface.tasks import Task, TaskSet
-from algorithms.numerics.moderated_scales import ScalePrior
 
 Array = NDArray[np.float64]
 
@@ -52,7 +46,7 @@ class Functions:
         of the tasks.
     intercept : (T,)
         Intercepts, in the units of the targets.
-    prior
+    target_prior
         Prior of the scale of a new task's targets.
     metrics
         Scores on the training rows.
@@ -68,7 +62,7 @@ class Functions:
     basis: Basis
     W: Array
     intercept: Array
-    prior: ScalePrior
+    target_prior: StoredPrior
     metrics: Mapping[str, Mapping[str, float]]
     fit_info: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
@@ -82,7 +76,7 @@ class Functions:
     @property
     def target_unit(self) -> float:
         """Common divisor of numeric targets; 1 if each task has its own scale."""
-        return unit_of(self.prior)
+        return unit_of(self.target_prior)
 
     def gram(self) -> Array:
         """Return the inner products of the functions without intercepts, (T, T)."""
@@ -112,7 +106,7 @@ class Functions:
 
     def new_rows(self, task: Task, *, has_intercept: bool) -> tuple[Array, Targets]:
         """Return the basis values (n, p) of a new task's rows, and its scaled targets."""
-        scale = target_scale(task, self.prior, is_centered=has_intercept)
+        scale = target_scale(task, self.target_prior, is_centered=has_intercept)
         return self.basis(task.X), encode_targets(task, scale)
 
     def with_task(
@@ -146,44 +140,13 @@ class Functions:
             metrics=metrics,
         )
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every array by name."""
-        return {"W": self.W, "intercept": self.intercept, **self.basis.to_arrays()}
-
-    def header(self) -> dict[str, Any]:
-        """Return everything but the arrays, as JSON."""
-        return {
-            **dump_header(self),
-            "classes": [None if one is None else list(one) for one in self.classes],
-            "basis": self.basis.header(),
-            "target_prior": prior_to_json(self.prior),
-            "metrics": {name: dict(values) for name, values in self.metrics.items()},
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the functions from the results of :meth:`to_arrays` and :meth:`header`.
-
-        Raises
-        ------
-        ValueError
-            The arrays are inconsistent.
-        """
-        functions = cls(
-            **load_header(header),
-            classes=tuple(None if one is None else tuple(one) for one in header["classes"]),
-            basis=Basis.from_arrays(arrays, header["basis"]),
-            W=arrays["W"],
-            intercept=arrays["intercept"],
-            prior=prior_from_json(header.get("target_prior"), scale=1.0),
-            metrics=header["metrics"],
-        )
-        T = sum(n_columns(one) for one in functions.classes)
-        if functions.W.shape != (functions.basis.n_outputs, T) or len(functions.intercept) != T:
-            raise ValueError(f"W has shape {functions.W.shape}, expected {T} target columns")
-        if len(functions.tasks) != len(functions.classes):
-            raise ValueError(f"{len(functions.classes)} targets for {len(functions.tasks)} tasks")
-        return functions
+    def check_stored(self) -> None:
+        """Raise ValueError if the arrays and the header of a file do not fit together."""
+        T = sum(n_columns(one) for one in self.classes)
+        if self.W.shape != (self.basis.n_outputs, T) or len(self.intercept) != T:
+            raise ValueError(f"W has shape {self.W.shape}, expected {T} target columns")
+        if len(self.tasks) != len(self.classes):
+            raise ValueError(f"{len(self.classes)} targets for {len(self.tasks)} tasks")
 
 
 def functions_of(
@@ -208,7 +171,7 @@ def functions_of(
         basis=design.basis,
         W=np.ascontiguousarray((design.weights(W) * scales)[:, order]),
         intercept=(b * scales)[order],
-        prior=design.prior,
+        target_prior=design.prior,
         metrics={
             metric: {name: values[name] for name in tasks.names}
             for metric, values in scores.items()

@@ -13,6 +13,7 @@ from algorithms.families.linear.targets import decode
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.header import pick_learned
 from algorithms.interface.model import Model
+from algorithms.interface.target_scales import NO_PRIOR
 from algorithms.interface.tasks import Task
 
 Array = NDArray[np.float64]
@@ -119,6 +120,20 @@ class FunctionModel(Model):
         scores = self.functions.scores(rows, self.task_index(task))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    def header(self) -> dict[str, Any]:
+        """Return everything but the arrays, as JSON: that of the functions."""
+        header: dict[str, Any] = super().header()["functions"]
+        return header
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Return the model from the results of :meth:`to_arrays` and :meth:`header`."""
+        return super().from_arrays(arrays, {"functions": {"target_prior": NO_PRIOR, **header}})
+
+    def check_stored(self) -> None:
+        """Raise ValueError if the arrays and the header of a file do not fit together."""
+        self.functions.check_stored()
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,19 +142,6 @@ class LinearModel(FunctionModel):
 
     # without field(), dataclass would use the abstract property as a default
     functions: Functions = field()
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every learned array by name."""
-        return self.functions.to_arrays()
-
-    def header(self) -> dict[str, Any]:
-        """Return everything but the arrays, as JSON."""
-        return self.functions.header()
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model from the results of :meth:`to_arrays` and :meth:`header`."""
-        return cls(Functions.from_arrays(arrays, header))
 
 
 def check_new_task(model: FunctionModel, task: Task) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,6 @@ from scipy.spatial.distance import cdist
 from algorithms.families.projections.parts import TaskProjection, nearest_class, per_class
 from algorithms.interface.embedding import Embedding
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.tasks import describe_tasks
 
@@ -19,8 +18,6 @@ Array = NDArray[np.float64]
 
 #: Maximum size of a block of distances.
 MAX_BLOCK_SIZE = 4_000_000
-
-_ARRAYS = ("U", "mean", "scale", "references", "prototypes", "labels")
 
 
 @final
@@ -161,45 +158,18 @@ class ProjectionClassifier(Model):
         sole = next(iter(directions.values()))
         return {"components": directions if len(directions) > 1 else sole}
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every learned array by name; names of arrays of task i end in ``.i``."""
-        arrays = {f"{a}.{i}": getattr(p, a) for i, p in enumerate(self.parts) for a in _ARRAYS}
-        arrays |= {f"W.{i}": p.W for i, p in enumerate(self.parts) if p.W is not None}
-        if self.P is not None:
-            arrays["P"] = self.P
-        arrays["trace_ratio"] = np.array([part.trace_ratio for part in self.parts])
-        return arrays
-
-    def header(self) -> dict[str, Any]:
-        """Return the common header and the labels."""
-        classes = [list(part.classes) for part in self.parts]
-        return {**dump_header(self), "classes": classes}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
-
-        Raises
-        ------
-        ValueError
-            The arrays are inconsistent.
-        """
-        parts = tuple(
-            TaskProjection(
-                **{name: arrays[f"{name}.{i}"] for name in _ARRAYS},
-                classes=tuple(classes),
-                trace_ratio=float(arrays["trace_ratio"][i]),
-                W=arrays.get(f"W.{i}"),
-            )
-            for i, classes in enumerate(header["classes"])
-        )
-        model = cls(
-            **load_header(header),
-            parts=parts,
-            P=arrays.get("P"),
-        )
-        _check_shapes(model)
-        return model
+    def check_stored(self) -> None:
+        """Raise ValueError if the arrays and the header of a file do not fit together."""
+        if len(self.tasks) != len(self.parts):
+            raise ValueError(f"{len(self.parts)} parts for {len(self.tasks)} tasks")
+        for name, part in zip(self.tasks, self.parts, strict=True):
+            d, k = part.U.shape
+            m = len(part.labels)
+            expected = {"mean": (d,), "scale": (d,), "references": (m, d), "prototypes": (m, k)}
+            for array, shape in expected.items():
+                check_array(getattr(part, array), shape, name=f"{array} of '{name}'")
+            if set(part.labels.tolist()) != set(range(len(part.classes))):
+                raise ValueError(f"labels of '{name}' do not match its {len(part.classes)} classes")
 
 
 def adapt_model(
@@ -249,16 +219,3 @@ def dimension_warnings(dimensions: Mapping[str, tuple[int, int]]) -> tuple[str, 
 def no_variance_warnings(flat: Sequence[str], n_tasks: int) -> tuple[str, ...]:
     """Return a warning about tasks without variance, given by name."""
     return (f"{describe_tasks(flat, n_tasks)} have no variance",) if flat else ()
-
-
-def _check_shapes(model: ProjectionClassifier) -> None:
-    if len(model.tasks) != len(model.parts):
-        raise ValueError(f"{len(model.parts)} parts for {len(model.tasks)} tasks")
-    for name, part in zip(model.tasks, model.parts, strict=True):
-        d, k = part.U.shape
-        m = len(part.labels)
-        expected = {"mean": (d,), "scale": (d,), "references": (m, d), "prototypes": (m, k)}
-        for array, shape in expected.items():
-            check_array(getattr(part, array), shape, name=f"{array} of '{name}'")
-        if set(part.labels.tolist()) != set(range(len(part.classes))):
-            raise ValueError(f"labels of '{name}' do not match its {len(part.classes)} classes")

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.families.subspaces.moments import Moments, retained_ratio
-from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.relations import Relations, relations_of
 from algorithms.interface.tasks import Task, describe_tasks
@@ -16,8 +15,6 @@ from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.eigen import principal_axes
 
 Array = NDArray[np.float64]
-
-_ARRAYS = ("U", "mean", "spectrum", "total_variance")
 
 
 @final
@@ -130,29 +127,20 @@ class SubspaceModel(Model):
         }
         return {name: _sole(stack) for name, stack in found.items()}
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every learned array by name."""
-        return {name: getattr(self, name) for name in _ARRAYS}
-
-    def header(self) -> dict[str, Any]:
-        """Return the common header."""
-        return dump_header(self)
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
-
-        Raises
-        ------
-        ValueError
-            The arrays are inconsistent.
-        """
-        model = cls(
-            **load_header(header),
-            **{name: arrays[name] for name in _ARRAYS},
-        )
-        _check_shapes(model)
-        return model
+    def check_stored(self) -> None:
+        """Raise ValueError if the arrays and the header of a file do not fit together."""
+        n_tasks = len(self.tasks)
+        n_bases, d, k = self.U.shape
+        expected = {
+            "U": (n_bases, d, k),
+            "mean": (self.mean.shape[0], d),
+            "spectrum": (n_tasks, k),
+            "total_variance": (n_tasks,),
+        }
+        for name, shape in expected.items():
+            check_array(getattr(self, name), shape, name=name)
+        if not {n_bases, self.mean.shape[0]} <= {1, n_tasks}:
+            raise ValueError(f"{n_bases} bases and {self.mean.shape[0]} means for {n_tasks} tasks")
 
 
 def build_model(
@@ -270,18 +258,3 @@ def _sole(stack: Array) -> Array:
 
 def _own_or_shared(stack: Array, index: int) -> Array:
     return np.asarray(stack[0] if stack.shape[0] == 1 else stack[index])
-
-
-def _check_shapes(model: SubspaceModel) -> None:
-    n_tasks = len(model.tasks)
-    n_bases, d, k = model.U.shape
-    expected = {
-        "U": (n_bases, d, k),
-        "mean": (model.mean.shape[0], d),
-        "spectrum": (n_tasks, k),
-        "total_variance": (n_tasks,),
-    }
-    for name, shape in expected.items():
-        check_array(getattr(model, name), shape, name=name)
-    if not {n_bases, model.mean.shape[0]} <= {1, n_tasks}:
-        raise ValueError(f"{n_bases} bases and {model.mean.shape[0]} means for {n_tasks} tasks")

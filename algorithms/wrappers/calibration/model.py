@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,12 +161,6 @@ class CalibratedModel(WrappedModel):
         """Return everything but the arrays, as JSON."""
         own = {"quality": self.quality, "folds": [model.header() for model in self.folds]}
         return self.inner.header() | {_PREFIX: own}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Raise TypeError: the registry puts model and calibration together."""
-        del arrays, header
-        raise TypeError("load a calibrated model with algorithms.registry.load_model")
 
     def _own_methods(self) -> tuple[str, ...]:
         return METHODS_FOR["classes" if self.maps else "numbers"]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,12 +124,6 @@ class PerTaskModel(WrappedModel):
             "model": self.alone.header(),
         }
         return self.inner.header() | {_PREFIX: own}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Raise TypeError: the registry puts both models together."""
-        del arrays, header
-        raise TypeError("load a model of two fits with algorithms.registry.load_model")
 
     @cached_property
     def _is_alone(self) -> frozenset[str]:

@@ -1,8 +1,8 @@
 """A trained model that takes raw rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -46,12 +46,6 @@ class PreparedModel(WrappedModel):
     def header(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON."""
         return self.inner.header() | {"preparation": self.preparation.header()}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Raise TypeError: the registry puts model and preparation together."""
-        del arrays, header
-        raise TypeError("load a prepared model with algorithms.registry.load_model")
 
     def _call(self, method: str, X: object, task: str) -> NDArray[Any]:
         is_raw = method in FEATURE_METHODS

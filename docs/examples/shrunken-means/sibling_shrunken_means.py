@@ -13,14 +13,13 @@ https://doi.org/10.1038/scientificamerican0577-119
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
@@ -78,23 +77,10 @@ class ShrunkenMeansModel(Model):
         n_rows = len(self.check_rows(X, method="predict", task=task))
         return np.full(n_rows, self.means[self.task_index(task)])
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the means."""
-        return {"means": self.means}
-
-    def header(self) -> dict[str, Any]:
-        """Return the common header and the number of columns."""
-        return {**dump_header(self), "n_features": self.n_features}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model from the results of :meth:`to_arrays` and :meth:`header`."""
-        model = cls(
-            **load_header(header), means=arrays["means"], n_features=int(header["n_features"])
-        )
-        if model.means.shape != (len(model.tasks),):
-            raise ValueError(f"means of shape {model.means.shape} for {len(model.tasks)} tasks")
-        return model
+    def check_stored(self) -> None:
+        """Raise ValueError if the means of a file do not fit to its tasks."""
+        if self.means.shape != (len(self.tasks),):
+            raise ValueError(f"means of shape {self.means.shape} for {len(self.tasks)} tasks")
 
 
 class ShrunkenMeans(Algorithm[ShrunkenMeansParams, ShrunkenMeansModel]):
