@@ -4,9 +4,7 @@ The fast parser reads the numbers directly into an array. If it fails, the stric
 every value and reports the first invalid one.
 """
 
-from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final
 
 import numpy as np
 import orjson
@@ -14,255 +12,13 @@ import orjson
 from service.errors.problems import Problem
 from service.errors.validation import json_pointer
 from service.http.bodies import parse_json
-from service.inference.call import (
-    Body,
-    Call,
-    InferenceResult,
-    InputSpec,
-    Matrix,
-    Rows,
-    raise_invalid_data,
-    raise_invalid_request,
-)
+from service.inference.call import Body, Call, InferenceResult, Rows, raise_invalid_request
+from service.inference.formats.json_rows import JSON_NAMES, ListRows, NamedRows, ParsedRows
 from service.inference.formats.numbers import PLACEHOLDER, array_pattern, extract_number_array
-from service.inference.formats.table import positions_of
-from service.inference.raw_values import encode_column
 from service.inference.task_column import TASK, GivenTasks, TaskSource
 
 _FIELDS: Final = frozenset({"task", "inputs", "columns"})
 _INPUTS: Final = array_pattern("inputs")
-_MAX_PROBLEMS: Final = 5
-#: Types of JSON numbers, and names of all JSON types for messages.
-_NUMBERS: Final[frozenset[type]] = frozenset({int, float})
-JSON_NAMES: Final[dict[type, str]] = {
-    int: "a number",
-    float: "a number",
-    bool: "a boolean",
-    str: "a string",
-    type(None): "null",
-    list: "a list",
-    dict: "an object",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class ListRows:
-    """Rows as JSON lists, every value of which is checked.
-
-    Attributes
-    ----------
-    pointer
-        JSON pointer to the rows in the body.
-    flat_width
-        Number of columns if the body has one flat list of values; else None.
-    """
-
-    rows: Any
-    pointer: str
-    flat_width: int | None = None
-
-    def n_values(self) -> int:
-        """Return the number of values; the rows may still be invalid."""
-        rows = self.rows if isinstance(self.rows, list) else []
-        return sum(len(row) if isinstance(row, list | dict) else 1 for row in rows)
-
-    def place(self, row: int, column: int) -> str:
-        """Return the JSON pointer to a value."""
-        if self.flat_width is not None:
-            return f"{self.pointer}/{row * self.flat_width + column}"
-        return f"{self.pointer}/{row}/{column}"
-
-    def as_matrix(self, spec: InputSpec) -> Matrix:
-        """Return the rows, with NaN for null if the method accepts missing values."""
-        if not isinstance(self.rows, list):
-            raise_invalid_request(
-                self.pointer, f"{spec}; '{self.pointer[1:]}' is not a list of rows"
-            )
-        if self.rows and all(isinstance(row, dict) for row in self.rows):
-            return self._of_records(spec).as_matrix(spec)
-        for i, row in enumerate(self.rows):
-            if not isinstance(row, list) or len(row) != spec.width:
-                actual = (
-                    f"has {len(row)}" if isinstance(row, list) else f"is {JSON_NAMES[type(row)]}"
-                )
-                place = f"{self.pointer}/{i}"
-                raise_invalid_data(
-                    f"{spec}; row {i} {actual}", task=spec.task, row=i, pointer=place
-                )
-        if spec.kinds is not None and self.rows:
-            columns = zip(*self.rows, strict=True)
-            return np.column_stack(
-                [
-                    encode_column(values, kind, task=spec.task)
-                    for values, kind in zip(columns, spec.kinds, strict=True)
-                ]
-            )
-        # numpy would convert true to 1, and text and null to objects
-        allowed = _NUMBERS | {type(None)} if spec.allow_missing else _NUMBERS
-        if not set(map(type, chain.from_iterable(self.rows))) <= allowed:
-            self._refuse_first(spec, allowed)
-        return np.array(self.rows, dtype=np.float64).reshape(len(self.rows), spec.width)
-
-    def select(self, columns: list[int], names: tuple[str, ...]) -> "ListRows":
-        """Return some of the columns; rows that are not of this length are an error later."""
-        if not isinstance(self.rows, list):
-            return self
-        rows = [
-            [row[j] for j in columns] if isinstance(row, list) and len(row) == len(names) else row
-            for row in self.rows
-        ]
-        return ListRows(rows, self.pointer)
-
-    def split(
-        self, tasks: TaskSource, *, is_given: bool
-    ) -> "tuple[ListRows, dict[str, list[Any]]]":
-        """Return records without the columns of their tasks, and the values of these columns."""
-
-        def has_numbers(name: str) -> bool:
-            return all(type(record.get(name)) in _NUMBERS for record in self.rows)
-
-        names = dict.fromkeys(chain.from_iterable(self.rows))
-        found = tasks.find(names, has_numbers, is_given=is_given)
-        if not found:
-            return self, {}
-        kept = [name for name in names if name not in found]
-        rows = [{name: record[name] for name in kept if name in record} for record in self.rows]
-        columns = {name: [record.get(name) for record in self.rows] for name in found}
-        return ListRows(rows, self.pointer), columns
-
-    def values_of(self, position: int, names: tuple[str, ...]) -> list[Any]:
-        """Return the values of a column.
-
-        Raises
-        ------
-        Problem
-            A row does not have one value for each name.
-        """
-        rows = self.rows if isinstance(self.rows, list) else []
-        for i, row in enumerate(rows):
-            if not isinstance(row, list) or len(row) != len(names):
-                detail = f"row {i} has not one value for each of the {len(names)} columns"
-                raise_invalid_data(detail, row=i, pointer=f"{self.pointer}/{i}")
-        return [row[position] for row in rows]
-
-    def _of_records(self, spec: InputSpec) -> "ListRows":
-        """Return the rows of records, with columns in the order of the model."""
-        names = spec.columns()
-        if names is None:
-            raise_invalid_data(
-                f"{spec}; row 0 is an object, but the training data had no column names",
-                task=spec.task,
-                row=0,
-                pointer=f"{self.pointer}/0",
-            )
-        rows = []
-        # what one record has, is missing in the others, as in uploads
-        expected = {*names}
-        common = expected.intersection(chain.from_iterable(self.rows))
-        allowed = expected | spec.ignored()
-        for i, record in enumerate(self.rows):
-            if len(common) < len(names) or not record.keys() <= allowed:
-                problems = [
-                    f"the column '{name}' is missing" for name in names if name not in common
-                ]
-                advice = "; write null for a missing value" if problems else ""
-                extra = [name for name in record if name not in allowed]
-                problems += [f"there is no column '{name}'" for name in extra]
-                raise_invalid_data(
-                    f"{spec}, by name; row {i}: {'; '.join(problems[:_MAX_PROBLEMS])}{advice}",
-                    task=spec.task,
-                    row=i,
-                    pointer=f"{self.pointer}/{i}",
-                )
-            rows.append([record.get(name) for name in names])
-        return ListRows(rows, self.pointer)
-
-    def _refuse_first(self, spec: InputSpec, allowed: frozenset[type]) -> NoReturn:
-        row, column, value = next(
-            (i, j, value)
-            for i, values in enumerate(self.rows)
-            for j, value in enumerate(values)
-            if type(value) not in allowed
-        )
-        raise_invalid_data(
-            f"{spec}; row {row}, column {column} is {JSON_NAMES[type(value)]}",
-            task=spec.task,
-            row=row,
-            column=column,
-            pointer=self.place(row, column),
-        )
-
-
-class NamedRows(NamedTuple):
-    """Rows whose columns have names in the body."""
-
-    rows: "ListRows | ParsedRows"
-    names: tuple[str, ...]
-
-    def split(
-        self, tasks: TaskSource, *, is_given: bool
-    ) -> "tuple[NamedRows, dict[str, list[Any]]]":
-        """Return the rows without the columns of their tasks, and the values of these columns."""
-        found = tasks.find(self.names, self._has_numbers, is_given=is_given)
-        if not found:
-            return self, {}
-        values = {name: self.rows.values_of(self.names.index(name), self.names) for name in found}
-        kept = [j for j, name in enumerate(self.names) if name not in values]
-        rows = self.rows.select(kept, self.names)
-        return NamedRows(rows, tuple(self.names[j] for j in kept)), values
-
-    def _has_numbers(self, name: str) -> bool:
-        values = self.rows.values_of(self.names.index(name), self.names)
-        return all(type(value) in _NUMBERS for value in values)
-
-    def n_values(self) -> int:
-        """Return the number of values; the rows may still be invalid."""
-        return self.rows.n_values()
-
-    def as_matrix(self, spec: InputSpec) -> Matrix:
-        """Return the rows with columns in the order of the model."""
-        chosen = positions_of(self.names, len(self.names), spec)
-        used = sorted(chosen)
-        place = {position: i for i, position in enumerate(used)}
-        order = [place[position] for position in chosen]
-        rows = self.rows if len(used) == len(self.names) else self.rows.select(used, self.names)
-        if spec.kinds is not None:
-            kind_at = dict(zip(chosen, spec.kinds, strict=True))
-            spec = spec._replace(kinds=tuple(kind_at[position] for position in used))
-        return rows.as_matrix(spec)[:, order]
-
-
-class ParsedRows(NamedTuple):
-    """Rows that the fast parser has read: lists of numbers, all of the same length."""
-
-    array: Matrix
-    pointer: str
-
-    def n_values(self) -> int:
-        """Return the number of values."""
-        return self.array.size
-
-    def values_of(self, position: int, names: tuple[str, ...]) -> list[Any]:
-        """Return the values of a column; raise a problem if there is not one for each name."""
-        if self.array.shape[1] != len(names):
-            detail = f"row 0 has {self.array.shape[1]} values; expected {len(names)}, as 'columns'"
-            raise_invalid_data(detail, row=0, pointer=f"{self.pointer}/0")
-        return list(self.array[:, position].tolist())
-
-    def select(self, columns: list[int], names: tuple[str, ...]) -> "ParsedRows":
-        """Return some of the columns; other widths are an error later."""
-        is_complete = self.array.shape[1] == len(names)
-        return ParsedRows(self.array[:, columns], self.pointer) if is_complete else self
-
-    def as_matrix(self, spec: InputSpec) -> Matrix:
-        """Return the rows."""
-        actual = self.array.shape[1]
-        if actual != spec.width:
-            place = f"{self.pointer}/0"
-            raise_invalid_data(f"{spec}; row 0 has {actual}", task=spec.task, row=0, pointer=place)
-        if spec.kinds is not None:
-            return ListRows(self.array.tolist(), self.pointer).as_matrix(spec)
-        return self.array
 
 
 def read_json(body: Body, tasks: TaskSource) -> Call:
@@ -361,7 +117,7 @@ def _in_body(name: str, tasks: Any) -> GivenTasks:
 
 
 def _call(
-    rows: "ListRows | ParsedRows", names: Any, in_body: GivenTasks | None, tasks: TaskSource
+    rows: ListRows | ParsedRows, names: Any, in_body: GivenTasks | None, tasks: TaskSource
 ) -> Call:
     """Return the call, with the column names of the body if it has any.
 

@@ -15,7 +15,7 @@ from service.inference.call import (
     raise_invalid_data,
     raise_invalid_request,
 )
-from service.inference.formats.json_body import JSON_NAMES
+from service.inference.formats.json_rows import JSON_NAMES
 from service.inference.formats.table import TableRows
 from service.inference.task_column import TASK, TaskSource
 from service.inference.v2.datatypes import BOOL, BYTES, NUMBERS

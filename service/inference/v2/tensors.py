@@ -14,7 +14,7 @@ from service.inference.call import (
     raise_invalid_data,
     raise_invalid_request,
 )
-from service.inference.formats.json_body import JSON_NAMES, ListRows
+from service.inference.formats.json_rows import JSON_NAMES, ListRows
 from service.inference.v2.datatypes import BOOL, BYTES, NUMBERS, read_strings
 
 _MAX_DIM: Final = 2**31
