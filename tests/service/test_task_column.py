@@ -14,6 +14,7 @@ from sibling import ServiceError
 
 CSV, JSON = "text/csv", "application/json"
 PARQUET, STREAM = "application/vnd.apache.parquet", "application/vnd.apache.arrow.stream"
+FILE = "application/vnd.apache.arrow.file"
 NAMES = ("H0", "H1")
 
 
@@ -138,6 +139,31 @@ def test_a_row_without_its_task_is_named(call, kind):
     response = call(write(rows("H0", None)), media_type)
     assert response.status_code == 422
     assert response.json()["errors"][0]["row"] == 1
+
+
+@pytest.mark.parametrize("kind", ["csv", "stream", "file", "parquet"])
+@pytest.mark.parametrize("name", ["hospital", "age"])
+def test_two_columns_of_one_name_are_refused_alike_in_every_format(call, kind, name):
+    frame = rows("H0", "H1")
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    table = table.append_column(name, table.column(name))
+    sink = io.BytesIO()
+    if kind == "csv":
+        media_type = CSV
+        sink.write(pd.concat([frame, frame[[name]]], axis=1).to_csv(index=False).encode())
+    elif kind == "parquet":
+        media_type = PARQUET
+        pq.write_table(table, sink)
+    else:
+        media_type, new = (
+            (STREAM, pa.ipc.new_stream) if kind == "stream" else (FILE, pa.ipc.new_file)
+        )
+        with new(sink, table.schema) as writer:
+            writer.write_table(table)
+    response = call(sink.getvalue(), media_type)
+    assert response.status_code == 422
+    (error,) = response.json()["errors"]
+    assert (error["code"], error["column"]) == ("invalid-data", name)
 
 
 def infer(service, inputs, name="wards", **parameters):

@@ -53,9 +53,10 @@ def read_arrow(body: Body, tasks: TaskSource) -> Call:
                 n_bytes += _decompressed_size(message)
                 _check_size(n_bytes)
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
-            return rows_of_batches(reader.schema, reader, tasks)
+            rows = rows_of_batches(reader.schema, reader)
     except _CORRUPT_ERRORS as error:
         _raise_malformed("Arrow IPC stream", error)
+    return call_of(rows, tasks)
 
 
 def read_arrow_file(body: Body, tasks: TaskSource) -> Call:
@@ -67,9 +68,10 @@ def read_arrow_file(body: Body, tasks: TaskSource) -> Call:
             _check_size(n_bytes)
         with pa.ipc.open_file(pa.BufferReader(body)) as reader:
             batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
-            return rows_of_batches(reader.schema, batches, tasks)
+            rows = rows_of_batches(reader.schema, batches)
     except _CORRUPT_ERRORS as error:
         _raise_malformed("Arrow IPC file", error)
+    return call_of(rows, tasks)
 
 
 def _messages(body: Body) -> Iterator[Any]:
@@ -104,9 +106,10 @@ def read_parquet(body: Body, tasks: TaskSource) -> Call:
         with _open(body, encoded) as file:
             n_rows = max(1, _MAX_BATCH_CELLS // max(1, metadata.num_columns))
             batches = file.iter_batches(n_rows, use_threads=False)
-            return rows_of_batches(file.schema_arrow, batches, tasks)
+            rows = rows_of_batches(file.schema_arrow, batches)
     except _CORRUPT_ERRORS as error:
         _raise_malformed("Parquet file", error)
+    return call_of(rows, tasks)
 
 
 def write_arrow(result: InferenceResult) -> bytes:
@@ -134,14 +137,8 @@ def _open(body: Body, dictionaries: list[str]) -> Any:
     )
 
 
-def rows_of_batches(schema: Any, batches: Iterable[Any], tasks: TaskSource) -> Call:
-    """Return the call of a table.
-
-    Raises
-    ------
-    Problem
-        It is too large, has no tasks, or tasks contradict each other.
-    """
+def rows_of_batches(schema: Any, batches: Iterable[Any]) -> TableRows:
+    """Return the rows of a table; raise a problem if it is too large."""
     kept = list(_limit_size(batches))
     table = pa.Table.from_batches(kept, schema)
     # check offsets against the buffers before use
@@ -149,8 +146,7 @@ def rows_of_batches(schema: Any, batches: Iterable[Any], tasks: TaskSource) -> C
     types = ["text" if _is_text(field.type) else str(field.type) for field in schema]
     columns = [_column(column) for column in table.columns]
     names = tuple(table.column_names)
-    rows = TableRows(names, columns, table.num_rows, types=types, optional=_index_of(schema))
-    return call_of(rows, tasks)
+    return TableRows(names, columns, table.num_rows, types=types, optional=_index_of(schema))
 
 
 def _column(column: Any) -> NDArray[Any] | list[Any] | None:

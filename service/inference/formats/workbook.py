@@ -11,6 +11,7 @@ from service.datasets.issues import Rejected
 from service.errors.problems import Problem
 from service.inference.call import Body, Call
 from service.inference.formats.arrow import rows_of_batches
+from service.inference.formats.table import call_of
 from service.inference.task_column import TaskSource
 
 #: Cells become Python objects, which take many times the memory of their text.
@@ -41,7 +42,7 @@ def read_workbook(body: Body, tasks: TaskSource) -> Call:
         raise Problem("malformed-body", f"the body is not a valid workbook: {detail}") from None
     except _CORRUPT as error:
         raise Problem("malformed-body", f"the body is not a workbook: {error}") from None
-    return rows_of_batches(table.schema, table.to_batches(), tasks)
+    return call_of(rows_of_batches(table.schema, table.to_batches()), tasks)
 
 
 def _unpacked(body: Body) -> io.BytesIO:
