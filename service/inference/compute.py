@@ -6,12 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.model import (
-    CLASS_METHODS,
-    OUTPUT_SHAPES,
-    Model,
-    apply,
-)
+from algorithms.interface.errors import UnknownTask
+from algorithms.interface.model import CLASS_METHODS, OUTPUT_SHAPES, Model, apply
 from service.errors.problems import Problem
 from service.inference.call import Call, InferenceResult, Matrix, raise_invalid_data
 from service.inference.context import Services
@@ -51,7 +47,12 @@ def _apply(
         tasks = list(dict.fromkeys(call.task))
         if not tasks:
             raise Problem("invalid-data", "expected at least one row with a task, got none")
-        spec = services.inputs.of_tasks(served, model, method, tasks)
+        try:
+            spec = services.inputs.of_tasks(served, model, method, tasks)
+        except UnknownTask as error:
+            row = call.task.index(str(error.task))
+            message = f"row {row}: {error.message}"
+            raise UnknownTask(message, task=error.task, row=row) from None
     try:
         rows = call.rows.as_matrix(spec)
     except Problem as problem:

@@ -8,7 +8,7 @@ from algorithms.interface.model import FEATURE_METHODS, Model
 from algorithms.wrappers.preparation.columns import Column
 from algorithms.wrappers.preparation.model import preparation_of
 from service.inference.call import InputSpec, raise_invalid_data
-from service.inference.task_column import TaskSource
+from service.inference.task_column import TaskSource, composed
 from service.models.columns import ColumnNames
 from service.models.store import ServableVersion
 
@@ -31,7 +31,8 @@ class InputSpecs:
 
     def task_source(self, served: ServableVersion, in_query: str | None) -> TaskSource:
         """Return what is known of the tasks of rows for a version."""
-        return TaskSource(in_query, served.task_column, partial(self._names.has, served.id))
+        query = None if in_query is None else composed(in_query)
+        return TaskSource(query, served.task_column, partial(self._names.has, served.id))
 
     def of_task(self, served: ServableVersion, model: Model, method: str, task: str) -> InputSpec:
         """Return the specification for rows of one task; raise UnknownTask if there is no such."""

@@ -1,5 +1,6 @@
 """The task of each row: in a column of the rows, or given for all of them."""
 
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
@@ -144,13 +145,20 @@ def task_names(values: Iterable[Any], column: str) -> list[str]:
     for row, value in enumerate(values):
         name = _name(value)
         if not name:
-            detail = f"row {row} has no task; expected a name in every row of column '{column}'"
-            raise_invalid_data(detail, row=row, column=column)
+            is_missing = value is None or value != value or isinstance(value, str)  # noqa: PLR0124
+            found = "no task" if is_missing else f"the task {value!r:.40}"
+            detail = f"row {row} has {found}; expected text or an integer in every row of column"
+            raise_invalid_data(f"{detail} '{column}'", row=row, column=column)
         if len(name) > _MAX_NAME:
             detail = f"row {row}: the task has more than {_MAX_NAME} characters"
             raise_invalid_data(detail, row=row, column=column)
         names.append(name)
     return names
+
+
+def composed(task: str) -> str:
+    """Return the name of a task that was given in Unicode normal form C, as models have it."""
+    return unicodedata.normalize("NFC", task)
 
 
 def _name(value: Any) -> str | None:

@@ -46,23 +46,15 @@ def tasks_body(
     return body
 
 
-def records_body(records: Any, task: str | None, columns: Sequence[str]) -> dict[str, Any]:
+def records_body(records: Any, task: str | None) -> dict[str, Any]:
     """Return the body of a request with records, with null for missing values.
-
-    Parameters
-    ----------
-    columns
-        Names under which a record may have its task.
 
     Raises
     ------
     ValueError
-        There is no task, and a record has none either; or a value is infinite.
+        A value is infinite.
     """
     for i, record in enumerate(records):
-        if task is None and not any(name in record for name in columns):
-            names = " or ".join(f"'{name}'" for name in columns)
-            raise ValueError(f"record {i} has no value {names}; add it, or set task=")
         for name, value in record.items():
             if isinstance(value, float | np.floating) and np.isinf(value):
                 raise ValueError(f"row {i}, column '{name}': {value} is not a finite number")

@@ -373,7 +373,7 @@ class RemoteModel(Remote[Mode]):
             )
         columns = tuple(dict.fromkeys((self.task_column, TASK)))
         if is_records(data):
-            body = json.dumps(records_body(data, task, columns), default=as_json).encode()
+            body = json.dumps(records_body(data, task), default=as_json).encode()
             return await self._send(method, body, "application/json", None, level)
         if is_raw(data) or has_tasks(data, columns):
             table = table_bytes(rows_table(data, of=method))

@@ -344,7 +344,7 @@ def test_the_client_takes_rows_of_several_tasks_with_their_task_and_gaps(client,
     assert table["smokes"].isna().any()
     np.testing.assert_array_equal(remote.predict(table), expected)
     np.testing.assert_array_equal(remote.predict(records), expected)
-    with pytest.raises(ValueError, match="record 0 has no value 'task'"):
+    with pytest.raises(ServiceError, match="expected the field 'task'"):
         remote.predict([RECORD])
     for infinite in (np.inf, np.float32(-np.inf)):
         given = [records[0], records[1] | {"age": infinite}]

@@ -1,6 +1,8 @@
 """The task of each row, under the name that its column has in the training table."""
 
 import io
+import json
+import unicodedata
 
 import httpx
 import numpy as np
@@ -141,6 +143,25 @@ def test_a_row_without_its_task_is_named(call, kind):
     assert response.json()["errors"][0]["row"] == 1
 
 
+@bodies
+def test_a_task_that_was_not_trained_is_named_with_its_row(call, kind):
+    media_type, write = BODIES[kind]
+    response = call(write(rows("H0", "H1", "H2", "H2")), media_type)
+    assert response.status_code == 422
+    (error,) = response.json()["errors"]
+    assert (error["code"], error["task"], error["row"]) == ("unknown-task", "H2", 2)
+
+
+@pytest.mark.parametrize("value", [7.5, True, ["H0"], {"a": 1}])
+def test_a_value_that_is_no_name_of_a_task_is_shown(call, value):
+    records = [{"hospital": one, "age": 0, "bmi": 0} for one in ("H0", value)]
+    response = call(json.dumps(records).encode(), JSON)
+    assert response.status_code == 422
+    (error,) = response.json()["errors"]
+    assert (error["row"], error["column"]) == (1, "hospital")
+    assert repr(value) in error["detail"]
+
+
 @pytest.mark.parametrize("kind", ["csv", "stream", "file", "parquet"])
 @pytest.mark.parametrize("name", ["hospital", "age"])
 def test_two_columns_of_one_name_are_refused_alike_in_every_format(call, kind, name):
@@ -192,6 +213,37 @@ def test_the_protocol_takes_tasks_under_both_names(service, inputs, name):
     assert refused.json()["errors"][0]["row"] == 1
 
 
+def test_names_are_those_of_uploads_however_they_are_written(client, service):
+    column, task = "Klinik Köln", "Süd"
+    loose_column, loose_task = (
+        unicodedata.normalize("NFD", f" {text} ") for text in (column, task)
+    )
+    frame = table(column=column).replace({column: {"H1": task}})
+    dataset = client.upload(frame, name="k", task_column=column, target_column="stay")
+    model = client.train(dataset, "ridge", model="koeln").wait()
+    record = {"age": 0.0, "bmi": 0.0}
+    expected = model.predict([[0.0, 0.0]], task=task)
+    loose = {loose_column: loose_task, **record}
+    np.testing.assert_array_equal(model.predict([loose]), expected)
+    np.testing.assert_array_equal(model.predict(pd.DataFrame([loose])), expected)
+    given = loose_task.strip()
+    np.testing.assert_array_equal(model.predict([[0.0, 0.0]], task=given), expected)
+    np.testing.assert_array_equal(model.predict([loose], task=given), expected)
+    address = f"{service.url}/v1/models/koeln/predict"
+    for body in (
+        {"task": given, "inputs": [[0, 0]]},
+        {"task": [given], "inputs": [[0, 0]]},
+        {column: given, "inputs": [record]},
+        {loose_task: [record]},
+    ):
+        response = httpx.post(address, json=body, timeout=60)
+        assert response.status_code == 200, response.text
+        assert response.json()["outputs"] == expected.tolist()
+    rows = [{**ROWS[0], "shape": [1, 2], "data": [0.0, 0.0]}]
+    response = infer(service, rows, "koeln", **{column: given})
+    assert response.json()["outputs"][0]["data"] == expected.tolist()
+
+
 def test_the_model_says_the_name_everywhere(model, client, tmp_path):
     assert model.info["task_column"] == model.task_column == "hospital"
     signature = model.signature()
@@ -218,8 +270,9 @@ def test_the_client_refuses_a_task_that_rows_contradict(model):
     with pytest.raises(ServiceError) as caught:
         model.predict(rows("H0", "H1").set_index("hospital"), task="H0")
     assert caught.value.errors[0]["row"] == 1
-    with pytest.raises(ValueError, match="record 0 has no value 'hospital' or 'task'"):
+    with pytest.raises(ServiceError) as caught:
         model.predict([{"age": 0.0, "bmi": 0.0}])
+    assert caught.value.code == "invalid-request"
 
 
 def test_an_index_that_the_model_does_not_have_is_left_out(model):

@@ -9,13 +9,14 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
+from service.datasets.column_matching import clean_name
 from service.errors.problems import Problem
 from service.errors.validation import json_pointer
 from service.http.bodies import parse_json
 from service.inference.call import Body, Call, InferenceResult, Rows, raise_invalid_request
 from service.inference.formats.json_rows import JSON_NAMES, ListRows, NamedRows, ParsedRows
 from service.inference.formats.numbers import PLACEHOLDER, array_pattern, extract_number_array
-from service.inference.task_column import TASK, GivenTasks, TaskSource
+from service.inference.task_column import TASK, GivenTasks, TaskSource, composed
 
 _FIELDS: Final = frozenset({"task", "inputs", "columns"})
 _INPUTS: Final = array_pattern("inputs")
@@ -65,7 +66,7 @@ def _parse_fast(body: Body, tasks: TaskSource) -> Call | None:
         return None
     rows, names = ParsedRows(extracted.numbers, "/inputs"), document.get("columns")
     if names is None and (in_body is None) != (tasks.query is None):
-        return Call(in_body or tasks.query or "", rows)
+        return Call(composed(in_body or tasks.query or ""), rows)
     return _call(rows, names, None if in_body is None else _in_body(TASK, in_body), tasks)
 
 
@@ -78,7 +79,7 @@ def _of_document(value: Any, tasks: TaskSource) -> Call:
     if _is_by_task(value):
         value = {
             "inputs": [record for records in value.values() for record in records],
-            "task": [task for task, records in value.items() for _ in records],
+            "task": [clean_name(task) for task, records in value.items() for _ in records],
         }
     members = tasks.names({"inputs", "columns"})
     for name in sorted(value.keys() - _FIELDS - members.keys()):
@@ -110,7 +111,10 @@ def _in_body(name: str, tasks: Any) -> GivenTasks:
             if not isinstance(one, str):
                 detail = f"task {i} is {JSON_NAMES[type(one)]}; expected a string"
                 raise_invalid_request(json_pointer((name, i)), detail)
-    elif not isinstance(tasks, str):
+        tasks = [*map(composed, tasks)]
+    elif isinstance(tasks, str):
+        tasks = composed(tasks)
+    else:
         detail = "expected a string, or a list with one string per row"
         raise_invalid_request(json_pointer((name,)), detail)
     return GivenTasks(tasks, {"pointer": json_pointer((name,))}, f"'{name}' of the body")

@@ -27,7 +27,7 @@ from service.inference.formats.numbers import (
     array_pattern,
     extract_number_array,
 )
-from service.inference.task_column import TASK, GivenTasks, TaskSource, task_names
+from service.inference.task_column import TASK, GivenTasks, TaskSource, composed, task_names
 from service.inference.v2.columns import ROWS, labels_of, rows_of_columns, task_inputs
 from service.inference.v2.datatypes import NUMBERS
 from service.inference.v2.tensors import Tensor, Values, check_metadata, rows_of
@@ -214,7 +214,7 @@ def _tasks(parameters: dict[str, Any], column: str) -> list[GivenTasks]:
         pointer = "/parameters" + json_pointer((name,))
         if not isinstance(task, str):
             raise_invalid_request(pointer, f"expected a string as {name}")
-        found.append(GivenTasks(task, {"pointer": pointer}, f"the parameter '{name}'"))
+        found.append(GivenTasks(composed(task), {"pointer": pointer}, f"the parameter '{name}'"))
     return found
 
 
