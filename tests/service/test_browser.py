@@ -691,20 +691,33 @@ def test_a_search_without_usable_values_says_what_to_write(page, dataset):
 def test_the_file_of_the_training_can_be_tried(page, client, tmp_path, wait_until):
     rng = np.random.default_rng(4)
     frame = pd.DataFrame(rng.standard_normal((8, 2)), columns=["age", "dose"])
-    frame = frame.assign(target=frame.age - frame.dose, task=["north", "south"] * 4)
-    file = tmp_path / "training.csv"
-    frame.to_csv(file, index=False)
-    data = client.upload(file, target_column="target")
-    client.train(data, "ridge", model="tried-file").wait()
+    frame = frame.assign(target=frame.age - frame.dose, **{"Köln, Ort": ["north", "south"] * 4})
+    text = frame.to_csv(index=False)
+    files = {
+        "training.csv": text.encode(),
+        "spreadsheet.csv": f"sep=,\n{text}".encode("windows-1252"),
+        "wide.csv": text.encode("utf-16"),
+        "training.parquet": frame.to_parquet(),
+    }
+    for name, body in files.items():
+        (tmp_path / name).write_bytes(body)
+    options = {"task_column": "Köln, Ort", "target_column": "target"}
+    data = client.upload(tmp_path / "training.csv", **options)
+    model = client.train(data, "ridge", model="tried-file").wait()
+    expected = model.predict(frame)
     page.goto("/models/tried-file/1")
-    page.set_input_files("#try-file", file)
-    page.get_by_role("button", name="Run").click()
-    answer = page.locator("#try-answer")
-    answer.wait_for()
-    assert len(answer.inner_text().split()) == 8
+    answer, run = page.locator("#try-answer"), page.get_by_role("button", name="Run")
+    for name in files:
+        page.get_by_label("Task", exact=True).select_option("south")
+        page.set_input_files("#try-file", tmp_path / name)
+        wait_until(lambda: page.get_by_label("Task", exact=True).input_value() == "")
+        run.click()
+        answer.wait_for()
+        outputs = [float(line) for line in answer.inner_text().split()]
+        np.testing.assert_allclose(outputs, expected)
     page.locator("#try-take").click()  # the rows of one task again
     wait_until(lambda: page.input_value("#try-rows"))
-    page.get_by_role("button", name="Run").click()
+    run.click()
     answer.wait_for()
     assert len(answer.inner_text().split()) == 4
 

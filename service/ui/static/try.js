@@ -4,11 +4,13 @@ import { hold, request as fetched, send, show } from "./request.js";
 const form = document.getElementById("try"), answer = document.getElementById("try-answer"), error = document.getElementById("try-error");
 const [method, task, rows, file, take, more] = ["method", "task", "rows", "file", "take", "more"].map(name => document.getElementById(`try-${name}`));
 const CSV = "text/csv", PARQUET = "application/vnd.apache.parquet";
-const MAX_SHOWN = 100, N_TAKEN = 5, HEAD_BYTES = 65536;
+const MAX_SHOWN = 100, N_TAKEN = 5, MAX_READ_BYTES = 65536, N_HEADER_LINES = 3;
+
+function isParquet(data) { return data?.name.toLowerCase().endsWith(".parquet"); }
 
 function request(accept) {
   const [data] = file.files;
-  const type = data?.name.toLowerCase().endsWith(".parquet") ? PARQUET : CSV;
+  const type = isParquet(data) ? PARQUET : CSV;
   const query = task.value ? `?task=${encodeURIComponent(task.value)}` : "";
   const path = `${form.dataset.path}/${method.value.replaceAll("_", "-")}${query}`;
   const headers = { "Content-Type": type, ...(accept && { Accept: accept }) };
@@ -22,13 +24,31 @@ function cell(value) {
 
 // One of rows and file counts: a chosen file empties the rows, and writing rows forgets the file.
 function settle() { rows.required = !file.files.length; if (file.files.length) rows.value = ""; }
-file.addEventListener("change", async () => { settle(); if (file.files.length) divide(await file.files[0].slice(0, HEAD_BYTES).text()); });
-rows.addEventListener("input", () => { file.value = ""; settle(); divide(rows.value); });
+file.addEventListener("change", async () => {
+  settle();
+  const [data] = file.files;
+  if (!data) return;
+  // Parquet has the names of its columns at the end
+  const has = isParquet(data) ? (await data.slice(-MAX_READ_BYTES).text()).includes(form.dataset.taskColumn) : divides(decode(await data.slice(0, MAX_READ_BYTES).arrayBuffer()));
+  if (has) task.value = "";
+});
+rows.addEventListener("input", () => { file.value = ""; settle(); if (divides(rows.value)) task.value = ""; });
 
-// Rows with a column for the task need no other choice of it.
-function divide(text) {
-  const names = text.split("\n", 1)[0].split(/[,;\t|]/).map(name => name.trim().replace(/^\uFEFF?"?|"$/g, ""));
-  if ([form.dataset.taskColumn, "task"].some(name => names.includes(name))) task.value = "";
+// The encodings of CSV that the service finds.
+function decode(bytes) {
+  const [first, second] = new Uint8Array(bytes);
+  if (first + second === 0x1FD) return new TextDecoder(first === 0xFF ? "utf-16le" : "utf-16be").decode(bytes);
+  try { return new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: true }); }
+  catch { return new TextDecoder("windows-1252").decode(bytes); }
+}
+
+// Whether the header of CSV has a column for the task: such rows need no other choice of it.
+function divides(text) {
+  const header = text.split("\n", N_HEADER_LINES).join("\n").normalize("NFC");
+  return [form.dataset.taskColumn, "task"].some(name => {
+    const literal = name.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+    return new RegExp(`(^|[,;\\t|])[\\s"]*${literal}[\\s"]*($|[,;\\t|])`, "m").test(header);
+  });
 }
 
 async function attempt(button, act) {
