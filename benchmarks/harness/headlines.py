@@ -20,12 +20,12 @@ HEADLINES: Final = {
         "RMT-PCA finds its subspaces 5.0 to 53.7 times as fast as the trust regions of pymanopt."
     ),
     "mtda_faces": (
-        "On faces, the common ratio of MTDA does not help: LDA per task with one choice of "
-        "parameters for all has the same errors."
+        "On faces, the common ratio of MTDA does not help: its error rate is .151 with five images "
+        "per person, as that of LDA per task with one choice of parameters for all."
     ),
     "tlvm_few_rows": (
-        "With few target rows, TLVM is better than retraining; PCA with an up-weighted target is "
-        "as good or better on most data, and far cheaper."
+        "With 5 faces of the target, the error of TLVM is 3.28, that of retraining 4.12, and that "
+        "of PCA with an up-weighted target 3.21; it is as good on most data, and far cheaper."
     ),
     "fmtl_tables": (
         "FMTL has an AUC of 76.9 on Landmine, each task alone 72.6; with enough rows it does not "

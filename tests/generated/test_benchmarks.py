@@ -21,6 +21,7 @@ from benchmarks.harness.runner import run
 
 ROOT = Path(__file__).parents[2]
 CHEAP = ("estimator_overhead", "selection_folds")
+NUMBER = re.compile(r"(?<![\w.,])[\d,]*\.?\d+")
 #: Programs that a benchmark starts.
 STARTED = {"__main__", "fit_child", "gpy_peer"}
 
@@ -46,8 +47,9 @@ def test_the_pages_and_their_plots_are_those_of_the_kept_results(generated):
 @pytest.mark.parametrize("name", HEADLINES)
 def test_the_numbers_of_a_headline_are_those_of_the_result(name):
     shown = "\n".join(page.section(BENCHMARKS[name], results.load(name)))
-    numbers = set(re.findall(r"(?<![\w.,])[\d,]*\.?\d+", HEADLINES[name]))
-    assert numbers <= set(re.findall(r"(?<![\w.,])[\d,]*\.?\d+", shown)), name
+    numbers = set(NUMBER.findall(HEADLINES[name]))
+    assert numbers
+    assert numbers <= set(NUMBER.findall(shown))
 
 
 def test_every_benchmark_has_its_section_on_one_page(generated):
