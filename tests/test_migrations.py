@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 
 from service.storage.database import Database, begin_exclusive
-from service.storage.rows import AttemptRow, DatasetRow, EventRow, JobRow, Row
+from service.storage.rows import EventRow, JobRow, KeyRow, Row, VersionRow
 from service.storage.schema import (
     MigrationTimeout,
     SchemaMismatch,
@@ -24,6 +24,8 @@ from service.storage.schema import (
     current_revision,
     migrate,
 )
+
+VERSION_0_2_0 = "2026_11_23_job_retry_at"
 
 
 @pytest.fixture
@@ -77,171 +79,137 @@ def test_an_unknown_schema_is_rejected_with_both_revisions(database):
         check_schema(database)
 
 
-def test_codes_and_plans_of_stored_jobs_are_renamed_and_back(database):
-    before = "2026_11_23_validation_issues"
-    migrate(database, revision=before)
-    moment = "2026-01-01 00:00:00+00:00"
-    study = {
-        "kind": "study",
-        "n_parts": 3,
-        "search": {"asked": {}, "tried": [{"k": 1}], "least": 2},
-        "comparison": {"asked": {}, "least": 2},
-    }
-    score = {"kind": "score", "of": "search", "tried": [{"tried": 1}], "least": 2, "search": None}
-    failed = {"code": "out_of_memory", "detail": "d", "attempt": 1}
-    crashed = {"code": "crashed: SIGSEGV", "detail": "killed by SIGSEGV", "attempt": 1}
-    jobs = {
-        "job_1": (study, None, failed),
-        "job_2": (score, {"scores": [], "plan": score, "failed": None}, crashed),
-        "job_3": (None, None, None),
-    }
-    rows = sa.table(
-        "jobs",
-        *(sa.column(name) for name in ("id", "owner", "dataset_id", "algorithm", "seed", "state")),
-        *(sa.column(name) for name in ("model_name", "priority", "timeout_s", "memory_mb")),
-        *(sa.column(name) for name in ("max_attempts", "attempt", "charged", "heartbeat")),
-        sa.column("is_cancel_requested", sa.Boolean),
-        sa.column("is_release_requested", sa.Boolean),
-        sa.column("created_at", sa.DateTime(timezone=True)),
-        *(sa.column(n, sa.JSON) for n in ("params", "plan", "result", "error", "warnings")),
-    )
-    common = {
-        "owner": "ada",
-        "dataset_id": "ds_1",
-        "algorithm": "pca",
-        "seed": 0,
-        "state": "failed",
-        "model_name": "m",
-        "priority": 0,
-        "timeout_s": 60,
-        "memory_mb": 512,
-        "attempt": 1,
-        "max_attempts": 3,
-        "charged": 1,
-        "heartbeat": 0,
-        "params": {},
-        "warnings": [],
-        "is_cancel_requested": False,
-        "is_release_requested": False,
-        "created_at": datetime(2026, 1, 1, tzinfo=UTC),
-    }
-    with database.engine.begin() as connection:
-        connection.exec_driver_sql(
-            "INSERT INTO datasets (id, owner, name, state, media_type, options, fingerprint, "
-            "upload_sha256, size_bytes, issues, created_at, updated_at) VALUES ('ds_1', 'ada', "
-            f"'d', 'ready', 'text/csv', '{{}}', 'f', '0', 1, '[]', '{moment}', '{moment}')"
-        )
-        for job_id, (plan, result, error) in jobs.items():
-            values = {"id": job_id, "plan": plan, "result": result, "error": error}
-            connection.execute(sa.insert(rows).values(**common, **values))
-        connection.exec_driver_sql(
-            "INSERT INTO attempts (job_id, attempt, worker, outcome, error, started_at) VALUES "
-            f"('job_1', 1, 'w', 'lost', '{{\"code\": \"worker_lost\"}}', '{moment}')"
-        )
-        connection.exec_driver_sql(
-            "INSERT INTO events (job_id, attempt, kind, data, created_at) VALUES ('job_1', 1, "
-            f"'state', '{{\"error\": {{\"code\": \"timed_out\"}}}}', '{moment}')"
-        )
-    migrate(database)
-    with database.read() as session:
-        first, second, third = (session.get_one(JobRow, job_id) for job_id in jobs)
-        assert first.error == {**failed, "code": "out-of-memory"}
-        assert first.counted_attempts == 1
-        assert first.plan["n_child_jobs"] == 3
-        assert first.plan["search"] == {"options": {}, "param_sets": [{"k": 1}], "min_rows": 2}
-        assert first.plan["comparison"] == {"options": {}, "min_rows": 2}
-        assert second.error == {**crashed, "code": "crashed"}
-        assert second.plan == second.result["plan"]
-        assert second.plan["param_sets"] == [{"tried": 1}]  # values stay
-        assert (third.plan, third.result, third.error) == (None, None, None)
-        assert session.scalars(sa.select(AttemptRow)).one().error["code"] == "worker-lost"
-        assert session.scalars(sa.select(EventRow)).one().data["error"]["code"] == "timed-out"
-    command.downgrade(_config(database.url), before)
-    with database.engine.connect() as connection:
-        found = connection.execute(sa.select(rows).order_by(rows.c.id)).all()
-        assert [(row.plan, row.result) for row in found] == [one[:2] for one in jobs.values()]
-        assert found[0].error == failed
-        assert found[0].charged == 1
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+JOB = {
+    "owner": "ada",
+    "dataset_id": "ds_1",
+    "algorithm": "pca",
+    "params": {},
+    "seed": 0,
+    "model_name": "m",
+    "priority": 0,
+    "timeout_s": 60,
+    "memory_mb": 512,
+    "max_attempts": 3,
+    "state": "queued",
+    "attempt": 0,
+    "counted_attempts": 0,
+    "is_cancel_requested": False,
+    "heartbeat": 0,
+    "warnings": [],
+    "created_at": NOW,
+}
+VERSION = {
+    "id": "mdl_1",
+    "model_id": "m_1",
+    "version": 1,
+    "job_id": "job_1",
+    "dataset_id": "ds_1",
+    "dataset_sha256": "0",
+    "algorithm": "pca",
+    "params": {},
+    "seed": 0,
+    "software": {},
+    "methods": [],
+    "tasks": [],
+    "metrics": {},
+    "history": {},
+    "warnings": [],
+    "classes": {},
+    "artifact_blob_id": "blob_1",
+    "artifact_sha256": "s",
+    "artifact_bytes": 1,
+    "created_at": NOW,
+}
+DATASET = {
+    "id": "ds_1",
+    "owner": "ada",
+    "name": "d",
+    "state": "ready",
+    "media_type": "text/csv",
+    "options": {},
+    "fingerprint": "f",
+    "upload_sha256": "0",
+    "size_bytes": 1,
+    "issues": [],
+    "created_at": NOW,
+    "updated_at": NOW,
+}
+KEY = {"id": "key_1", "owner": "ada", "secret_sha256": "s", "scopes": [], "created_at": NOW}
+#: Rows of version 0.2.0: some of each table that later versions change, or that refers to one.
+ROWS_OF_0_2_0 = {
+    "blobs": [{"id": "blob_1", "sha256": "s", "size_bytes": 1, "created_at": NOW}],
+    "blob_chunks": [{"blob_id": "blob_1", "position": 0, "data": b"x"}],
+    "datasets": [DATASET],
+    "jobs": [
+        {**JOB, "id": "job_1", "root_id": "job_1", "plan": {"kind": "adapt", "version_id": "v"}},
+        {**JOB, "id": "job_2", "root_id": "job_2", "plan": {"kind": "score"}},
+        {**JOB, "id": "job_3", "root_id": "job_3", "plan": None},
+    ],
+    "events": [{"job_id": "job_1", "attempt": 0, "kind": "state", "data": {}, "created_at": NOW}],
+    "models": [{"id": "m_1", "owner": "ada", "name": "m", "latest_version": 1, "created_at": NOW}],
+    "model_versions": [VERSION],
+    "api_keys": [KEY],
+}
 
 
-def test_rows_of_the_first_schema_survive_every_later_one(database):
-    revisions = [
-        r.revision for r in ScriptDirectory.from_config(_config("sqlite://")).walk_revisions()
-    ]
-    migrate(database, revision=revisions[-1])
-    moment = "2026-01-01 00:00:00+00:00"
+def test_rows_of_version_0_2_0_survive_the_upgrade_and_the_way_back(database):
+    migrate(database, revision=VERSION_0_2_0)
     with database.engine.begin() as connection:
-        connection.exec_driver_sql(
-            "INSERT INTO datasets (id, owner, name, state, media_type, options, fingerprint, "
-            "upload_sha256, size_bytes, complaints, created_at, updated_at) VALUES ('ds_1', 'ada', "
-            f"'d', 'ready', 'text/csv', '{{}}', 'f', '0', 1, '[]', '{moment}', '{moment}')"
-        )
-        connection.exec_driver_sql(
-            "INSERT INTO jobs (id, owner, dataset_id, algorithm, params, seed, model_name, "
-            "priority, timeout_s, memory_mb, max_attempts, state, attempt, charged, "
-            "is_cancel_requested, heartbeat, created_at) VALUES ('job_1', 'ada', 'ds_1', 'pca', "
-            f"'{{}}', 0, 'm', 0, 60, 512, 3, 'queued', 0, 0, false, 0, '{moment}')"
-        )
-        connection.exec_driver_sql(
-            "INSERT INTO events (job_id, attempt, kind, data, created_at) "
-            f"VALUES ('job_1', 0, 'state', '{{}}', '{moment}')"
-        )
+        found = reflected(connection)
+        for name, rows in ROWS_OF_0_2_0.items():
+            connection.execute(sa.insert(found[name]), rows)
+        before = contents(connection)
     migrate(database)
     with database.read() as session:
-        assert session.get_one(JobRow, "job_1").is_release_requested is False
+        jobs = {job.id: job for job in session.scalars(sa.select(JobRow))}
+        assert jobs["job_1"].is_release_requested is False
         assert len(session.scalars(sa.select(EventRow)).all()) == 1
-    command.downgrade(_config(database.url), revisions[-1])
+        # of those that adapt or apply a version, which was in their plan only
+        found = {name: job.base_version_id for name, job in jobs.items()}
+        assert found == {"job_1": "v", "job_2": None, "job_3": None}
+        version = session.get_one(VersionRow, "mdl_1")
+        assert (version.task_column, version.preparation) == ("task", None)
+        assert session.get_one(KeyRow, "key_1").creator_id is None
+    command.downgrade(_config(database.url), VERSION_0_2_0)
     with database.engine.connect() as connection:
-        assert connection.exec_driver_sql("SELECT count(*) FROM events").scalar() == 1
+        assert contents(connection) == before
 
 
-def test_jobs_of_a_model_version_get_its_id_from_their_plan(database):
-    migrate(database, revision="2026_11_24_quotas")
-    moment = "2026-01-01 00:00:00+00:00"
-    plans = {"job_1": '{"kind": "adapt", "version_id": "mdl_1"}', "job_2": '{"kind": "score"}'}
-    plans["job_3"] = "null"
-    with database.engine.begin() as connection:
-        connection.exec_driver_sql(
-            "INSERT INTO datasets (id, owner, name, state, media_type, options, fingerprint, "
-            "upload_sha256, size_bytes, issues, created_at, updated_at) VALUES ('ds_1', 'ada', "
-            f"'d', 'ready', 'text/csv', '{{}}', 'f', '0', 1, '[]', '{moment}', '{moment}')"
-        )
-        for job_id, plan in plans.items():
-            connection.exec_driver_sql(
-                "INSERT INTO jobs (id, root_id, owner, dataset_id, algorithm, params, seed, "
-                "model_name, priority, timeout_s, memory_mb, max_attempts, state, attempt, "
-                "counted_attempts, is_cancel_requested, is_release_requested, heartbeat, warnings, "
-                f"plan, created_at) VALUES ('{job_id}', '{job_id}', 'ada', 'ds_1', 'pca', '{{}}', "
-                "0, 'm', 0, 60, 512, 3, 'queued', 0, 0, false, false, 0, '[]', "
-                f"'{plan}', '{moment}')"
-            )
+def reflected(connection):
+    schema = sa.MetaData()
+    schema.reflect(connection)
+    return {table.name: table for table in schema.sorted_tables if table.name != "alembic_version"}
+
+
+def contents(connection):
+    return {
+        name: sorted(map(repr, connection.execute(sa.select(table)).all()))
+        for name, table in reflected(connection).items()
+    }
+
+
+def test_a_database_of_the_last_development_version_gets_the_revision_of_the_release(database):
     migrate(database)
-    with database.read() as session:
-        found = dict(session.execute(sa.select(JobRow.id, JobRow.base_version_id)).all())
-    assert found == {"job_1": "mdl_1", "job_2": None, "job_3": None}
+    set_revision(database, "2026_12_07_task_column")
+    with pytest.raises(SchemaMismatch, match="run 'sibling migrate'"):
+        check_schema(database)
+    assert run_at_once(2, database.url) == ([0] * 2, "")
+    check_schema(database)
 
 
-def test_issues_of_rejected_datasets_survive_the_renaming_of_their_codes(database):
-    before = "2026_11_22_job_warnings"
-    migrate(database, revision=before)
-    stored = '[{"code": "damaged-array", "detail": "d"}, {"code": "no-rows", "detail": "e"}]'
-    moment = "2026-01-01 00:00:00+00:00"
-    with database.engine.begin() as connection:
-        connection.exec_driver_sql(
-            "INSERT INTO datasets (id, owner, name, state, media_type, options, fingerprint, "
-            "upload_sha256, size_bytes, complaints, created_at, updated_at) VALUES ('ds_1', 'ada', "
-            f"'d', 'rejected', 'text/csv', '{{}}', 'f', '0', 1, '{stored}', '{moment}', "
-            f"'{moment}')"
-        )
+@pytest.mark.parametrize("revision", ["2026_11_23_job_indexes", "2026_12_02_sessions"])
+def test_an_earlier_database_is_refused_unchanged_with_the_way_to_upgrade_it(database, revision):
     migrate(database)
-    with database.read() as session:
-        issues = session.get_one(DatasetRow, "ds_1").issues
-    assert [issue["code"] for issue in issues] == ["corrupt-array", "no-rows"]
-    command.downgrade(_config(database.url), before)
-    with database.engine.connect() as connection:
-        assert "damaged-array" in str(
-            connection.exec_driver_sql("SELECT complaints FROM datasets").scalar()
-        )
+    set_revision(database, revision)
+    with pytest.raises(SchemaMismatch, match=rf"{revision}.*docs/how-to/upgrade\.md"):
+        migrate(database)
+    assert current_revision(database) == revision
+
+
+def set_revision(database, revision):
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{revision}'")
 
 
 #: Imports the command, runs it in as many processes at once as asked, and prints their exit codes.

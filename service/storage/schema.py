@@ -18,6 +18,8 @@ from service.storage.database import Database, LockTimeout
 
 #: How long a migration waits for another one of the same database.
 DEFAULT_LOCK_TIMEOUT_S = 600.0
+#: Revisions of development versions whose schema is that of a release, with the revision of that.
+SAME_SCHEMA: Final = {"2026_12_07_task_column": "2026_11_26_version_0_3_0"}
 #: Readiness checks repeat this query; it is built once.
 _REVISIONS: Final = sa.select(sa.column("version_num", sa.String)).select_from(
     sa.table("alembic_version")
@@ -57,7 +59,7 @@ def migrate(
     Raises
     ------
     SchemaMismatch
-        A newer version created the schema.
+        The schema is of a newer version, or one that cannot be migrated at once.
     MigrationTimeout
         Another process keeps the database locked for longer than ``lock_timeout_s``.
     """
@@ -77,10 +79,9 @@ def migrate(
 
 
 def check_known(database: Database) -> None:
-    """Raise SchemaMismatch if a newer version created the schema."""
+    """Raise SchemaMismatch if this version cannot migrate the schema."""
     found = current_revision(database)
-    scripts = ScriptDirectory.from_config(_config(database.url))
-    if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
+    if found is not None and found not in _known_revisions():
         raise _mismatch(found)
 
 
@@ -137,10 +138,22 @@ def open_database(settings: Settings, *, max_connections: int = 1) -> Database:
     return database
 
 
+def _known_revisions() -> set[str]:
+    """Return the revisions from which this code can migrate."""
+    scripts = ScriptDirectory.from_config(_config("sqlite://"))
+    return {*SAME_SCHEMA, *(script.revision for script in scripts.walk_revisions())}
+
+
 def _mismatch(found: str | None) -> SchemaMismatch:
+    if found is None or found in _known_revisions():
+        return SchemaMismatch(
+            f"the database is at schema {found or 'none'}, this version needs {newest_revision()}; "
+            "run 'sibling migrate', or use the version that created the database"
+        )
     return SchemaMismatch(
-        f"the database is at schema {found or 'none'}, this version needs {newest_revision()}; "
-        "run 'sibling migrate', or use the version that created the database"
+        f"the database is at schema {found}, which this version, of schema {newest_revision()}, "
+        "does not know; use the version that created it, or, if that is older than this one, "
+        "migrate as 'Other versions' in docs/how-to/upgrade.md says"
     )
 
 
