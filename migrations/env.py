@@ -4,11 +4,9 @@ from contextlib import closing
 
 import sqlalchemy as sa
 from alembic import context
-from alembic.runtime.migration import MigrationContext
 
 from service.storage.database import Database, begin_exclusive
 from service.storage.rows import Row
-from service.storage.schema import SAME_SCHEMA
 
 config = context.config
 
@@ -21,18 +19,9 @@ def run() -> None:
         _suspend_foreign_keys(connection)
         # processes that migrate at once take turns; the later ones read the new revision
         begin_exclusive(connection, "migration", timeout_s=config.attributes["lock_timeout_s"])
-        _rename_revision(connection)
         context.configure(connection=connection, target_metadata=Row.metadata, render_as_batch=True)
         context.run_migrations()
         connection.commit()
-
-
-def _rename_revision(connection: sa.Connection) -> None:
-    """Replace the revision of a development version by that of the release with the same schema."""
-    found = MigrationContext.configure(connection).get_current_revision()
-    if found in SAME_SCHEMA:
-        rename = sa.text("UPDATE alembic_version SET version_num = :revision")
-        connection.execute(rename, {"revision": SAME_SCHEMA[found]})
 
 
 def _suspend_foreign_keys(connection: sa.Connection) -> None:

@@ -189,15 +189,6 @@ def contents(connection):
     }
 
 
-def test_a_database_of_the_last_development_version_gets_the_revision_of_the_release(database):
-    migrate(database)
-    set_revision(database, "2026_12_07_task_column")
-    with pytest.raises(SchemaMismatch, match="run 'sibling migrate'"):
-        check_schema(database)
-    assert run_at_once(2, database.url) == ([0] * 2, "")
-    check_schema(database)
-
-
 @pytest.mark.parametrize("revision", ["2026_11_23_job_indexes", "2026_12_02_sessions"])
 def test_an_earlier_database_is_refused_unchanged_with_the_way_to_upgrade_it(database, revision):
     migrate(database)

@@ -1,9 +1,13 @@
-"""Change the tables of version 0.2.0 to those of version 0.3.0."""
+"""Change the tables of version 0.2.0 to those of version 0.3.0.
+
+The revision has the name of the last single step of its development, so that databases of it are
+recognised.
+"""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "2026_11_26_version_0_3_0"
+revision = "2026_12_06_expected_time"
 down_revision = "2026_11_23_job_retry_at"
 
 
@@ -18,12 +22,10 @@ def downgrade() -> None:
     op.drop_table("audit_events")
     op.drop_table("sessions")
     op.drop_index("ix_idempotency_keys_created_at", table_name="idempotency_keys")
-    op.drop_index("ix_api_keys_creator_id", table_name="api_keys")
-    op.drop_column("api_keys", "creator_id")
     op.drop_column("api_keys", "name")
     op.create_index("ix_model_versions_model_id", "model_versions", ["model_id"])
     op.drop_index("ix_model_versions_stored", table_name="model_versions")
-    for column in ("task_column", "importance", "preparation"):
+    for column in ("importance", "preparation"):
         op.drop_column("model_versions", column)
     for index in ("reference", "base_version", "outputs", "finished_at"):
         op.drop_index(f"ix_jobs_{index}", table_name="jobs")
@@ -91,8 +93,6 @@ def _index_known(name: str, columns: list[str], known: str) -> None:
 def _change_model_versions() -> None:
     op.add_column("model_versions", sa.Column("preparation", sa.JSON(), nullable=True))
     op.add_column("model_versions", sa.Column("importance", sa.JSON(), nullable=True))
-    task_column = sa.Column("task_column", sa.String(200), nullable=False, server_default="task")
-    op.add_column("model_versions", task_column)
     # begins with the same column
     op.create_index("ix_model_versions_stored", "model_versions", ["model_id", "artifact_blob_id"])
     op.drop_index("ix_model_versions_model_id", table_name="model_versions")
@@ -101,8 +101,6 @@ def _change_model_versions() -> None:
 def _change_administration() -> None:
     op.create_index("ix_idempotency_keys_created_at", "idempotency_keys", ["created_at"])
     op.add_column("api_keys", sa.Column("name", sa.String(200), nullable=True))
-    op.add_column("api_keys", sa.Column("creator_id", sa.String(40), nullable=True))
-    op.create_index("ix_api_keys_creator_id", "api_keys", ["creator_id"])
     op.create_table(
         "sessions",
         sa.Column("token_sha256", sa.String(64), nullable=False),

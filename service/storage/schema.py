@@ -18,8 +18,6 @@ from service.storage.database import Database, LockTimeout
 
 #: How long a migration waits for another one of the same database.
 DEFAULT_LOCK_TIMEOUT_S = 600.0
-#: Revisions of development versions whose schema is that of a release, with the revision of that.
-SAME_SCHEMA: Final = {"2026_12_07_task_column": "2026_11_26_version_0_3_0"}
 #: Readiness checks repeat this query; it is built once.
 _REVISIONS: Final = sa.select(sa.column("version_num", sa.String)).select_from(
     sa.table("alembic_version")
@@ -141,7 +139,7 @@ def open_database(settings: Settings, *, max_connections: int = 1) -> Database:
 def _known_revisions() -> set[str]:
     """Return the revisions from which this code can migrate."""
     scripts = ScriptDirectory.from_config(_config("sqlite://"))
-    return {*SAME_SCHEMA, *(script.revision for script in scripts.walk_revisions())}
+    return {script.revision for script in scripts.walk_revisions()}
 
 
 def _mismatch(found: str | None) -> SchemaMismatch:
