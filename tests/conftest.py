@@ -22,6 +22,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import settings
 
+from algorithms.registry import EXTENSIONS
 from service.storage.database import Database
 from service.storage.schema import migrate
 
@@ -242,12 +243,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:  # noqa: ARG001
     return 2 * len(os.sched_getaffinity(0))
 
 
-#: The quick tests go through the five papers, and one or two others of each family.
+#: The quick tests go through the five papers, one or two others of each family, and algorithms of
+#: other packages, whose authors run the tests of the contract.
 QUICK_ALGORITHMS = frozenset(
     {"rmt-pca", "mtda", "fmtl", "mtfl", "tlvm"}  # the papers
     | {"pca", "lda-tr", "transfer-pca", "kernel-graph", "mtrl", "ridge", "mean-regularised"}
     | {"logistic-regression", "cmtl", "mixed-model", "boosted-trees", "nearest-neighbours"}
-    | {"constant"}
+    | {"constant", *EXTENSIONS}
 )
 
 
