@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from threading import Lock
 from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -74,6 +75,9 @@ class Authenticator:
         self._database = database
         # keyed by a hash of the header, so that no key is stored
         self._cache: dict[bytes, CachedKey] = {}
+        self._cache_lock = Lock()
+        #: Number of sessions that were signed out; what was read before the last one is not cached.
+        self._n_signed_out = 0
         self._refreshing: set[bytes] = set()
         self._executor = ThreadPoolExecutor(N_REFRESH_THREADS, thread_name_prefix="keys")
 
@@ -111,13 +115,9 @@ class Authenticator:
     def _refresh(self, authorization: str, digest: bytes) -> None:
         """Look up a key again, and remove it from the cache if it is no longer valid."""
         try:
-            cached = self._look_up(authorization)
-        except Problem:
-            self._cache.pop(digest, None)
-        except SQLAlchemyError:
-            pass  # let the cached key expire; the next request reports the database error
-        else:
-            self._cache[digest] = cached
+            self._look_up(authorization)
+        except (Problem, SQLAlchemyError):
+            pass  # a cached key expires; the next request reports the error of the database
         finally:
             self._refreshing.discard(digest)
 
@@ -144,8 +144,10 @@ class Authenticator:
         """End a session; other processes reject it within seconds."""
         _, _, token = authorization.partition(" ")
         with self._database.write() as session:
-            sessions.end(session, token)
-        self._cache.pop(_digest(authorization), None)
+            is_ended = sessions.end(session, token)
+        with self._cache_lock:
+            self._n_signed_out += is_ended
+            self._cache.pop(_digest(authorization), None)
 
     def authenticate(self, authorization: str | None, scope: str | None) -> str:
         """Return the owner of the key in a request.
@@ -166,14 +168,7 @@ class Authenticator:
             return self.open_owner
         if authorization is None:
             raise _unauthenticated("an API key is required; send 'Authorization: Bearer sib_...'")
-        try:
-            cached = self._look_up(authorization)
-        except Problem:  # the key may have been valid before
-            self._cache.pop(_digest(authorization), None)
-            raise
-        if len(self._cache) >= _MAX_CACHED_KEYS:
-            self._cache.clear()
-        self._cache[_digest(authorization)] = cached
+        cached = self._look_up(authorization)
         _check_scope(cached.scopes, scope)
         return cached.owner
 
@@ -206,13 +201,30 @@ class Authenticator:
         return row
 
     def _look_up(self, authorization: str) -> CachedKey:
+        """Return a valid key, which is cached from now on; an invalid one is in the cache no more.
+
+        It is read again if a session was signed out meanwhile, which may be this one: it would be
+        accepted until it leaves the cache.
+        """
+        digest, n_signed_out = _digest(authorization), self._n_signed_out
         expires = time.monotonic() + _CACHE_TTL_S
-        with self._database.read() as session:
-            row, ends = _find(session, authorization)
-        left_s = _seconds_left(row, ends)
+        try:
+            with self._database.read() as session:
+                row, ends = _find(session, authorization)
+            left_s = _seconds_left(row, ends)
+        except Problem:  # the key may have been valid before
+            self._cache.pop(digest, None)
+            raise
         if left_s is not None:
             expires = min(expires, time.monotonic() + left_s)
-        return CachedKey(row.id, row.owner, row.scopes, expires)
+        cached = CachedKey(row.id, row.owner, row.scopes, expires)
+        with self._cache_lock:
+            if n_signed_out == self._n_signed_out:
+                if len(self._cache) >= _MAX_CACHED_KEYS:
+                    self._cache.clear()
+                self._cache[digest] = cached
+                return cached
+        return self._look_up(authorization)
 
 
 def _find(

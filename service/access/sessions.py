@@ -51,9 +51,10 @@ def find(
     return None if row is None else (row[0], row[1])
 
 
-def end(session: Session, token: str) -> None:
-    """Delete a session, if it exists."""
-    session.execute(sa.delete(SessionRow).where(SessionRow.token_sha256 == _hash(token)))
+def end(session: Session, token: str) -> bool:
+    """Delete a session; return whether it existed."""
+    this = sa.delete(SessionRow).where(SessionRow.token_sha256 == _hash(token))
+    return session.scalar(this.returning(SessionRow.key_id)) is not None
 
 
 def end_all(session: Session, key_id: str) -> None:

@@ -1,6 +1,7 @@
 """Sessions of browsers: opened with a key, ended by time, sign-out, revocation and newer ones."""
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -84,3 +85,23 @@ def test_only_a_valid_key_opens_a_session(authenticator, database, text):
     with pytest.raises(Problem):
         authenticator.sign_in(text)
     assert stored(database) == []
+
+
+def test_a_session_read_just_before_it_is_signed_out_is_not_cached(authenticator, key, monkeypatch):
+    """A request that reads the session, and is overtaken by the end of it."""
+    authorization = f"Session {authenticator.sign_in(key.text())}"
+    read = sessions.find
+    ended = []
+
+    def find_and_sign_out(*arguments, **options):
+        found = read(*arguments, **options)
+        if not ended:
+            ended.append(True)
+            with ThreadPoolExecutor(1) as other:
+                other.submit(authenticator.sign_out, authorization).result()
+        return found
+
+    monkeypatch.setattr(sessions, "find", find_and_sign_out)
+    with pytest.raises(Problem, match="the session has ended"):
+        authenticator.authenticate(authorization, None)
+    assert authenticator.cached_owner(authorization, None) is None
