@@ -73,8 +73,13 @@ def list_keys() -> None:
     about = ("id", "owner", "name", "creator_id", "scopes")
     columns = (*about, "created_at", "expires_at", "revoked_at")
     with _database() as database, database.read() as session:
-        rows = store.list_all(session)
-        print_list(({name: getattr(row, name) for name in columns} for row in rows), *columns)
+        below = store.count_active_descendants(session)
+        found = (
+            {name: getattr(row, name) for name in columns}
+            | {"n_active_descendants": below.get(row.id, 0)}
+            for row in store.list_all(session)
+        )
+        print_list(found, *columns, "n_active_descendants")
 
 
 @keys.command()

@@ -38,22 +38,28 @@ class AuditRecorder:
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
         self._thread.start()
 
-    async def record(self, event: AuditEvent) -> None:
-        """Log an event and store it; return after a short time even if it is not stored yet."""
+    async def record(self, *events: AuditEvent) -> None:
+        """Log events and store them; return after a short time even if they are not stored yet."""
+        pending = {asyncio.wrap_future(stored) for stored in map(self._put, events) if stored}
+        if pending:
+            await asyncio.wait(pending, timeout=_MAX_WAIT_S)
+
+    def _put(self, event: AuditEvent) -> Future[None] | None:
+        """Log an event and queue it; return what resolves once it is stored, None if it is not."""
         log.info("audit", **event.log_fields())
         if not self._limit.admits(event):
             self._metrics.count_audit_event("limited")
-            return
+            return None
         if self._is_closed:  # waiting would keep the response from being sent before the end
             self._report_failure(event, "the service is stopping")
-            return
+            return None
         stored: Future[None] = Future()
         try:
             self._queue.put_nowait((event, stored))
         except queue.Full:
             self._report_failure(event, f"{_MAX_PENDING} events already wait for the database")
-            return
-        await asyncio.wait({asyncio.wrap_future(stored)}, timeout=_MAX_WAIT_S)
+            return None
+        return stored
 
     def close(self) -> None:
         """Store the events that are left, if that takes little time; later ones are only logged."""

@@ -5,6 +5,7 @@ requests change nothing, although their method is not one that reads, has to say
 (``StrictRoute.is_audited``).
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fastapi.routing import APIRoute
@@ -27,7 +28,9 @@ class _Target(NamedTuple):
 
 
 async def record_change(scope: Scope, start: Message | None, request_id: str) -> None:
-    """Record a request that changes something, or was refused to.
+    """Record a request that changes something, or was refused to: an event for each object.
+
+    A route that changes others than that of its path has their paths in ``scope["also_changed"]``.
 
     Parameters
     ----------
@@ -44,19 +47,19 @@ async def record_change(scope: Scope, start: Message | None, request_id: str) ->
     caller = authenticator.describe(_authorization_of(scope))
     client = scope.get("client")
     recorder: AuditRecorder = state.audit
-    await recorder.record(
-        AuditEvent(
-            operation=target.route.name,
-            object=_object_of(target, start),
-            status=None if start is None else start["status"],
-            code=scope.get("problem_code"),
-            # the key may have left the cache during a long request
-            owner=scope.get("owner", caller.owner),
-            key_id=caller.key_id,
-            source=None if client is None else client[0],
-            request_id=request_id,
-        )
+    event = AuditEvent(
+        operation=target.route.name,
+        object=_object_of(target, start),
+        status=None if start is None else start["status"],
+        code=scope.get("problem_code"),
+        # the key may have left the cache during a long request
+        owner=scope.get("owner", caller.owner),
+        key_id=caller.key_id,
+        source=None if client is None else client[0],
+        request_id=request_id,
     )
+    others = [replace(event, object=path) for path in scope.get("also_changed", ())]
+    await recorder.record(event, *others)
 
 
 def _authorization_of(scope: Scope) -> str | None:

@@ -6,7 +6,7 @@ Keys of other owners are made with the command ``sibling keys``.
 from datetime import timedelta
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
@@ -119,6 +119,7 @@ def get_key(key_id: KeyId, database: Keys, owner: Owner) -> ApiKey:
 )
 def revoke_key(
     key_id: KeyId,
+    request: Request,
     database: Keys,
     owner: Owner,
     confirm: Confirm,
@@ -136,7 +137,9 @@ def revoke_key(
         store.lock_keys(session, owner)
         confirm(session)
         _find(session, key_id, owner)
-        store.revoke(session, key_id, with_descendants=descendants)
+        revoked = store.revoke(session, key_id, with_descendants=descendants)
+    # an audit event for each of them
+    request.scope["also_changed"] = [f"/v1/keys/{one}" for one in revoked if one != key_id]
     return Response(status_code=204)
 
 

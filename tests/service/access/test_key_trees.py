@@ -1,5 +1,6 @@
 """Keys that keys create: none after a revocation, and all of them revoked together."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import timedelta
@@ -12,6 +13,8 @@ import sqlalchemy as sa
 from service.access import sessions, store
 from service.access.authenticator import Authenticator
 from service.access.keys import Key, new_key, parse_key
+from service.audit import store as audit
+from service.audit.store import AuditFilter
 from service.errors.problems import Problem
 from service.storage.database import now
 from service.storage.rows import KeyRow
@@ -158,6 +161,8 @@ def test_the_command_shows_who_made_a_key_and_revokes_its_descendants(guarded, m
     env = guarded.command_env()
     listed = command("keys", "list", "--json", check=True, **env).stdout
     assert f'"creator_id": "{key_id}"' in listed
+    shown = {key["id"]: key["n_active_descendants"] for key in json.loads(listed)}
+    assert (shown[key_id], shown[made]) == (1, 0)
     done = command("keys", "revoke", key_id, "--descendants", check=True, **env)
     assert made in done.stdout
     assert ask(guarded, make(), "GET", f"/v1/keys/{made}").json()["is_active"] is False
@@ -201,3 +206,26 @@ def test_a_session_that_has_ended_makes_no_key(database):
     with database.write() as session, pytest.raises(Problem, match="the session has ended"):
         authenticator.confirm(session, authorization, "keys:write")
     authenticator.close()
+
+
+def test_each_key_that_is_revoked_leaves_an_audit_event(guarded, make, command):
+    """Over HTTP as by the command, also where the first key was revoked before."""
+    admin = make()
+    for way in ("http", "command"):
+        keys = [make()]
+        for _ in range(2):
+            keys.append(create(guarded, keys[-1], scopes=["admin"]).json()["key"])
+        ids = [parse_key(key).id for key in keys]
+        for first, expected in ((ids[2], ids[2:]), (ids[0], ids[:2])):
+            if way == "http":
+                path = f"/v1/keys/{first}?descendants=true"
+                assert ask(guarded, admin, "DELETE", path).status_code == 204
+            else:
+                env = guarded.command_env()
+                command("keys", "revoke", first, "--descendants", check=True, **env)
+            with guarded.open_database() as database, database.read() as session:
+                events = audit.list_page(session, AuditFilter(), after=None, limit=len(expected))
+            assert {event.object for event in events} == {f"/v1/keys/{one}" for one in expected}
+            revokes = {"http": "revoke_key", "command": "keys revoke"}
+            assert {event.operation for event in events} == {revokes[way]}
+            assert len({(event.request_id, event.key_id, event.status) for event in events}) == 1
