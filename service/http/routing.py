@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from starlette.requests import Request, cookie_parser
 from starlette.responses import Response
 from starlette.routing import Match
-from starlette.types import Scope
+from starlette.types import Message, Receive, Scope
 
 from service.access.authenticator import SESSION, Authenticator
 from service.access.rate_limit import RateLimiter
@@ -63,7 +63,7 @@ class StrictRoute(APIRoute):
         takes_json = self.body_field is not None
 
         async def strict(request: Request) -> Response:
-            bounded = StrictRequest(request.scope, request.receive)
+            bounded = StrictRequest(request.scope, self._authenticated_again(request))
             request.scope["owner"] = await self.owner_of(bounded)
             if self.is_rate_limited:
                 _check_rate(request)
@@ -74,6 +74,20 @@ class StrictRoute(APIRoute):
             return await handle(bounded)
 
         return strict
+
+    def _authenticated_again(self, request: Request) -> Receive:
+        """Return what receives the body, and authenticates the caller again at its end.
+
+        A body can take hours, in which the key is revoked.
+        """
+
+        async def receive() -> Message:
+            message = await request.receive()
+            if message["type"] == "http.request" and not message.get("more_body"):
+                await self.owner_of(StrictRequest(request.scope))
+            return message
+
+        return receive
 
     async def owner_of(self, request: StrictRequest) -> str:
         """Return the caller's owner.

@@ -1,6 +1,7 @@
 """Keys that keys create: none after a revocation, and all of them revoked together."""
 
 import json
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import timedelta
@@ -229,3 +230,42 @@ def test_each_key_that_is_revoked_leaves_an_audit_event(guarded, make, command):
             revokes = {"http": "revoke_key", "command": "keys revoke"}
             assert {event.operation for event in events} == {revokes[way]}
             assert len({(event.request_id, event.key_id, event.status) for event in events}) == 1
+
+
+def test_a_body_that_ends_after_its_key_was_revoked_changes_nothing(guarded, make, wait_until):
+    """A body may take hours: its key is read again at its end."""
+    admin, key = make(), make()
+    table = b"task,x\na,1\na,2\n"
+    begin = {"Upload-Length": str(len(table)), "Upload-Metadata": "filetype dGV4dC9jc3Y="}
+    begun = ask(guarded, key, "POST", "/v1/uploads?name=parts", headers=begin)
+    combined = json.dumps({"name": "late", "sources": [{"dataset_id": "ds_1"}]}).encode()
+    part = {"Content-Type": "application/offset+octet-stream", "Upload-Offset": "0"}
+    requests = [
+        ("POST", "/v1/datasets?name=whole", {"Content-Type": "text/csv"}, table),
+        ("PATCH", begun.headers["location"], part, table),
+        ("POST", "/v1/datasets:combine", {"Content-Type": "application/json"}, combined),
+    ]
+    host, port = guarded.url.removeprefix("http://").split(":")
+    with ExitStack() as stack:
+        waiting = []
+        for method, path, headers, body in requests:
+            connection = stack.enter_context(socket.create_connection((host, int(port)), 240))
+            answers = stack.enter_context(connection.makefile("rb"))
+            about = {"Host": host, "Expect": "100-continue", "Authorization": f"Bearer {key}"}
+            about |= headers | {"Content-Length": len(body), "Connection": "close"}
+            lines = [f"{method} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in about.items()), "", ""]
+            connection.sendall("\r\n".join(lines).encode())
+            assert b" 100 " in answers.readline()  # the key has been accepted
+            answers.readline()
+            connection.sendall(body[:-1])
+            waiting.append((connection, answers, body[-1:]))
+        end(guarded, key, expires=False)
+        wait_until(lambda: ask(guarded, key, "GET", "/v1/keys").status_code == 401)
+        for connection, answers, rest in waiting:
+            connection.sendall(rest)
+            assert b" 401 " in answers.readline()
+            assert b'"unauthenticated"' in answers.read()
+    names = {item["name"] for item in ask(guarded, admin, "GET", "/v1/datasets").json()["items"]}
+    assert not names & {"whole", "parts", "late"}
+    (upload,) = ask(guarded, admin, "GET", "/v1/uploads").json()["items"]
+    assert upload["dataset_id"] is None
