@@ -8,6 +8,8 @@ from uuid import uuid4
 
 #: Ending of the names of files that are being written.
 PARTIAL = ".part"
+#: Letters of a name that the name of its part begins with: a name has at most 255 bytes.
+_MAX_NAME_START = 40
 
 
 @contextmanager
@@ -30,7 +32,8 @@ def replaced_file(path: Path, *, mode: int = 0o666, is_synced: bool = True) -> I
     OSError
         The file cannot be written, for example because the disk is full. No part of it is left.
     """
-    partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
+    start = path.name[:_MAX_NAME_START]
+    partial = path.with_name(f"{start}.{uuid4().hex}{PARTIAL}")
     try:
         partial.touch(mode, exist_ok=False)
         yield partial

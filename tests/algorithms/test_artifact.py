@@ -47,6 +47,12 @@ def test_writing_leaves_no_partial_file(tmp_path, model) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+def test_the_name_of_a_file_may_be_as_long_as_the_system_allows(tmp_path, model) -> None:
+    path = tmp_path / ("é" * 127)
+    save_model(model, path)
+    assert load_model(path).algorithm == model.algorithm
+
+
 @pytest.mark.parametrize("part", [0.0, 0.01, 0.5, 0.99])
 def test_a_truncated_file_is_reported(tmp_path, model, part) -> None:
     save_model(model, tmp_path / "model")
