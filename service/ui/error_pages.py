@@ -10,6 +10,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from service.errors.problems import Problem
+from service.storage.database import UNAVAILABLE
 from service.ui.routing import error_page
 
 #: Paths of programs.
@@ -19,11 +21,11 @@ Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def install_error_pages(app: FastAPI) -> None:
-    """Show browsers a page where no route matches, or the query of a page is invalid.
+    """Show browsers a page, for example where no route matches, or no session can be opened.
 
     The handlers of the API are installed before; they say what is wrong.
     """
-    for error in (HTTPException, RequestValidationError):
+    for error in (HTTPException, RequestValidationError, Problem, *UNAVAILABLE):
         handler: Any = app.exception_handlers[error]
         app.add_exception_handler(error, _with_page(handler))
 
@@ -36,7 +38,10 @@ def _with_page(handle: Handler) -> Handler:
         problem = orjson.loads(response.body)
         if problem["status"] == HTTPStatus.NOT_FOUND:
             problem |= {"detail": f"there is no page at {request.url.path}", "remedy": ""}
-        return error_page(request, problem)
+        page = error_page(request, problem)
+        if "retry-after" in response.headers:
+            page.headers["Retry-After"] = response.headers["retry-after"]
+        return page
 
     return handle_for_browsers
 
@@ -44,4 +49,4 @@ def _with_page(handle: Handler) -> Handler:
 def _is_browser(request: Request) -> bool:
     """Return whether somebody looks for a page."""
     accepts_html = "text/html" in request.headers.get("accept", "")
-    return accepts_html and request.method == "GET" and not request.url.path.startswith(_API)
+    return accepts_html and not request.url.path.startswith(_API)

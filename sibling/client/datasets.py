@@ -1,6 +1,7 @@
 """Datasets of the service: upload, combination and previews."""
 
 import io
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -320,8 +321,12 @@ class DatasetMethods(Remote[Mode]):
         return await self._ready(response.json(), on_parsed)
 
     async def _ready(self, info: dict[str, Any], on_parsed: OnProgress | None = None) -> Dataset:
-        """Return a dataset once it is ready."""
+        """Return a dataset once it is ready; warn if the service lacks space to read it."""
+        is_waiting = False
         while not _is_final(info):
+            if info["issues"] and not is_waiting:
+                is_waiting = True
+                warnings.warn(info["issues"][0]["detail"], stacklevel=2)
             if on_parsed is not None and info.get("parsed_bytes") is not None:
                 on_parsed(info["parsed_bytes"], info["size_bytes"])
             url = path("v1", "datasets", info["id"])

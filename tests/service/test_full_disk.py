@@ -5,6 +5,8 @@ import contextlib
 import gzip
 import shutil
 import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
@@ -184,7 +186,12 @@ def test_each_write_to_a_full_database_is_refused_and_works_with_space_again(sma
             check_short(write(), "the database")
         assert small.predict("loaded").status_code == 200
         assert small.http.get("/v1/models").status_code == 200
-        assert small.http.get("/", headers={"Accept": "text/html"}).status_code == 200
+        html = {"Accept": "text/html", "Origin": small.service.url}
+        assert small.http.get("/", headers=html).status_code == 200
+        page = small.http.post("/login", data={"key": small.key}, headers=html)
+        assert (page.status_code, "retry-after" in page.headers) == (503, True)
+        assert page.headers["content-type"].startswith("text/html")
+        assert "No space left" in page.text
     answers = {name: write() for name, write in writes.items()}
     assert {name: answer.text for name, answer in answers.items() if answer.is_error} == {}
     small.client.dataset(answers["upload"].json()["id"])
@@ -234,6 +241,20 @@ def test_an_upload_that_cannot_be_read_for_lack_of_space_is_read_later(small, ta
         assert small.dataset(dataset_id)["state"] in {"uploaded", "ingesting"}
     ended = wait_for(lambda: (d := small.dataset(dataset_id))["state"] in FINAL and d)
     assert (ended["state"], ended["issues"]) == ("ready", [])
+
+
+def test_the_client_warns_while_an_upload_waits_for_space(small, tmp_path):
+    file = tmp_path / "waits.csv"
+    file.write_bytes(TABLE[:-6])
+    with ThreadPoolExecutor(1) as pool, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with small.data_disk.full():
+            uploading = pool.submit(small.client.upload, file, **READ_AS)
+            wait_for(lambda: caught)
+            assert not uploading.done()
+        assert uploading.result().info["state"] == "ready"
+    (warning,) = caught
+    assert "No space left on device (the folder of uploads" in str(warning.message)
 
 
 def test_a_file_that_the_cache_has_no_space_for_is_refused_and_served_later(small):
