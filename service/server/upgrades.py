@@ -13,7 +13,8 @@ class Http1Protocol(HttpToolsProtocol):
     """uvicorn's protocol, which reads a request for an upgrade like any other (RFC 9110, 7.8).
 
     httptools ends such a request after its head, and uvicorn would take its body for the next one.
-    So the parser gets another head with the same framing, of which the application hears nothing.
+    So a new parser gets another head with the same framing, of which the application hears nothing.
+    The old one would read nothing more where the connection closes after the request.
     """
 
     parser: "_Parser"
@@ -31,6 +32,17 @@ class Http1Protocol(HttpToolsProtocol):
         """End a request, unless it ends for the parser only."""
         if not self.parser.should_upgrade():
             super().on_message_complete()
+
+    def resume(self) -> "_Parser":
+        """Return a new parser, which goes on after the head of a request for an upgrade."""
+        head = [b"%b: %b\r\n" % header for header in self.headers if header[0] in _FRAMING]
+        if not self.cycle.keep_alive:
+            head.append(b"connection: close\r\n")
+        self.parser = _Parser(self)
+        self.parser.is_resuming = True
+        self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % b"".join(head))
+        self.parser.is_resuming = False
+        return self.parser
 
 
 class _Parser(httptools.HttpRequestParser):
@@ -50,15 +62,14 @@ class _Parser(httptools.HttpRequestParser):
 
     def feed_data(self, data: Any) -> None:
         """Parse data, also behind requests for an upgrade."""
-        while True:
-            try:
-                super().feed_data(data)
-            except httptools.HttpParserUpgrade as upgrade:
-                data = memoryview(data)[upgrade.args[0] :]
-            else:
-                return
-            headers = self._protocol.headers
-            framing = [b"%b: %b\r\n" % header for header in headers if header[0] in _FRAMING]
-            self.is_resuming = True
-            super().feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % b"".join(framing))
-            self.is_resuming = False
+        rest = self.feed_to_upgrade(data)
+        while rest is not None:
+            rest = self._protocol.resume().feed_to_upgrade(rest)
+
+    def feed_to_upgrade(self, data: Any) -> Any:
+        """Parse data; return those behind a request for an upgrade, None if there is none."""
+        try:
+            super().feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            return memoryview(data)[upgrade.args[0] :]
+        return None

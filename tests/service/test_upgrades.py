@@ -165,6 +165,20 @@ def test_a_request_without_a_body_is_answered(address, method):
         assert raw.response()[0] == 200
 
 
+@pytest.mark.parametrize("framing", ["length", "chunked"])
+@pytest.mark.parametrize("version", ["1.1", "1.0"])
+def test_a_request_after_which_the_connection_closes_is_answered(address, version, framing):
+    """The first version has a header for it, the second closes it anyway."""
+    lines, data = framed(ROWS, framing)
+    upgrade = [line.replace("Upgrade,", "close, Upgrade,") for line in UPGRADES["h2c"]]
+    start = head("POST", TRANSFORM, f"Content-Type: {JSON}", *lines, *upgrade)
+    with Raw(address) as raw:
+        behind = head("GET", LIVE)
+        raw.socket.sendall(start.replace(b"HTTP/1.1", f"HTTP/{version}".encode()) + data + behind)
+        assert raw.response()[0] == 200
+        assert raw.response() is None
+
+
 @pytest.mark.slow
 def test_many_upgrades_sent_ahead_are_answered_in_order(address):
     path, media_type, body = REQUESTS["fast path"]
