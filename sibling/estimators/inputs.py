@@ -150,8 +150,10 @@ def split_tasks(X: Any, tasks: Any, *, column: str, others: Container[str]) -> t
         A row has another task in the column than was given.
     """
     names = _frame_names(X) or ()
-    for name in dict.fromkeys((column, DEFAULT_TASK_COLUMN)):
-        if name not in names or name in others:
+    labels = {unicodedata.normalize("NFC", name.strip()): name for name in names}
+    for wanted in dict.fromkeys((column, DEFAULT_TASK_COLUMN)):
+        name = labels.get(wanted)
+        if name is None or name in others:
             continue
         own = np.asarray(X[name])
         if tasks is not None:

@@ -24,7 +24,7 @@ def fitted():
     return Ridge(selection="given", gamma=0.01).fit(rows, y, tasks=tasks)
 
 
-@pytest.mark.parametrize("column", ["hospital", "task"])
+@pytest.mark.parametrize("column", ["hospital", "task", " hospital "])
 def test_rows_have_their_tasks_in_a_column(fitted, column):
     rows, y = frame()
     expected = fitted.predict(rows[["age", "bmi"]], tasks=rows["hospital"])
