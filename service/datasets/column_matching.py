@@ -39,8 +39,9 @@ def match_columns(
         A name is missing, unknown, or duplicate.
     """
     cleaned = [clean_name(name) for name in names]
-    check_unique(cleaned, task=task)
     positions = {name: i for i, name in enumerate(cleaned)}
+    if len(positions) < len(cleaned):
+        check_unique(cleaned, task=task)
     expected = {clean_name(name): None for name in known}
     missing = [name for name in expected if name not in positions]
     unknown = [name for name in cleaned if name not in expected and name not in ignored]

@@ -1,7 +1,7 @@
 """What the methods of models expect as input."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 from algorithms.interface.model import FEATURE_METHODS, Model
@@ -12,7 +12,7 @@ from service.inference.task_column import TaskSource, composed
 from service.models.columns import ColumnNames
 from service.models.store import ServableVersion
 
-#: Size at which the cache is cleared.
+#: Size at which a cache is cleared, or forgets what was used least recently.
 _MAX_CACHED: Final = 1024
 
 
@@ -28,11 +28,15 @@ class InputSpecs:
     def __init__(self, names: ColumnNames) -> None:
         self._names = names
         self._cache: dict[tuple[str, str, str], InputSpec] = {}
+        self._source_of = lru_cache(_MAX_CACHED)(self._task_source)
 
     def task_source(self, served: ServableVersion, in_query: str | None) -> TaskSource:
         """Return what is known of the tasks of rows for a version."""
-        query = None if in_query is None else composed(in_query)
-        return TaskSource(query, served.task_column, partial(self._names.has, served.id))
+        source = self._source_of(served.id, served.task_column)
+        return source if in_query is None else source._replace(query=composed(in_query))
+
+    def _task_source(self, version_id: str, column: str) -> TaskSource:
+        return TaskSource(None, column, partial(self._names.has, version_id))
 
     def of_task(self, served: ServableVersion, model: Model, method: str, task: str) -> InputSpec:
         """Return the specification for rows of one task; raise UnknownTask if there is no such."""

@@ -102,7 +102,8 @@ class MethodHandler(InferenceHandler):
     def read(self, tasks: TaskSource) -> Call:
         """Parse the rows."""
         body = self.decompressed_body()
-        if body.startswith(COMPRESSED):  # as files of CSV may be
+        # files of CSV may be compressed; that of a cheap body is known not to be
+        if not self.is_cheap_to_parse and body.startswith(COMPRESSED):
             body = unpack(body, self.services.settings)
         return self._read_body(body, tasks)
 

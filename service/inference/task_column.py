@@ -1,7 +1,7 @@
 """The task of each row: in a column of the rows, or given for all of them."""
 
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from algorithms.interface.model import DEFAULT_TASK_COLUMN
@@ -34,9 +34,14 @@ class TaskSource(NamedTuple):
     column: str
     is_other: Callable[[str], bool | None]
 
-    def names(self, taken: Iterable[str] = ()) -> dict[str, None]:
-        """Return the names under which rows may have their task, without those that are taken."""
-        return {name: None for name in (self.column, TASK) if name not in taken}
+    def names(self, taken: Container[str] = ()) -> list[str]:
+        """Return the names under which rows may have their task, without a column that is taken."""
+        return [TASK] if self.column == TASK or self.column in taken else [self.column, TASK]
+
+    def may_find(self, names: Iterable[str]) -> bool:
+        """Return whether rows may have their task in a column; False most often, at little cost."""
+        text = "\0".join(names)
+        return not text.isascii() or self.column in text or TASK in text
 
     def find(
         self, names: Collection[str], has_numbers: Callable[[str], bool], *, is_given: bool
@@ -56,14 +61,14 @@ class TaskSource(NamedTuple):
         InvalidData
             Two columns have the same name.
         """
-        text = "\0".join(names)
-        if text.isascii() and self.column not in text and TASK not in text:
-            return []  # most often, at little cost
+        if not self.may_find(names):
+            return []
         given = {clean_name(name): name for name in names}
         found = [given[name] for name in self.names() if name in given]
         if not found:
             return []
-        check_unique(names)
+        if len(given) < len(names):
+            check_unique(names)
         if self.column != TASK:
             return [n for n in found if clean_name(n) != TASK or not self.is_other(TASK)]
         is_number = is_given and has_numbers(found[0]) and self.is_other(TASK) is not False

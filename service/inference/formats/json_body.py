@@ -4,6 +4,7 @@ The fast parser reads the numbers directly into an array. If it fails, the stric
 every value and reports the first invalid one.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -67,7 +68,7 @@ def _parse_fast(body: Body, tasks: TaskSource) -> Call | None:
     rows, names = ParsedRows(extracted.numbers, "/inputs"), document.get("columns")
     if names is None and (in_body is None) != (tasks.query is None):
         return Call(composed(in_body or tasks.query or ""), rows)
-    return _call(rows, names, None if in_body is None else _in_body(TASK, in_body), tasks)
+    return _call(rows, names, {} if in_body is None else {TASK: in_body}, tasks)
 
 
 def _of_document(value: Any, tasks: TaskSource) -> Call:
@@ -76,32 +77,26 @@ def _of_document(value: Any, tasks: TaskSource) -> Call:
         value = {"inputs": value}
     if not isinstance(value, dict):
         raise_invalid_request("", 'expected an object {"task": ..., "inputs": [[...]]}')
-    if _is_by_task(value):
+    if "inputs" not in value and _is_by_task(value):
         value = {
             "inputs": [record for records in value.values() for record in records],
             "task": [clean_name(task) for task, records in value.items() for _ in records],
         }
-    members = tasks.names({"inputs", "columns"})
-    for name in sorted(value.keys() - _FIELDS - members.keys()):
-        detail = f"unknown field '{name}'; expected task, inputs or columns"
-        raise_invalid_request(json_pointer((name,)), detail)
+    members = [TASK]
+    if not value.keys() <= _FIELDS:
+        members = tasks.names({"inputs", "columns"})
+        for name in sorted((value.keys() - _FIELDS).difference(members)):
+            detail = f"unknown field '{name}'; expected task, inputs or columns"
+            raise_invalid_request(json_pointer((name,)), detail)
     if "inputs" not in value:
         raise_invalid_request("/inputs", "the field 'inputs' is missing")
-    given = [_in_body(name, value[name]) for name in members if value.get(name) is not None]
-    for one in given[1:]:
-        given[0].check(one)
-    return _call(
-        ListRows(value["inputs"], "/inputs"), value.get("columns"), next(iter(given), None), tasks
-    )
+    given = {name: value[name] for name in members if value.get(name) is not None}
+    return _call(ListRows(value["inputs"], "/inputs"), value.get("columns"), given, tasks)
 
 
 def _is_by_task(value: dict[str, Any]) -> bool:
     """Return whether a document has lists of records by task, as an upload has."""
-    return "inputs" not in value and bool(value) and all(map(_is_records, value.values()))
-
-
-def _is_records(rows: Any) -> bool:
-    return isinstance(rows, list) and bool(rows) and all(isinstance(row, dict) for row in rows)
+    return bool(value) and all(map(is_records, value.values()))
 
 
 def _in_body(name: str, tasks: Any) -> GivenTasks:
@@ -121,22 +116,33 @@ def _in_body(name: str, tasks: Any) -> GivenTasks:
 
 
 def _call(
-    rows: ListRows | ParsedRows, names: Any, in_body: GivenTasks | None, tasks: TaskSource
+    rows: ListRows | ParsedRows, names: Any, given: Mapping[str, Any], tasks: TaskSource
 ) -> Call:
     """Return the call, with the column names of the body if it has any.
 
     The task of each row may be in a column, or in the records.
+
+    Parameters
+    ----------
+    given
+        Tasks of the body, by the name of their field.
     """
     named: Rows = rows
     columns: dict[str, list[Any]] = {}
-    is_given = in_body is not None or tasks.query is not None
+    is_given = bool(given) or tasks.query is not None
     if names is not None:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise_invalid_request("/columns", "expected a list of column names, or null")
         named, columns = NamedRows(rows, tuple(names)).split(tasks, is_given=is_given)
-    elif isinstance(rows, ListRows) and _is_records(rows.rows):
+    elif isinstance(rows, ListRows) and is_records(rows.rows):
         named, columns = rows.split(tasks, is_given=is_given)
-    chosen = tasks.choose(columns, in_body)
+    task = given.get(TASK)
+    if isinstance(task, str) and len(given) == 1 and not columns and tasks.query is None:
+        return Call(composed(task), named)  # most often: there is nothing to contradict it
+    in_body = [_in_body(name, value) for name, value in given.items()]
+    for one in in_body[1:]:
+        in_body[0].check(one)
+    chosen = tasks.choose(columns, in_body[0] if in_body else None)
     if chosen is None:
         detail = "expected the field 'task', the query parameter 'task', or rows with a column"
         raise_invalid_request("/task", f"{detail} '{tasks.column}'")

@@ -30,6 +30,11 @@ JSON_NAMES: Final[dict[type, str]] = {
 }
 
 
+def is_records(rows: Any) -> bool:
+    """Return whether these are JSON objects, at least one."""
+    return isinstance(rows, list) and {*map(type, rows)} == {dict}
+
+
 @dataclass(frozen=True, slots=True)
 class ListRows:
     """Rows as JSON lists, every value of which is checked.
@@ -63,8 +68,11 @@ class ListRows:
             raise_invalid_request(
                 self.pointer, f"{spec}; '{self.pointer[1:]}' is not a list of rows"
             )
-        if self.rows and all(isinstance(row, dict) for row in self.rows):
-            return self._of_records(spec).as_matrix(spec)
+        rows = self._of_records(spec) if is_records(self.rows) else self
+        return rows.matrix_of_lists(spec)
+
+    def matrix_of_lists(self, spec: InputSpec) -> Matrix:
+        """Return the rows if each is a list, as :meth:`as_matrix` does."""
         for i, row in enumerate(self.rows):
             if not isinstance(row, list) or len(row) != spec.width:
                 actual = (
@@ -106,6 +114,8 @@ class ListRows:
         def has_numbers(name: str) -> bool:
             return all(type(record.get(name)) in _NUMBERS for record in self.rows)
 
+        if not tasks.may_find(chain.from_iterable(self.rows)):
+            return self, {}
         names = dict.fromkeys(chain.from_iterable(self.rows))
         found = tasks.find(names, has_numbers, is_given=is_given)
         if not found:
@@ -159,7 +169,7 @@ class ListRows:
                     row=i,
                     pointer=f"{self.pointer}/{i}",
                 )
-            rows.append([record.get(name) for name in names])
+            rows.append(list(map(record.get, names)))
         return ListRows(rows, self.pointer)
 
     def _refuse_first(self, spec: InputSpec, allowed: frozenset[type]) -> NoReturn:

@@ -1,8 +1,9 @@
 """Tables of numbers with optional column names and an optional column of tasks."""
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from itertools import compress
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,16 +53,29 @@ class TableRows:
         """Return the number of values."""
         return self.n_rows * len(self.columns)
 
-    def without(self, left_out: Container[str]) -> Self:
+    def without(self, left_out: Container[str]) -> "TableRows":
         """Return the rows without some columns."""
         names = self.names or ()
-        kept = [j for j, name in enumerate(names) if name not in left_out]
-        return replace(
-            self,
-            names=tuple(names[j] for j in kept),
-            columns=[self.columns[j] for j in kept],
-            types=[self.types[j] for j in kept] if self.types else (),
+        is_kept = [name not in left_out for name in names]
+        return TableRows(
+            tuple(compress(names, is_kept)),
+            [*compress(self.columns, is_kept)],
+            self.n_rows,
+            self.decimal,
+            [*compress(self.types, is_kept)],
+            self.optional,
         )
+
+    def values_of(self, name: str) -> NDArray[Any] | list[Any] | None:
+        """Return the values of a column."""
+        return self.columns[(self.names or ()).index(name)]
+
+    def has_numbers(self, name: str) -> bool:
+        """Return whether all values of a column are numbers."""
+        values = self.values_of(name)
+        if self.decimal is None or values is None:
+            return isinstance(values, np.ndarray)
+        return all(parse_number(cell, self.decimal) is not None for cell in values)
 
     def as_matrix(self, spec: InputSpec) -> Matrix:
         """Return the rows with columns in the order of the model."""
@@ -140,17 +154,8 @@ def call_of(rows: TableRows, tasks: TaskSource) -> Call:
     Problem
         There is no task, or tasks contradict each other.
     """
-    names = rows.names or ()
-    given = dict(zip(names, rows.columns, strict=False))
-
-    def has_numbers(name: str) -> bool:
-        values = given[name]
-        if rows.decimal is None or values is None:
-            return isinstance(values, np.ndarray)
-        return all(parse_number(cell, rows.decimal) is not None for cell in values)
-
-    found = tasks.find(names, has_numbers, is_given=tasks.query is not None)
-    chosen = tasks.choose({name: _listed(given[name]) for name in found})
+    found = tasks.find(rows.names or (), rows.has_numbers, is_given=tasks.query is not None)
+    chosen = tasks.choose({name: _listed(rows.values_of(name)) for name in found})
     if chosen is None:
         wanted = " or ".join(f"'{name}'" for name in tasks.names())
         raise_invalid_request(

@@ -73,7 +73,7 @@ def task_inputs(tasks: TaskSource) -> list[str]:
 
     An input ``task`` is a column if the training table had it in another role.
     """
-    names = list(tasks.names({ROWS}))
+    names = tasks.names({ROWS})
     if len(names) == 2 and tasks.is_other(TASK):
         names.remove(TASK)
     return names

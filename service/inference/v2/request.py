@@ -244,8 +244,8 @@ def _call(
 ) -> Call:
     values = _values(request.tensors, tail, numbers)
     own_rows = values.pop(ROWS, None)
-    names = [name for name in task_inputs(tasks) if name in values] if values else []
-    own_tasks = {name: values.pop(name) for name in names}
+    names = task_inputs(tasks) if values else ()
+    own_tasks = {name: values.pop(name) for name in names if name in values}
     columns = list(values.values())
     rows: Rows
     if own_rows is not None:
