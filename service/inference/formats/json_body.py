@@ -15,7 +15,13 @@ from service.errors.problems import Problem
 from service.errors.validation import json_pointer
 from service.http.bodies import parse_json
 from service.inference.call import Body, Call, InferenceResult, Rows, raise_invalid_request
-from service.inference.formats.json_rows import JSON_NAMES, ListRows, NamedRows, ParsedRows
+from service.inference.formats.json_rows import (
+    JSON_NAMES,
+    ListRows,
+    NamedRows,
+    ParsedRows,
+    is_records,
+)
 from service.inference.formats.numbers import PLACEHOLDER, array_pattern, extract_number_array
 from service.inference.task_column import TASK, GivenTasks, TaskSource, composed
 
