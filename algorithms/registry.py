@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.algorithm import Algorithm, load_extensions
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact, InvalidData, UnusedWeights
-from algorithms.interface.extensions import load_extensions
 from algorithms.interface.json_values import json_ready
 from algorithms.interface.lazy_mapping import LazyMapping
 from algorithms.interface.model import DEFAULT_TASK_COLUMN, Model

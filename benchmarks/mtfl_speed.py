@@ -29,9 +29,8 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from algorithms.interface.errors import Cancelled
-from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import TaskSet
-from algorithms.interface.trace import Trace
+from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.mtfl.solver import Solution, Solver, solve
 from algorithms.mtfl.square import (
     SquareProblem,

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from algorithms.families.subspaces.moments import estimate_moments
-from algorithms.interface.stopping import StoppingRule
-from algorithms.interface.trace import Trace
+from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.problems import GaussianProblem, tilted_gaussians
 from algorithms.rmtpca.coupled import follow_path
 from algorithms.rmtpca.params import DEFAULT_GRID

@@ -25,9 +25,8 @@ from pymanopt.optimizers import TrustRegions
 from threadpoolctl import threadpool_limits
 
 from algorithms.families.subspaces.moments import estimate_moments
-from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet
-from algorithms.interface.trace import Trace
+from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.numerics import warm
 from algorithms.rmtpca import RMTPCA, RMTPCAParams
 from algorithms.rmtpca.coupled import follow_path, maximise

@@ -20,9 +20,8 @@ from pydantic import Field
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model
-from algorithms.interface.needs import Needs
+from algorithms.interface.needs import Needs, check_known_labels, check_same_classes
 from algorithms.interface.params import Params
-from algorithms.interface.pooling import check_known_labels, check_same_classes
 from algorithms.interface.tasks import TargetKind, Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
 from algorithms.interface.weights import joint_weights

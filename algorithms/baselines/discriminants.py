@@ -38,7 +38,7 @@ from algorithms.families.projections.params import ProjectionParams, RidgeParams
 from algorithms.families.projections.parts import TaskProjection, build_part
 from algorithms.families.projections.ratios import RatioPath
 from algorithms.families.projections.scatters import Scatters, estimate_scatters
-from algorithms.interface.grid_ends import end_warnings_by_task
+from algorithms.interface.params import end_warnings_by_task
 from algorithms.interface.tasks import Task, TaskSet, describe_tasks
 from algorithms.interface.trace import Trace
 from algorithms.numerics.ratio_trace import (

@@ -1,13 +1,22 @@
-"""Requirements of an algorithm on its tasks."""
+"""Requirements of an algorithm on its tasks: targets, columns, labels, and sparse rows.
+
+Linear methods replace sparse rows by their coordinates in the span of all rows. These are dense,
+but there are at most as many as rows.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Final, Literal
+
+import numpy as np
 
 from algorithms.interface.errors import InvalidData, UnusedWeights
-from algorithms.interface.sparse_tasks import check_sparse, refuse_sparse
 from algorithms.interface.tasks import TargetKind, TaskSummary
+from algorithms.interface.work import VALUE_BYTES, describe_size
 
+#: Maximum number of coordinates of the sparse rows of all tasks, which take 200 MB. Beyond it, the
+#: decomposition of the Gram matrix takes minutes, and its copies take gigabytes.
+MAX_COORDINATES: Final = 25_000_000
 #: Required kind of targets; ``"any"``: numbers or classes, the same kind in all tasks.
 TargetNeed = Literal["none", "numbers", "classes", "any"]
 
@@ -177,3 +186,83 @@ def check_classes(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
                 "classes in every task: add rows of another class, or remove the task",
                 task=task.name,
             )
+
+
+def check_sparse(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
+    """Raise InvalidData if only some tasks are sparse, or they are too large together."""
+    sparse = next((task for task in summaries if task.is_sparse), None)
+    dense = next((task for task in summaries if not task.is_sparse), None)
+    if sparse is None:
+        return
+    if dense is not None:
+        raise InvalidData(
+            f"task '{sparse.name}' is sparse, task '{dense.name}' is dense; {algorithm} needs the "
+            "same form in every task: upload all tasks as sparse matrices, or all as arrays",
+            task=dense.name,
+        )
+    n, d = sum(task.n_samples for task in summaries), sparse.n_features
+    if n * min(n, d) > MAX_COORDINATES:
+        raise InvalidData(
+            f"the tasks are sparse and have {n} rows of {d} columns in total; {algorithm} needs "
+            f"rows times the smaller of rows and columns to be at most {MAX_COORDINATES} (a dense "
+            f"copy takes {_dense_size(summaries)}): train with fewer rows or columns"
+        )
+
+
+def refuse_sparse(
+    summaries: Sequence[TaskSummary],
+    *,
+    what: str,
+    remedy: str = "use an algorithm that takes sparse rows, or upload arrays",
+) -> None:
+    """Raise InvalidData with the size of a dense copy if a task is sparse.
+
+    Parameters
+    ----------
+    what
+        What takes no sparse rows: an algorithm, perhaps with the value of a parameter.
+    """
+    sparse = next((task for task in summaries if task.is_sparse), None)
+    if sparse is None or sparse.n_stored is None:
+        return
+    n, d = sparse.n_samples, sparse.n_features
+    raise InvalidData(
+        f"task '{sparse.name}' is sparse ({n} rows, {d} columns, "
+        f"{sparse.n_stored / (n * d):.2%} of the values stored); {what} needs a dense copy, which "
+        f"takes {_dense_size(summaries)} for all tasks: {remedy}",
+        task=sparse.name,
+    )
+
+
+def refuse_sparse_adaptation(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
+    """Raise InvalidData if a task that is to be added to a model is sparse."""
+    refuse_sparse(
+        summaries,
+        what=f"the adaptation of a model of {algorithm}",
+        remedy="upload arrays, or train a new model with all tasks",
+    )
+
+
+def _dense_size(summaries: Sequence[TaskSummary]) -> str:
+    """Return the size of a dense copy of the tasks, such as "2.4 GB"."""
+    n_values = sum(task.n_samples * task.n_features for task in summaries)
+    return describe_size(VALUE_BYTES * n_values)
+
+
+def check_same_classes(names: Sequence[str], classes: Sequence[tuple[Any, ...] | None]) -> None:
+    """Raise InvalidData if tasks to be pooled have different labels."""
+    for name, one in zip(names, classes, strict=True):
+        if one != classes[0]:
+            raise InvalidData(
+                f"task '{names[0]}' has the classes {classes[0]}, task '{name}' {one}; "
+                "form 'pooled' needs the same classes in all tasks: use form 'task'",
+                task=name,
+            )
+
+
+def check_known_labels(summaries: Sequence[TaskSummary]) -> None:
+    """Raise InvalidData if tasks to be pooled are known to have different labels."""
+    labels = [task.labels for task in summaries if task.labels is not None]
+    if len(labels) == len(summaries):
+        classes = [tuple(np.unique(one).tolist()) for one in labels]
+        check_same_classes([task.name for task in summaries], classes)

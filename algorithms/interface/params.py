@@ -1,14 +1,16 @@
-"""The base class of the parameters of algorithms.
+"""The base classes of parameters, and warnings about values chosen at an end of their grid.
 
 The pydantic classes are the single source of the API schema, the documentation, the command line
 and the forms.
 """
 
-from typing import Annotated, Any, ClassVar, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from algorithms.interface.strict_model import StrictModel
+from algorithms.interface.tasks import describe_tasks
 
 V = TypeVar("V")
 
@@ -37,6 +39,51 @@ Intercepts = Annotated[
     ),
 ]
 
+End = Literal["smallest", "largest"]
+
+_BEYOND: dict[End, str] = {"smallest": "smaller", "largest": "larger"}
+
+
+class StrictModel(BaseModel):
+    """A schema with strict types and no unknown fields.
+
+    ``true`` is not a number and ``"3"`` is not 3. An integer may be written as ``3.0``: JSON has
+    one type of numbers, and to JSON Schema both are the same.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _convert_whole_numbers(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        fields = cls.model_fields
+        return {
+            name: _convert(value, fields[name].annotation) if name in fields else value
+            for name, value in data.items()
+        }
+
+
+def _convert(value: Any, annotation: Any) -> Any:
+    """Return a value with integers in place of whole floats where the annotation has integers."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _convert(value, arguments[0])
+    if origin in (Union, UnionType):
+        for argument in () if float in arguments else arguments:
+            value = _convert(value, argument)
+        return value
+    if annotation is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if origin is dict and isinstance(value, dict):
+        return {key: _convert(member, arguments[1]) for key, member in value.items()}
+    if origin in (list, tuple) and isinstance(value, list | tuple):
+        types = set(map(type, value))
+        if types & {float, list, tuple, dict}:  # lists of integers can be long
+            return [_convert(member, arguments[0]) for member in value]
+    return value
+
 
 class Params(StrictModel):
     """Parameters of an algorithm; fields of subclasses have a title, a description and bounds.
@@ -54,3 +101,109 @@ class Params(StrictModel):
     VARIANTS: ClassVar[dict[str, dict[str, Any]]] = {}
     #: Value of ``selection`` that chooses parameters inside the training rows.
     INNER_SELECTION: ClassVar[str] = "cv"
+
+
+def end_warnings(
+    params: Params, chosen: Mapping[str, float], *, limits: Mapping[str, float] | None = None
+) -> tuple[str, ...]:
+    """Return a warning for each parameter that was selected at an end of its grid.
+
+    Parameters
+    ----------
+    params
+        Parameters with the grids.
+    chosen
+        Selected values by the name of the parameter.
+    limits
+        Largest effective values, if they are smaller than the bounds of the parameters: for
+        example the rank of the rows for a dimension.
+    """
+    ends = _ends(params, _grids(params, chosen), chosen, limits or {}).items()
+    return tuple(
+        _sentence(name, end, f"{chosen[name]:g}", place=f"'{params.GRIDS[name]}'")
+        for name, end in ends
+    )
+
+
+def search_end_warnings(
+    params: Params, tried: Mapping[str, Sequence[float]], chosen: Mapping[str, float]
+) -> tuple[str, ...]:
+    """Return a warning for each parameter that a search chose at an end of the values it tried.
+
+    Parameters
+    ----------
+    params
+        Parameters of the algorithm, whose class has the bounds.
+    tried
+        Values that the search tried, by the name of the parameter.
+    chosen
+        Selected values by the name of the parameter.
+    """
+    return tuple(
+        _sentence(name, end, f"{chosen[name]:g}", place=f"the search space of '{name}'")
+        for name, end in _ends(params, tried, chosen, {}).items()
+    )
+
+
+def end_warnings_by_task(
+    params: Params,
+    chosen: Mapping[str, Mapping[str, float]],
+    *,
+    limits: Mapping[str, Mapping[str, float]] | None = None,
+) -> tuple[str, ...]:
+    """Return the warnings of :func:`end_warnings` if parameters were selected per task."""
+    tasks: dict[tuple[str, End], list[str]] = {}
+    for task, values in chosen.items():
+        grids, bounds = _grids(params, values), (limits or {}).get(task, {})
+        for key in _ends(params, grids, values, bounds).items():
+            tasks.setdefault(key, []).append(task)
+    return tuple(
+        _sentence(
+            name,
+            end,
+            f"{chosen[names[0]][name]:g}, for {describe_tasks(names, len(chosen))},",
+            place=f"'{params.GRIDS[name]}'",
+        )
+        for (name, end), names in tasks.items()
+    )
+
+
+def _grids(params: Params, names: Iterable[str]) -> dict[str, Sequence[float]]:
+    return {name: getattr(params, params.GRIDS[name]) for name in names}
+
+
+def _sentence(name: str, end: End, value: str, *, place: str) -> str:
+    return (
+        f"the chosen {name} = {value} is the {end} value that was tried: a {_BEYOND[end]} one may "
+        f"be better, so add {_BEYOND[end]} values to {place}"
+    )
+
+
+def _ends(
+    params: Params,
+    grids: Mapping[str, Sequence[float]],
+    chosen: Mapping[str, float],
+    limits: Mapping[str, float],
+) -> dict[str, End]:
+    """Return the end for each parameter whose value is at an end of its grid."""
+    ends: dict[str, End] = {}
+    for name, value in chosen.items():
+        grid = grids[name]
+        low, high = _bounds(params, name)
+        if len(set(grid)) < 2:
+            continue
+        if value == min(grid) and value > low:
+            ends[name] = "smallest"
+        elif value == max(grid) and value < min(high, limits.get(name, high)):
+            ends[name] = "largest"
+    return ends
+
+
+def _bounds(params: Params, name: str) -> tuple[float, float]:
+    """Return the bounds of a field; infinite if it has none."""
+    metadata: Iterable[object] = type(params).model_fields[name].metadata
+    low, high = -float("inf"), float("inf")
+    for one in metadata:
+        low = max(low, getattr(one, "ge", low))
+        high = min(high, getattr(one, "le", high))
+    return low, high

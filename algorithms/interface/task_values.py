@@ -1,7 +1,11 @@
-"""Arrays of a task, converted and validated, with messages that name the task and the place."""
+"""Arrays of a task and texts of its labels: conversion, validation, detection of class codes.
 
-from collections.abc import Sequence
-from typing import Any
+Messages name the task and the place.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +16,15 @@ from algorithms.numerics.sparse_rows import as_canonical, first_not_finite
 
 Array = NDArray[np.float64]
 
+MAX_LABEL_LENGTH: Final = 200
+#: Unicode categories not allowed in names: control characters and surrogates.
+_FORBIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cs"})
+_MAX_SHOWN: Final = 40
+#: Range of the number of distinct integers that may be class codes. Ratings from 0 to 10 have more
+#: values.
+MIN_CODES, MAX_CODES = 2, 10
+#: Class codes repeat: mean number of rows per value, at least.
+MIN_ROWS_PER_CODE: Final = 2
 #: Relative asymmetry above which a matrix is rejected as a covariance: far above rounding errors
 #: in single precision, far below any real mistake.
 SYMMETRY_RTOL = 1e-5
@@ -177,3 +190,36 @@ def check_covariances(matrices: Array, task: str) -> None:
                 task=task,
                 row=i,
             )
+
+
+def class_codes(targets: Iterable[NDArray[Any]]) -> list[float]:
+    """Return the distinct values of the targets of all tasks if they look like class codes.
+
+    That is, if all are integers (of any dtype) with :data:`MIN_CODES` to :data:`MAX_CODES` distinct
+    values that repeat; the list is empty if not.
+    """
+    values: set[float] = set()
+    n_rows = 0
+    for y in targets:
+        distinct = np.unique(y)
+        values.update((distinct + 0.0).tolist())  # -0 is 0
+        n_rows += len(y)
+        if len(values) > MAX_CODES or not np.array_equal(np.rint(distinct), distinct):
+            return []
+    if len(values) < MIN_CODES or n_rows < MIN_ROWS_PER_CODE * len(values):
+        return []
+    return sorted(values)
+
+
+def label_problem(label: str) -> str | None:
+    """Return why a text cannot be a label, or None if it can."""
+    if len(label) > MAX_LABEL_LENGTH:
+        return f"a label of {len(label)} characters is longer than {MAX_LABEL_LENGTH}"
+    if has_forbidden_character(label):
+        return f"the label {label[:_MAX_SHOWN]!r} has a control character; remove it"
+    return None
+
+
+def has_forbidden_character(text: str) -> bool:
+    """Return whether a text has control characters or surrogates."""
+    return any(unicodedata.category(character) in _FORBIDDEN_CATEGORIES for character in text)

@@ -27,6 +27,23 @@ MAX_HISTORY = 2048
 PROJECTION = "project"
 
 
+@dataclass(frozen=True, slots=True)
+class StoppingRule:
+    """Limits of one iterative solver.
+
+    Parameters
+    ----------
+    tolerance
+        The solver has converged once its residual is at most this. The solver defines the
+        residual, for example a relative duality gap or a relative gradient norm.
+    max_iter
+        Maximum number of iterations.
+    """
+
+    tolerance: float
+    max_iter: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopState:
     """State of an iterative method; fields of subclasses are arrays and numbers only.

@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from algorithms.families.linear.design import unit_of_rows
 from algorithms.families.linear.functions import Functions
-from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task
-from algorithms.interface.trace import Trace
+from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.mtfl.margins import margin_problem
 from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams

@@ -42,14 +42,11 @@ from algorithms.families.linear.functions import functions_of
 from algorithms.families.linear.model import check_new_task
 from algorithms.interface.algorithm import Algorithm, Baseline, Role
 from algorithms.interface.errors import InvalidParams
-from algorithms.interface.grid_ends import end_warnings
-from algorithms.interface.memory import MemoryEstimate
-from algorithms.interface.needs import Needs
-from algorithms.interface.sparse_tasks import refuse_sparse
-from algorithms.interface.stopping import StoppingRule
+from algorithms.interface.needs import Needs, refuse_sparse
+from algorithms.interface.params import end_warnings
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
-from algorithms.interface.trace import Trace
-from algorithms.interface.work import WorkEstimate
+from algorithms.interface.trace import StoppingRule, Trace
+from algorithms.interface.work import MemoryEstimate, WorkEstimate
 from algorithms.mtfl.adaptation import adapt_functions
 from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams

@@ -12,10 +12,9 @@ from algorithms.evaluation import Split, fold_splits
 from algorithms.families.linear.design import Design, Form, prepare
 from algorithms.families.linear.targets import decode
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.target_scales import numeric_targets
 from algorithms.interface.tasks import TaskSet
-from algorithms.interface.trace import Trace
+from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.interface.units import units_of
 from algorithms.interface.weights import weights_of
 from algorithms.mtfl.margins import MarginProblem, margin_problem

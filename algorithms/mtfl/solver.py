@@ -13,8 +13,7 @@ from typing import Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.stopping import StoppingRule
-from algorithms.interface.trace import LoopState, Trace
+from algorithms.interface.trace import LoopState, StoppingRule, Trace
 from algorithms.mtfl.admm import ADMMState, alternate_directions
 from algorithms.mtfl.alternation import AlternationState, alternate
 from algorithms.mtfl.factors import minimise_factors

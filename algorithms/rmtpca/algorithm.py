@@ -49,9 +49,8 @@ from algorithms.families.subspaces.moments import (
 )
 from algorithms.families.subspaces.work import estimate_coupled
 from algorithms.interface.algorithm import Baseline
-from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
-from algorithms.interface.trace import Trace
+from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.interface.work import WorkEstimate, estimate_selection, without_fold
 from algorithms.numerics.covariances import Covariances, covariance_factor
 from algorithms.numerics.eigen import leading_of_dense, leading_of_factor

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.stopping import StoppingRule
-from algorithms.interface.trace import StopReason, Trace
+from algorithms.interface.trace import StoppingRule, StopReason, Trace
 from algorithms.numerics.coupled_traces import BlasCoupledTraces, CoupledTraces
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.grassmann import projector_distance, random_points

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.stopping import StoppingRule
-from algorithms.interface.trace import LoopState, Trace
+from algorithms.interface.trace import LoopState, StoppingRule, Trace
 from algorithms.numerics.coupled_traces import CoupledTraces
 
 Array = NDArray[np.float64]

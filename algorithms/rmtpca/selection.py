@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from algorithms.families.subspaces.moments import Moments, estimate_moments, held_out_ratio
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.grid_ends import end_warnings
-from algorithms.interface.stopping import StoppingRule
+from algorithms.interface.params import end_warnings
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
-from algorithms.interface.trace import Trace
+from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.interface.units import units_of
 from algorithms.rmtpca.coupled import follow_path
 from algorithms.rmtpca.params import DEFAULT_COUPLING, RMTPCAParams

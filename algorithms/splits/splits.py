@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, model_validator
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.strict_model import StrictModel
+from algorithms.interface.params import StrictModel
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.units import Units, cells_of, tie_of, units_of
 from algorithms.interface.weights import positive_rows

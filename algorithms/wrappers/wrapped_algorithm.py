@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from algorithms.interface.algorithm import Algorithm, Baseline
-from algorithms.interface.memory import MemoryEstimate
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import TaskSummary
-from algorithms.interface.work import WorkEstimate
+from algorithms.interface.work import MemoryEstimate, WorkEstimate
 
 
 class WrappedAlgorithm(Algorithm[Any, Any]):

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams, UnusedWeights
-from algorithms.interface.memory import MemoryEstimate
 from algorithms.interface.tasks import TaskSummary
+from algorithms.interface.work import MemoryEstimate
 from algorithms.registry import ALGORITHMS, explain_weights
 from service.settings import MIB
 

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.sparse_tasks import refuse_sparse_adaptation
+from algorithms.interface.needs import refuse_sparse_adaptation
 from algorithms.interface.tasks import TaskSummary
 from algorithms.wrappers.calibration.model import CALIBRATED_METHODS
 from service.datasets.column_matching import match_columns, pack_orders

@@ -7,8 +7,8 @@ from typing import Any, Final
 import psutil
 
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.memory import describe_size
 from algorithms.interface.tasks import TaskSummary
+from algorithms.interface.work import describe_size
 from service.datasets.suitability import expected_memory
 from service.errors.problems import Problem
 from service.settings import MIB, Settings

@@ -13,8 +13,7 @@ from algorithms.evaluation.selection.choices import with_inner_selection
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import AlgorithmError, explain_unknown
 from algorithms.interface.needs import Needs
-from algorithms.interface.params import Params
-from algorithms.interface.strict_model import StrictModel
+from algorithms.interface.params import Params, StrictModel
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.weights import ClassWeight, has_class_weight, no_classes
 from algorithms.registry import ALGORITHMS

@@ -10,9 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams, UnusedWeights
 from algorithms.interface.model import Model
-from algorithms.interface.params import Params
-from algorithms.interface.strict_model import StrictModel
-from algorithms.interface.target_codes import class_codes
+from algorithms.interface.params import Params, StrictModel
+from algorithms.interface.task_values import class_codes
 from algorithms.interface.tasks import TargetKind, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.weights import ClassWeight

@@ -1,7 +1,7 @@
 import pytest
 
 from algorithms.baselines.linear.lasso import SharedLassoParams
-from algorithms.interface.grid_ends import end_warnings, end_warnings_by_task
+from algorithms.interface.params import end_warnings, end_warnings_by_task
 from algorithms.mtda import MTDAParams
 from algorithms.rmtpca import RMTPCAParams
 

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from algorithms.interface.memory import describe_size, rows_bytes
 from algorithms.interface.tasks import Task, TaskSummary
+from algorithms.interface.work import describe_size, rows_bytes
 from algorithms.registry import ALGORITHMS
 
 #: Parameters without a default.

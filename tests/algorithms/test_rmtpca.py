@@ -12,9 +12,8 @@ from pydantic import ValidationError
 from algorithms.baselines.pca import CommonPCA, TaskPCA
 from algorithms.families.subspaces.moments import estimate_moments, held_out_ratio
 from algorithms.interface.errors import InvalidData, InvalidParams
-from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet
-from algorithms.interface.trace import Trace
+from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.numerics import warm
 from algorithms.numerics.compiled_traces import compile_for
 from algorithms.numerics.coupled_traces import BlasCoupledTraces

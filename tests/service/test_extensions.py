@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from algorithms.interface.extensions import InvalidExtension, load_extensions
+from algorithms.interface.algorithm import InvalidExtension, load_extensions
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "shrunken-means"

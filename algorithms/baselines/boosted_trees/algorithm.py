@@ -33,8 +33,7 @@ from algorithms.evaluation import Split, fold_splits
 from algorithms.families.linear.bases import fit_standardisation
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.needs import Needs, check_classes
-from algorithms.interface.pooling import check_known_labels, check_same_classes
+from algorithms.interface.needs import Needs, check_classes, check_known_labels, check_same_classes
 from algorithms.interface.target_scales import deviation, numeric_targets
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace

@@ -35,11 +35,10 @@ from algorithms.families.linear.model import LinearModel
 from algorithms.families.linear.penalised import SquaredLoss
 from algorithms.families.linear.targets import names_of_columns
 from algorithms.interface.algorithm import Baseline, PreparedFold
-from algorithms.interface.grid_ends import end_warnings
-from algorithms.interface.stopping import StoppingRule
+from algorithms.interface.params import end_warnings
 from algorithms.interface.target_scales import scales_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
-from algorithms.interface.trace import Trace
+from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.interface.work import WorkEstimate
 from algorithms.solvers.proximal_gradient import ProximalState
 

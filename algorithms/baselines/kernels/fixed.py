@@ -44,7 +44,7 @@ from algorithms.families.kernel_machines.preparation import Prepared, loss_of
 from algorithms.families.kernel_machines.problem import Problem
 from algorithms.families.kernel_machines.work import estimate_ascent_of_machines
 from algorithms.interface.errors import InvalidParams
-from algorithms.interface.grid_ends import end_warnings_by_task
+from algorithms.interface.params import end_warnings_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.work import WorkEstimate

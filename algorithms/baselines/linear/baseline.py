@@ -11,12 +11,11 @@ from algorithms.families.linear.design import Design, check_targets, estimate_de
 from algorithms.families.linear.functions import functions_of
 from algorithms.families.linear.model import LinearModel
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.memory import MemoryEstimate
-from algorithms.interface.needs import Needs
+from algorithms.interface.needs import Needs, check_known_labels
 from algorithms.interface.params import Params
-from algorithms.interface.pooling import check_known_labels
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import MemoryEstimate
 
 Array = NDArray[np.float64]
 P = TypeVar("P", bound=Params)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from algorithms.baselines.linear.params import LeaveOneOutParams
 from algorithms.families.linear.design import Design
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.grid_ends import end_warnings
+from algorithms.interface.params import end_warnings
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.numerics.centering import column_variances, is_flat
 

@@ -27,8 +27,15 @@ from algorithms.families.linear.model import LinearModel
 from algorithms.families.linear.penalised import SquaredLoss
 from algorithms.families.linear.work import estimate_penalised
 from algorithms.interface.algorithm import PreparedFold
-from algorithms.interface.grid_ends import end_warnings
-from algorithms.interface.params import Folds, GapTolerance, Grid, Intercepts, Iterations, Params
+from algorithms.interface.params import (
+    Folds,
+    GapTolerance,
+    Grid,
+    Intercepts,
+    Iterations,
+    Params,
+    end_warnings,
+)
 from algorithms.interface.target_scales import ScaleTargetsField, scales_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace

@@ -30,9 +30,8 @@ from algorithms.families.linear.functions import functions_of
 from algorithms.families.linear.model import LinearModel, check_new_task
 from algorithms.families.linear.targets import Targets
 from algorithms.interface.algorithm import PreparedFold
-from algorithms.interface.grid_ends import end_warnings, end_warnings_by_task
 from algorithms.interface.needs import Needs
-from algorithms.interface.params import Folds
+from algorithms.interface.params import Folds, end_warnings, end_warnings_by_task
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.interface.work import WorkEstimate

@@ -33,8 +33,7 @@ from algorithms.baselines.linear.work import estimate_mean_regularised
 from algorithms.families.linear.design import Design, Form, prepare
 from algorithms.families.linear.functions import functions_of
 from algorithms.families.linear.model import LinearModel, check_new_task
-from algorithms.interface.grid_ends import end_warnings
-from algorithms.interface.params import Grid
+from algorithms.interface.params import Grid, end_warnings
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.units import units_of

@@ -10,7 +10,7 @@ from algorithms.families.linear.design import Design
 from algorithms.families.linear.model import LinearModel
 from algorithms.families.linear.targets import Targets
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.pooling import check_same_classes
+from algorithms.interface.needs import check_same_classes
 from algorithms.interface.tasks import Task, TaskSummary
 
 Array = NDArray[np.float64]

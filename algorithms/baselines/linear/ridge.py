@@ -33,7 +33,7 @@ from algorithms.families.linear.design import Design, Form, check_size, prepare
 from algorithms.families.linear.functions import functions_of
 from algorithms.families.linear.model import LinearModel, check_new_task
 from algorithms.families.linear.targets import Targets
-from algorithms.interface.grid_ends import end_warnings_by_task
+from algorithms.interface.params import end_warnings_by_task
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.units import units_of

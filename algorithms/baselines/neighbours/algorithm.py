@@ -28,9 +28,8 @@ from algorithms.evaluation.selection.failures import failure_warnings
 from algorithms.families.linear.bases import fit_standardisation
 from algorithms.interface.algorithm import Algorithm, PreparedFold
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.grid_ends import end_warnings
-from algorithms.interface.needs import Needs, check_classes
-from algorithms.interface.pooling import check_known_labels, check_same_classes
+from algorithms.interface.needs import Needs, check_classes, check_known_labels, check_same_classes
+from algorithms.interface.params import end_warnings
 from algorithms.interface.target_scales import numeric_targets, scales_by_task
 from algorithms.interface.tasks import (
     Task,

@@ -33,7 +33,7 @@ from algorithms.evaluation.selection.validation import (
     score_per_split,
 )
 from algorithms.interface.algorithm import Algorithm, Role
-from algorithms.interface.strict_model import StrictModel
+from algorithms.interface.params import StrictModel
 from algorithms.splits.splits import Splits
 
 

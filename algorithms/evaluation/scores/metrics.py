@@ -11,7 +11,7 @@ from algorithms.evaluation.scores import observations as observed
 from algorithms.evaluation.scores.observations import TruthAndPrediction
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
-from algorithms.interface.strict_model import StrictModel
+from algorithms.interface.params import StrictModel
 from algorithms.interface.tasks import Array, Task, TaskSummary
 from algorithms.numerics import scores
 

@@ -23,7 +23,7 @@ from algorithms.evaluation.scores.metrics import Average, Metric, MetricChoice
 from algorithms.evaluation.selection.failures import all_failed
 from algorithms.evaluation.selection.validation import Scores, concatenate_scores, mean_score
 from algorithms.interface.errors import InvalidParams
-from algorithms.interface.strict_model import StrictModel
+from algorithms.interface.params import StrictModel
 from algorithms.splits.splits import Splits
 
 MAX_CANDIDATES: Final = 1000

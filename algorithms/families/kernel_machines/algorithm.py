@@ -29,13 +29,12 @@ from algorithms.families.kernel_machines.work import (
 )
 from algorithms.interface.algorithm import Algorithm, PreparedFold
 from algorithms.interface.errors import Diverged, InvalidParams
-from algorithms.interface.grid_ends import end_warnings
-from algorithms.interface.memory import MemoryEstimate
 from algorithms.interface.needs import Needs
+from algorithms.interface.params import end_warnings
 from algorithms.interface.target_scales import scales_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.interface.work import WorkEstimate, estimate_selection, without_fold
+from algorithms.interface.work import MemoryEstimate, WorkEstimate, estimate_selection, without_fold
 from algorithms.numerics.threads import limit_blas_threads
 
 P = TypeVar("P", bound=MachineParams)

@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Final
 
 from algorithms.families.kernel_machines.params import MachineParams
-from algorithms.interface.memory import (
+from algorithms.interface.tasks import TaskSummary
+from algorithms.interface.work import (
     DEFAULT_COPIES,
     VALUE_BYTES,
     MemoryEstimate,
     estimate_rows,
     rows_bytes,
 )
-from algorithms.interface.tasks import TaskSummary
 
 #: Matrices as large as the kernel matrix at the peak: itself, and a temporary copy.
 MATRIX_COPIES: Final = 2

@@ -24,7 +24,7 @@ from algorithms.families.kernel_machines.output_kernels import (
 )
 from algorithms.families.kernel_machines.params import KernelParams, MachineParams, PenaltyParams
 from algorithms.interface.errors import InvalidData, InvalidParams, TargetsTooLarge
-from algorithms.interface.sparse_tasks import refuse_sparse
+from algorithms.interface.needs import refuse_sparse
 from algorithms.interface.target_scales import numeric_targets, scale_prior
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
 from algorithms.numerics.centering import weighted_mean

@@ -21,11 +21,11 @@ from algorithms.families.linear.targets import (
     unit_of,
 )
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.memory import VALUE_BYTES, MemoryEstimate, estimate_rows
 from algorithms.interface.needs import check_classes
 from algorithms.interface.target_scales import ScaleTargets, deviation, target_scale
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.weights import joint_weights
+from algorithms.interface.work import VALUE_BYTES, MemoryEstimate, estimate_rows
 from algorithms.numerics.centering import column_means, times_roots
 from algorithms.numerics.least_squares import LeastSquares
 from algorithms.numerics.moderated_scales import ScalePrior

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.families.linear.design import Design
-from algorithms.interface.stopping import StoppingRule
-from algorithms.interface.trace import Trace
+from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.numerics.gaps import relative_gap
 from algorithms.numerics.stacks import Stacks
 from algorithms.solvers.proximal_gradient import ProximalState, ProximalTrial, proximal_gradient

@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from typing import Final
 
 from algorithms.families.linear.bases import Kernel
-from algorithms.interface.memory import VALUE_BYTES, rows_bytes
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.work import (
     EIGEN_FLOPS,
     FIT_STEPS,
     SVD_FLOPS,
+    VALUE_BYTES,
     WorkEstimate,
     estimate_selection,
     n_outputs,
     n_rows,
+    rows_bytes,
     without_fold,
 )
 

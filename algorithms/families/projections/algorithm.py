@@ -17,17 +17,17 @@ from algorithms.families.projections.parts import TaskProjection, build_part
 from algorithms.families.projections.scatters import Scatters, estimate_scatters
 from algorithms.families.projections.work import estimate_projection
 from algorithms.interface.algorithm import Algorithm, PreparedFold
-from algorithms.interface.grid_ends import end_warnings
-from algorithms.interface.memory import (
+from algorithms.interface.needs import Needs, check_classes
+from algorithms.interface.params import end_warnings
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.interface.work import (
     VALUE_BYTES,
     MemoryEstimate,
+    WorkEstimate,
     rows_bytes,
     task_bytes,
 )
-from algorithms.interface.needs import Needs, check_classes
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary
-from algorithms.interface.trace import Trace
-from algorithms.interface.work import WorkEstimate
 from algorithms.numerics.threads import limit_blas_threads
 
 P = TypeVar("P", bound=ProjectionParams)

@@ -9,10 +9,9 @@ from algorithms.families.subspaces.moments import check_dimension, estimate_memo
 from algorithms.families.subspaces.params import SubspaceParams
 from algorithms.families.subspaces.work import estimate_pca
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.memory import MemoryEstimate
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
-from algorithms.interface.work import WorkEstimate
+from algorithms.interface.work import MemoryEstimate, WorkEstimate
 from algorithms.numerics.threads import limit_blas_threads
 
 P = TypeVar("P", bound=SubspaceParams)

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData, InvalidParams
-from algorithms.interface.memory import (
+from algorithms.interface.tasks import Task, TaskSummary, check_magnitudes
+from algorithms.interface.work import (
     VALUE_BYTES,
     MemoryEstimate,
     estimate_rows,
     rows_bytes,
 )
-from algorithms.interface.tasks import Task, TaskSummary, check_magnitudes
 from algorithms.numerics.centering import is_flat
 from algorithms.numerics.covariances import (
     MAX_DENSE_FEATURES,

@@ -3,9 +3,15 @@
 from collections.abc import Sequence
 from typing import Final
 
-from algorithms.interface.memory import VALUE_BYTES, rows_bytes
 from algorithms.interface.tasks import TaskSummary
-from algorithms.interface.work import EIGEN_FLOPS, FIT_STEPS, WorkEstimate, n_rows
+from algorithms.interface.work import (
+    EIGEN_FLOPS,
+    FIT_STEPS,
+    VALUE_BYTES,
+    WorkEstimate,
+    n_rows,
+    rows_bytes,
+)
 from algorithms.numerics.covariances import MAX_DENSE_FEATURES, MIN_THIN_RATIO
 
 #: Passes over the rows, and steps of each task.

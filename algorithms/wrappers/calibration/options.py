@@ -2,7 +2,7 @@
 
 from pydantic import ConfigDict, Field
 
-from algorithms.interface.strict_model import StrictModel
+from algorithms.interface.params import StrictModel
 
 
 class Calibration(StrictModel):

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.labels import label_problem
+from algorithms.interface.task_values import label_problem
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.wrappers.preparation.columns import Column, ColumnKind
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from algorithms.interface.strict_model import StrictModel
+from algorithms.interface.params import StrictModel
 
 
 class Recipe(StrictModel):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from algorithms.interface.labels import label_problem
+from algorithms.interface.task_values import label_problem
 from algorithms.wrappers.preparation.arrow_columns import decoded, is_text
 from service.datasets.formats.options import Limits, TargetKind
 from service.datasets.formats.validation import Target, as_targets, check_name

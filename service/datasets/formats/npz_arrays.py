@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.labels import label_problem
+from algorithms.interface.task_values import label_problem
 from algorithms.interface.tasks import Task
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.numerics.sparse_rows import as_canonical, is_sparse

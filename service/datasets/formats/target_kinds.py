@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from algorithms.interface.target_codes import class_codes
+from algorithms.interface.task_values import class_codes
 from algorithms.interface.tasks import Task
 
 

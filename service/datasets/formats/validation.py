@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.labels import has_forbidden_character, label_problem
+from algorithms.interface.task_values import has_forbidden_character, label_problem
 from algorithms.interface.tasks import Task
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.datasets.formats.options import Limits, TargetKind

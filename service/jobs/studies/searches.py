@@ -28,8 +28,8 @@ from algorithms.evaluation.selection.validation import (
     score_splits,
 )
 from algorithms.interface.errors import InvalidParams
-from algorithms.interface.grid_ends import search_end_warnings
 from algorithms.interface.model import Model
+from algorithms.interface.params import search_end_warnings
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.splits.requirements import check_splits, min_train_rows

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from algorithms.interface.target_codes import MAX_CODES
+from algorithms.interface.task_values import MAX_CODES
 from algorithms.interface.tasks import Task
 from service.datasets.formats.target_kinds import warn_of_codes
 
