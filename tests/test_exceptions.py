@@ -2,6 +2,7 @@
 
 import copy
 import copyreg
+import errno
 import importlib
 import pickle
 import pkgutil
@@ -14,6 +15,7 @@ import sibling
 from algorithms.wrappers.preparation import arrow_columns
 from service.datasets.issues import Rejected, ValidationIssue
 from service.errors.problems import Problem
+from service.storage.shortages import Shortage, ShortOf
 from service.ui.api import Refused
 from sibling import JobFailed, ServiceError, ServiceUnreachable
 
@@ -30,6 +32,7 @@ EXAMPLES = {
     arrow_columns.InvalidColumn: lambda: arrow_columns.InvalidColumn(
         *(arrow_columns.Problem("bad-value", f"row {i}", "age", i) for i in (1, 2))
     ),
+    ShortOf: lambda: ShortOf(Shortage(errno.ENOSPC, "the cache")),
     Refused: lambda: Refused({"status": 409, "detail": "the job runs"}),
 }
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypedDict
 
+#: Column of tables with the task of each row, unless the training table had another one.
+DEFAULT_TASK_COLUMN: Final = "task"
 #: Results of a fit that users look for by name, with the names of :meth:`Model.learned`.
 _LEARNED: Final = {
     "objective": "objective",

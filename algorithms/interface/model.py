@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
-from typing import Any, ClassVar, Final, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 
 from algorithms.interface.embedding import Embedding
 from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.interface.relations import Relations
 from algorithms.interface.stored_fields import arrays_of, header_of, read_fields
 from algorithms.interface.tasks import Array, TargetKind, Task, unknown_task
@@ -45,8 +46,6 @@ DEFAULT_LEVEL = 0.9
 CLASS_METHODS = frozenset({"distances", "decision_function", "predict_proba", "predict_set"})
 #: Methods whose input has the columns of the training rows; the others take coordinates.
 FEATURE_METHODS = frozenset(METHODS) - {"inverse_transform"}
-#: Column of tables with the task of each row, unless the training table had another one.
-DEFAULT_TASK_COLUMN: Final = "task"
 
 
 class Model(ABC):

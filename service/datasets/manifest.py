@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from algorithms.interface.model import DEFAULT_TASK_COLUMN
+from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.interface.tasks import TaskSummary
 from algorithms.wrappers.preparation.columns import Column
 

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
-from algorithms.interface.model import DEFAULT_TASK_COLUMN
+from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from service.datasets.column_matching import check_unique, clean_name
 from service.errors.problems import Problem
 from service.inference.call import raise_invalid_data

@@ -8,7 +8,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.orm import Session, defer
 
-from algorithms.interface.model import DEFAULT_TASK_COLUMN
+from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from service.models.names import split_method
 from service.storage.blob_rows import release_blob
 from service.storage.database import contains

@@ -8,7 +8,7 @@ from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from ulid import ULID
 
-from algorithms.interface.model import DEFAULT_TASK_COLUMN
+from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from service.storage.database import UtcTime, now
 
 #: Names of constraints, so that migrations can refer to them on every database.

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 DATABASE: Final = "the database"
 CACHE: Final = "the cache in the data directory"
@@ -53,6 +53,10 @@ class ShortOf(OSError):
     def __init__(self, shortage: Shortage) -> None:
         super().__init__(shortage.number, str(shortage))
         self.shortage = shortage
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to copy the error: its arguments are not those of the constructor."""
+        return type(self), (self.shortage,), vars(self)
 
 
 @contextmanager

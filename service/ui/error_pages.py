@@ -39,8 +39,8 @@ def _with_page(handle: Handler) -> Handler:
         if problem["status"] == HTTPStatus.NOT_FOUND:
             problem |= {"detail": f"there is no page at {request.url.path}", "remedy": ""}
         page = error_page(request, problem)
-        if "retry-after" in response.headers:
-            page.headers["Retry-After"] = response.headers["retry-after"]
+        # such as Allow and Retry-After
+        page.headers.update({k: v for k, v in response.headers.items() if k[:8] != "content-"})
         return page
 
     return handle_for_browsers

@@ -241,7 +241,10 @@ def test_a_browser_gets_a_page_where_there_is_none_and_a_program_a_problem(http)
     assert invalid.status_code == 422
     assert "at most 1000 characters" in text_of(invalid)
     assert http.get("/v1/nothing", headers=browser).json()["code"] == "not-found"
-    assert http.post("/jobs/new", headers=browser).json()["code"] == "method-not-allowed"
+    refused = http.post("/jobs/new", headers=browser)
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+    assert refused.headers["content-type"].startswith("text/html")
+    assert http.post("/jobs/new").json()["code"] == "method-not-allowed"
 
 
 def test_lists_without_anything_lead_to_the_first_steps(launch_service):

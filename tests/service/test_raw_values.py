@@ -9,6 +9,7 @@ from service.errors.problems import Problem
 from service.inference.call import InputSpec
 from service.inference.formats.csv_body import read_csv
 from service.inference.raw_values import encode_column
+from service.inference.task_column import TaskSource
 
 NAN = np.nan
 
@@ -44,7 +45,7 @@ def test_a_marker_that_is_a_category_is_no_missing_value():
 
 def test_codes_with_zeros_in_front_are_text():
     code = Column("code", "category", ("01", "02", "1"))
-    call = read_csv(b"code\n01\n1\n2\n", "a")
+    call = read_csv(b"code\n01\n1\n2\n", TaskSource("a", "task", lambda _: False))
     spec = InputSpec("a", "predict", 1, allow_missing=True, columns=lambda: None, kinds=(code,))
     assert_array_equal(call.rows.as_matrix(spec)[:, 0], [0, 2, UNKNOWN_LEVEL])
 

@@ -53,7 +53,7 @@ def test_equal_work_has_equal_bits_in_the_first_process_and_in_later_ones(tmp_pa
 def test_kernels_are_compiled_once(tmp_path):
     cache = tmp_path / "cache"
     cache.mkdir()
-    stamp = "from service import kernels; print(kernels._fingerprint())"
+    stamp = "from service.processes import kernels; print(kernels._fingerprint())"
     (found,) = run(stamp, cache)
     (cache / "sibling-kernels").write_text(found)
     assert run(ENSURE, cache) == []

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import find_similar
-from algorithms.interface.model import DEFAULT_TASK_COLUMN
+from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.wrappers.preparation.arrow_columns import (
     Ignored,
     InvalidColumn,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from algorithms.interface.model import DEFAULT_TASK_COLUMN
+from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.validation import check_counts, check_name
 from service.datasets.issues import Rejected, ValidationIssues, reject

@@ -1,7 +1,8 @@
 """Parser of Excel workbooks: one table, or one sheet for each task."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
@@ -82,10 +83,8 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     """
     check_archive_size(path, limits, remedy="upload the table as CSV or Parquet")
     table, rows, notes = read_table(path, limits)
-    try:
+    with _places_of(rows):
         parsed = tasks_of(table, options, limits)
-    except Rejected as rejected:
-        raise Rejected(*(_placed(issue, rows) for issue in rejected.issues)) from None
     return replace(parsed, notes=(*notes, *parsed.notes))
 
 
@@ -107,7 +106,8 @@ def read_table(file: Path | IO[bytes], limits: Limits) -> tuple[pa.Table, list[_
         reject("empty-file", "the workbook has no sheet with cells")
     header = _header(sheets, limits)
     rows = [row for _, *rest in sheets for row in rest]
-    return _table(header, rows, has_tasks=len(sheets) > 1), rows, notes
+    with _places_of(rows):
+        return _table(header, rows, has_tasks=len(sheets) > 1), rows, notes
 
 
 def _filled_rows(book: CalamineWorkbook, name: str) -> list[_Row]:
@@ -203,6 +203,15 @@ def _moment(day: date | None) -> datetime | None:
     if day is None or isinstance(day, datetime):
         return day
     return datetime.combine(day, time())
+
+
+@contextmanager
+def _places_of(rows: list[_Row]) -> Iterator[None]:
+    """Let the issues of rows name their sheet and row of Excel."""
+    try:
+        yield
+    except Rejected as rejected:
+        raise Rejected(*(_placed(issue, rows) for issue in rejected.issues)) from None
 
 
 def _placed(issue: ValidationIssue, rows: list[_Row]) -> ValidationIssue:

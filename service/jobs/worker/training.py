@@ -18,7 +18,7 @@ import scipy.linalg  # noqa: F401
 from algorithms.evaluation.choice.contenders import Algo
 from algorithms.evaluation.scores.importance import importance_of
 from algorithms.interface.errors import AlgorithmError, Cancelled
-from algorithms.interface.model import DEFAULT_TASK_COLUMN
+from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.numerics.threads import blas_threads, limit_blas_threads

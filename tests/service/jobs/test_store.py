@@ -63,7 +63,10 @@ def test_jobs_are_listed_by_the_state_that_they_show(database, new_job, begin):
         with database.read() as session:
             where = queries.JobFilter(state=state)
             rows = queries.list_page(session, "ada", where, after=None, limit=9)
-            return {row.id: Job.from_row(row, None, [], {}).state for row in rows}
+            return {
+                row.id: Job.from_row(row, None, [], result=None, child_jobs={}).state
+                for row in rows
+            }
 
     shown = listed(None)
     assert set(ShownJobState) == {*JobState, ShownJobState.CANCELLING}

@@ -55,7 +55,7 @@ def test_nothing_is_wrong_with_a_new_installation(settings):
 def test_the_command_finds_the_kernels_that_the_installation_compiled(tmp_path):
     kept = {k: v for k, v in os.environ.items() if not k.startswith("SIBLING_")}
     environment = kept | {"SIBLING_DATA_DIR": str(tmp_path), "SIBLING_PORT": "0"}
-    for module, *words in (("service.operations.warm",), ("service", "doctor")):
+    for module, *words in (("service.operations.warm",), ("sibling", "doctor")):
         end = subprocess.run(
             [sys.executable, "-m", module, *words],
             cwd=ROOT,
