@@ -235,6 +235,7 @@ def run_at_once(n: int, url: str, *options: str) -> tuple[list[int], str]:
     return [int(code) for code in codes], done.stderr
 
 
+@pytest.mark.slow
 def test_processes_that_migrate_at_once_take_turns(database):
     url = database.url
     assert run_at_once(4, url) == ([0] * 4, "")

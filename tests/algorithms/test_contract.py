@@ -508,6 +508,7 @@ def spread_tasks(kind: str, *, is_shared: bool) -> TaskSet:
     return TaskSet(tuple(Task.from_rows(task.name, rows[0], y=task.y) for task in targets))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "kind"),
     [

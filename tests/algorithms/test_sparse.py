@@ -80,6 +80,7 @@ def difference(algorithm, dense, sparse, params):
     return worst
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPARSE)
 @pytest.mark.parametrize("target", ["numbers", "classes"])
 def test_sparse_rows_give_the_model_of_their_dense_copy(name, target) -> None:

@@ -95,6 +95,7 @@ def failures_of_weights(estimator):
     return {f"check_sample_weight_equivalence_on_{form}_data": reason for form in forms}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS_TO_CHECK, ids=repr)
 def test_it_passes_the_checks_of_scikit_learn(estimator):
     # one test for all: there are 2,800 checks, most of a few milliseconds

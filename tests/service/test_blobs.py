@@ -64,6 +64,7 @@ def test_a_copy_is_used_again(blobs, blob):
     assert blobs.path(blob.id, blob.sha256).stat().st_ino == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["open", "sync", "rename"])
 def test_a_kill_before_any_step_leaves_no_wrong_copy(database, blobs, blob, tmp_path, step):
     cache = tmp_path / "cache"

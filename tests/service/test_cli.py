@@ -434,6 +434,7 @@ def test_serve_rejects_an_unknown_schema_version(run, forked_command, empty_data
     )
 
 
+@pytest.mark.slow
 def test_serve_uses_a_free_port_and_sqlite_and_stops_at_ctrl_c(launch_on):
     with launch_on("", is_forked=False, SIBLING_WORKER_SLOTS=1) as service:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+", service.url)

@@ -462,6 +462,7 @@ def test_json_without_names_or_of_a_model_without_is_by_position(service, traine
         np.testing.assert_array_equal(found, model.predict(X, task="a"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "message"),
     [

@@ -104,6 +104,7 @@ def assert_is_timeout(response):
 # --- time ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_silent_connection_is_closed(strict):
     with Raw(strict) as raw:
         assert raw.is_ended()
@@ -145,6 +146,7 @@ def test_a_connection_between_two_requests_is_closed(strict):
         assert raw.is_ended()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", BODIES)
 @pytest.mark.parametrize("is_chunked", [False, True])
 @pytest.mark.parametrize("n_bytes", [0, 3])

@@ -32,6 +32,7 @@ def python_path(site):
     return os.pathsep.join([str(ROOT), str(site)])
 
 
+@pytest.mark.slow
 def test_the_contract_tests_hold_for_an_algorithm_of_another_package(site):
     command = ["pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", CONTRACT, "-k", NAME]
     done = subprocess.run(

@@ -93,6 +93,7 @@ def test_a_database_that_hangs_is_reported_and_health_responds(
         until(service.url, is_ready)
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_hangs_or_has_ended_is_reported(launch_on, cluster, until):
     """On the database of a newcomer: which it is plays no part."""
     scheduler = cluster.scheduler()

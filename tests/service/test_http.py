@@ -216,6 +216,7 @@ def test_a_stopping_service_answers_503_to_later_requests(start_replica):
     assert "Traceback" not in running.log()
 
 
+@pytest.mark.slow
 def test_a_key_in_use_is_looked_up_again_and_ends_when_it_is_revoked(start_service):
     key = "sib_" + "a" * 12 + "_" + "b" * 43
     running = start_service(SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=key)

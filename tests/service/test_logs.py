@@ -11,6 +11,8 @@ import pytest
 
 from service.observability.logs import MAX_LINE_BYTES, configure_logs, log
 
+pytestmark = pytest.mark.slow  # many processes
+
 ROOT = Path(__file__).parents[2]
 N_PROCESSES = 8
 N_EVENTS = 100

@@ -33,6 +33,7 @@ def insert_numbers(value, numbers):
     return value, 0
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.dictionaries(KEYS, VALUES, min_size=1),
@@ -83,6 +84,7 @@ def large_body(request):
     return body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0.01, 0.3, 0.499, 0.5, 0.501, 0.75, 0.999])
 @pytest.mark.parametrize("odd", [b"x", b"[", b"]", b",", b'"', b"}", b"\\", b"1e999,"])
 def test_a_syntax_error_anywhere_in_a_large_body_is_found(large_body, place, odd):

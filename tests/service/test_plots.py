@@ -39,6 +39,7 @@ def plotted(client):
     ).wait()
 
 
+@pytest.mark.slow
 def test_every_listed_plot_is_a_valid_specification(plotted):
     listed = plotted.plots()
     names = {"gains", "scores", "relations", "spectrum", "objective", "search"}

@@ -7,6 +7,8 @@ import pytest
 from service.storage.rows import JobRow
 from sibling import Client, ServiceError
 
+pytestmark = pytest.mark.slow  # many jobs
+
 TABLE = [
     {"task": t, "age": float(a), "sex": s, "y": a / 10 + (s == "F")}
     for t in ("n", "s")

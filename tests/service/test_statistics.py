@@ -13,6 +13,8 @@ from service.models.resolver import ResolvedModel
 from service.models.store import ServableVersion
 from service.observability.metrics import Metrics
 
+pytestmark = pytest.mark.slow  # several server processes
+
 
 def resolved(name, version=1):
     served = ServableVersion(name, version, "v", "pca", ["transform"], "ds", "b", "s", 1)

@@ -4,8 +4,11 @@ import time
 
 import numpy as np
 import psutil
+import pytest
 
 from sibling import Client
+
+pytestmark = pytest.mark.slow  # servers of its own
 
 STOP_TIMEOUT_S = 120
 DASK_TIMEOUT_S = 10  # for which Dask waits when its process exits, in vain

@@ -16,6 +16,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from service.storage.rows import JobRow
 from sibling import Client
 
+pytestmark = pytest.mark.slow  # jobs with traces
+
 ROOT = Path(__file__).parents[2]
 TRACE, SPAN = "1234567890abcdef1234567890abcdef", "fedcba0987654321"
 TRACEPARENT = f"00-{TRACE}-{SPAN}-01"

@@ -191,6 +191,7 @@ def numbers(client):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_responses_of_every_algorithm_match_its_metadata(http, client, dataset, numbers, name):
     try:

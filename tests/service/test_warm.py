@@ -50,6 +50,7 @@ def test_equal_work_has_equal_bits_in_the_first_process_and_in_later_ones(tmp_pa
     assert first == later
 
 
+@pytest.mark.slow
 def test_kernels_are_compiled_once(tmp_path):
     cache = tmp_path / "cache"
     cache.mkdir()

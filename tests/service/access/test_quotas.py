@@ -214,6 +214,7 @@ def test_uploads_that_grow_when_parsed_stay_within_the_quota_together(tight):
         assert session.scalar(incomplete) == 0
 
 
+@pytest.mark.slow
 def test_outputs_that_exceed_the_quota_fail_their_job_and_are_not_stored(launch_service):
     rows = {"a": np.random.default_rng(0).normal(size=(4000, 3))}
     with (

@@ -45,6 +45,7 @@ def n_threads():
     pa.set_cpu_count(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["", "t,1\n", "t,1,2,c,d,4,5\n", "t,1,x,c,d,4\n"])
 def test_several_threads_read_and_reject_what_one_does(reader, n_threads, fault):
     rng = np.random.default_rng(0)
@@ -68,6 +69,7 @@ def test_several_threads_read_and_reject_what_one_does(reader, n_threads, fault)
     assert ("issues" in found[0]) == bool(fault)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     ['"in,\n\nlines\n\n1,2\n\n"', 'a 3" pipe', '"a ""word"""', "plain"],

@@ -58,6 +58,7 @@ def starts(database, new_job, n_slots, n_owners, *, pick_end):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_slots", [1, 2, 8])
 def test_no_owner_waits_longer_than_its_share_and_one_more(database, new_job, n_slots):
     """An owner without a running job starts after at most one start of each other owner.
@@ -89,6 +90,7 @@ def test_no_owner_waits_longer_than_its_share_and_one_more(database, new_job, n_
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_slots", [1, 2, 8])
 @pytest.mark.parametrize("n_owners", [2, 3, 20])
 def test_owners_with_jobs_of_one_length_take_turns(database, new_job, n_slots, n_owners):

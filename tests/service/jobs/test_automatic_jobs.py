@@ -70,6 +70,7 @@ def test_a_choice_for_classes_has_the_plots_of_held_out_rows(client) -> None:
     assert sum(c["rows"] for c in cells) == 60
 
 
+@pytest.mark.slow
 def test_a_learning_curve_is_in_the_report_the_plots_and_on_the_page(
     client, service, dataset
 ) -> None:

@@ -1,7 +1,10 @@
 import httpx
 import numpy as np
+import pytest
 
 from sibling import Client
+
+pytestmark = pytest.mark.slow  # many jobs
 
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 

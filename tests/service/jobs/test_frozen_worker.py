@@ -11,6 +11,8 @@ import pytest
 
 from sibling import Client
 
+pytestmark = pytest.mark.slow  # waits for Dask
+
 TIMEOUT_S = 240  # only ends a hang
 
 

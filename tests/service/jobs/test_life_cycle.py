@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from itertools import count
 
+import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -300,6 +301,7 @@ def new_job(max_attempts, plan=None):
     )
 
 
+@pytest.mark.slow
 def test_rows_equal_the_model_after_any_operations(database):
     run_state_machine_as_test(
         lambda: LifeCycle(database),

@@ -201,6 +201,7 @@ def test_lack_of_space_memory_or_file_handles_is_not_an_internal_error(monkeypat
     assert training.run_request({}, None) == {"type": "postponed", "detail": detail}
 
 
+@pytest.mark.slow
 def test_progress_comes_with_the_heartbeats(run, supervisor, long):
     outcome, heartbeats, _ = run(supervisor, long, timeout_s=3)
     assert outcome.kind == "timed_out"
@@ -225,6 +226,7 @@ def test_a_cancel_message_ends_an_iterating_fit(run, supervisor, stopwatch, long
     assert supervisor._child.is_alive()  # it returned a result, so it needed no signal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["cancel", "timeout"])
 def test_a_fit_inside_native_code_ends_within_the_grace_period(run, supervisor, native, small, how):
     run(supervisor, small)  # so that a child is ready
@@ -287,12 +289,14 @@ def fresh_child(request, supervisor):
         supervisor._drop(supervisor._child)
 
 
+@pytest.mark.slow
 def test_a_fit_beyond_its_memory_limit_fails_with_that_cause(run, supervisor, native):
     outcome, _, _ = run(supervisor, native, memory_mb=512)
     assert (outcome.kind, outcome.code) == ("failed", "out-of-memory")
     assert "512 MiB" in outcome.detail or "memory" in outcome.detail
 
 
+@pytest.mark.slow
 def test_memory_is_free_again_for_the_next_request(run, supervisor, native, small):
     run(supervisor, native, memory_mb=512)
     assert run(supervisor, small)[0].kind == "succeeded"

@@ -19,6 +19,8 @@ from service.http.waiting import WaitingRequests
 from service.jobs.watcher import JobWatcher
 from sibling import Client
 
+pytestmark = pytest.mark.slow  # many streams
+
 MISCHIEF = Path(__file__).parent / "mischief"
 #: Seed of a job whose steps the mischief delays.
 SLOW = 9006

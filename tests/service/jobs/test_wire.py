@@ -1,6 +1,7 @@
 import socket
 import threading
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ messages = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(messages, max_size=20))
 def test_messages_arrive_complete_and_in_order(sent):
     left, right = (Wire(s) for s in socket.socketpair())

@@ -107,6 +107,7 @@ def test_a_backup_during_writes_is_one_moment_of_the_database(run, database, emp
     assert all(row == before[row[0]] for row in blobs if row[1])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)  # two servers, and two commands
 @pytest.mark.usefixtures("tools")
 def test_a_restored_service_predicts_the_same_bits(

@@ -51,6 +51,7 @@ def test_nothing_is_wrong_with_a_new_installation(settings):
     assert f"numpy {np.__version__}" in found["versions"][1]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)  # the kernels may have to be compiled first
 def test_the_command_finds_the_kernels_that_the_installation_compiled(tmp_path):
     kept = {k: v for k, v in os.environ.items() if not k.startswith("SIBLING_")}
@@ -92,6 +93,7 @@ def test_every_unknown_variable_is_reported(settings, monkeypatch):
     assert "SIBLING_XYZZY " in detail
 
 
+@pytest.mark.slow
 def test_the_service_does_not_start_with_contradictory_settings(forked_command):
     for command in ("serve", "doctor"):
         end = forked_command(command, SIBLING_HEARTBEAT_INTERVAL_S=90)

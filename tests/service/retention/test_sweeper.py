@@ -5,11 +5,14 @@ from datetime import timedelta
 
 import httpx
 import numpy as np
+import pytest
 import sqlalchemy as sa
 
 from service.storage.database import now
 from service.storage.rows import BlobRow, EventRow, JobRow
 from sibling import Client
+
+pytestmark = pytest.mark.slow  # servers of its own
 
 #: Everything has expired.
 AT_ONCE = {
