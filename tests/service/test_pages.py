@@ -242,7 +242,7 @@ def test_a_browser_gets_a_page_where_there_is_none_and_a_program_a_problem(http)
     assert "at most 1000 characters" in text_of(invalid)
     assert http.get("/v1/nothing", headers=browser).json()["code"] == "not-found"
     refused = http.post("/jobs/new", headers=browser)
-    assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
     assert refused.headers["content-type"].startswith("text/html")
     assert http.post("/jobs/new").json()["code"] == "method-not-allowed"
 
