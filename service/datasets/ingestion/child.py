@@ -2,7 +2,7 @@
 
 It reads a task from each line of its input, carries it out in a child that it forks, and writes the
 child's exit code and peak memory in bytes on a line. A task is JSON: the path of an upload, or of
-datasets to combine, and those of the output files. A shortage is told by its number as exit code,
+datasets to combine, and those of the output files. A shortage is the number of its exit code,
 since nothing can be written on a full disk. The processes have no access to the database or the
 settings, the child's memory and CPU time are limited, and both die with PARENT, the process that
 started them.
