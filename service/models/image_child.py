@@ -1,19 +1,15 @@
-"""Program that converts Vega-Lite specifications to images, started by ``images.py``.
+"""The process that converts Vega-Lite specifications to images, started by ``images.py``."""
 
-It reads one JSON line for each image and writes a JSON line with the number of bytes, then these.
-"""
-
-import json
-import resource
-import select
-import sys
-from pathlib import Path
+from base64 import b64encode
 from typing import Any, Final
 
 import vl_convert
 
+from service.processes.requests import connect, serve
+from service.processes.wire import Wire
+
 #: It ends after this time without work: it takes 200 MB, and plots are rarely drawn.
-_IDLE_S: Final = 120
+_MAX_IDLE_S: Final = 120
 #: The script's only global name.
 _SNIPPET: Final = "window.vegaEmbed = vegaEmbed;"
 #: Pixels of a PNG for each pixel of a screen without scaling.
@@ -22,20 +18,15 @@ _SCALE: Final = 2
 
 def main() -> None:
     """Convert until there is no more to do."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    while select.select([sys.stdin], [], [], _IDLE_S)[0]:
-        line = sys.stdin.buffer.readline()
-        if not line:  # the server has ended
-            return
-        image, error = b"", None
-        try:
-            image = convert(**json.loads(line))
-        except ValueError as problem:
-            error = str(problem)
-        answer = json.dumps({"size": len(image), "error": error})
-        sys.stdout.buffer.write(answer.encode() + b"\n" + image)
-        sys.stdout.buffer.flush()
+    serve(connect(), _run, max_idle_s=_MAX_IDLE_S)
+
+
+def _run(request: dict[str, Any], _: Wire) -> dict[str, Any]:
+    try:
+        image = convert(**request)
+    except ValueError as error:
+        return {"type": "failed", "detail": str(error)}
+    return {"type": "drawn", "image": b64encode(image).decode()}
 
 
 def convert(spec: dict[str, Any], media_type: str) -> bytes:

@@ -3,18 +3,23 @@
 The conversion would block every thread of the server for up to two seconds.
 """
 
-import json
 import re
-import subprocess
-import sys
 import threading
+from base64 import b64decode
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
 
 from service.errors.problems import Problem
+from service.observability.logs import log
+from service.processes.supervision import (
+    End,
+    Limits,
+    Program,
+    SupervisedProcess,
+    bare_environment,
+)
 
 #: Maximum time for an image, including the start of the process.
 TIMEOUT_S: Final = 60.0
@@ -31,8 +36,8 @@ class ImageProcess:
     """A process that converts one specification at a time; it starts with the first one."""
 
     def __init__(self, *, timeout_s: float = TIMEOUT_S, max_waiting: int = MAX_WAITING) -> None:
-        self._timeout_s = timeout_s
-        self._process: subprocess.Popen[bytes] | None = None
+        self._limits = Limits(timeout_s)
+        self._process = SupervisedProcess()
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(max_waiting)
 
@@ -63,15 +68,9 @@ class ImageProcess:
             with self._lock:
                 if not is_awaited():
                     raise ClientDisconnect
-                request = json.dumps({"spec": _as_xml(spec), "media_type": media_type}).encode()
-                request += b"\n"
-                # a process may end, being idle, just when it gets a request
-                image = self._ask(request) or self._ask(request)
+                return self._draw({"spec": _as_xml(spec), "media_type": media_type})
         finally:
             self._places.release()
-        if image is None:
-            raise _unavailable("the process that draws plots ended; try again later")
-        return image
 
     def vega_bundle(self) -> bytes:
         """Return the script that draws specifications in a browser, as ``window.vegaEmbed``."""
@@ -79,47 +78,25 @@ class ImageProcess:
 
     def close(self) -> None:
         """End the process."""
-        process, self._process = self._process, None
-        if process is not None:
-            with suppress(BrokenPipeError), process:
-                process.kill()
+        self._process.close()
 
-    def _ask(self, request: bytes) -> bytes | None:
-        """Return an image; None if the process ended by itself.
+    def _draw(self, request: dict[str, Any]) -> bytes:
+        end = self._run(request)
+        if end.answer is None and end.stopped is None:
+            end = self._run(request)  # it may have ended, being idle, just when it got the request
+        if end.stopped is not None:
+            limit_s = self._limits.timeout_s
+            raise _unavailable(f"the plot could not be drawn within {limit_s:g} s")
+        if end.answer is None:
+            log.error("images.crashed", code=end.exit_code, output=end.output)
+            raise _unavailable("the process that draws plots ended; try again later")
+        if end.answer["type"] == "failed":
+            raise RuntimeError(f"a plot cannot be drawn: {end.answer['detail']}")
+        return b64decode(end.answer["image"])
 
-        Raises
-        ------
-        Problem
-            The process took too long.
-        """
-        process = self._process = self._process or _start()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        is_late = threading.Event()
-
-        def stop() -> None:
-            is_late.set()
-            process.kill()
-
-        timer = threading.Timer(self._timeout_s, stop)
-        timer.start()
-        try:
-            with suppress(BrokenPipeError):
-                process.stdin.write(request)
-                process.stdin.flush()
-            line = process.stdout.readline()
-            answer = json.loads(line) if line.endswith(b"\n") else None
-            image = b"" if answer is None else process.stdout.read(answer["size"])
-        finally:
-            timer.cancel()
-        if answer is None or len(image) < answer["size"]:
-            self.close()
-            if is_late.is_set():
-                raise _unavailable(f"the plot could not be drawn within {self._timeout_s:g} s")
-            return None
-        if answer["error"] is not None:
-            raise RuntimeError(f"a plot cannot be drawn: {answer['error']}")
-        return image
+    def _run(self, request: dict[str, Any]) -> End:
+        program = Program("service.models.image_child", bare_environment())
+        return self._process.run(program, request, self._limits)
 
 
 def _as_xml(value: Any) -> Any:
@@ -131,15 +108,6 @@ def _as_xml(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_as_xml(member) for member in value]
     return value
-
-
-def _start() -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "service.models.image_child"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,  # signals of a terminal are for the server
-    )
 
 
 def _unavailable(detail: str) -> Problem:

@@ -27,7 +27,6 @@ from service.jobs.context import Services as Jobs
 from service.jobs.queue.dispatcher import Dispatcher
 from service.jobs.queue.queries import queue_state, shortage
 from service.jobs.watcher import JobWatcher
-from service.jobs.worker.child_process import TERM_GRACE_S
 from service.jobs.worker.engine import Engine
 from service.models.cache import ModelCache
 from service.models.columns import ColumnNames
@@ -37,6 +36,7 @@ from service.models.resolver import ModelResolver
 from service.observability.disk_space import DiskSpace
 from service.observability.metrics import Metrics
 from service.observability.readiness import ReadinessMonitor
+from service.processes.supervision import TERM_GRACE_S
 from service.retention.sweeper import Sweeper
 from service.settings import Settings
 from service.storage.blobs import BlobStore, open_blobs

@@ -1,17 +1,22 @@
 """Plots of models over HTTP: as specifications and as images, of stored results."""
 
+import os
 import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import xml.etree.ElementTree as ET
 
 import altair as alt
 import numpy as np
+import psutil
 import pytest
 
 from service.errors.problems import Problem
-from service.models import images as images_module
 from service.models.images import ImageProcess
+from service.processes import supervision
 from sibling import ServiceError
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -132,8 +137,8 @@ def test_images_that_nobody_waits_for_are_not_drawn(plotted, http, wait_until):
     assert http.get(path, headers={"Accept": "image/png"}).content.startswith(b"\x89PNG")
 
 
-def test_a_plot_that_there_is_not_names_those_that_there_are(client, http):
-    model = client.model("plotted")
+def test_a_plot_that_there_is_not_names_those_that_there_are(plotted, client, http):
+    model = client.model(plotted.name)
     with pytest.raises(ServiceError, match=r"no-plot: there is no plot 'angles'.*relations"):
         model.plot("angles")
     with pytest.raises(ServiceError, match="no-plot: unknown plot 'relation'; did you mean"):
@@ -181,9 +186,32 @@ def images():
 
 def test_the_process_starts_again_after_it_ended(images):
     first = images.convert(SPEC, "image/svg+xml")
-    images._process.kill()
-    images._process.wait()
+    os.kill(images._process._child.process.pid, signal.SIGKILL)
     assert images.convert(SPEC, "image/svg+xml") == first
+
+
+def test_the_process_has_no_settings_and_ends_with_the_service():
+    script = (
+        "from service.models.images import ImageProcess\n"
+        "images = ImageProcess()\n"
+        "images.vega_bundle()\n"
+        "print(images._process._child.process.pid, flush=True)\n"
+        "input()\n"
+    )
+    secret = {"SIBLING_DATABASE_URL": "postgresql://secret@nowhere/db"}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script],
+        env=os.environ | secret,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with parent:
+        child = psutil.Process(int(parent.stdout.readline()))
+        assert "secret" in str(psutil.Process(parent.pid).environ())
+        assert "secret" not in str(child.environ())
+        child.suspend()  # so that it cannot see the end of its input
+        parent.kill()
+    child.wait(timeout=60)
 
 
 def test_names_with_characters_invalid_in_xml_are_drawn(images):
@@ -204,13 +232,15 @@ def test_nothing_is_fetched_over_the_network(images, http):
 
 
 def test_an_image_that_takes_too_long_is_503_and_not_tried_again(monkeypatch):
-    started, start = [], images_module._start
-    monkeypatch.setattr(images_module, "_start", lambda: started.append(start()) or started[-1])
+    started, start = [], supervision._start
+    monkeypatch.setattr(
+        supervision, "_start", lambda *args: started.append(start(*args)) or started[-1]
+    )
     process = ImageProcess(timeout_s=0.01)
     with pytest.raises(Problem, match="could not be drawn within"):
         process.convert(SPEC, "image/svg+xml")
-    assert process._process is None
     assert len(started) == 1
+    assert started[0].poll() is not None
 
 
 def test_more_requests_than_may_wait_are_503():

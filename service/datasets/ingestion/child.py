@@ -1,24 +1,14 @@
-"""The process that reads untrusted bytes: ``python -m service.datasets.ingestion.child PARENT``.
+"""The process that reads untrusted bytes, each upload in a fork.
 
-It reads a task from each line of its input, carries it out in a child that it forks, and writes the
-child's exit code and peak memory in bytes on a line. A task is JSON: the path of an upload, or of
-datasets to combine, and those of the output files. A shortage is the number of its exit code,
-since nothing can be written on a full disk. The processes have no access to the database or the
-settings, the child's memory and CPU time are limited, and both die with PARENT, the process that
-started them.
+A task is JSON: the path of an upload, or of datasets to combine, and that of the file to write. The
+processes have no access to the database or the settings.
 """
 
 import errno
 import gc
-import json
-import os
-import resource
-import sys
 import time
-import traceback
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -32,78 +22,47 @@ from service.datasets.ingestion.selected import SelectedDataset
 from service.datasets.issues import Rejected, out_of_memory
 from service.datasets.manifest import columns_of_manifest, ignored_of_manifest, warnings_of
 from service.datasets.selection import Selection
-from service.processes.lifetime import kill_with_parent
+from service.processes.requests import connect, in_fork, serve
+from service.processes.wire import Wire
 from service.storage.shortages import find_shortage
 
 _PROGRESS_INTERVAL_S: Final = 0.5
 
 
 def main() -> None:
-    """Carry out the tasks, one after another."""
-    kill_with_parent(int(sys.argv[1]))
+    """Read the uploads of the supervisor."""
+    wire = connect()
     pa.array([])  # the first one imports pandas where it is installed
-    gc.freeze()  # the imported modules stay shared with the children
-    parent = os.getpid()
-    for line in sys.stdin.buffer:
-        child = os.fork()
-        if child == 0:
-            _carry_out(line, parent)
-        _, status, usage = os.wait4(child, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)} {1024 * usage.ru_maxrss}\n")
-        sys.stdout.flush()
+    gc.freeze()  # the imported modules stay shared with the forks
+    serve(wire, in_fork(_run))
 
 
-def _carry_out(line: bytes, parent: int) -> NoReturn:
-    """Write the learning tasks and manifest of a task, or its issues, and exit."""
-    code = 1
-    try:
-        kill_with_parent(parent)
-        task = json.loads(line)
-        _redirect_output(task["log"])
-        _limit_resources(task)
-        Path(task["result"]).write_text(json.dumps(run(task), allow_nan=False))
-        code = 0
-    except BaseException as error:  # noqa: BLE001 - the interpreter of the parent must not go on
-        shortage = find_shortage(error)
-        if shortage is None:
-            traceback.print_exc()
-        else:
-            code = shortage.number
-    finally:
-        with suppress(OSError):  # a full disk
-            sys.stderr.flush()
-        os._exit(code)
-
-
-def _redirect_output(log: str) -> None:
-    """Let this process print to a file, and read nothing: its streams are those of its parent."""
-    for path, mode, stream in ((os.devnull, os.O_RDONLY, 0), (log, os.O_WRONLY | os.O_CREAT, 1)):
-        file = os.open(path, mode, 0o600)
-        os.dup2(file, stream)
-        os.close(file)
-    os.dup2(1, 2)
-
-
-def _limit_resources(task: dict[str, Any]) -> None:
-    memory, cpu = task["memory_bytes"], task["cpu_s"]
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
-    pa.set_cpu_count(task["n_threads"])  # a forked child starts its own threads
+def _run(task: dict[str, Any], wire: Wire) -> dict[str, Any]:
+    """Return the result of a task, or the shortage that ended it."""
+    pa.set_cpu_count(task["n_threads"])  # a fork starts its own threads
     # Arrow's own pool returns memory to the system and takes it back, for a fifth of the time
     pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        with progress_to(_Progress(wire)):
+            return {"type": "read", "result": run(task)}
+    except Exception as error:
+        shortage = find_shortage(error)
+        if shortage is None:
+            raise
+        return {"type": "postponed", "number": shortage.number}
 
 
 def run(task: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest of an upload, or its issues."""
     try:
         return {"manifest": _read(task)}
+    except MemoryError:
+        return {"issues": [out_of_memory(task["memory_bytes"]).to_json()]}
     except Rejected as rejected:
         shortage = find_shortage(rejected)
         if shortage is not None and shortage.number != errno.ENOMEM:
             raise  # what seems to be a corrupt file is a full disk
         return {"issues": [issue.to_json() for issue in rejected.issues]}
-    except MemoryError:
-        return {"issues": [out_of_memory(task["memory_bytes"]).to_json()]}
 
 
 def _read(task: dict[str, Any]) -> dict[str, Any]:
@@ -114,8 +73,7 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
         warns_of_codes = any(has_codes for _, has_codes in selected)
     else:
         options = ReadOptions.model_validate(task["options"])
-        with progress_to(_ProgressFile(Path(task["progress"]))):
-            parsed = find_format(task["media_type"]).read(Path(task["upload"]), options, limits)
+        parsed = find_format(task["media_type"]).read(Path(task["upload"]), options, limits)
         warns_of_codes = options.target_kind == "auto"  # an explicit target_kind needs no warning
     manifest = write_tasks(
         Path(task["content"]),
@@ -134,18 +92,18 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
     return manifest
 
 
-class _ProgressFile:
-    """File with the share of the upload that has been parsed, written at most twice a second."""
+class _Progress:
+    """Messages with the share of the upload that has been parsed, at most two a second."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._written_s = 0.0
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._sent_s = 0.0
 
     def __call__(self, share: float) -> None:
         now = time.monotonic()
-        if now - self._written_s >= _PROGRESS_INTERVAL_S:
-            self._written_s = now
-            self._path.write_text(f"{share:.6f}")
+        if now - self._sent_s >= _PROGRESS_INTERVAL_S:
+            self._sent_s = now
+            self._wire.send({"type": "progress", "progress": share})
 
 
 def _selected(source: dict[str, Any]) -> tuple[SelectedDataset, bool]:

@@ -1,15 +1,9 @@
-"""Supervision of the processes that read uploads."""
+"""The process that reads uploads: its limits, and what its end means for an upload."""
 
 import errno
-import json
 import os
-import select
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -17,14 +11,16 @@ from typing import Any, Final, Self
 from service.datasets.formats.options import Limits
 from service.datasets.issues import ValidationIssue, out_of_memory
 from service.observability.logs import log
-from service.storage.shortages import NUMBERS
+from service.processes import supervision
+from service.processes.requests import EXITED
+from service.processes.supervision import (
+    Program,
+    SupervisedProcess,
+    bare_environment,
+    signal_name,
+)
 
-_MAX_LOGGED_BYTES: Final = 2000
 _PROGRESS_INTERVAL_S: Final = 1.0
-_MAX_SHARE_BYTES: Final = 20
-#: Environment variables that the child gets: search paths and locale. It gets no settings, so a
-#: process that reads untrusted bytes has no database password.
-_ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "HOME")
 #: Thread pools, and memory that is kept for later, would count against the limit; a process with
 #: threads cannot fork safely.
 _FRUGAL: Final = {
@@ -59,8 +55,8 @@ class IngestTask:
     Parameters
     ----------
     folder
-        Contains the file ``upload``, or those of the sources; the child writes ``content`` (the
-        tasks), ``result.json`` and ``output.log``.
+        Contains the file ``upload``, or those of the sources; the child writes ``content``, the
+        tasks.
     n_threads
         Number of threads that parse the file.
     """
@@ -85,25 +81,18 @@ class IngestTask:
             ],
             "limits": self.limits.model_dump(),
             "memory_bytes": self.memory_bytes,
-            "cpu_s": self.n_threads * (int(self.timeout_s) + 1),
             "n_threads": self.n_threads,
             "upload": str(self.folder / "upload"),
             "content": str(self.folder / "content"),
-            "result": str(self.folder / "result.json"),
-            "log": str(self.folder / "output.log"),
-            "progress": str(self.folder / "progress"),
         }
 
 
-class ReaderProcess:
+class ReaderProcess(SupervisedProcess):
     """A process that reads uploads one at a time, each in a child of its own.
 
     It starts with the first upload and stays, since its imports take longer than reading a small
-    file. The kernel kills it when the *thread* that started it ends.
+    file.
     """
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -119,82 +108,32 @@ class ReaderProcess:
         OSError
             A shortage of disk space or file handles ended it.
         """
-        process = self._process = self._process or _start()
-        assert process.stdin is not None
-        with suppress(BrokenPipeError):  # its exit code says why
-            process.stdin.write(json.dumps(task.to_json()).encode() + b"\n")
-            process.stdin.flush()
-        ended = self._wait(process, task, on_progress)
-        if ended is None:
+
+        def on_beat(progress: Any, _: int) -> None:
+            if on_progress is not None and is_share(progress):
+                on_progress(progress)
+
+        program = Program("service.datasets.ingestion.child", bare_environment() | _FRUGAL)
+        cpu_s = task.n_threads * (int(task.timeout_s) + 1)
+        limits = supervision.Limits(task.timeout_s, memory_bytes=task.memory_bytes, cpu_s=cpu_s)
+        beat_s = _PROGRESS_INTERVAL_S
+        end = self.run(program, task.to_json(), limits, beat_s=beat_s, on_beat=on_beat)
+        if end.stopped is not None:
             return rejection(_timeout(task))
-        code, peak_bytes = ended
-        if code in NUMBERS - {errno.ENOMEM}:  # of memory, it has a limit of its own
-            raise OSError(code, os.strerror(code))
-        if code == 0:
-            result: IngestResult = json.loads((task.folder / "result.json").read_bytes())
+        # without an answer, it has died itself
+        answer = end.answer or {"type": EXITED, "code": end.exit_code, "peak_bytes": 0}
+        if answer["type"] == "postponed":
+            raise OSError(answer["number"], os.strerror(answer["number"]))
+        if answer["type"] != EXITED:
+            result: IngestResult = answer["result"]
             return result
-        output = _last_output(task.folder / "output.log")
-        log.error("ingest.crashed", code=code, output=output)
-        return rejection(_issue_of_exit(code, peak_bytes, output, task))
-
-    def close(self) -> None:
-        """Kill the process, with a child that still reads."""
-        process, self._process = self._process, None
-        if process is not None:
-            with suppress(ProcessLookupError, BrokenPipeError), process:  # it may be dead already
-                os.killpg(process.pid, signal.SIGKILL)
-
-    def _wait(
-        self, process: "subprocess.Popen[bytes]", task: IngestTask, on_progress: OnProgress | None
-    ) -> tuple[int, int] | None:
-        """Return the exit code and peak memory of the child; None after the timeout.
-
-        If this process dies itself, they are its exit code and 0.
-        """
-        assert process.stdout is not None
-        poll = select.poll()  # unlike select(), it takes any number of open files
-        poll.register(process.stdout, select.POLLIN)
-        deadline_s = time.monotonic() + task.timeout_s
-        while not poll.poll(1000 * min(_PROGRESS_INTERVAL_S, task.timeout_s)):
-            if time.monotonic() > deadline_s:
-                self.close()
-                return None
-            share = _share_parsed(task.folder / "progress")
-            if share is not None and on_progress is not None:
-                on_progress(share)
-        line = process.stdout.readline()
-        if line:
-            code, peak_bytes = map(int, line.split())
-            return code, peak_bytes
-        code = process.wait()
-        self.close()
-        return code, 0
+        log.error("ingest.crashed", code=answer["code"], output=end.output)
+        return rejection(_issue_of_exit(answer["code"], answer["peak_bytes"], end.output, task))
 
 
-def _start() -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(  # noqa: S603 - our own interpreter and module
-        [sys.executable, "-P", "-m", "service.datasets.ingestion.child", str(os.getpid())],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-        env={k: os.environ[k] for k in _ENVIRONMENT if k in os.environ} | _FRUGAL,
-    )
-
-
-def _share_parsed(path: Path) -> float | None:
-    """Return the share of the upload that a child has parsed; None if it has not said so."""
-    # written by a process that reads untrusted bytes, and maybe at this moment
-    with suppress(FileNotFoundError, ValueError):
-        share = float(path.read_bytes()[:_MAX_SHARE_BYTES])
-        return share if 0 <= share <= 1 else None
-    return None
-
-
-def _last_output(path: Path) -> str:
-    """Return the end of what a child printed, or an empty string if it printed nothing."""
-    with suppress(FileNotFoundError):
-        return path.read_bytes()[-_MAX_LOGGED_BYTES:].decode(errors="replace")
-    return ""
+def is_share(progress: Any) -> bool:
+    """Return whether what a child has sent as progress is one; it reads untrusted bytes."""
+    return isinstance(progress, float) and 0 <= progress <= 1
 
 
 def rejection(issue: ValidationIssue) -> IngestResult:
@@ -212,7 +151,7 @@ def _issue_of_exit(code: int, peak_bytes: int, output: str, task: IngestTask) ->
     # some native code uses what it could not allocate, such as that of orjson
     if code == -signal.SIGSEGV and peak_bytes > _LARGE_SHARE * task.memory_bytes:
         return out_of_memory(task.memory_bytes)
-    ended = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
+    ended = f"by {signal_name(-code)}" if code < 0 else f"with status {code}"
     return ValidationIssue(
         "parser-crashed",
         f"the process that reads the upload ended {ended}; the file is corrupt, or the parser has "

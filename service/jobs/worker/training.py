@@ -36,8 +36,8 @@ from service.datasets.manifest import columns_of_manifest, task_column_of_manife
 from service.jobs.studies import plans
 from service.jobs.studies.child_jobs import ADAPT, INFER, Plan
 from service.jobs.studies.comparisons import EVALUATION
-from service.jobs.worker.wire import Wire
 from service.observability.tracing import span, start_tracing
+from service.processes.wire import Wire
 from service.storage.shortages import JOBS, find_shortage, shortages_in
 
 #: Minimum time between two progress messages.

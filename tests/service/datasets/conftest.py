@@ -2,8 +2,8 @@
 
 import io
 import json
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -166,31 +166,25 @@ def reader(make_reader: Callable[..., Reader]) -> Reader:
 
 
 class SharedReader(ReaderProcess):
-    """A process that reads the uploads of many tests: it takes longer to start than most of them.
-
-    It lives as long as the thread that started it, which is therefore its own.
-    """
+    """A process that reads the uploads of many tests, as its start takes longer than most."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._lock = threading.Lock()
 
     def read(self, *args: Any) -> Any:
-        return self._thread.submit(super().read, *args).result()
+        with self._lock:
+            return super().read(*args)
 
     def __exit__(self, *_: object) -> None:
         """Stay for the next test."""
-
-    def end(self) -> None:
-        self._thread.submit(self.close).result()
-        self._thread.shutdown()
 
 
 @pytest.fixture(scope="session")
 def shared_reader() -> Iterator[SharedReader]:
     reader = SharedReader()
     yield reader
-    reader.end()
+    reader.close()
 
 
 @pytest.fixture

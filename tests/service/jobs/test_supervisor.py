@@ -17,8 +17,8 @@ from algorithms.interface.tasks import Task
 from algorithms.registry import load_model
 from service.datasets.canonical import write_tasks
 from service.jobs.worker import training
-from service.jobs.worker.child_process import TERM_GRACE_S, ChildProcess
-from service.jobs.worker.supervisor import Supervisor
+from service.jobs.worker.supervisor import Supervisor, program
+from service.processes.supervision import TERM_GRACE_S, SupervisedProcess
 from service.settings import Settings
 from service.storage.job_states import AttemptCommand
 
@@ -32,8 +32,7 @@ def supervise(folder, grace_s):
     supervisor = Supervisor(Settings(data_dir=folder, stop_grace_s=grace_s, worker_slots=1))
     supervisor.warm_up()
     yield supervisor
-    if supervisor._child is not None:
-        supervisor._child.kill()
+    supervisor.close()
 
 
 @pytest.fixture(scope="module")
@@ -136,16 +135,16 @@ def test_a_request_returns_a_model_and_its_description(run, supervisor, small):
 
 def test_a_child_that_returned_a_result_is_used_again(run, supervisor, small):
     run(supervisor, small)
-    pid = supervisor._child.process.pid
+    pid = supervisor.warm_up()
     run(supervisor, small)
-    assert supervisor._child.process.pid == pid
+    assert supervisor.warm_up() == pid
 
 
 def test_a_job_gets_the_requested_threads(run, supervisor, small):
     for threads in (2, 1):
         outcome, _, _ = run(supervisor, small, threads=threads)
         assert outcome.kind == "succeeded"
-        environment = psutil.Process(supervisor._child.process.pid).environ()
+        environment = psutil.Process(supervisor._process._child.process.pid).environ()
         assert environment["OPENBLAS_NUM_THREADS"] == str(threads)
         assert environment["NUMBA_NUM_THREADS"] == str(threads)
 
@@ -180,7 +179,7 @@ def test_an_internal_error_has_its_traceback_without_paths(run, supervisor, smal
 def test_a_child_without_file_handles_postpones_the_job(run, supervisor, small):
     plain = {**small, "algorithm": "pca"}
     assert run(supervisor, plain)[0].kind == "succeeded"
-    pid = supervisor._child.process.pid
+    pid = supervisor.warm_up()
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))  # it can open no other file
     outcome, _, _ = run(supervisor, plain)
@@ -212,7 +211,7 @@ def test_progress_comes_with_the_heartbeats(run, supervisor, long):
     assert fractions == sorted(fractions)
 
 
-def test_a_cancel_message_ends_an_iterating_fit(run, supervisor, stopwatch, long):
+def test_a_cancel_message_ends_an_iterating_fit(run, patient_supervisor, stopwatch, long):
     requested = []
 
     def should_stop(heartbeats):  # once it iterates: the start of the child does not count
@@ -220,10 +219,11 @@ def test_a_cancel_message_ends_an_iterating_fit(run, supervisor, stopwatch, long
             requested.append(stopwatch())
         return bool(requested)
 
-    outcome, _, _ = run(supervisor, long, should_stop=should_stop)
+    pid = patient_supervisor.warm_up()
+    outcome, _, _ = run(patient_supervisor, long, should_stop=should_stop)
     assert outcome.kind == "cancelled"
     assert requested[0]() < SLACK_S
-    assert supervisor._child.is_alive()  # it returned a result, so it needed no signal
+    assert patient_supervisor.warm_up() == pid  # it answered, so it needed no signal
 
 
 @pytest.mark.slow
@@ -282,11 +282,11 @@ def _run_in_every_child(monkeypatch, folder, code):
 def fresh_child(request, supervisor):
     """Replace a child that was started for the code of another test."""
     is_special = "monkeypatch" in request.fixturenames
-    if is_special and supervisor._child is not None:
-        supervisor._drop(supervisor._child)
+    if is_special:
+        supervisor.close()
     yield
-    if is_special and supervisor._child is not None:
-        supervisor._drop(supervisor._child)
+    if is_special:
+        supervisor.close()
 
 
 @pytest.mark.slow
@@ -304,8 +304,7 @@ def test_memory_is_free_again_for_the_next_request(run, supervisor, native, smal
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_killed_child_is_lost_and_the_signal_reported(run, supervisor, long, number):
-    supervisor.warm_up()
-    pid = supervisor._child.process.pid
+    pid = supervisor.warm_up()
     threading.Timer(1, os.kill, (pid, number)).start()
     outcome, _, elapsed = run(supervisor, long)
     assert (outcome.kind, outcome.code) == ("lost", "crashed")
@@ -326,8 +325,7 @@ def test_the_child_dies_with_its_supervisor():
         "import sys, time\n"
         "from service.jobs.worker.supervisor import Supervisor\n"
         "from service.settings import Settings\n"
-        "s = Supervisor(Settings()); s.warm_up()\n"
-        "print(s._child.process.pid, flush=True)\n"
+        "print(Supervisor(Settings()).warm_up(), flush=True)\n"
         "time.sleep(60)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
@@ -342,7 +340,7 @@ def test_a_child_that_cannot_be_started_leaves_no_open_file(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/no/such/program")
     n_before = psutil.Process().num_fds()
     with pytest.raises(FileNotFoundError) as caught:  # kept: its frames refer to the sockets
-        ChildProcess(1)
+        SupervisedProcess().warm_up(program(1))
     assert psutil.Process().num_fds() == n_before
     del caught
 
@@ -351,12 +349,12 @@ def test_a_child_does_not_take_over_how_dask_limits_the_memory_of_its_workers(
     monkeypatch, wait_until
 ):
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")  # Dask's default for its workers
-    child = ChildProcess(1)
+    child = SupervisedProcess()
     try:
-        process = psutil.Process(child.process.pid)
+        process = psutil.Process(child.warm_up(program(1)))
         wait_until(process.environ)  # empty until the kernel has set up the new program
         environment = process.environ()
     finally:
-        child.kill()
+        child.close()
     assert "MALLOC_TRIM_THRESHOLD_" not in environment
     assert environment["OMP_NUM_THREADS"] == "1"

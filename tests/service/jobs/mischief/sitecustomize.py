@@ -50,7 +50,7 @@ def arm_child():
     if how == "raise":
         sys.modules["algorithms.registry"] = None
     from service.datasets import canonical
-    from service.jobs.worker.wire import Wire
+    from service.processes.wire import Wire
 
     receive, read_tasks = Wire.receive, canonical.read_tasks
     seeds = [0]
@@ -59,8 +59,8 @@ def arm_child():
         if timeout_s == 0 and seeds[-1] == SLOW:  # a step checks for a cancel message
             time.sleep(STEP_S)
         message = receive(self, timeout_s)
-        if message is not None and message["type"] == "train":
-            seeds.append(message["seed"])
+        if message is not None and message["type"] == "run":
+            seeds.append(message["request"]["seed"])
         return message
 
     def misbehave_and_read(*arguments):

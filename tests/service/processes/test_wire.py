@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.jobs.worker.wire import Wire
+from service.processes.wire import Wire
 
 messages = st.dictionaries(
     st.text(), st.none() | st.booleans() | st.integers() | st.text(), max_size=5

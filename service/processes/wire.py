@@ -16,6 +16,8 @@ class Wire:
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
+        self._poll = select.poll()  # unlike select(), it takes any number of open files
+        self._poll.register(sock, select.POLLIN)
         self._buffer = b""
         self.is_closed = False
 
@@ -35,7 +37,9 @@ class Wire:
     def receive(self, timeout_s: float | None) -> dict[str, Any] | None:
         """Return the next message; None after the timeout, or once the peer has closed."""
         while b"\n" not in self._buffer:
-            if self.is_closed or not select.select([self._socket], [], [], timeout_s)[0]:
+            if self.is_closed or not self._poll.poll(
+                None if timeout_s is None else 1000 * timeout_s
+            ):
                 return None
             try:
                 data = self._socket.recv(_READ_BYTES)

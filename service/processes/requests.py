@@ -1,0 +1,86 @@
+"""The side of a child process: it runs the requests of its supervisor one after another.
+
+It is started as ``python -m MODULE FD PARENT``: FD is its end of a socket pair, PARENT the pid of
+its supervisor. The kernel kills it when that process ends.
+"""
+
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from typing import IO, Any, Final, NoReturn
+
+from service.processes.lifetime import kill_with_parent
+from service.processes.wire import Wire
+
+#: Runs a request and returns its answer, a message; may send progress and receive "cancel".
+Run = Callable[[dict[str, Any], Wire], dict[str, Any]]
+
+#: Type of the answer about a fork that died without one of its own.
+EXITED: Final = "exited"
+
+
+def connect() -> Wire:
+    """Return the connection to the supervisor.
+
+    Called before slow imports, in which the process could outlive its supervisor.
+    """
+    connection, parent = map(int, sys.argv[1:])
+    kill_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the supervisor
+    return Wire(socket.socket(fileno=connection))
+
+
+def serve(wire: Wire, run: Run, *, max_idle_s: float | None = None) -> None:
+    """Run requests until the supervisor closes the connection, or after a time without any."""
+    wire.send({"type": "ready"})
+    while (message := wire.receive(max_idle_s)) is not None:
+        if message["type"] == "run":  # a late cancel is ignored
+            wire.send(run(message["request"], wire))
+
+
+def in_fork(run: Run) -> Run:
+    """Return a function that runs each request in a fork of this process.
+
+    What a request does to its process, such as a crash, then ends with the request, and modules are
+    imported once. The limits of this process become those of the fork, which cannot raise them.
+    """
+
+    def run_in_fork(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
+        parent = os.getpid()
+        with open(os.memfd_create("answer"), "r+") as file:  # noqa: PTH123 - a descriptor
+            child = os.fork()
+            if child == 0:
+                _run_and_exit(lambda: json.dump(run(request, wire), file), file, parent)
+            _, status, usage = os.wait4(child, 0)
+            code = os.waitstatus_to_exitcode(status)
+            if code != 0:
+                return {"type": EXITED, "code": code, "peak_bytes": 1024 * usage.ru_maxrss}
+            file.seek(0)
+            answer: dict[str, Any] = json.load(file)
+        return answer
+
+    return run_in_fork
+
+
+def _run_and_exit(step: Callable[[], None], file: IO[str], parent: int) -> NoReturn:
+    """Run a step in a fork, which cannot raise its limits, and end the fork."""
+    code = 1
+    try:
+        kill_with_parent(parent)
+        memory, _ = resource.getrlimit(resource.RLIMIT_DATA)
+        cpu_s, _ = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
+        step()
+        file.flush()
+        code = 0
+    except BaseException:  # noqa: BLE001 - the interpreter of the parent must not go on
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
