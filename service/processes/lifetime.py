@@ -7,12 +7,14 @@ import resource
 import signal
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
 _HARDWARE_UUID: Final = "/sys/class/dmi/id/product_uuid"
 _MACHINE_ID: Final = "/etc/machine-id"
 #: Files that container engines create, and types of their root file systems.
@@ -128,6 +130,30 @@ def set_parent_death_signal(parent: int, number: signal.Signals) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:  # it ended before the line above
         sys.exit(1)
+
+
+def adopt_orphans() -> None:
+    """Ask the kernel to make this process the parent of descendants whose own parent ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def kill_marked(mark: str) -> None:
+    """Kill all processes that have a text in their environment, such as those of one family."""
+    killed: set[int] = set()
+    while found := _marked(mark.encode()) - killed:
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= found
+
+
+def _marked(mark: bytes) -> set[int]:
+    pids = set()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended, or is of another user
+            if mark in path.read_bytes():
+                pids.add(int(path.parent.name))
+    return pids
 
 
 def kill_with_parent(parent: int) -> None:

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable
 from typing import IO, Any, Final, NoReturn
 
-from service.processes.lifetime import kill_with_parent
+from service.processes.lifetime import adopt_orphans, kill_with_parent
 from service.processes.wire import Wire
 
 #: Runs a request and returns its answer, a message; may send progress and receive "cancel".
@@ -22,6 +22,8 @@ Run = Callable[[dict[str, Any], Wire], dict[str, Any]]
 
 #: Type of the answer about a fork that died without one of its own.
 EXITED: Final = "exited"
+#: Member of an answer: whether the request has left no process behind.
+IS_ALONE: Final = "is_alone"
 
 
 def connect() -> Wire:
@@ -31,6 +33,7 @@ def connect() -> Wire:
     """
     connection, parent = map(int, sys.argv[1:])
     kill_with_parent(parent)
+    adopt_orphans()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the supervisor
     return Wire(socket.socket(fileno=connection))
 
@@ -40,7 +43,17 @@ def serve(wire: Wire, run: Run, *, max_idle_s: float | None = None) -> None:
     wire.send({"type": "ready"})
     while (message := wire.receive(max_idle_s)) is not None:
         if message["type"] == "run":  # a late cancel is ignored
-            wire.send(run(message["request"], wire))
+            answer = run(message["request"], wire)
+            wire.send({**answer, IS_ALONE: not _has_children()})
+
+
+def _has_children() -> bool:
+    """Return whether there are processes that this one or its descendants have started."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def in_fork(run: Run) -> Run:
@@ -72,10 +85,10 @@ def _run_and_exit(step: Callable[[], None], file: IO[str], parent: int) -> NoRet
     code = 1
     try:
         kill_with_parent(parent)
-        memory, _ = resource.getrlimit(resource.RLIMIT_DATA)
-        cpu_s, _ = resource.getrlimit(resource.RLIMIT_CPU)
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
+        for limit, margin in ((resource.RLIMIT_DATA, 0), (resource.RLIMIT_CPU, 1)):
+            soft, _ = resource.getrlimit(limit)
+            if soft != resource.RLIM_INFINITY:
+                resource.setrlimit(limit, (soft, soft + margin))
         step()
         file.flush()
         code = 0

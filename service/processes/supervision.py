@@ -17,9 +17,12 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
 import psutil
 
+from service.processes.lifetime import kill_marked
+from service.processes.requests import IS_ALONE
 from service.processes.wire import Wire
 from service.settings import MIB
 
@@ -36,6 +39,8 @@ _OUTPUT_TAIL_BYTES: Final = 4096
 #: Limit on consecutive reads of the output, so that endless output blocks nothing else.
 _MAX_READS: Final = 64
 _POLL_S: Final = 0.01
+#: Environment variable by which the descendants of a child are found.
+_MARK: Final = "SUPERVISED_AS"
 #: Starts all children: the kernel kills a child when the *thread* that has started it ends.
 _STARTER: Final = ThreadPoolExecutor(1, thread_name_prefix="start-child")
 
@@ -123,7 +128,7 @@ class SupervisedProcess:
         try:
             end = self._child.run(request, limits, min(beat_s, limits.timeout_s), on_beat)
         finally:
-            if end is None or end.answer is None:
+            if end is None or end.answer is None or not end.answer.get(IS_ALONE):
                 self.close()
         return end
 
@@ -139,9 +144,11 @@ class _Child:
 
     def __init__(self, program: Program) -> None:
         ours, theirs = socket.socketpair()
+        self._mark = uuid4().hex
         with theirs:
             try:
-                self.process = _STARTER.submit(_start, program, theirs.fileno()).result()
+                start = _STARTER.submit(_start, program, theirs.fileno(), self._mark)
+                self.process = start.result()
             except BaseException:
                 ours.close()
                 raise
@@ -179,7 +186,8 @@ class _Child:
                     pass
                 case dict():
                     return self._end(message)
-                case None if self._wire.is_closed:
+                # a daemon that it has left behind may hold the connection
+                case None if self._wire.is_closed or self.process.poll() is not None:
                     return self._end(None, self._wait())
             now = time.monotonic()
             if now < next_beat:
@@ -194,8 +202,12 @@ class _Child:
             self._pursue(stop)
 
     def kill(self) -> None:
-        """Kill the process and close the connection."""
+        """Kill the process with its descendants, and close the connection.
+
+        Daemons are in groups of their own, but have its environment.
+        """
         self._signal(signal.SIGKILL)
+        kill_marked(self._mark)
         self.process.wait()
         self._wire.close()
         self._output.close()
@@ -298,7 +310,7 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _start(program: Program, connection: int) -> subprocess.Popen[bytes]:
+def _start(program: Program, connection: int, mark: str) -> subprocess.Popen[bytes]:
     """Start the process, and pass it its end of the socket pair."""
     command = [sys.executable, "-P", "-m", program.module]
     return subprocess.Popen(  # noqa: S603 - our own interpreter and module
@@ -308,5 +320,5 @@ def _start(program: Program, connection: int) -> subprocess.Popen[bytes]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=program.environment,
+        env={**program.environment, _MARK: mark},
     )
