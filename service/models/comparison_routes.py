@@ -73,7 +73,7 @@ def draw_plot_of_models(
         drawn = compared_specification(plot, sources, theme=query.theme, has_title=query.title)
     except (UnknownPlot, NoPlot) as error:
         raise Problem("no-plot", str(error)) from None
-    return drawing(request, services, drawn, media_type_of(request))
+    return drawing(request, services, owner, drawn, media_type=media_type_of(request))
 
 
 def _sources(services: Services, owner: str, models: list[str]) -> dict[str, Source]:

@@ -3,10 +3,11 @@
 The conversion would block every thread of the server for up to two seconds.
 """
 
+import json
 import re
-import threading
 from base64 import b64decode
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Any, Final
 
 from starlette.requests import ClientDisconnect
@@ -20,12 +21,16 @@ from service.processes.supervision import (
     SupervisedProcess,
     bare_environment,
 )
+from service.processes.turns import NoTurn, Turns
+from service.settings import MIB
 
 #: Maximum time for an image, including the start of the process.
 TIMEOUT_S: Final = 60.0
 #: Maximum number of requests that wait for an image, each in a thread of the server. A browser
 #: sends six for each page.
 MAX_WAITING: Final = 16
+#: Total size of the images that are kept.
+_MAX_KEPT_BYTES: Final = 32 * MIB
 #: Type of the script that draws specifications, in place of that of an image.
 JAVASCRIPT: Final = "text/javascript"
 #: Characters that XML does not allow, even as references; the conversion aborts at them.
@@ -38,17 +43,19 @@ class ImageProcess:
     def __init__(self, *, timeout_s: float = TIMEOUT_S, max_waiting: int = MAX_WAITING) -> None:
         self._limits = Limits(timeout_s)
         self._process = SupervisedProcess()
-        self._lock = threading.Lock()
-        self._places = threading.BoundedSemaphore(max_waiting)
+        self._turns = Turns(max_waiting)
+        #: Images by the hash of their request, in the order in which they were drawn.
+        self._drawn: dict[bytes, bytes] = {}
 
     def convert(
         self,
         spec: Mapping[str, Any],
         media_type: str,
         *,
+        owner: str,
         is_awaited: Callable[[], bool] = lambda: True,
     ) -> bytes:
-        """Return a specification as an image.
+        """Return a specification as an image; the latest ones are kept.
 
         Parameters
         ----------
@@ -62,19 +69,28 @@ class ImageProcess:
         ClientDisconnect
             The client has gone, such as a browser that has left a page.
         """
-        if not self._places.acquire(blocking=False):
-            raise _unavailable("too many plots are being drawn; try again later")
+        request = {"spec": _as_xml(spec), "media_type": media_type}
+        key = sha256(json.dumps(request).encode()).digest()
+        image = self._drawn.get(key)
         try:
-            with self._lock:
-                if not is_awaited():
-                    raise ClientDisconnect
-                return self._draw({"spec": _as_xml(spec), "media_type": media_type})
-        finally:
-            self._places.release()
+            if image is None:
+                with self._turns.turn(owner):
+                    if not is_awaited():
+                        raise ClientDisconnect
+                    image = self._drawn.get(key) or self._draw(request)
+                    self._drawn[key] = image
+                    self._drop_first_drawn()
+        except NoTurn:
+            raise _unavailable("too many plots are being drawn; try again later") from None
+        return image
+
+    def _drop_first_drawn(self) -> None:
+        while sum(map(len, self._drawn.values())) > _MAX_KEPT_BYTES:
+            del self._drawn[next(iter(self._drawn))]
 
     def vega_bundle(self) -> bytes:
         """Return the script that draws specifications in a browser, as ``window.vegaEmbed``."""
-        return self.convert({}, JAVASCRIPT)
+        return self.convert({}, JAVASCRIPT, owner="")
 
     def close(self) -> None:
         """End the process."""

@@ -177,7 +177,7 @@ def _draw(
         drawn = specification(plot, source, theme=query.theme, has_title=query.title)
     except (UnknownPlot, NoPlot) as error:
         raise Problem("no-plot", str(error)) from None
-    return drawing(request, services, drawn, media_type, ETag=tag)
+    return drawing(request, services, owner, drawn, media_type=media_type, ETag=tag)
 
 
 def media_type_of(request: Request) -> str:
@@ -186,7 +186,13 @@ def media_type_of(request: Request) -> str:
 
 
 def drawing(
-    request: Request, services: Services, drawn: dict[str, Any], media_type: str, **headers: str
+    request: Request,
+    services: Services,
+    owner: str,
+    drawn: dict[str, Any],
+    *,
+    media_type: str,
+    **headers: str,
 ) -> Response:
     """Return a response with a specification, or with an image of it; for routes in a thread."""
     if media_type == JSON:
@@ -195,6 +201,7 @@ def drawing(
         content = services.images.convert(
             drawn,
             media_type,
+            owner=owner,
             is_awaited=lambda: not from_thread.run(request.is_disconnected),
         )
     return Response(content, media_type=media_type, headers={**_HEADERS, **headers})

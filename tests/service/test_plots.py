@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
 
 import altair as alt
 import numpy as np
@@ -15,7 +16,8 @@ import psutil
 import pytest
 
 from service.errors.problems import Problem
-from service.models.images import ImageProcess
+from service.models import images as images_module
+from service.models.images import MAX_WAITING, ImageProcess
 from service.processes import supervision
 from sibling import ServiceError
 
@@ -120,7 +122,7 @@ def test_an_image_has_every_name_and_nothing_active(http, name):
 @pytest.mark.usefixtures("plotted")
 def test_images_that_nobody_waits_for_are_not_drawn(plotted, http, wait_until):
     """Such as those of a page that a browser has left."""
-    path = f"/v1/models/{plotted.name}/plots/relations"
+    path = f"/v1/models/{plotted.name}/plots/relations?theme=dark"
     request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: image/png\r\n\r\n".encode()
 
     def n_dropped():
@@ -185,9 +187,9 @@ def images():
 
 
 def test_the_process_starts_again_after_it_ended(images):
-    first = images.convert(SPEC, "image/svg+xml")
+    images.convert(SPEC, "image/svg+xml", owner="a")
     os.kill(images._process._child.process.pid, signal.SIGKILL)
-    assert images.convert(SPEC, "image/svg+xml") == first
+    assert images.convert(SPEC, "image/png", owner="a").startswith(b"\x89PNG")
 
 
 def test_the_process_has_no_settings_and_ends_with_the_service():
@@ -219,7 +221,7 @@ def test_names_with_characters_invalid_in_xml_are_drawn(images):
         "data": {"values": [{"a": name} for name in NAMES]},
         "encoding": {"x": {"field": "a", "type": "nominal"}},
     }
-    root = ET.fromstring(images.convert(spec, "image/svg+xml"))
+    root = ET.fromstring(images.convert(spec, "image/svg+xml", owner="a"))
     texts = {"".join(text.itertext()) for text in root.iter(f"{SVG}text")}
     assert {"<b>&", "b\ufffd\ufffd"} <= texts
 
@@ -227,8 +229,9 @@ def test_names_with_characters_invalid_in_xml_are_drawn(images):
 def test_nothing_is_fetched_over_the_network(images, http):
     url = f"{http.base_url}/v1/algorithms"
     with pytest.raises(RuntimeError, match="cannot be drawn"):
-        images.convert(SPEC | {"data": {"url": url}}, "image/svg+xml")
-    assert images.convert(SPEC, "image/png").startswith(b"\x89PNG")  # the process goes on
+        images.convert(SPEC | {"data": {"url": url}}, "image/svg+xml", owner="a")
+    image = images.convert(SPEC, "image/png", owner="a")  # the process goes on
+    assert image.startswith(b"\x89PNG")
 
 
 def test_an_image_that_takes_too_long_is_503_and_not_tried_again(monkeypatch):
@@ -238,22 +241,53 @@ def test_an_image_that_takes_too_long_is_503_and_not_tried_again(monkeypatch):
     )
     process = ImageProcess(timeout_s=0.01)
     with pytest.raises(Problem, match="could not be drawn within"):
-        process.convert(SPEC, "image/svg+xml")
+        process.convert(SPEC, "image/svg+xml", owner="a")
     assert len(started) == 1
     assert started[0].poll() is not None
 
 
-def test_more_requests_than_may_wait_are_503():
-    full = ImageProcess(max_waiting=1)
-    full._lock.acquire()
-    first = threading.Thread(target=full.convert, args=(SPEC, "image/svg+xml"))
-    first.start()
-    try:
-        while full._places._value:
-            pass
-        with pytest.raises(Problem, match="too many plots"):
-            full.convert(SPEC, "image/svg+xml")
-    finally:
-        full._lock.release()
-        first.join()
-        full.close()
+@pytest.fixture
+def busy(images):
+    """A process that draws when it may, and a function that ends its first drawing."""
+    may_draw = threading.Event()
+
+    def is_awaited():
+        may_draw.wait()
+        return True
+
+    with ThreadPoolExecutor(40) as pool:
+
+        def draw(owner, title):
+            spec = SPEC | {"title": title}
+            return pool.submit(
+                images.convert, spec, "image/svg+xml", owner=owner, is_awaited=is_awaited
+            )
+
+        yield draw, may_draw
+        may_draw.set()
+
+
+def test_an_owner_who_asks_for_many_plots_keeps_no_other_waiting(busy):
+    draw, may_draw = busy
+    many = [draw("a", f"plot {i}") for i in range(MAX_WAITING + 2)]
+    others = [draw(owner, "of another") for owner in "bc"]
+    may_draw.set()
+    assert all(b"of another" in other.result() for other in others)
+    refused = [one.exception() for one in many if one.exception() is not None]
+    assert len(refused) == 4
+    assert all(isinstance(one, Problem) and one.code == "unavailable" for one in refused)
+
+
+def test_a_plot_that_has_been_drawn_is_not_drawn_again(images):
+    first = images.convert(SPEC, "image/svg+xml", owner="a")
+    images.close()
+    assert images.convert(dict(SPEC), "image/svg+xml", owner="b") == first
+    assert images._process._child is None
+    assert images.convert(SPEC | {"mark": "bar"}, "image/svg+xml", owner="a") != first
+
+
+def test_plots_are_kept_up_to_a_total_size(images, monkeypatch):
+    monkeypatch.setattr(images_module, "_MAX_KEPT_BYTES", 20_000)
+    for i in range(20):
+        images.convert(SPEC | {"title": f"plot {i}"}, "image/svg+xml", owner="a")
+    assert 10_000 < sum(map(len, images._drawn.values())) <= 20_000
