@@ -23,7 +23,7 @@ RUN python3 -m venv /opt/sibling
 ENV PATH=/opt/sibling/bin:$PATH
 COPY requirements.lock .
 RUN pip install --no-cache-dir --no-compile --no-deps --require-hashes -r requirements.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY algorithms algorithms
 COPY sibling sibling
 COPY service service

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sibling.estimators import Estimator, FitWarning
     from sibling.remote_estimator import RemoteEstimator
 
-__version__: Final = version("sibling")
+__version__: str
 
 
 def check_not_hidden(package: str) -> None:
@@ -70,6 +70,8 @@ _OF_SCIKIT_LEARN: Final = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":  # a build imports this package before it is installed
+        return version("sibling")
     if name in _OF_SCIKIT_LEARN:
         return getattr(import_module(_OF_SCIKIT_LEARN[name]), name)
     if name in __all__:

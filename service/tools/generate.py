@@ -13,7 +13,7 @@ from service.errors.codes import ERRORS, JOB_CODES
 from service.server.app import openapi_document
 from service.settings import MIB, PREFIX, Settings
 from service.tools.algorithm_pages import algorithm_pages
-from service.tools.stubs import STUB, stub
+from service.tools.stubs import STUB, write_stub
 from sibling.commands.exit_codes import MEANINGS
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
@@ -46,7 +46,7 @@ def main() -> None:
         (DOCS / name).parent.mkdir(parents=True, exist_ok=True)
         (DOCS / name).write_text(text, encoding="utf-8")
         sys.stdout.write(f"docs/{name}\n")
-    STUB.write_text(stub(), encoding="utf-8")
+    write_stub()
     sys.stdout.write(f"{STUB.name}\n")
 
 

@@ -1,14 +1,16 @@
 """Editors and type checkers know the estimators and their parameters by the stub file."""
 
 import ast
+import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
 import sibling.estimators
-from service.tools.stubs import STUB, stub
+from service.tools.stubs import STUB
 
 pytestmark = pytest.mark.slow  # type checkers
 
@@ -23,11 +25,21 @@ MTFL(features="chosen")
 """
 
 
-def test_the_committed_stub_file_equals_the_generated_one():
-    is_same = STUB.read_text(encoding="utf-8") == stub()
-    assert is_same, f"{STUB.name} is out of date; run `make docs`"
+@pytest.fixture(scope="module", params=["wheel", "editable"])
+def python(request, tmp_path_factory):
+    """The interpreter of an environment that has the package only, installed from its source."""
+    STUB.unlink(missing_ok=True)
+    folder = tmp_path_factory.mktemp(request.param) / "venv"
+    target = folder / "bin" / "python"
+    editable = ["--editable"] if request.param == "editable" else []
+    install = ["pip", "install", "--quiet", "--python", target, "--no-deps", "--no-build-isolation"]
+    packages = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}  # of the build
+    for command in (["venv", "--quiet", folder], [*install, *editable, ROOT]):
+        subprocess.run([sys.executable, "-m", "uv", *command], env=packages, check=True)
+    return target
 
 
+@pytest.mark.usefixtures("python")
 def test_every_name_of_the_stub_file_exists():
     body = ast.parse(STUB.read_text(encoding="utf-8")).body
     classes = {node.name for node in body if isinstance(node, ast.ClassDef)}
@@ -36,12 +48,14 @@ def test_every_name_of_the_stub_file_exists():
     assert all(hasattr(sibling.estimators, name) for name in values)
 
 
-def test_type_checkers_find_mistyped_parameters(tmp_path):
+def test_type_checkers_find_mistyped_parameters(python, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
+    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", program],
-        cwd=ROOT,
+        [sys.executable, "-m", "mypy", "--python-executable", python, program],
+        cwd=tmp_path,
+        env=outside,
         capture_output=True,
         text=True,
         check=False,
