@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from algorithms.evaluation.scores.predictions import Predictions
 from service.models.calibration_schemas import CalibrationReport
 from service.models.choice_schemas import Choice
 from service.models.comparison_schemas import Comparison, Evaluation
@@ -39,24 +40,6 @@ class SearchReport(BaseModel):
         default_factory=list,
         description="Candidates that failed, and values chosen at an end of those that were tried.",
     )
-
-
-class TaskPredictions(BaseModel):
-    """Held-out rows of a task, predicted by models that had not seen them."""
-
-    rows: list[int] = Field(description="Positions of the rows in the task, from 0.")
-    true: list[str | int | float] = Field(description="Targets.")
-    predicted: list[str | int | float] = Field(description="Predictions.")
-    scores: list[float | None] = Field(
-        description="Decision function of the second of two classes; null elsewhere."
-    )
-
-
-class Predictions(BaseModel):
-    """A sample of the predictions for held-out rows, evenly spaced."""
-
-    n_rows: int = Field(description="Number of held-out rows of which these are a sample.")
-    tasks: dict[str, TaskPredictions] = Field(description="Rows by task.")
 
 
 class Report(BaseModel):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, Field
 
+from algorithms.evaluation.scores import importance
 from algorithms.interface import relations
 from service.http.schemas import WireModel
 from service.models.alias_store import NamedAlias
@@ -145,42 +146,18 @@ class History(BaseModel):
     steps: Steps = Field(description="Recorded steps of the fit.")
 
 
-class Importance(BaseModel):
+class OfVersion(BaseModel):
+    """A result that belongs to a version of a model."""
+
+    model: str = Field(description="Model name.")
+    version: int = Field(description="Version number.")
+
+
+class Importance(importance.Importance, OfVersion):
     """Importance of the columns of a model, the most important one first.
 
     It is computed from rows that the model was trained with.
     """
-
-    model: str = Field(description="Model name.")
-    version: int = Field(description="Version number.")
-    sentence: str = Field(description="The most important columns in words.")
-    kind: str = Field(
-        description="coefficients: standard deviation of what a column adds to the prediction, "
-        "which is the coefficient of the standardised column; of numbers relative to the standard "
-        "deviation of the targets. permutation: fall of the metric if the values of the column are "
-        "permuted."
-    )
-    metric: str | None = Field(
-        description="Metric of the permutations: r2, auc or accuracy; null for coefficients."
-    )
-    columns: list[str] = Field(
-        description="Names of the columns of the dataset; a column that was encoded as several has "
-        "one importance."
-    )
-    shared: list[float | None] = Field(description="Mean importance over the tasks, by column.")
-    tasks: dict[str, list[float | None]] = Field(
-        description="Importance by task and column; null for a column that a task does not have, "
-        "and where the metric is not defined."
-    )
-    coefficients: dict[str, list[float | None]] | None = Field(
-        description="Importance with the sign of the coefficient; null in it where a column has "
-        "several coefficients. Null for permutations."
-    )
-    n_rows: dict[str, int] = Field(description="Number of training rows that were used, by task.")
-    n_repeats: int | None = Field(description="Permutations of each column; null for coefficients.")
-    n_columns: int = Field(
-        description="Number of all columns, of which `columns` may have the most important only."
-    )
 
     @classmethod
     def of(cls, version: NamedVersion, stored: dict[str, Any]) -> "Importance":
@@ -188,11 +165,9 @@ class Importance(BaseModel):
         return cls(model=version.name, version=version.row.version, **stored)
 
 
-class Relations(BaseModel):
+class Relations(OfVersion):
     """Relations between the tasks of a model."""
 
-    model: str = Field(description="Model name.")
-    version: int = Field(description="Version number.")
     sentence: str = Field(description="Summary of the strengths in words.")
     names: list[str] = Field(
         description="Task, or task and class, of each output, with related outputs adjacent."

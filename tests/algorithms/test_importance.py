@@ -68,8 +68,8 @@ def test_linear_models_have_the_known_coefficients_of_the_standardised_columns(n
     for task in tasks:
         truth = 3.0 * WEIGHTS[task.name] * task.X.std(axis=0) / task.y.std()
         np.testing.assert_allclose(found.coefficients[task.name], truth[order], atol=atol)
-        np.testing.assert_allclose(found.values[task.name], np.abs(truth)[order], atol=atol)
-    np.testing.assert_allclose(found.shared, np.mean(list(found.values.values()), axis=0))
+        np.testing.assert_allclose(found.tasks[task.name], np.abs(truth)[order], atol=atol)
+    np.testing.assert_allclose(found.shared, np.mean(list(found.tasks.values()), axis=0))
     assert set(found.columns[:2]) == {"age", "dose"}
     assert (np.diff(found.shared) <= 0).all()
 
@@ -143,7 +143,7 @@ def test_permutation_importance_is_that_of_scikit_learn(name, target, scoring) -
         )
         # the mean of five permutations against the mean of thirty
         error = reference.importances_std * np.sqrt(1 / EFFORTS[0][1] + 1 / 30)
-        difference = found.values[task.name] - reference.importances_mean[order]
+        difference = np.array(found.tasks[task.name]) - reference.importances_mean[order]
         assert (np.abs(difference) <= 4 * error[order] + 1e-12).all()
 
 
@@ -153,14 +153,14 @@ def test_columns_that_a_model_does_not_use_have_no_importance() -> None:
     assert set(found.columns[:2]) == {"age", "dose"}
     assert (np.abs(found.shared[2:]) < 0.02).all()
     found = importance(fit("constant", tasks), tasks)
-    assert (found.shared == 0).all()
-    assert found.sentence() == "No column has an importance above 0."
+    assert not any(found.shared)
+    assert found.sentence == "No column has an importance above 0."
 
 
 def test_the_same_seed_permutes_the_same() -> None:
     tasks = known(60)
     model = fit("kernel-ridge", tasks)
-    assert importance(model, tasks).to_json() == importance(model, tasks).to_json()
+    assert importance(model, tasks) == importance(model, tasks)
 
 
 def test_rows_are_sampled_and_what_takes_too_long_is_left_out() -> None:
@@ -202,8 +202,8 @@ def test_encoded_columns_are_grouped_by_the_original_one(name) -> None:
         effect = np.array([0.0, 1.0, 4.0])[tasks["a"].X[:, 0].astype(int)]
         assert of["site"] == pytest.approx(np.std(effect) / np.std(tasks["a"].y), rel=1e-3)
         signed = dict(zip(found.columns, found.coefficients["a"], strict=True))
-        assert np.isnan(signed["site"])
-        assert np.isfinite(signed["date"])
+        assert signed["site"] is None
+        assert signed["date"] is not None
 
 
 def test_sparse_rows_have_the_importance_of_dense_ones() -> None:

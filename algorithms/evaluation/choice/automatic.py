@@ -24,7 +24,7 @@ from scipy.special import stdtrit
 
 from algorithms.evaluation.choice.per_task import divided_entry, tasks_of, with_divided
 from algorithms.evaluation.choice.pipelines import Entry, Pipeline, choose
-from algorithms.evaluation.comparison.families import verdict_of
+from algorithms.evaluation.comparison.families import GainTest, verdict_of
 from algorithms.evaluation.comparison.no_verdict import APART, TOGETHER
 from algorithms.evaluation.scores.gains import LEVEL, Gain, benjamini_hochberg, gain_of
 from algorithms.evaluation.scores.metrics import Metric, MetricChoice
@@ -86,25 +86,6 @@ class AutomaticOptions(MetricChoice):
     )
 
     model_config = ConfigDict(frozen=True)
-
-
-@dataclass(frozen=True, slots=True)
-class GainTest:
-    """The difference of two pipelines, with the verdict.
-
-    Parameters
-    ----------
-    low, high
-        Ends of the 95 % interval.
-    margin
-        Smallest relevant gain.
-    """
-
-    gain: float
-    low: float
-    high: float
-    p_value: float
-    margin: float
 
 
 def gain_test(gain: Gain | None, *, min_effect: float) -> GainTest | None:

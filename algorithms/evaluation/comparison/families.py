@@ -19,7 +19,7 @@ the same way inside every split would multiply the cost by the number of inner f
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from algorithms.evaluation.scores.gains import LEVEL, Gain
 
@@ -30,31 +30,41 @@ GainFunction = Callable[[int, int], Gain | None]
 
 
 @dataclass(frozen=True, slots=True)
-class FamilyComparison:
+class GainTest:
+    """The test of a gain.
+
+    Parameters
+    ----------
+    low, high
+        Ends of the 95 % interval.
+    p_value
+        Two-sided.
+    margin
+        Smallest relevant gain.
+    """
+
+    gain: float
+    low: float
+    high: float
+    p_value: float
+    margin: float
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyComparison(GainTest):
     """The test of multi-task methods ("together") against single-task methods ("apart").
+
+    The interval is corrected for the number of methods in the first one's family.
 
     Parameters
     ----------
     together, apart
         Positions of the two decisive methods: the one with the smallest p value against the other
         family, and the closest method of that family.
-    gain
-        Mean gain of ``together`` over ``apart``.
-    low, high
-        Ends of its 95 % interval, corrected for the number of methods in the first one's family.
-    p_value
-        Two-sided p value of the test of the families.
-    margin
-        Smallest relevant gain.
     """
 
     together: int
     apart: int
-    gain: float
-    low: float
-    high: float
-    p_value: float
-    margin: float
 
 
 def compare_families(
@@ -96,7 +106,8 @@ def compare_families(
         return None
     low, high = gain.interval(LEVEL / test.n_tests)
     return FamilyComparison(
-        *pair,
+        together=pair[0],
+        apart=pair[1],
         gain=gain.mean,
         low=low,
         high=high,
@@ -105,31 +116,7 @@ def compare_families(
     )
 
 
-class TestedGain(Protocol):
-    """A tested gain with its interval."""
-
-    @property
-    def gain(self) -> float:
-        """Mean gain."""
-
-    @property
-    def low(self) -> float:
-        """Lower end of the interval."""
-
-    @property
-    def high(self) -> float:
-        """Upper end of the interval."""
-
-    @property
-    def p_value(self) -> float:
-        """Two-sided p value."""
-
-    @property
-    def margin(self) -> float:
-        """Smallest relevant gain."""
-
-
-def verdict_of(comparison: TestedGain | None, *, p_value: float | None = None) -> Verdict:
+def verdict_of(comparison: GainTest | None, *, p_value: float | None = None) -> Verdict:
     """Return the verdict of a comparison.
 
     *helps*, *hurts*: the difference is significant and at least the smallest relevant gain.

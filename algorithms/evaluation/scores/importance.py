@@ -17,11 +17,11 @@ what holds for new rows. Correlated columns share their importance.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field
 
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import Task
@@ -38,64 +38,49 @@ EFFORTS: Final = ((500, 5), (200, 3), (50, 1))
 MAX_VALUES: Final = 20_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Importance:
-    """Importance of the columns of a model, the most important one first.
+class Importance(BaseModel):
+    """Importance of the columns of a model, the most important one first."""
 
-    Parameters
-    ----------
-    metric
-        Score of the permutation importance; None for coefficients.
-    values : (n_columns,) for each task
-        NaN for columns that a task does not have, and for tasks whose score is not defined.
-    shared : (n_columns,)
-        Mean over the tasks.
-    coefficients : (n_columns,) for each task, or None
-        Signed importance; NaN where a column has several coefficients.
-    n_rows
-        Number of rows of each task from which it was computed.
-    n_repeats
-        Permutations of each column; None for coefficients.
-    n_columns
-        Number of columns, of which ``columns`` has at least the most important ones.
-    """
+    sentence: str = Field(description="The most important columns in words.")
+    kind: str = Field(
+        description="coefficients: standard deviation of what a column adds to the prediction, "
+        "which is the coefficient of the standardised column; of numbers relative to the standard "
+        "deviation of the targets. permutation: fall of the metric if the values of the column are "
+        "permuted."
+    )
+    metric: str | None = Field(
+        description="Metric of the permutations: r2, auc or accuracy; null for coefficients."
+    )
+    columns: list[str] = Field(
+        description="Names of the columns of the dataset; a column that was encoded as several has "
+        "one importance."
+    )
+    shared: list[float | None] = Field(description="Mean importance over the tasks, by column.")
+    tasks: dict[str, list[float | None]] = Field(
+        description="Importance by task and column; null for a column that a task does not have, "
+        "and where the metric is not defined."
+    )
+    coefficients: dict[str, list[float | None]] | None = Field(
+        description="Importance with the sign of the coefficient; null in it where a column has "
+        "several coefficients. Null for permutations."
+    )
+    n_rows: dict[str, int] = Field(description="Number of training rows that were used, by task.")
+    n_repeats: int | None = Field(description="Permutations of each column; null for coefficients.")
+    n_columns: int = Field(
+        description="Number of all columns, of which `columns` may have the most important only."
+    )
 
-    kind: Literal["coefficients", "permutation"]
-    metric: str | None
-    columns: tuple[str, ...]
-    values: Mapping[str, Array]
-    shared: Array
-    coefficients: Mapping[str, Array] | None
-    n_rows: Mapping[str, int]
-    n_repeats: int | None
-    n_columns: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the importance as JSON, null for NaN."""
-        signed = self.coefficients
-        return {
-            "kind": self.kind,
-            "metric": self.metric,
-            "sentence": self.sentence(),
-            "columns": list(self.columns),
-            "shared": _listed(self.shared),
-            "tasks": {task: _listed(values) for task, values in self.values.items()},
-            "coefficients": None if signed is None else {t: _listed(v) for t, v in signed.items()},
-            "n_rows": dict(self.n_rows),
-            "n_repeats": self.n_repeats,
-            "n_columns": self.n_columns,
-        }
-
-    def sentence(self) -> str:
-        """Return the most important columns in words."""
-        if not self.shared.max(initial=0.0) > 0:
-            return "No column has an importance above 0."
-        pairs = zip(self.columns[:3], self.shared[:3], strict=True)
-        *others, last = [f"'{name}'" for name, value in pairs if value > 0]
-        of = f"of {self.n_columns:,}"
-        if not others:
-            return f"{last} is the most important column {of}."
-        return f"{', '.join(others)} and {last} are the most important columns {of}."
+def _describe(columns: Sequence[str], shared: Array, n_columns: int) -> str:
+    """Return the most important columns in words, given those with the largest importance."""
+    if not shared.max(initial=0.0) > 0:
+        return "No column has an importance above 0."
+    pairs = zip(columns[:3], shared[:3], strict=True)
+    *others, last = [f"'{name}'" for name, value in pairs if value > 0]
+    of = f"of {n_columns:,}"
+    if not others:
+        return f"{last} is the most important column {of}."
+    return f"{', '.join(others)} and {last} are the most important columns {of}."
 
 
 def importance_of(
@@ -280,17 +265,20 @@ def _collect(
     shared = np.where(np.isfinite(known), known, 0.0).sum(axis=0) / np.maximum(counts, 1)
     n_kept = max(min(len(columns), MAX_VALUES // len(table)), 1)
     order = np.argsort(-shared, kind="stable")[:n_kept]
+    kept, largest = [columns[j] for j in order], shared[order]
     coefficients = None if signed is None else spread_out(signed)
     return Importance(
-        "permutation" if signed is None else "coefficients",
-        metric,
-        tuple(columns[j] for j in order),
-        {task: row[order] for task, row in table.items()},
-        shared[order],
-        coefficients and {task: row[order] for task, row in coefficients.items()},
-        n_rows,
-        n_repeats,
-        len(columns),
+        sentence=_describe(kept, largest, len(columns)),
+        kind="permutation" if signed is None else "coefficients",
+        metric=metric,
+        columns=kept,
+        shared=_listed(largest),
+        tasks={task: _listed(row[order]) for task, row in table.items()},
+        coefficients=coefficients
+        and {task: _listed(row[order]) for task, row in coefficients.items()},
+        n_rows=dict(n_rows),
+        n_repeats=n_repeats,
+        n_columns=len(columns),
     )
 
 

@@ -1,10 +1,12 @@
 """A sample of the predictions for held-out rows, for plots: not more than a report can hold."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, TypedDict
+from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
+from typing_extensions import TypedDict  # of Python 3.12, which pydantic needs
 
 from algorithms.evaluation.scores.metrics import Metric
 from algorithms.interface.model import Model
@@ -19,35 +21,24 @@ MAX_PREDICTIONS: Final = 1000
 
 
 class TaskPredictions(TypedDict):
-    """Rows of a task that were predicted by a model which had not seen them, as JSON.
+    """Held-out rows of a task, predicted by models that had not seen them."""
 
-    Parameters
-    ----------
-    rows
-        Positions in the task, from 0.
-    true, predicted
-        Numbers, or labels of classes.
-    scores
-        Decision function of the second of two classes; None elsewhere.
-    """
-
-    rows: list[int]
-    true: list[Any]
-    predicted: list[Any]
-    scores: list[float | None]
+    rows: Annotated[list[int], Field(description="Positions of the rows in the task, from 0.")]
+    true: Annotated[list[str | int | float], Field(description="Targets.")]
+    predicted: Annotated[list[str | int | float], Field(description="Predictions.")]
+    scores: Annotated[
+        list[float | None],
+        Field(description="Decision function of the second of two classes; null elsewhere."),
+    ]
 
 
 class Predictions(TypedDict):
-    """A sample of the held-out rows, as JSON.
+    """A sample of the predictions for held-out rows, evenly spaced."""
 
-    Parameters
-    ----------
-    n_rows
-        Number of held-out rows of which these are a sample.
-    """
-
-    n_rows: int
-    tasks: dict[str, TaskPredictions]
+    n_rows: Annotated[
+        int, Field(description="Number of held-out rows of which these are a sample.")
+    ]
+    tasks: Annotated[dict[str, TaskPredictions], Field(description="Rows by task.")]
 
 
 def predictions_per_split(splits: Splits) -> int:

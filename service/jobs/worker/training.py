@@ -176,7 +176,7 @@ def _importance(model: Any, tasks: TaskSet, seed: int, fit_s: float) -> dict[str
         )
     except AlgorithmError:  # values that overflow in permuted rows must not cost the model
         return None
-    return None if found is None else found.to_json()
+    return None if found is None else found.model_dump()
 
 
 def _software(algorithm: str) -> dict[str, str]:
