@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+import algorithms.interface.packages  # noqa: F401 - first, since it says what to install
 from algorithms.interface.algorithm import Algorithm, load_extensions
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact, InvalidData, UnusedWeights

@@ -18,7 +18,7 @@ from scipy.stats import betabinom
 from threadpoolctl import threadpool_limits
 
 from algorithms.evaluation.scores.metrics import METRICS
-from algorithms.interface.model import DEFAULT_LEVEL
+from algorithms.interface.methods import DEFAULT_LEVEL
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
 from algorithms.wrappers.calibration.algorithm import CalibratedAlgorithm

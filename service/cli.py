@@ -157,6 +157,8 @@ def certificates(
 @app.command(has_result=False)
 def demo() -> None:
     """Run an end-to-end demo: start a service, train over HTTP, compare the models."""
+    import uvicorn  # noqa: F401 - raises what to install before another process starts
+
     from service.operations.demo import run
 
     run()
@@ -186,7 +188,9 @@ def main() -> None:
     except (ServiceError, JobFailed, ValueError, OSError) as error:
         _fail(str(error), exit_code(error))
     except ModuleNotFoundError as error:
-        _fail(f"'{error.name}' is not installed; install 'sibling[server]' to run the service here")
+        _fail(
+            f"'{error.name}' is not installed; pip install 'sibling[server]' runs the service here"
+        )
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.INTERRUPTED) from None
 

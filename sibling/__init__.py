@@ -73,6 +73,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":  # a build imports this package before it is installed
         return version("sibling")
     if name in _OF_SCIKIT_LEARN:
+        import_module("algorithms.interface.packages")
         return getattr(import_module(_OF_SCIKIT_LEARN[name]), name)
     if name in __all__:
         return getattr(import_module("sibling.client"), name)
@@ -93,4 +94,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     own = [name for name in globals() if name.startswith("__")]
-    return [*own, *__all__, *import_module("algorithms.registry").CLASS_NAMES]
+    try:
+        return [*own, *__all__, *import_module("algorithms.registry").CLASS_NAMES]
+    except ModuleNotFoundError:  # an installation of the client alone
+        return [*own, *__all__]

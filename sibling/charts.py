@@ -1,7 +1,9 @@
 """Vega-Lite specifications as charts of altair, which is imported when it is needed."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+Theme = Literal["light", "dark"]
 
 #: Classes of charts by the property that only they have.
 _KINDS: Final = {

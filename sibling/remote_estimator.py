@@ -9,7 +9,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
 
 from algorithms.interface.errors import InvalidData, NotInstalled
-from algorithms.interface.model import METHODS
+from algorithms.interface.methods import METHODS
 from algorithms.interface.tasks import Task
 from algorithms.wrappers.weights import weighted
 from sibling.client import Client, RemoteModel

@@ -13,39 +13,12 @@ from scipy.sparse import issparse
 from algorithms.interface.embedding import Embedding
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
+from algorithms.interface.methods import LEVEL_METHODS, METHODS
 from algorithms.interface.relations import Relations
 from algorithms.interface.stored_fields import arrays_of, header_of, read_fields
 from algorithms.interface.tasks import Array, TargetKind, Task, unknown_task
 from algorithms.numerics.finite import all_finite
 from algorithms.numerics.sparse_rows import as_canonical, first_not_finite
-
-#: Methods that a model may have; each takes rows and ``task=``.
-METHODS = (
-    "transform",
-    "inverse_transform",
-    "reconstruct",
-    "variance",
-    "predict",
-    "distances",
-    "decision_function",
-    "predict_proba",
-    "predict_interval",
-    "predict_set",
-)
-#: Shape of the outputs of one row, for methods of which it is the same in all models.
-OUTPUT_SHAPES: Mapping[str, tuple[int, ...]] = {
-    "predict": (),
-    "variance": (),
-    "predict_interval": (2,),
-}
-#: Methods that take a level, the share of new rows that their outputs cover.
-LEVEL_METHODS = frozenset({"predict_interval", "predict_set"})
-DEFAULT_LEVEL = 0.9
-#: Methods whose output columns, if there are several, are the classes, ordered as in
-#: :meth:`Model.classes`.
-CLASS_METHODS = frozenset({"distances", "decision_function", "predict_proba", "predict_set"})
-#: Methods whose input has the columns of the training rows; the others take coordinates.
-FEATURE_METHODS = frozenset(METHODS) - {"inverse_transform"}
 
 
 class Model(ABC):

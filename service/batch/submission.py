@@ -7,7 +7,8 @@ from typing import Any, Final
 from sqlalchemy.orm import Session
 
 from algorithms.interface.errors import AlgorithmError, InvalidData
-from algorithms.interface.model import FEATURE_METHODS, LEVEL_METHODS, Model
+from algorithms.interface.methods import FEATURE_METHODS, LEVEL_METHODS
+from algorithms.interface.model import Model
 from algorithms.interface.tasks import unknown_task
 from service.access.quotas import check_stored_bytes
 from service.batch.context import Services

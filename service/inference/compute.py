@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import UnknownTask
-from algorithms.interface.model import CLASS_METHODS, OUTPUT_SHAPES, Model, apply
+from algorithms.interface.methods import CLASS_METHODS, OUTPUT_SHAPES
+from algorithms.interface.model import Model, apply
 from service.errors.problems import Problem
 from service.inference.call import Call, InferenceResult, Matrix, raise_invalid_data
 from service.inference.context import Services

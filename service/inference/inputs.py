@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Final
 
-from algorithms.interface.model import FEATURE_METHODS, Model
+from algorithms.interface.methods import FEATURE_METHODS
+from algorithms.interface.model import Model
 from algorithms.wrappers.preparation.columns import Column
 from algorithms.wrappers.preparation.model import preparation_of
 from service.inference.call import InputSpec, raise_invalid_data

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Response
 
-from algorithms.interface.model import DEFAULT_LEVEL, METHODS
+from algorithms.interface.methods import DEFAULT_LEVEL, METHODS
 from service.http.bodies import JSON
 from service.http.documentation import problems
 from service.http.requests import StrictRequest

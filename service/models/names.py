@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from algorithms.interface.model import METHODS
+from algorithms.interface.methods import METHODS
 from service.errors.patterns import MODEL_NAME
 
 _SUFFIXES: Final = ", ".join(f".{method}" for method in METHODS)

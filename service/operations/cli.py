@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from service.settings import MIB
 from sibling.commands.app import App
 from sibling.commands.output import is_json, print_json, print_list, print_result, print_text
 
@@ -22,7 +21,7 @@ def backup(
     It contains all datasets, models, jobs and hashed keys. PostgreSQL needs pg_dump.
     """
     from service.operations.backup import back_up
-    from service.settings import Settings
+    from service.settings import MIB, Settings
     from service.storage.database import Database
 
     database = Database(Settings().resolved_database_url())

@@ -7,6 +7,7 @@ import numpy as np
 import typer
 
 from sibling import Client, RemoteModel, ServiceError
+from sibling.charts import Theme
 from sibling.client.http import DEFAULT_URL
 from sibling.commands.app import App, noun
 from sibling.commands.names import (
@@ -28,7 +29,6 @@ from sibling.commands.output import (
     print_table,
     print_text,
 )
-from sibling.plots.style import Theme
 
 models = noun("Look at models, download and delete them.")
 naming = App()

@@ -13,7 +13,7 @@ import orjson
 import typer
 from numpy.typing import NDArray
 
-from algorithms.interface.model import CLASS_METHODS, LEVEL_METHODS, METHODS
+from algorithms.interface.methods import CLASS_METHODS, LEVEL_METHODS, METHODS
 from sibling import Client, RemoteModel
 from sibling.client.http import DEFAULT_URL
 from sibling.commands.app import App

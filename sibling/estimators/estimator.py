@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidArtifact
-from algorithms.interface.model import FEATURE_METHODS, Model
+from algorithms.interface.methods import FEATURE_METHODS
+from algorithms.interface.model import Model
 from algorithms.interface.trace import Trace
 from algorithms.interface.weights import ClassWeight
 from algorithms.numerics.threads import limit_blas_threads
@@ -36,7 +37,7 @@ from sibling.estimators.inputs import names_of_columns, read_new_task
 from sibling.estimators.kinds import Kind, kinds_of, takes_three_classes
 
 if TYPE_CHECKING:  # the plots are imported when one is made
-    from sibling.plots.style import Theme
+    from sibling.charts import Theme
 
 #: Fitted attributes that the checks of rows set, before there is a model.
 _OF_ROWS = ("n_features_in_", "feature_names_in_")

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_array, validate_data
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
-from algorithms.interface.model import FEATURE_METHODS, Model
+from algorithms.interface.methods import FEATURE_METHODS
+from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.numerics.sparse_rows import is_sparse

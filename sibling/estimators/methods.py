@@ -14,7 +14,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.model import DEFAULT_LEVEL, LEVEL_METHODS, Model, apply
+from algorithms.interface.methods import DEFAULT_LEVEL, LEVEL_METHODS
+from algorithms.interface.model import Model, apply
 from algorithms.interface.tasks import MAX_LISTED_NAMES, TargetKind
 from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.calibration.model import CALIBRATED_METHODS

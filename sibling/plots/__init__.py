@@ -3,6 +3,7 @@
 A plot knows no algorithm. It is there if the model, its history or its report has what it shows.
 """
 
+from sibling.charts import Theme
 from sibling.plots.catalogue import (
     PLOTS,
     NoPlot,
@@ -14,7 +15,7 @@ from sibling.plots.catalogue import (
 from sibling.plots.compared import compared, compared_specification, held_out_scores
 from sibling.plots.held_out import held_out_rows
 from sibling.plots.source import Content, HeldOut, Plot, Source, metric_words
-from sibling.plots.style import THEMES, Theme
+from sibling.plots.style import THEMES
 
 __all__ = [
     "PLOTS",

@@ -5,7 +5,7 @@ from textwrap import wrap
 from typing import Any, Final
 
 from algorithms.interface.errors import explain_unknown
-from sibling.charts import load_altair
+from sibling.charts import Theme, load_altair
 from sibling.plots import (
     angles,
     gains,
@@ -22,7 +22,7 @@ from sibling.plots import (
     spectrum,
 )
 from sibling.plots.source import Content, Plot, Source
-from sibling.plots.style import Theme, config
+from sibling.plots.style import config
 
 #: Maximum length of a line below the title.
 _MAX_LETTERS: Final = 66

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.errors import explain_unknown
+from sibling.charts import Theme
 from sibling.plots.catalogue import NoPlot, UnknownPlot, assemble
 from sibling.plots.objective import last_loop
 from sibling.plots.source import (
@@ -20,7 +21,7 @@ from sibling.plots.source import (
     metric_words,
     spread,
 )
-from sibling.plots.style import NEUTRAL, Theme, class_scales
+from sibling.plots.style import NEUTRAL, class_scales
 
 #: Sources by the titles of their models.
 Sources = Mapping[str, Source]

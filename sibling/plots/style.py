@@ -1,13 +1,12 @@
 """Colours and themes, readable with colour blindness and on light and dark pages."""
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 
 from algorithms.interface.errors import explain_unknown
+from sibling.charts import Theme
 
-Theme = Literal["light", "dark"]
 THEMES: Final[tuple[Theme, ...]] = get_args(Theme)
-
 #: Okabe and Ito's colours without black and yellow, which vanish on dark or on light pages.
 COLOURS: Final = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7")
 SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")

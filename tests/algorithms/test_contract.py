@@ -28,7 +28,7 @@ from algorithms.interface.errors import (
     UnusedWeights,
     find_similar,
 )
-from algorithms.interface.model import CLASS_METHODS, OUTPUT_SHAPES
+from algorithms.interface.methods import CLASS_METHODS, OUTPUT_SHAPES
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.interface.weights import weigh

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from algorithms.interface.model import METHODS
+from algorithms.interface.methods import METHODS
 from service.access import store as key_store
 from service.access.keys import new_key, parse_key
 from service.audit import store

@@ -12,7 +12,7 @@ import pytest
 from safetensors import safe_open
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.model import METHODS
+from algorithms.interface.methods import METHODS
 from algorithms.registry import ALGORITHMS
 from service.datasets.blocks import DatasetWriter, Layout
 from service.datasets.canonical import read_tasks

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import sibling
-from algorithms.interface.model import METHODS
+from algorithms.interface.methods import METHODS
 from algorithms.registry import load_model
 from sibling import AsyncClient, Client, Dataset, JobFailed, ServiceError, ServiceUnreachable
 from sibling.client import datasets as dataset_module

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.methods import DEFAULT_LEVEL
 from algorithms.interface.model import (
-    DEFAULT_LEVEL,
     IntervalModel,
     InvertibleModel,
     PredictingModel,

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData, InvalidParams
-from algorithms.interface.model import DEFAULT_LEVEL, Model
+from algorithms.interface.methods import DEFAULT_LEVEL
+from algorithms.interface.model import Model
 from algorithms.interface.tasks import Array
 from algorithms.numerics.row_hashes import hash_rows
 from algorithms.wrappers.calibration.conformal import (

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from algorithms.interface.model import FEATURE_METHODS, Model
+from algorithms.interface.methods import FEATURE_METHODS
+from algorithms.interface.model import Model
 from algorithms.interface.tasks import Array, Task
 from algorithms.wrappers.preparation.learning import Preparation
 from algorithms.wrappers.wrapped_model import WrappedModel

@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, OUTPUT_SHAPES, Model
+from algorithms.interface.methods import CLASS_METHODS, FEATURE_METHODS, OUTPUT_SHAPES
+from algorithms.interface.model import Model
 from algorithms.wrappers.preparation.model import preparation_of
 from service.inference.context import Services
 from service.inference.statistics import PHASES, MethodStatistics

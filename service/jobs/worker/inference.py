@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from algorithms.interface.errors import Cancelled, InvalidData
-from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, Model, apply
+from algorithms.interface.methods import CLASS_METHODS, FEATURE_METHODS
+from algorithms.interface.model import Model, apply
 from algorithms.interface.trace import Step
 from algorithms.numerics.sparse_rows import is_sparse, take_columns
 from algorithms.registry import load_model

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from algorithms.interface.artifact import HEADER_KEY
-from algorithms.interface.model import OUTPUT_SHAPES
+from algorithms.interface.methods import OUTPUT_SHAPES
 
 #: Limits on the values and rows that are buffered before a write.
 _MAX_VALUES: Final = 2**20

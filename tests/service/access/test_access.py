@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from algorithms.interface.model import METHODS
+from algorithms.interface.methods import METHODS
 from service.access import store
 from service.access.bootstrap import ensure_bootstrap_key
 from service.access.keys import SCOPES, Key, allows, new_key, parse_key

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from algorithms.interface.model import METHODS
+from algorithms.interface.methods import METHODS
 from sibling import ServiceError
 
 
