@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from service.http.routing import app_state
-from service.jobs.queue.dispatcher import Dispatcher
-from service.jobs.watcher import JobWatcher
+from service.jobs.context import Services as Jobs
 from service.models.cache import ModelCache
 from service.models.columns import ColumnNames
 from service.models.resolver import ModelResolver
@@ -27,8 +26,7 @@ class Services:
     settings: Settings
     database: Database
     blobs: BlobStore
-    dispatcher: Dispatcher
-    watcher: JobWatcher
+    jobs: Jobs
     resolver: ModelResolver
     models: ModelCache
     columns: ColumnNames

@@ -17,7 +17,7 @@ from service.http.requests import trace_parent
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.jobs.queue import store
-from service.jobs.routes import JobId, ValidateOnly, Wait, no_job, wait_for
+from service.jobs.routes import JobId, ValidateOnly, Wait, accepted, no_job
 from service.jobs.schemas import Job
 from service.jobs.submission import Origin
 from service.storage.job_states import FINAL, JobState
@@ -77,10 +77,8 @@ async def submit_inference(
         fingerprint("POST /v1/jobs:infer", await request.body()),
         trace_parent(request),
     )
-    job_id = await run_in_threadpool(submission.submit, services, spec, origin)
-    services.dispatcher.wake()
-    job = await wait_for(services.database, services.watcher, job_id, owner, wait)
-    return json_response(job, status=202, Location=f"/v1/jobs/{job_id}", Retry_After="1")
+    job = await run_in_threadpool(submission.submit, services, spec, origin)
+    return await accepted(services.jobs, job, owner, wait)
 
 
 @router.get(

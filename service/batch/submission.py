@@ -15,16 +15,18 @@ from service.batch.context import Services
 from service.batch.schemas import InferenceSpec
 from service.datasets.column_matching import pack_orders
 from service.datasets.manifest import feature_names_by_task
+from service.datasets.view import DatasetView
 from service.errors.problems import Problem, from_algorithm_error
 from service.errors.validation import entry_at
-from service.http.idempotency import find_created, remember_created
+from service.http.idempotency import remember_created
 from service.inference.call import InputSpec
 from service.inference.formats.table import positions_of
 from service.jobs.limits import check_limits, limits_of
 from service.jobs.queue import store
+from service.jobs.reading import new_job
+from service.jobs.schemas import Job
 from service.jobs.studies.child_jobs import INFER, Plan
-from service.jobs.submission import Origin, check_queue_limit
-from service.jobs.validation import find_dataset
+from service.jobs.submission import Origin, check_queue_limit, find_submitted
 from service.models.columns import NamesByTask
 from service.models.messages import unknown_model, unsupported_method
 from service.models.store import ServableVersion, get_version
@@ -46,8 +48,8 @@ class ValidatedInference:
     n_rows: int
 
 
-def submit(services: Services, spec: InferenceSpec, origin: Origin) -> str:
-    """Create a job; return its id, or that of the existing job for the same request.
+def submit(services: Services, spec: InferenceSpec, origin: Origin) -> Job:
+    """Create a job; return the existing one if the same request was sent before.
 
     Raises
     ------
@@ -55,7 +57,7 @@ def submit(services: Services, spec: InferenceSpec, origin: Origin) -> str:
         The specification is invalid; nothing is stored.
     """
     with services.database.write() as session:
-        existing = find_created(session, origin.owner, origin.key, origin.request)
+        existing = find_submitted(session, origin)
     if existing is not None:
         return existing
     # outside the transaction: loading a model may take long
@@ -84,13 +86,13 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
         detail = f"{spec.method} takes no level, only {' and '.join(sorted(LEVEL_METHODS))} do"
         raise Problem("invalid-request", detail, errors=[entry_at("/level", detail)])
     with services.database.read() as session:
-        dataset, manifest = find_dataset(session, spec.dataset_id, owner=owner)
+        dataset = DatasetView.find(session, spec.dataset_id, owner=owner)
     model = services.models.get(served)
-    entries = {entry["name"]: entry for entry in manifest["tasks"]}
+    entries = {entry["name"]: entry for entry in dataset.manifest["tasks"]}
     tasks = _tasks(spec, entries)
     known = services.columns.of(served.id) if spec.method in FEATURE_METHODS else {}
     ignored = services.columns.ignored(served.id)
-    names = feature_names_by_task(manifest)
+    names = feature_names_by_task(dataset.manifest)
     orders = _ColumnOrders(model, spec, names, known, ignored, served.task_column).orders(
         tasks, entries
     )
@@ -102,12 +104,12 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
         "version_id": served.id,
         "method": spec.method,
         "level": spec.level,
-        "dataset_id": dataset.id,
+        "dataset_id": dataset.row.id,
         "tasks": tasks,
         "mapping": spec.tasks,  # None means all tasks: listing them would make the response long
         "columns": pack_orders(orders),
         "makes_dataset": spec.makes_dataset and not has_labels,
-        "dataset_name": spec.dataset_name or _dataset_name(served, spec.method, dataset),
+        "dataset_name": spec.dataset_name or _dataset_name(served, spec.method, dataset.row),
         "threads": spec.threads or services.threads,
     }
     return ValidatedInference(served, plan, sum(entries[name]["n_samples"] for name in tasks))
@@ -119,13 +121,13 @@ def _create(
     spec: InferenceSpec,
     origin: Origin,
     validated: ValidatedInference,
-) -> str:
-    existing = find_created(session, origin.owner, origin.key, origin.request)
+) -> Job:
+    existing = find_submitted(session, origin)
     if existing is not None:
         return existing
     served = validated.served
     # both may have been deleted since the validation
-    find_dataset(session, spec.dataset_id, owner=origin.owner)
+    DatasetView.find(session, spec.dataset_id, owner=origin.owner)
     if get_version(session, origin.owner, served.name, served.version) is None:
         raise Problem(
             "not-found", f"version {served.version} of model '{served.name}' has been deleted"
@@ -145,7 +147,7 @@ def _create(
     )
     row = store.create(session, job)
     remember_created(session, origin.owner, origin.key, origin.request, row.id)
-    return row.id
+    return new_job(row)
 
 
 def _tasks(spec: InferenceSpec, entries: Mapping[str, Entry]) -> dict[str, str]:

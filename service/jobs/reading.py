@@ -8,6 +8,7 @@ from service.jobs.queue import child_store, queries
 from service.jobs.results import shown_results
 from service.jobs.schemas import Job
 from service.models.store import versions_of_jobs
+from service.storage.job_states import JobState
 from service.storage.rows import JobRow
 
 
@@ -34,3 +35,9 @@ def read_jobs(session: Session, rows: Sequence[JobRow]) -> list[Job]:
         )
         for row in rows
     ]
+
+
+def new_job(row: JobRow, *, n_child_jobs: int = 0) -> Job:
+    """Return the schema of a job that was just created, which needs no query."""
+    child_jobs = {JobState.QUEUED.value: n_child_jobs} if n_child_jobs else {}
+    return Job.from_row(row, None, (), result=None, child_jobs=child_jobs)

@@ -25,7 +25,7 @@ from service.jobs.reading import read_job, read_jobs
 from service.jobs.schemas import Job
 from service.jobs.spec_schemas import JobSpec, RepeatSpec, Valid
 from service.jobs.validation import check
-from service.jobs.watcher import JobWatcher, Snapshot
+from service.jobs.watcher import Snapshot
 from service.settings import MIB
 from service.storage.database import Database
 from service.storage.job_states import FINAL, JobState, ShownJobState
@@ -97,10 +97,8 @@ async def submit_job(
         fingerprint("POST /v1/jobs", await request.body()),
         trace_parent(request),
     )
-    job_id = await run_in_threadpool(_submit, services, spec, origin)
-    services.dispatcher.wake()
-    job = await wait_for(services.database, services.watcher, job_id, owner, wait)
-    return json_response(job, status=202, Location=f"/v1/jobs/{job_id}", Retry_After="1")
+    job = await run_in_threadpool(_submit, services, spec, origin)
+    return await accepted(services, job, owner, wait)
 
 
 @router.get("", summary="List jobs", responses=problems("invalid-page-token", "invalid-request"))
@@ -132,7 +130,8 @@ async def get_job(
 ) -> Response:
     """Return a job, after waiting up to `wait` seconds for its end."""
     deadline = time.monotonic() + wait
-    job = await wait_for(services.database, services.watcher, job_id, owner, wait)
+    job = await run_in_threadpool(find_job, services.database, job_id, owner)
+    job = await _wait_for(services, job, owner, wait)
     headers = {"ETag": _tag(job)}
     if not job.is_final and time.monotonic() < deadline:  # there was no room to wait
         headers["Retry-After"] = str(RETRY_AFTER_S)
@@ -185,10 +184,8 @@ async def repeat_job(
         fingerprint(address, await request.body()),
         trace_parent(request),
     )
-    new_id = await run_in_threadpool(_repeat, services, job_id, changes, origin)
-    services.dispatcher.wake()
-    job = await wait_for(services.database, services.watcher, new_id, owner, wait)
-    return json_response(job, status=202, Location=f"/v1/jobs/{new_id}", Retry_After="1")
+    job = await run_in_threadpool(_repeat, services, job_id, changes, origin)
+    return await accepted(services, job, owner, wait)
 
 
 @router.get(
@@ -236,18 +233,18 @@ def delete_job(job_id: JobId, request: Request, services: Context, owner: Owner)
     return Response(status_code=204)
 
 
-def _submit(services: Services, spec: JobSpec, origin: submission.Origin) -> str:
+def _submit(services: Services, spec: JobSpec, origin: submission.Origin) -> Job:
     with services.database.write() as session:
-        return submission.submit(session, spec, origin, settings=services.settings).id
+        return submission.submit(session, spec, origin, settings=services.settings)
 
 
-def _repeat(services: Services, job_id: str, changes: RepeatSpec, origin: submission.Origin) -> str:
+def _repeat(services: Services, job_id: str, changes: RepeatSpec, origin: submission.Origin) -> Job:
     with services.database.write() as session:
         row = store.get(session, job_id, owner=origin.owner)
         if row is None:
             raise no_job(job_id)
         spec = submission.repeated(row, changes)
-        return submission.submit(session, spec, origin, settings=services.settings).id
+        return submission.submit(session, spec, origin, settings=services.settings)
 
 
 def _validate(services: Services, spec: JobSpec, owner: str) -> Valid:
@@ -275,22 +272,27 @@ def _tag(job: Job) -> str:
     return etag(fingerprint(job.model_dump_json())[:32])
 
 
-async def wait_for(
-    database: Database, watcher: JobWatcher, job_id: str, owner: str, wait_s: float
-) -> Job:
-    """Return a job, after waiting up to ``wait_s`` seconds for its end."""
+async def accepted(services: Services, job: Job, owner: str, wait_s: float) -> Response:
+    """Return the response for a submitted job, after waiting up to ``wait_s`` s for its end."""
+    services.dispatcher.wake()
+    job = await _wait_for(services, job, owner, wait_s)
+    return json_response(job, status=202, Location=f"/v1/jobs/{job.id}", Retry_After="1")
+
+
+async def _wait_for(services: Services, job: Job, owner: str, wait_s: float) -> Job:
+    """Return a job as it is after waiting up to ``wait_s`` seconds for its end."""
     deadline = time.monotonic() + wait_s
-    job = await run_in_threadpool(find_job, database, job_id, owner)
+    database, watcher = services.database, services.watcher
     if job.is_final or wait_s == 0 or not watcher.waiting.has_room(owner):
         return job
     snapshot: Snapshot | None = None
-    with watcher.watch(job_id, owner):
+    with watcher.watch(job.id, owner):
         while snapshot is None or not snapshot.is_final():
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 break
-            snapshot = await watcher.next_change(job_id, snapshot, left_s)
-    return await run_in_threadpool(find_job, database, job_id, owner)
+            snapshot = await watcher.next_change(job.id, snapshot, left_s)
+    return await run_in_threadpool(find_job, database, job.id, owner)
 
 
 def no_job(job_id: str) -> Problem:

@@ -1,6 +1,6 @@
 """Submission of training jobs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -14,6 +14,8 @@ from service.errors.validation import entry_of, without_branches
 from service.http.idempotency import find_created, remember_created
 from service.jobs.limits import limits_of
 from service.jobs.queue import child_store, queries, store
+from service.jobs.reading import new_job, read_job
+from service.jobs.schemas import Job
 from service.jobs.spec_schemas import JobSpec, RepeatSpec
 from service.jobs.validation import check
 from service.settings import Settings
@@ -34,7 +36,7 @@ class Origin:
     traceparent: str | None
 
 
-def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Settings) -> JobRow:
+def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Settings) -> Job:
     """Create a job; return the existing one if the same request was sent before.
 
     Raises
@@ -42,13 +44,13 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
     Problem, AlgorithmError
         The specification is invalid; nothing is stored.
     """
-    existing = find_created(session, origin.owner, origin.key, origin.request)
+    existing = find_submitted(session, origin)
     if existing is not None:
-        return session.get_one(JobRow, existing)
+        return existing
     checked = check(session, spec, owner=origin.owner, settings=settings)
-    study = checked.study
     check_queue_limit(session, origin.owner, settings)
     check_training(session, origin.owner, settings)
+    study = checked.study
     job = store.NewJob(
         owner=origin.owner,
         dataset_id=spec.dataset_id,
@@ -64,18 +66,19 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
         spec=spec.model_dump(mode="json", exclude_unset=True),
         expected_s=None if checked.time is None else round(checked.time.expected_s, 3),
         reference_s=None if checked.time is None else checked.time.reference_s,
+        plan=None if study is None else study.plan,
         **limits_of(spec, settings),
     )
-    if study is None:
-        row = store.create(session, job)
-    elif not study.child_jobs:
-        row = store.create(session, replace(job, plan=study.plan))
-    else:
-        row = child_store.create_with_child_jobs(
-            session, replace(job, plan=study.plan), study.child_jobs
-        )
+    children = () if study is None else study.child_jobs
+    row = child_store.create_with_child_jobs(session, job, children)
     remember_created(session, origin.owner, origin.key, origin.request, row.id)
-    return row
+    return new_job(row, n_child_jobs=len(children))
+
+
+def find_submitted(session: Session, origin: Origin) -> Job | None:
+    """Return the job that the same request has created before, if any."""
+    job_id = find_created(session, origin.owner, origin.key, origin.request)
+    return None if job_id is None else read_job(session, session.get_one(JobRow, job_id))
 
 
 def repeated(row: JobRow, changes: RepeatSpec) -> JobSpec:

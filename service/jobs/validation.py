@@ -20,10 +20,9 @@ from algorithms.registry import ALGORITHMS
 from algorithms.splits.splits import Splits
 from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.weights import own_class_weight
-from service.datasets.labels import read_labels
 from service.datasets.manifest import columns_of_manifest, count_unlabelled, summaries, warnings_of
-from service.datasets.store import describe_missing, describe_unready
 from service.datasets.suitability import check_tasks
+from service.datasets.view import DatasetView
 from service.errors.problems import Problem
 from service.errors.validation import describe, entry_at, json_pointer, without_branches
 from service.jobs.adaptation import find_adapted, plan_to_adapt
@@ -34,8 +33,6 @@ from service.jobs.spec_schemas import JobSpec
 from service.jobs.studies.automatic_rounds import AUTOMATIC
 from service.jobs.studies.plans import Study, StudyOptions, plan_choice, plan_job
 from service.settings import Settings
-from service.storage.dataset_states import DatasetState
-from service.storage.rows import DatasetRow
 
 #: Needs of a job that chooses its algorithm.
 _TARGETS: Final = Needs(same_features=False, target="any", sparse=True)
@@ -67,23 +64,22 @@ class ValidatedJob:
 def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) -> ValidatedJob:
     """Validate a specification; return its parameters, study and warnings.
 
+    What needs no dataset is checked first; then the dataset is read once, and handed on.
+
     Raises
     ------
     Problem, AlgorithmError
         The specification is invalid.
     """
-    if spec.algorithm == AUTOMATIC:
-        check_limits(spec, settings)
-        return _check_automatic(session, spec, owner=owner)
-    algorithm = ALGORITHMS.get(spec.algorithm)
-    if algorithm is None:
-        detail = explain_unknown(spec.algorithm, [AUTOMATIC, *sorted(ALGORITHMS)], what="algorithm")
-        raise Problem("unknown-algorithm", detail, errors=[entry_at("/algorithm", detail)])
+    algorithm = None if spec.algorithm == AUTOMATIC else _find_algorithm(spec.algorithm)
     check_limits(spec, settings)
+    if algorithm is None:
+        return _check_choice(session, spec, owner=owner)
     own, class_weight = own_class_weight(algorithm, spec.class_weight)
     if spec.adapt is not None:
         found = find_adapted(session, spec, spec.adapt, algorithm, owner=owner)
-        tasks, warnings = _find_tasks(session, spec, algorithm.needs, owner=owner)
+        dataset = DatasetView.find(session, spec.dataset_id, owner=owner)
+        tasks, warnings = _tasks_of(dataset, spec, algorithm.needs)
         plan = plan_to_adapt(session, found, tasks, algorithm)
         return ValidatedJob(found.row.params, None, Study(plan, ()), warnings)
     # a comparison and the final fit use the same parameters
@@ -91,18 +87,18 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     values = requested if spec.compare is None else with_inner_selection(algorithm, requested)
     params = _parse_params(algorithm.name, algorithm.Params, values)
     options = StudyOptions(search=spec.search, compare=spec.compare, evaluate=spec.evaluate)
-    if options != StudyOptions():
+    has_study = options != StudyOptions()
+    if has_study:
         algorithm.check_held_out(params)
-    tasks, warnings = _find_tasks(session, spec, algorithm.needs, owner=owner)
-    _check_preparation(session, spec, tasks, owner=owner)
-    tasks = _with_weights(tasks, class_weight)
+    dataset = DatasetView.find(session, spec.dataset_id, owner=owner)
+    tasks, warnings = _prepared_tasks(dataset, spec, algorithm.needs, class_weight)
     check_tasks(algorithm, tasks, params)
     algorithm.check_selection(tasks, params)
     _check_calibration(spec, algorithm, tasks, params)
     study = None
-    if options != StudyOptions():
+    if has_study:
         splits = [one.splits for one in (spec.compare, spec.evaluate) if one is not None]
-        tasks = _with_labels(session, spec, tasks, *splits, owner=owner)
+        tasks = _with_labels(session, dataset, tasks, *splits)
         study = plan_job(algorithm, requested, tasks, options, seed=spec.seed)
     time = estimate_time(
         session,
@@ -127,7 +123,16 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     return ValidatedJob(complete, class_weight, study, [*warnings, *notes], memory, time)
 
 
-def _check_automatic(session: Session, spec: JobSpec, *, owner: str) -> ValidatedJob:
+def _find_algorithm(name: str) -> Algorithm[Any, Any]:
+    """Return an algorithm, or raise a Problem that suggests another name."""
+    algorithm = ALGORITHMS.get(name)
+    if algorithm is None:
+        detail = explain_unknown(name, [AUTOMATIC, *sorted(ALGORITHMS)], what="algorithm")
+        raise Problem("unknown-algorithm", detail, errors=[entry_at("/algorithm", detail)])
+    return algorithm
+
+
+def _check_choice(session: Session, spec: JobSpec, *, owner: str) -> ValidatedJob:
     """Validate the specification of a job that chooses its algorithm.
 
     Raises
@@ -143,10 +148,9 @@ def _check_automatic(session: Session, spec: JobSpec, *, owner: str) -> Validate
             )
             raise Problem("invalid-request", detail, errors=[entry_at(f"/{field}", detail)])
     options = _parse_params(AUTOMATIC, AutomaticOptions, spec.params)
-    tasks, warnings = _find_tasks(session, spec, _TARGETS, owner=owner)
-    _check_preparation(session, spec, tasks, owner=owner)
-    tasks = _with_weights(tasks, spec.class_weight)
-    tasks = _with_labels(session, spec, tasks, options.splits, owner=owner)
+    dataset = DatasetView.find(session, spec.dataset_id, owner=owner)
+    tasks, warnings = _prepared_tasks(dataset, spec, _TARGETS, spec.class_weight)
+    tasks = _with_labels(session, dataset, tasks, options.splits)
     study = plan_choice(tasks, options)
     complete = options.model_dump(mode="json")
     return ValidatedJob(complete, spec.class_weight, study, warnings)
@@ -165,33 +169,14 @@ def _check_calibration(
         raise
 
 
-def find_dataset(
-    session: Session, dataset_id: str, *, owner: str
-) -> tuple[DatasetRow, dict[str, Any]]:
-    """Return a ready dataset and its manifest.
-
-    Raises
-    ------
-    Problem
-        The dataset does not exist, belongs to another owner, or is not ready.
-    """
-    dataset = session.get(DatasetRow, dataset_id)
-    if dataset is None or dataset.owner != owner:
-        detail = describe_missing(dataset_id)
-        raise Problem("not-found", detail, errors=[entry_at("/dataset_id", detail)])
-    if dataset.state != DatasetState.READY or dataset.manifest is None:
-        raise Problem("wrong-state", describe_unready(dataset))
-    return dataset, dataset.manifest
-
-
-def _find_tasks(
-    session: Session, spec: JobSpec, needs: Needs, *, owner: str
+def _tasks_of(
+    dataset: DatasetView, spec: JobSpec, needs: Needs
 ) -> tuple[tuple[TaskSummary, ...], list[str]]:
     """Return the summaries of the tasks, and the warnings about the dataset.
 
     Rows without a target count if the job uses them: one fit by a method that needs no targets.
     """
-    manifest = find_dataset(session, spec.dataset_id, owner=owner)[1]
+    manifest = dataset.manifest
     warnings = warnings_of(manifest, uses_numbers=needs.target in {"numbers", "any"})
     has_splits = (
         spec.algorithm == AUTOMATIC
@@ -211,19 +196,28 @@ def _find_tasks(
     return summaries(manifest, with_unlabelled=can_use and not has_splits), warnings
 
 
-def _check_preparation(
-    session: Session, spec: JobSpec, tasks: Sequence[TaskSummary], *, owner: str
-) -> None:
-    """Raise InvalidData if rows cannot be prepared as the specification says."""
-    columns = columns_of_manifest(find_dataset(session, spec.dataset_id, owner=owner)[1])
+def _prepared_tasks(
+    dataset: DatasetView, spec: JobSpec, needs: Needs, class_weight: ClassWeight | None
+) -> tuple[tuple[TaskSummary, ...], list[str]]:
+    """Return the tasks as they are fitted, prepared and with weights, and the warnings."""
+    tasks, warnings = _tasks_of(dataset, spec, needs)
+    _check_preparation(dataset, spec, tasks)
+    return _with_weights(tasks, class_weight), warnings
+
+
+def _check_preparation(dataset: DatasetView, spec: JobSpec, tasks: Sequence[TaskSummary]) -> None:
+    """Raise a Problem if rows cannot be prepared as the specification says."""
+    if spec.preparation is None:
+        return
     matrices = next((task.name for task in tasks if task.input != "rows"), None)
     sparse = next((task.name for task in tasks if task.is_sparse), None)
-    if spec.preparation is not None and (matrices or sparse) is not None:
+    if (matrices or sparse) is not None:
         what = "covariance matrices" if matrices is not None else "sparse rows"
         detail = f"task '{matrices or sparse}' has {what}, which cannot be prepared"
         raise Problem("invalid-request", detail, errors=[entry_at("/preparation", detail)])
+    columns = columns_of_manifest(dataset.manifest)
     kinds = {column.name: column for column in columns or ()}
-    for name, order in {} if spec.preparation is None else spec.preparation.orders.items():
+    for name, order in spec.preparation.orders.items():
         column = kinds.get(name)
         missing = [level for level in column.levels if level not in order] if column else []
         if column is None or column.kind != "category":
@@ -256,18 +250,12 @@ def _with_weights(
 
 
 def _with_labels(
-    session: Session,
-    spec: JobSpec,
-    tasks: tuple[TaskSummary, ...],
-    *splits: Splits,
-    owner: str,
+    session: Session, dataset: DatasetView, tasks: tuple[TaskSummary, ...], *splits: Splits
 ) -> tuple[TaskSummary, ...]:
     """Return the summaries, with the labels of all rows if some splits list rows in 'given'."""
     if all(one.given is None for one in splits):
         return tasks
-    dataset, manifest = find_dataset(session, spec.dataset_id, owner=owner)
-    assert dataset.content_blob_id is not None
-    labels = read_labels(session, dataset.content_blob_id, manifest)
+    labels = dataset.read_labels(session)
     return tuple(replace(task, labels=labels.get(task.name)) for task in tasks)
 
 

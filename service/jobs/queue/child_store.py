@@ -29,8 +29,8 @@ _COUNTS: Final = (
 def create_with_child_jobs(
     session: Session, job: store.NewJob, children: Sequence[ChildJob]
 ) -> JobRow:
-    """Create a job that waits for its child jobs, and queue these."""
-    parent = store.create(session, job, state=JobState.WAITING)
+    """Create a job that waits for its child jobs, and queue these; without any, queue the job."""
+    parent = store.create(session, job, state=JobState.WAITING if children else JobState.QUEUED)
     add_child_jobs(session, parent, children)
     return parent
 
@@ -41,9 +41,11 @@ def add_child_jobs(session: Session, parent: JobRow, children: Sequence[ChildJob
         **{name: getattr(parent, name) for name in store.NewJob.__dataclass_fields__}
     )
     job = replace(job, spec=None, expected_s=None, reference_s=None)
-    for child in children:
-        new = replace(job, algorithm=child.algorithm, params=child.params, plan=child.plan)
-        store.create(session, new, parent_id=parent.id)
+    new = (
+        replace(job, algorithm=child.algorithm, params=child.params, plan=child.plan)
+        for child in children
+    )
+    store.create_all(session, new, parent_id=parent.id)
 
 
 def lock_waiting(session: Session, job_id: str) -> JobRow | None:

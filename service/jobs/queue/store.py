@@ -1,6 +1,6 @@
 """SQL of jobs. Every state transition is one UPDATE whose WHERE names the state and attempt."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Protocol
@@ -74,29 +74,40 @@ class AttemptFailure:
     is_counted: bool = True
 
 
-def create(
+def create(session: Session, job: NewJob, *, state: JobState = JobState.QUEUED) -> JobRow:
+    """Create a job and return its row."""
+    return create_all(session, [job], state=state)[0]
+
+
+def create_all(
     session: Session,
-    job: NewJob,
+    jobs: Iterable[NewJob],
     *,
     state: JobState = JobState.QUEUED,
     parent_id: str | None = None,
-) -> JobRow:
-    """Create a job and return its row."""
-    values = {name: getattr(job, name) for name in NewJob.__dataclass_fields__}
+) -> list[JobRow]:
+    """Create jobs, with few statements however many they are, and return their rows."""
+    rows = [_new_row(job, state=state, parent_id=parent_id) for job in jobs]
+    session.add_all(rows)
+    session.flush()
+    # without a lock, as in add_event: nobody else sees these jobs before the transaction ends
+    event = {"attempt": 0, "kind": "state", "data": {"state": state}}
+    if rows:
+        session.execute(sa.insert(EventRow), [{"job_id": row.id, **event} for row in rows])
+    return rows
+
+
+def _new_row(job: NewJob, *, state: JobState, parent_id: str | None) -> JobRow:
     job_id = new_id("job")
-    row = JobRow(
+    return JobRow(
         id=job_id,
         state=state,
         attempt=0,
         parent_id=parent_id,
         root_id=parent_id or job_id,
         base_version_id=(job.plan or {}).get("version_id"),
-        **values,
+        **{name: getattr(job, name) for name in NewJob.__dataclass_fields__},
     )
-    session.add(row)
-    session.flush()
-    add_event(session, row.id, 0, "state", {"state": state})
-    return row
 
 
 def get(session: Session, job_id: str, *, owner: str | None = None) -> JobRow | None:
