@@ -25,7 +25,7 @@ _Pending = tuple[AuditEvent, Future[None]]
 class AuditRecorder:
     """Recorder that logs each event and stores it in a thread, one transaction per event.
 
-    An event that cannot be stored does not change the response: the request has had its effect
+    An event that cannot be stored here does not change the response: the request has had its effect
     already. It is logged as an error with all its fields, and counted.
     """
 
@@ -43,6 +43,11 @@ class AuditRecorder:
         pending = {asyncio.wrap_future(stored) for stored in map(self._put, events) if stored}
         if pending:
             await asyncio.wait(pending, timeout=_MAX_WAIT_S)
+
+    def note_stored(self, event: AuditEvent) -> None:
+        """Log an event that was stored in the transaction of its change."""
+        log.info("audit", **event.log_fields())
+        self._metrics.count_audit_event("stored")
 
     def _put(self, event: AuditEvent) -> Future[None] | None:
         """Log an event and queue it; return what resolves once it is stored, None if it is not."""

@@ -1,6 +1,6 @@
 """SQL of audit events."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
@@ -30,16 +30,22 @@ class AuditFilter:
     until: datetime | None = None
 
 
-def add(session: Session, event: AuditEvent) -> None:
+def add(session: Session, event: AuditEvent, *, then: Callable[[], None] = lambda: None) -> None:
     """Store an event; its texts are shortened to the sizes of their columns.
 
     The path of a refused request may contain NUL, which PostgreSQL cannot store.
+
+    Parameters
+    ----------
+    then
+        Is called once the transaction is committed.
     """
     values = asdict(event)
     for name, value in values.items():
         if isinstance(value, str):
             values[name] = value.replace("\0", "\ufffd")[: _LENGTHS[name]]
     session.add(AuditRow(id=new_id("aud"), **values))
+    sa.event.listen(session, "after_commit", lambda _: then(), once=True)
 
 
 def list_page(

@@ -15,7 +15,7 @@ from service.http.idempotency import IdempotencyKey, fingerprint
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.requests import trace_parent
 from service.http.responses import json_response
-from service.http.routing import Owner, secured
+from service.http.routing import Owner, Record, secured
 from service.jobs.queue import store
 from service.jobs.routes import JobId, ValidateOnly, Wait, accepted, no_job
 from service.jobs.schemas import Job
@@ -63,6 +63,7 @@ async def submit_inference(
     idempotency_key: IdempotencyKey = None,
     validate_only: ValidateOnly = False,
     wait: Wait = 0,
+    record: Record,
 ) -> Response:
     """Queue a batch inference, which applies a method of a model to all rows of a dataset."""
     if validate_only:
@@ -76,6 +77,7 @@ async def submit_inference(
         idempotency_key,
         fingerprint("POST /v1/jobs:infer", await request.body()),
         trace_parent(request),
+        record,
     )
     job = await run_in_threadpool(submission.submit, services, spec, origin)
     return await accepted(services.jobs, job, owner, wait)
@@ -119,7 +121,9 @@ def get_output(job_id: JobId, request: Request, services: Context, owner: Owner)
     status_code=204,
     responses=problems("not-found", "wrong-state", "precondition-failed", "invalid-request"),
 )
-def delete_output(job_id: JobId, request: Request, services: Context, owner: Owner) -> Response:
+def delete_output(
+    job_id: JobId, request: Request, services: Context, owner: Owner, record: Record
+) -> Response:
     """Delete the outputs of a batch inference, but not the dataset created from them."""
     with services.database.write() as session:
         job = store.get(session, job_id, owner=owner)
@@ -127,6 +131,7 @@ def delete_output(job_id: JobId, request: Request, services: Context, owner: Own
         job, blob = _check(job_id, job, blob)
         check_if_match(request, etag(str(blob.sha256)))
         store.delete_output(session, job)
+        record(session, 204)
     return Response(status_code=204)
 
 

@@ -18,7 +18,6 @@ from service.datasets.manifest import feature_names_by_task
 from service.datasets.view import DatasetView
 from service.errors.problems import Problem, from_algorithm_error
 from service.errors.validation import entry_at
-from service.http.idempotency import remember_created
 from service.inference.call import InputSpec
 from service.inference.formats.table import positions_of
 from service.jobs.limits import check_limits, limits_of
@@ -146,7 +145,7 @@ def _create(
         **limits_of(spec, services.settings),
     )
     row = store.create(session, job)
-    remember_created(session, origin.owner, origin.key, origin.request, row.id)
+    origin.remember(session, row.id)
     return new_job(row)
 
 

@@ -12,17 +12,18 @@ from service.datasets.combine import create_combined
 from service.datasets.context import Context, Services
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import FORMATS
+from service.datasets.registration import UploadRequest, rejected
 from service.datasets.routes import find_row, tag_of
-from service.datasets.schemas import Dataset, error_entries
+from service.datasets.schemas import Dataset
 from service.datasets.selection import Combination
-from service.datasets.upload import UploadRequest, receive
+from service.datasets.upload import receive
 from service.errors.patterns import TEXT_LINE
-from service.errors.problems import Problem
 from service.http.documentation import problems
 from service.http.idempotency import IdempotencyKey
 from service.http.responses import json_response
-from service.http.routing import Owner, secured
+from service.http.routing import Owner, Record, secured
 from service.storage.dataset_states import UNFINISHED_DATASETS, DatasetState
+from service.storage.rows import DatasetRow
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=secured("datasets:{}"))
 
@@ -80,15 +81,13 @@ async def upload_dataset(
     query: Annotated[UploadQuery, Query()],
     *,
     idempotency_key: IdempotencyKey = None,
+    record: Record,
 ) -> Response:
     """Upload a dataset of tasks as a raw body."""
     options = ReadOptions.model_validate(query.model_dump(exclude={"name"}))
-    row, is_new = await receive(
-        request, services, UploadRequest(owner, query.name, options, idempotency_key)
-    )
-    if is_new:
-        await _ingest(services, row.id)
-    return await run_in_threadpool(_upload_response, services, row.id, owner, is_new=is_new)
+    upload = UploadRequest(owner, query.name, options, idempotency_key, record)
+    row, is_new = await receive(request, services, upload)
+    return await _response(services, row, is_new=is_new)
 
 
 @router.post(
@@ -127,9 +126,23 @@ async def combine_datasets(
     row, is_new = await run_in_threadpool(
         create_combined, services, owner, combination, idempotency_key
     )
-    if is_new:
+    return await _response(services, row, is_new=is_new)
+
+
+async def _response(services: Services, row: DatasetRow, *, is_new: bool) -> Response:
+    """Return the response for a dataset, which is parsed if it is new and only stored."""
+    if is_new and row.state == DatasetState.UPLOADED:
         await _ingest(services, row.id)
-    return await run_in_threadpool(_upload_response, services, row.id, owner, is_new=is_new)
+        row = await run_in_threadpool(find_row, services, row.id, row.owner)
+    if row.state == DatasetState.REJECTED:
+        if is_new:  # the client has not seen its id
+            await run_in_threadpool(_forget, services, row)
+        raise rejected(row.issues)
+    status = 202 if row.state in UNFINISHED_DATASETS else 201 if is_new else 200
+    headers = {"Location": f"/v1/datasets/{row.id}", "ETag": tag_of(row)}
+    if status == 202:
+        headers["Retry-After"] = "1"
+    return json_response(Dataset.from_row(row), status=status, **headers)
 
 
 async def _ingest(services: Services, dataset_id: str) -> None:
@@ -140,17 +153,6 @@ async def _ingest(services: Services, dataset_id: str) -> None:
         ended.result()
 
 
-def _upload_response(services: Services, dataset_id: str, owner: str, *, is_new: bool) -> Response:
-    row = find_row(services, dataset_id, owner)
-    if row.state == DatasetState.REJECTED:
-        if is_new:  # the client has not seen its id
-            with services.database.write() as session:
-                store.forget(session, row)
-        errors = error_entries(row.issues)
-        code = "quota-exceeded" if errors[0]["code"] == "quota-exceeded" else "invalid-dataset"
-        raise Problem(code, errors[0]["detail"], errors=errors)
-    status = 202 if row.state in UNFINISHED_DATASETS else 201 if is_new else 200
-    headers = {"Location": f"/v1/datasets/{row.id}", "ETag": tag_of(row)}
-    if status == 202:
-        headers["Retry-After"] = "1"
-    return json_response(Dataset.from_row(row), status=status, **headers)
+def _forget(services: Services, row: DatasetRow) -> None:
+    with services.database.write() as session:
+        store.forget(session, row)

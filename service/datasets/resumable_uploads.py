@@ -10,14 +10,17 @@ from starlette.requests import ClientDisconnect, Request
 
 from service.access.quotas import check_upload, count_uploads
 from service.datasets import resumable_upload_store
+from service.datasets import store as dataset_store
 from service.datasets.context import Services
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import Format, find_format
-from service.datasets.upload import UploadRequest, register_in, write_body
+from service.datasets.registration import UploadRequest, fingerprint_of, register_in
+from service.datasets.store import NewDataset
+from service.datasets.upload import write_body
 from service.errors.problems import Problem
-from service.storage.blob_rows import Blob, complete_blob, release_blob
+from service.storage.blob_rows import complete_blob, release_blob
 from service.storage.blobs import BlobChanged
-from service.storage.rows import BlobRow, UploadRow, new_id
+from service.storage.rows import BlobRow, DatasetRow, UploadRow, new_id
 
 #: Maximum number of uploads of an owner that are not complete.
 MAX_UNFINISHED: Final = 100
@@ -148,23 +151,6 @@ async def append(
     return await run_in_threadpool(read, services, upload_id, owner)
 
 
-class _Received:
-    """The bytes of a complete upload, for the creation of its dataset."""
-
-    def __init__(self, blob_id: str, sha256: str, size_bytes: int) -> None:
-        self._blob_id = blob_id
-        self._sha256 = sha256
-        self.size_bytes = size_bytes
-
-    def sha256(self) -> str:
-        """Return the SHA-256 of the bytes."""
-        return self._sha256
-
-    def finish(self, session: Session) -> Blob:
-        """Complete the blob within the transaction of the session, and return it."""
-        return complete_blob(session, self._blob_id, self._sha256, self.size_bytes)
-
-
 def _complete(services: Services, row: UploadRow) -> UploadState:
     """Create the dataset of an upload whose bytes are complete."""
     assert row.blob_id is not None
@@ -173,17 +159,23 @@ def _complete(services: Services, row: UploadRow) -> UploadState:
         delete(services, row.id, row.owner)
         detail = f"the bytes received have the SHA-256 {sha256}, but the declared one is"
         raise Problem("checksum-mismatch", f"{detail} {row.sha256}; the upload has been deleted")
-    request = UploadRequest(row.owner, row.name, ReadOptions.model_validate(row.options), None)
+    request = UploadRequest(row.owner, row.name, ReadOptions.model_validate(row.options))
+    format_ = find_format(row.media_type)
     with services.database.write() as session:
         upload = resumable_upload_store.get(session, row.id, owner=row.owner, for_update=True)
         if upload is None:
             raise no_upload(row.id)
         if upload.dataset_id is not None or upload.blob_id is None:
             return state_of(session, upload)  # another request was faster
-        received = _Received(upload.blob_id, sha256, upload.length)
-        upload.blob_id = None
+        blob_id, upload.blob_id = upload.blob_id, None
         session.flush()
-        dataset, is_new = register_in(session, received, request, find_format(row.media_type))
+
+        def create(new: NewDataset) -> DatasetRow:
+            blob = complete_blob(session, blob_id, sha256, upload.length)
+            return dataset_store.create(session, new, blob)
+
+        same = fingerprint_of(sha256, request, format_)
+        dataset, is_new = register_in(session, same, request, format_, create)
         if not is_new:
             release_blob(session, row.blob_id)
         upload.dataset_id = dataset.id

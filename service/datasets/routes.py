@@ -21,7 +21,7 @@ from service.http.negotiation import preferred_type
 from service.http.paging import Page, SearchQuery, page
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.responses import json_response
-from service.http.routing import Owner, secured
+from service.http.routing import Owner, Record, secured
 from service.http.waiting import MAX_WAIT_S, RETRY_AFTER_S
 from service.storage.dataset_states import UNFINISHED_DATASETS, DatasetState
 from service.storage.rows import DatasetRow
@@ -196,7 +196,7 @@ def download_dataset(
     responses=problems("not-found", "in-use", "precondition-failed", "wrong-state"),
 )
 def delete_dataset(
-    dataset_id: DatasetId, request: Request, services: Context, owner: Owner
+    dataset_id: DatasetId, request: Request, services: Context, owner: Owner, record: Record
 ) -> Response:
     """Delete a dataset that no unfinished job and no model uses."""
     with services.database.write() as session:
@@ -214,6 +214,7 @@ def delete_dataset(
             detail = f"dataset '{dataset_id}' is used by {'; '.join(needed)}"
             raise Problem("in-use", detail)
         store.delete(session, row)
+        record(session, 204)
     return Response(status_code=204)
 
 

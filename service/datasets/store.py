@@ -37,31 +37,66 @@ class NewDataset:
     sources: list[dict[str, Any]] | None = None
 
 
-def create(session: Session, new: NewDataset, blob: Blob | None) -> DatasetRow:
+def create(
+    session: Session,
+    new: NewDataset,
+    blob: Blob | None,
+    *,
+    state: DatasetState = DatasetState.UPLOADED,
+) -> DatasetRow:
     """Create the row of a complete upload that is not yet parsed.
 
     Parameters
     ----------
     blob
         The upload; None for a dataset that is made of others.
+    state
+        INGESTING if this process parses it already.
     """
-    row = DatasetRow(
-        id=new_id("ds"),
-        owner=new.owner,
-        name=new.name,
-        state=DatasetState.UPLOADED,
-        media_type=new.media_type,
-        options=new.options,
-        fingerprint=new.fingerprint,
-        upload_sha256=new.fingerprint if blob is None else blob.sha256,
-        size_bytes=0 if blob is None else blob.size_bytes,
-        upload_blob_id=None if blob is None else blob.id,
-        sources=new.sources,
-        ingester=this_process().to_text(),
-    )
+    row = _new_row(new, state)
+    if blob is not None:
+        row.upload_sha256, row.size_bytes, row.upload_blob_id = (
+            blob.sha256,
+            blob.size_bytes,
+            blob.id,
+        )
     session.add(row)
     session.flush()
     return row
+
+
+def create_ready(
+    session: Session, new: NewDataset, upload: Blob, manifest: dict[str, Any], content: Blob
+) -> DatasetRow:
+    """Create the row of an upload that is parsed.
+
+    Parameters
+    ----------
+    upload
+        Hash and size of the upload, which is not stored.
+    """
+    row = _new_row(new, DatasetState.READY)
+    row.upload_sha256, row.size_bytes = upload.sha256, upload.size_bytes
+    row.manifest, row.content_blob_id, row.content_sha256 = manifest, content.id, content.sha256
+    session.add(row)
+    session.flush()
+    return row
+
+
+def _new_row(new: NewDataset, state: DatasetState) -> DatasetRow:
+    return DatasetRow(
+        id=new_id("ds"),
+        owner=new.owner,
+        name=new.name,
+        state=state,
+        media_type=new.media_type,
+        options=new.options,
+        fingerprint=new.fingerprint,
+        upload_sha256=new.fingerprint,
+        size_bytes=0,
+        sources=new.sources,
+        ingester=this_process().to_text(),
+    )
 
 
 def get(session: Session, dataset_id: str, *, owner: str) -> DatasetRow | None:
@@ -85,6 +120,16 @@ def find_same(session: Session, owner: str, fingerprint: str) -> DatasetRow | No
         return row
     forget(session, row)
     return None
+
+
+def has_same(session: Session, owner: str, fingerprint: str) -> bool:
+    """Return whether the owner has a dataset with the same content and options."""
+    query = sa.select(DatasetRow.id).where(
+        DatasetRow.owner == owner,
+        DatasetRow.fingerprint == fingerprint,
+        DatasetRow.state != DatasetState.REJECTED,
+    )
+    return session.scalar(query) is not None
 
 
 def list_page(

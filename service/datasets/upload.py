@@ -1,27 +1,20 @@
 """Upload of a request body to the blob store, as a stream."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from fastapi.concurrency import run_in_threadpool
-from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect, Request
 
-from service.access.quotas import check_upload
-from service.datasets import store
 from service.datasets.context import Services
-from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import Format, UnsupportedFormat, check_magic, find_format
-from service.datasets.issues import ValidationIssue
+from service.datasets.registration import Registration, UploadRequest, rejected
 from service.errors.problems import Problem
 from service.http.bodies import check_length, too_large
-from service.http.idempotency import find_created, fingerprint, remember_created
-from service.storage.blob_rows import Blob
 from service.storage.blobs import BlobAppender, BlobWriter
+from service.storage.dataset_states import DatasetState
 from service.storage.rows import DatasetRow
+from service.storage.shortages import find_shortage
 
 #: Bytes buffered before a thread writes them to the store.
 WRITE_BYTES: Final = 256 * 1024
@@ -29,28 +22,6 @@ WRITE_BYTES: Final = 256 * 1024
 MAGIC_BYTES: Final = 8
 #: Values of Content-Encoding that leave a body as it is, or that the parser of CSV unpacks.
 _ENCODINGS: Final = frozenset({"", "identity", "gzip", "x-gzip", "zstd"})
-
-
-class Received(Protocol):
-    """The bytes of an upload in the store."""
-
-    size_bytes: int
-
-    def sha256(self) -> str:
-        """Return the SHA-256 of the bytes."""
-
-    def finish(self, session: Session) -> Blob:
-        """Complete the blob within the transaction of the session, and return it."""
-
-
-@dataclass(frozen=True, slots=True)
-class UploadRequest:
-    """Owner, name and options of an upload."""
-
-    owner: str
-    name: str
-    options: ReadOptions
-    idempotency_key: str | None
 
 
 async def receive(
@@ -68,10 +39,13 @@ async def receive(
     media_type = request.headers.get("content-type", "")
     format_ = format_of(media_type)
     check_length(request, limit)
-    writer = await run_in_threadpool(services.blobs.writer)
+    writer = services.blobs.writer()
     try:
         await write_body(request, writer, format_, limit=limit, too_long=too_large(limit))
-        return await run_in_threadpool(_register, services, writer, upload, format_)
+        received = Registration(services, writer, upload, format_)
+        if writer.is_small and not await run_in_threadpool(received.is_known):
+            return await _read_and_store(received)
+        return await run_in_threadpool(received.store_upload)
     except BaseException as error:
         # shielded, so that the data is deleted even if the client disconnects
         await asyncio.shield(run_in_threadpool(writer.discard))
@@ -80,6 +54,29 @@ async def receive(
                 "malformed-body", "the client disconnected before the end of the upload"
             ) from None
         raise
+
+
+async def _read_and_store(received: Registration) -> tuple[DatasetRow, bool]:
+    """Store a small upload once it has been read; if that takes long, before."""
+    services = received.services
+    fresh = received.fresh()
+    reading = asyncio.wrap_future(services.ingester.read(fresh))
+    done, _ = await asyncio.wait({reading}, timeout=services.settings.ingest_wait_s)
+    if not done and fresh.claim("request"):
+        stored = None
+        try:
+            stored = await run_in_threadpool(received.store_upload, DatasetState.INGESTING)
+        finally:
+            fresh.row.set_result(stored[0] if stored and stored[1] else None)
+        return stored
+    await asyncio.wait({reading})
+    error = reading.exception()
+    if error is not None and find_shortage(error) is not None:
+        return await run_in_threadpool(received.store_upload)  # it is read once there is more space
+    issues = reading.result().get("issues")
+    if issues is not None:
+        raise rejected(issues)
+    return received.stored
 
 
 async def write_body(
@@ -159,58 +156,3 @@ def _check_start(format_: Format, head: bytes) -> None:
         check_magic(format_, head)
     except UnsupportedFormat as error:
         raise Problem("unsupported-media-type", str(error)) from None
-
-
-def _register(
-    services: Services, writer: BlobWriter, upload: UploadRequest, format_: Format
-) -> tuple[DatasetRow, bool]:
-    if writer.size_bytes == 0:
-        issue = ValidationIssue("empty-file", "the upload has no bytes")
-        raise Problem("invalid-dataset", issue.detail, errors=[issue.to_json()])
-    owner, key = upload.owner, upload.idempotency_key
-    request_hash = fingerprint("POST /v1/datasets", upload.name, _same(writer, upload, format_))
-    with services.database.write() as session:
-        created = find_created(session, owner, key, request_hash)
-        row = None if created is None else store.get(session, created, owner=owner)
-        is_new = False
-        if row is None:
-            check = partial(check_upload, session, owner, services.settings)
-            row, is_new = register_in(session, writer, upload, format_, check=check)
-        if created is None:
-            remember_created(session, owner, key, request_hash, row.id)
-    if not is_new:
-        writer.discard()
-    return row, is_new
-
-
-def register_in(
-    session: Session,
-    received: Received,
-    upload: UploadRequest,
-    format_: Format,
-    *,
-    check: Callable[..., None] | None = None,
-) -> tuple[DatasetRow, bool]:
-    """Return the row of a dataset of some bytes, and whether it is new.
-
-    Parameters
-    ----------
-    check
-        Raises a problem if a new dataset of ``size_bytes`` is beyond a quota.
-    """
-    same = _same(received, upload, format_)
-    row = store.find_same(session, upload.owner, same)
-    if row is not None:
-        return row, False
-    if check is not None:
-        check(size_bytes=received.size_bytes)
-    options = upload.options.model_dump(mode="json")
-    media_type = format_.media_types[0]
-    new = store.NewDataset(upload.owner, upload.name, media_type, options, same)
-    return store.create(session, new, received.finish(session)), True
-
-
-def _same(received: Received, upload: UploadRequest, format_: Format) -> str:
-    """Return the fingerprint of equal bytes that are read in the same way."""
-    read_as = upload.options.model_dump_json()
-    return fingerprint(format_.media_types[0], read_as, received.sha256())

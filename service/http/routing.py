@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Protocol
 
 from fastapi import Depends
 from fastapi.concurrency import run_in_threadpool
@@ -26,6 +26,23 @@ READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: Cookies with the token of a session. Over HTTPS, only the one that no other host can set counts.
 SESSION_COOKIE: Final = "sibling_session"
 SECURE_SESSION_COOKIE: Final = f"__Host-{SESSION_COOKIE}"
+
+
+class RecordEvent(Protocol):
+    """Stores the audit event of a request in the transaction of its change."""
+
+    def __call__(self, session: Session, status: int, path: str | None = None) -> None:
+        """Store the event with the status of the response.
+
+        Parameters
+        ----------
+        path
+            Path of what is changed. Default: that of the request.
+        """
+
+
+def unrecorded(session: Session, status: int, path: str | None = None) -> None:
+    """Store nothing, where no middleware records events."""
 
 
 class StrictRoute(APIRoute):
@@ -196,10 +213,16 @@ async def is_still_authorized(request: Request) -> bool:
     return True
 
 
+async def _record(request: Request) -> Any:
+    return request.scope.get("record", unrecorded)
+
+
 async def _confirm(request: Request) -> Any:
     return request.scope["confirm"]
 
 
+#: Dependency of routes that know their status beforehand: stores their audit event.
+Record = Annotated[RecordEvent, Depends(_record)]
 #: Dependency: the owner of the caller's API key.
 Owner = Annotated[str, Depends(_owner)]
 #: Dependency of routes that grant access: reads the caller's key again, in their transaction.

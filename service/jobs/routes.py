@@ -16,7 +16,7 @@ from service.http.paging import Page, SearchQuery, page
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.requests import trace_parent
 from service.http.responses import json_response
-from service.http.routing import Owner, secured
+from service.http.routing import Owner, Record, secured
 from service.http.waiting import MAX_WAIT_S, RETRY_AFTER_S
 from service.jobs import submission
 from service.jobs.context import Context, Services
@@ -87,6 +87,7 @@ async def submit_job(
     idempotency_key: IdempotencyKey = None,
     validate_only: ValidateOnly = False,
     wait: Wait = 0,
+    record: Record,
 ) -> Response:
     """Queue a training job."""
     if validate_only:
@@ -96,6 +97,7 @@ async def submit_job(
         idempotency_key,
         fingerprint("POST /v1/jobs", await request.body()),
         trace_parent(request),
+        record,
     )
     job = await run_in_threadpool(_submit, services, spec, origin)
     return await accepted(services, job, owner, wait)
@@ -147,7 +149,7 @@ async def get_job(
     response_model=Job,
     responses=problems("not-found", "wrong-state", "invalid-request"),
 )
-def cancel_job(job_id: JobId, services: Context, owner: Owner) -> Response:
+def cancel_job(job_id: JobId, services: Context, owner: Owner, record: Record) -> Response:
     """Cancel a job: at once if it is queued, otherwise as soon as it can be stopped."""
     with services.database.write() as session:
         row = store.get(session, job_id, owner=owner)
@@ -156,6 +158,7 @@ def cancel_job(job_id: JobId, services: Context, owner: Owner) -> Response:
         if JobState(row.state) in FINAL and row.state != JobState.CANCELLED:
             raise Problem("wrong-state", f"job '{job_id}' has already ended: {row.state}")
         store.request_cancel(session, row)
+        record(session, 202)
     return json_response(find_job(services.database, job_id, owner), status=202)
 
 
@@ -175,6 +178,7 @@ async def repeat_job(
     *,
     idempotency_key: IdempotencyKey = None,
     wait: Wait = 0,
+    record: Record,
 ) -> Response:
     """Queue a job with the specification of an earlier one, such as on a dataset that has grown."""
     address = f"POST /v1/jobs/{job_id}:repeat"
@@ -183,6 +187,8 @@ async def repeat_job(
         idempotency_key,
         fingerprint(address, await request.body()),
         trace_parent(request),
+        record,
+        path=f"/v1/jobs/{job_id}",
     )
     job = await run_in_threadpool(_repeat, services, job_id, changes, origin)
     return await accepted(services, job, owner, wait)
@@ -212,7 +218,9 @@ def get_job_spec(job_id: JobId, services: Context, owner: Owner) -> Response:
         "not-found", "in-use", "wrong-state", "precondition-failed", "invalid-request"
     ),
 )
-def delete_job(job_id: JobId, request: Request, services: Context, owner: Owner) -> Response:
+def delete_job(
+    job_id: JobId, request: Request, services: Context, owner: Owner, record: Record
+) -> Response:
     """Delete a job that has ended, with its child jobs, events and outputs.
 
     A job that created a model version is part of the lineage of this version, and can be deleted
@@ -230,6 +238,7 @@ def delete_job(job_id: JobId, request: Request, services: Context, owner: Owner)
         if needed is not None:
             raise Problem("in-use", f"job '{job_id}' is used by {needed}")
         deletion.delete(session, row)
+        record(session, 204)
     return Response(status_code=204)
 
 

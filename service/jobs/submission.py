@@ -1,6 +1,7 @@
 """Submission of training jobs."""
 
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
 
 import orjson
@@ -12,6 +13,7 @@ from service.access.stored_bytes import lock_quotas
 from service.errors.problems import Problem
 from service.errors.validation import entry_of, without_branches
 from service.http.idempotency import find_created, remember_created
+from service.http.routing import RecordEvent, unrecorded
 from service.jobs.limits import limits_of
 from service.jobs.queue import child_store, queries, store
 from service.jobs.reading import new_job, read_job
@@ -34,6 +36,18 @@ class Origin:
     key: str | None
     request: str
     traceparent: str | None
+    record: RecordEvent = unrecorded
+    #: Path of the job that the request names, if any; None: that of the new job.
+    path: str | None = None
+
+    def remember(self, session: Session, job_id: str) -> None:
+        """Store key and audit event in the transaction that creates a job."""
+        remember_created(session, self.owner, self.key, self.request, job_id)
+        self.record_job(session, job_id)
+
+    def record_job(self, session: Session, job_id: str) -> None:
+        """Store the audit event in a transaction."""
+        self.record(session, HTTPStatus.ACCEPTED, self.path or f"/v1/jobs/{job_id}")
 
 
 def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Settings) -> Job:
@@ -71,14 +85,17 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
     )
     children = () if study is None else study.child_jobs
     row = child_store.create_with_child_jobs(session, job, children)
-    remember_created(session, origin.owner, origin.key, origin.request, row.id)
+    origin.remember(session, row.id)
     return new_job(row, n_child_jobs=len(children))
 
 
 def find_submitted(session: Session, origin: Origin) -> Job | None:
     """Return the job that the same request has created before, if any."""
     job_id = find_created(session, origin.owner, origin.key, origin.request)
-    return None if job_id is None else read_job(session, session.get_one(JobRow, job_id))
+    if job_id is None:
+        return None
+    origin.record_job(session, job_id)
+    return read_job(session, session.get_one(JobRow, job_id))
 
 
 def repeated(row: JobRow, changes: RepeatSpec) -> JobSpec:

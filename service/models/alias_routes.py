@@ -14,7 +14,7 @@ from service.http.documentation import problems
 from service.http.paging import Page, Paging, page
 from service.http.preconditions import check_if_match, check_overwrite, etag, is_not_modified
 from service.http.responses import json_response
-from service.http.routing import Confirm, Owner, secured
+from service.http.routing import Confirm, Owner, Record, secured
 from service.models import alias_store, store
 from service.models.alias_store import NamedAlias
 from service.models.context import Context, Services
@@ -111,6 +111,7 @@ def put_alias(
     services: Context,
     owner: Owner,
     confirm: Confirm,
+    record: Record,
 ) -> Response:
     """Point an alias at a version. Moving an existing alias requires `If-Match`."""
     name = _model(services, owner, name)
@@ -126,12 +127,13 @@ def put_alias(
         alias_store.move(session, version.row, alias)
         found = alias_store.get_alias(session, owner, name, alias)
         assert found is not None
+        status = 201 if before is None else 200
+        record(session, status)
     services.resolver.wait_for_replicas()
     log.info("alias.moved", model_id=found.row.model_id, alias=alias, version=found.version)
     headers = {"ETag": _tag(found)}
     if before is None:
         headers["Location"] = f"/v1/models/{name}/aliases/{alias}"
-    status = 201 if before is None else 200
     return json_response(Alias.from_row(name, found), status=status, **headers)
 
 
@@ -149,6 +151,7 @@ def delete_alias(
     services: Context,
     owner: Owner,
     confirm: Confirm,
+    record: Record,
 ) -> Response:
     """Delete an alias, but not the version that it points to."""
     name = _model(services, owner, name)
@@ -160,6 +163,7 @@ def delete_alias(
             raise _no_alias(name, alias)
         check_if_match(request, _tag(found))
         alias_store.delete(session, found.row)
+        record(session, 204)
     services.resolver.wait_for_replicas()
     return Response(status_code=204)
 

@@ -12,7 +12,7 @@ from service.http.documentation import problems
 from service.http.paging import Page, Paging, SearchQuery, page
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.responses import json_response
-from service.http.routing import Owner, secured
+from service.http.routing import Owner, Record, secured
 from service.models import alias_store, store
 from service.models.context import Context, Services
 from service.models.messages import unknown_model
@@ -90,7 +90,13 @@ def get_version(
     responses=problems("not-found", "in-use", "precondition-failed", "invalid-request"),
 )
 def delete_version(
-    name: Name, version: Version, request: Request, services: Context, owner: Owner
+    name: Name,
+    version: Version,
+    request: Request,
+    *,
+    services: Context,
+    owner: Owner,
+    record: Record,
 ) -> Response:
     """Delete a version that no alias, unfinished job or other model uses."""
     with services.database.write() as session:
@@ -108,6 +114,7 @@ def delete_version(
             detail = f"version {version} of '{name}' is used by {'; '.join(needed)}"
             raise Problem("in-use", detail)
         store.delete_version(session, found)
+        record(session, 204)
     services.resolver.wait_for_replicas()
     return Response(status_code=204)
 

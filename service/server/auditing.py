@@ -1,7 +1,8 @@
 """Audit events of requests.
 
-The middleware calls this for every response, so that no route can be forgotten. A route whose
-requests change nothing, although their method is not one that reads, has to say so
+The middleware calls :func:`record_change` for every response, so that no route can be forgotten. A
+route that knows its status beforehand has stored the event with the change. One whose requests
+change nothing, although their method is not one that reads, has to say so
 (``StrictRoute.is_audited``).
 """
 
@@ -9,10 +10,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fastapi.routing import APIRoute
+from sqlalchemy.orm import Session
 from starlette.routing import Match
 from starlette.types import Message, Scope
 
 from service.access.authenticator import Authenticator
+from service.audit import store
 from service.audit.events import AuditEvent
 from service.audit.recorder import AuditRecorder
 from service.errors.problems import Problem
@@ -28,9 +31,7 @@ class _Target(NamedTuple):
 
 
 async def record_change(scope: Scope, start: Message | None, request_id: str) -> None:
-    """Record a request that changes something, or was refused to: an event for each object.
-
-    A route that changes others than that of its path has their paths in ``scope["also_changed"]``.
+    """Record a request that changes something, or was refused to.
 
     Parameters
     ----------
@@ -39,27 +40,55 @@ async def record_change(scope: Scope, start: Message | None, request_id: str) ->
     """
     if scope["method"] in READING or "app" not in scope:  # refused before the application
         return
+    recorder: AuditRecorder = scope["app"].state.audit
+    status = None if start is None else start["status"]
+    stored: list[AuditEvent] = scope.get("stored_events", [])
+    for event in stored:
+        recorder.note_stored(event)
+    if any(status in (None, event.status) for event in stored):
+        return
     target = _target_of(scope)
     if target is None:
         return
-    state = scope["app"].state
-    authenticator: Authenticator = state.authenticator
+    event = _event_of(scope, target, request_id)
+    path = _object_of(target, start)
+    await recorder.record(
+        replace(event, object=path, status=status, code=scope.get("problem_code"))
+    )
+
+
+def store_event(
+    scope: Scope, request_id: str, session: Session, status: int, path: str | None = None
+) -> None:
+    """Store the event of a request in the transaction of its change, so that neither is alone.
+
+    Parameters
+    ----------
+    status
+        That of the response to be sent. If another one is sent, that leaves an event too.
+    path
+        Path of what is changed. Default: that of the request.
+    """
+    target = _target_of(scope)
+    assert target is not None  # its route calls this
+    event = _event_of(scope, target, request_id)
+    event = replace(event, object=path or _object_of(target, None), status=status)
+    store.add(session, event, then=lambda: scope.setdefault("stored_events", []).append(event))
+
+
+def _event_of(scope: Scope, target: "_Target", request_id: str) -> AuditEvent:
+    """Return the event of a request, without its outcome."""
+    authenticator: Authenticator = scope["app"].state.authenticator
     caller = authenticator.describe(_authorization_of(scope))
     client = scope.get("client")
-    recorder: AuditRecorder = state.audit
-    event = AuditEvent(
+    return AuditEvent(
         operation=target.route.name,
-        object=_object_of(target, start),
-        status=None if start is None else start["status"],
-        code=scope.get("problem_code"),
         # the key may have left the cache during a long request
         owner=scope.get("owner", caller.owner),
         key_id=caller.key_id,
         source=None if client is None else client[0],
         request_id=request_id,
     )
-    others = [replace(event, object=path) for path in scope.get("also_changed", ())]
-    await recorder.record(event, *others)
 
 
 def _authorization_of(scope: Scope) -> str | None:

@@ -6,7 +6,7 @@ Keys of other owners are made with the command ``sibling keys``.
 from datetime import timedelta
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
@@ -18,7 +18,7 @@ from service.errors.problems import Problem
 from service.http.documentation import problems
 from service.http.paging import Page, Paging, page
 from service.http.responses import json_response
-from service.http.routing import Confirm, Owner, app_state, secured
+from service.http.routing import Confirm, Owner, Record, app_state, secured
 from service.http.schemas import WireModel
 from service.storage.database import Database, now
 from service.storage.rows import KeyRow
@@ -74,7 +74,9 @@ def list_keys(database: Keys, owner: Owner, query: Paging) -> Page[ApiKey]:
         "quota-exceeded",
     ),
 )
-def create_key(spec: KeySpec, database: Keys, owner: Owner, confirm: Confirm) -> Response:
+def create_key(
+    spec: KeySpec, database: Keys, owner: Owner, confirm: Confirm, record: Record
+) -> Response:
     """Create a key for the caller's owner. Only its hash is stored."""
     key = new_key()
     with database.write() as session:
@@ -95,6 +97,7 @@ def create_key(spec: KeySpec, database: Keys, owner: Owner, confirm: Confirm) ->
             scopes=list(dict.fromkeys(spec.scopes)),
             expires_at=min(limits, default=None),
         )
+        record(session, 201, f"/v1/keys/{key.id}")
         created = NewApiKey.from_key(row, key)
     return json_response(created, status=201, Location=f"/v1/keys/{key.id}")
 
@@ -119,10 +122,10 @@ def get_key(key_id: KeyId, database: Keys, owner: Owner) -> ApiKey:
 )
 def revoke_key(
     key_id: KeyId,
-    request: Request,
     database: Keys,
     owner: Owner,
     confirm: Confirm,
+    record: Record,
     *,
     descendants: Annotated[
         bool,
@@ -138,8 +141,8 @@ def revoke_key(
         confirm(session)
         _find(session, key_id, owner)
         revoked = store.revoke(session, key_id, with_descendants=descendants)
-    # an audit event for each of them
-    request.scope["also_changed"] = [f"/v1/keys/{one}" for one in revoked if one != key_id]
+        for one in dict.fromkeys([key_id, *revoked]):  # an audit event for each of them
+            record(session, 204, f"/v1/keys/{one}")
     return Response(status_code=204)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from starlette.requests import ClientDisconnect
@@ -13,7 +14,7 @@ from service.errors.problems import Problem, problem_of, problem_response
 from service.http.requests import request_id_of
 from service.observability.logs import bind_request_id, log
 from service.observability.metrics import Metrics
-from service.server.auditing import record_change
+from service.server.auditing import record_change, store_event
 from service.server.hosts import HostPolicy
 
 _OK: Final = 200
@@ -84,6 +85,7 @@ class RequestContext:
         inner = {**scope, "method": "GET"} if method == _HEAD else scope
         sender = _ResponseSender(send, inner, _request_id(scope), has_body=method != _HEAD)
         bind_request_id(sender.request_id)
+        inner["record"] = partial(store_event, inner, sender.request_id)
         try:
             await self._handle(inner, receive, sender)
         except (_HeadersOnly, ClientDisconnect):

@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -12,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from service.observability.disk_space import FULL_BYTES
 from service.storage.database import lock
-from service.storage.rows import BlobChunkRow, BlobRow, Row
+from service.storage.rows import BlobChunkRow, BlobRow, Row, new_id
 
 #: Size of every chunk but the last.
 CHUNK_BYTES: Final = 4 * 1024 * 1024
@@ -51,6 +52,26 @@ def _check_space(session: Session) -> None:
         full = sqlite3.OperationalError("database or disk is full")
         full.sqlite_errorcode = sqlite3.SQLITE_FULL
         raise OperationalError(None, None, full) from full
+
+
+def add_blob(session: Session, sha256: str, size_bytes: int, chunks: Iterable[bytes]) -> Blob:
+    """Store bytes within the transaction of the session, unless they are stored already.
+
+    Parameters
+    ----------
+    chunks
+        The bytes, in parts of ``CHUNK_BYTES``.
+    """
+    lock(session, "blob", sha256)
+    existing = session.scalar(sa.select(BlobRow).where(BlobRow.sha256 == sha256))
+    if existing is not None:
+        return blob_of(existing)
+    row = BlobRow(id=new_id("blob"), sha256=sha256, size_bytes=size_bytes)
+    session.add(row)
+    session.flush()
+    for position, data in enumerate(chunks):
+        add_chunk(session, row.id, position, data)
+    return blob_of(row)
 
 
 def complete_blob(session: Session, blob_id: str, sha256: str, size_bytes: int) -> Blob:

@@ -16,16 +16,18 @@ from service.settings import Settings
 from service.storage.blob_rows import (
     CHUNK_BYTES,
     Blob,
+    add_blob,
     add_chunk,
-    blob_of,
     complete_blob,
     delete_blob,
     read_chunk,
 )
-from service.storage.database import Database, lock, now
+from service.storage.database import Database, now
 from service.storage.rows import BlobChunkRow, BlobRow, new_id
 from service.storage.shortages import CACHE, shortages_in
 
+#: Maximum size of a blob that is stored in one transaction.
+MAX_SMALL_BYTES: Final = 256 * 1024
 #: Age at which a partial file is considered left by a killed process.
 _ABANDONED_S: Final = 3600
 
@@ -33,7 +35,8 @@ _ABANDONED_S: Final = 3600
 class BlobWriter:
     """Writer of a new blob, which is not visible until :meth:`finish`.
 
-    Each chunk is its own transaction, so that a slow upload does not lock the database.
+    Each chunk is its own transaction, so that a slow upload does not lock the database. Few bytes
+    stay in memory until then.
     """
 
     def __init__(self, database: Database) -> None:
@@ -43,8 +46,15 @@ class BlobWriter:
         self._id = new_id("blob")
         self._position = 0
         self.size_bytes = 0
-        with database.write() as session:
-            session.add(BlobRow(id=self._id, sha256=None))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all bytes are in memory."""
+        return len(self._buffer) == self.size_bytes
+
+    def held_bytes(self) -> bytes:
+        """Return the bytes in memory: all of a small blob."""
+        return bytes(self._buffer)
 
     def write(self, data: bytes) -> None:
         """Add bytes."""
@@ -59,8 +69,8 @@ class BlobWriter:
         return self._hash.hexdigest()
 
     def flush(self) -> None:
-        """Store the buffered bytes, so that :meth:`finish` is fast."""
-        if self._buffer:
+        """Store the buffered bytes, unless they are few, so that :meth:`finish` is fast."""
+        if self._buffer and not (self.is_small and self.size_bytes <= MAX_SMALL_BYTES):
             self._flush(len(self._buffer))
 
     def finish(self, session: Session) -> Blob:
@@ -68,17 +78,25 @@ class BlobWriter:
 
         If the same bytes are already stored, return that blob and delete this copy.
         """
+        if self.is_small:
+            data = self.held_bytes()
+            return add_blob(session, self.sha256(), len(data), [data])
         if self._buffer:
             self._take(session, len(self._buffer))
         return complete_blob(session, self._id, self.sha256(), self.size_bytes)
 
     def discard(self) -> None:
-        """Delete the blob."""
+        """Delete what is stored."""
+        if self.is_small:
+            return
         with self._database.write() as session:
             delete_blob(session, self._id)
 
     def _flush(self, size: int) -> None:
         with self._database.write() as session:
+            if self.is_small:
+                session.add(BlobRow(id=self._id, sha256=None))
+                session.flush()
             self._take(session, size)
             # the age of a partial blob, which retention looks at, is that of its last chunk
             session.execute(
@@ -193,19 +211,9 @@ class BlobStore:
         """Store a file within the transaction of the session."""
         with path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            lock(session, "blob", sha256)
-            existing = session.scalar(sa.select(BlobRow).where(BlobRow.sha256 == sha256))
-            if existing is not None:
-                return blob_of(existing)
-            row = BlobRow(id=new_id("blob"), sha256=sha256, size_bytes=path.stat().st_size)
-            session.add(row)
-            session.flush()
             file.seek(0)
-            position = 0
-            while data := file.read(CHUNK_BYTES):
-                add_chunk(session, row.id, position, data)
-                position += 1
-        return Blob(row.id, sha256, row.size_bytes)
+            chunks = iter(lambda: file.read(CHUNK_BYTES), b"")
+            return add_blob(session, sha256, path.stat().st_size, chunks)
 
     def chunks(self, blob_id: str) -> Iterator[bytes]:
         """Yield the bytes of a blob in chunks."""

@@ -28,6 +28,7 @@ from sibling import Client, ServiceError
 
 ROOT = Path(__file__).parents[2]
 ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(5, 4) ** 1.2}
+CSV = b"task,x,y\na,1,2\na,3,5\nb,5,6\nb,8,8\n"
 NEW = {"c": np.arange(20.0).reshape(5, 4) ** 1.3}
 #: Ends of the paths whose POST reads: inference, and the index of models.
 READS = ("/infer", "/index", *("/" + method.replace("_", "-") for method in METHODS))
@@ -331,17 +332,38 @@ def failed_events(service, key):
     return 0 if found is None else float(found[1])
 
 
-def test_a_change_is_made_although_its_event_cannot_be_stored(guarded, ada, admin_key):
-    before = failed_events(guarded, admin_key)
+def test_nothing_is_changed_whose_event_cannot_be_stored(guarded, ada):
+    dataset = ada.upload(NEW, name="before")
+    n_jobs = len(list(ada.jobs))
+    headers = bearer(ada_key(ada))
+    spec = {"dataset_id": dataset.id, "algorithm": "pca", "model": "unrecorded"}
     with without_table(guarded):
-        dataset = ada.upload(NEW, name="without an event")
-    assert ada.dataset(dataset.id).id == dataset.id
-    assert failed_events(guarded, admin_key) == before + 1
-    (line,) = [line for line in audit_lines(guarded) if "audit.failed" in line]
-    event = json.loads(line)
-    assert (event["operation"], event["object"]) == ("upload_dataset", f"/v1/datasets/{dataset.id}")
+        for method, path, parts in (
+            ("POST", "/v1/datasets", {"params": {"name": "after"}, "content": CSV}),
+            ("POST", "/v1/jobs", {"json": spec}),
+            ("DELETE", f"/v1/datasets/{dataset.id}", {}),
+        ):
+            sent = {**headers, "Content-Type": "text/csv"} if "content" in parts else headers
+            failed = request(method, guarded.url + path, headers=sent, **parts)
+            assert failed.status_code >= 500
+    assert [one["name"] for one in ada.datasets(text="before")] == ["before"]
+    assert not list(ada.datasets(text="after"))
+    assert len(list(ada.jobs)) == n_jobs
     ada.delete_dataset(dataset.id)  # and events are stored again
     assert read_events(guarded)[-1].operation == "delete_dataset"
+
+
+def test_a_refusal_whose_event_cannot_be_stored_is_logged(guarded, admin_key):
+    before = failed_events(guarded, admin_key)
+    headers = {"X-Request-ID": "unstored", **bearer(admin_key)}
+    with without_table(guarded):
+        refused = request("DELETE", f"{guarded.url}/v1/datasets/ds_none", headers=headers)
+        assert refused.status_code == 404
+    assert failed_events(guarded, admin_key) == before + 1
+    lines = [line for line in audit_lines(guarded) if "audit.failed" in line]
+    (line,) = [line for line in lines if '"unstored"' in line]
+    event = json.loads(line)
+    assert (event["operation"], event["object"]) == ("delete_dataset", "/v1/datasets/ds_none")
 
 
 def test_a_response_does_not_wait_long_for_its_event(guarded, ada, admin_key, wait_until):

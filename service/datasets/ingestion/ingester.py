@@ -4,15 +4,16 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from service.access.stored_bytes import (
     StoredBytesExceeded,
@@ -21,6 +22,7 @@ from service.access.stored_bytes import (
 )
 from service.datasets import store
 from service.datasets.formats.options import Limits
+from service.datasets.ingestion.fresh import FreshUpload
 from service.datasets.ingestion.supervision import (
     IngestResult,
     IngestTask,
@@ -33,7 +35,7 @@ from service.observability.logs import log
 from service.observability.tracing import current_traceparent, span
 from service.processes.lifetime import ProcessIdentity, this_process
 from service.settings import MIB, Settings
-from service.storage.blobs import BlobStore
+from service.storage.blobs import BlobStore, BlobWriter
 from service.storage.database import Database, retry_while_unavailable
 from service.storage.rows import DatasetRow
 from service.storage.shortages import UPLOADS, Shortage, find_shortage, shortages_in
@@ -69,6 +71,14 @@ class _Queued(NamedTuple):
     is_retry: bool = False
 
 
+class _QueuedFresh(NamedTuple):
+    """A small upload to read and store."""
+
+    upload: FreshUpload
+    parent: str | None
+    future: "Future[IngestResult]"
+
+
 class Ingester:
     """Thread pool that parses uploads, each in its own child process.
 
@@ -95,7 +105,7 @@ class Ingester:
         self._settings = settings
         self._scratch = settings.data_dir.resolve() / "ingest"
         #: None ends a thread.
-        self._queue: SimpleQueue[_Queued | None] = SimpleQueue()
+        self._queue: SimpleQueue[_Queued | _QueuedFresh | None] = SimpleQueue()
         self._is_closing = threading.Event()
         self._threads = [
             threading.Thread(target=self._work, name=f"ingest-{i}", daemon=True)
@@ -122,6 +132,12 @@ class Ingester:
         self._queue.put(_Queued(dataset_id, current_traceparent(), future))
         return future
 
+    def read(self, upload: FreshUpload) -> "Future[IngestResult]":
+        """Queue a small upload that is not stored; the future has the manifest, or the issues."""
+        future: Future[IngestResult] = Future()
+        self._queue.put(_QueuedFresh(upload, current_traceparent(), future))
+        return future
+
     def recover(self) -> None:
         """Queue again the datasets of processes that died, and remove their leftover files."""
         with self._database.write() as session:
@@ -141,24 +157,44 @@ class Ingester:
                     continue
                 if queued is None:
                     return
-                self._ingest_or_give_up(queued, reader)
+                if isinstance(queued, _QueuedFresh):
+                    self._read_or_report(queued, reader)
+                else:
+                    self._ingest_or_give_up(queued, reader)
 
     def _ingest_or_give_up(self, queued: _Queued, reader: ReaderProcess) -> None:
-        dataset_id = queued.dataset_id
         try:
-            with span("ingestion", parent=queued.parent, dataset_id=dataset_id):
+            with span("ingestion", parent=queued.parent, dataset_id=queued.dataset_id):
                 self._ingest(queued, reader)
         except Exception as error:  # noqa: BLE001 - logged, and raised by the future
-            shortage = find_shortage(error)
-            if shortage is not None:
-                log.error("ingest.postponed", dataset_id=dataset_id, shortage=str(shortage))
-                self._postpone(queued, shortage)
-                return
-            log.error("ingest.failed", dataset_id=dataset_id, exc_info=error)
-            self._give_up(dataset_id)
-            queued.future.set_exception(error)
+            self._postpone_or_give_up(queued, error)
         else:
             queued.future.set_result(None)
+
+    def _read_or_report(self, queued: _QueuedFresh, reader: ReaderProcess) -> None:
+        upload = queued.upload
+        try:
+            with span("ingestion", parent=queued.parent), shortages_in(UPLOADS):
+                queued.future.set_result(self._read_fresh(upload, reader))
+        except Exception as error:  # noqa: BLE001 - raised by the future, or logged
+            if upload.claim("reader"):
+                queued.future.set_exception(error)
+                return
+            row = upload.row.result()
+            if row is not None:
+                stored = _Queued(row.id, queued.parent, Future(), is_retry=True)
+                self._postpone_or_give_up(stored, error)
+
+    def _postpone_or_give_up(self, queued: _Queued, error: Exception) -> None:
+        dataset_id = queued.dataset_id
+        shortage = find_shortage(error)
+        if shortage is not None:
+            log.error("ingest.postponed", dataset_id=dataset_id, shortage=str(shortage))
+            self._postpone(queued, shortage)
+            return
+        log.error("ingest.failed", dataset_id=dataset_id, exc_info=error)
+        self._give_up(dataset_id)
+        queued.future.set_exception(error)
 
     def _postpone(self, queued: _Queued, shortage: Shortage) -> None:
         """Queue a dataset again after a while: its bytes are stored, and shortages pass."""
@@ -180,20 +216,42 @@ class Ingester:
         log.info("dataset.ingested", dataset_id=row.id, is_ready="manifest" in result)
 
     def _read_and_publish(self, row: DatasetRow, reader: ReaderProcess) -> IngestResult:
-        self._scratch.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self._scratch) as name:
-            folder = Path(name)
-            (folder / _WORKER_FILE).write_text(this_process().to_text())
+        with self._scratch_folder() as folder:
             try:
                 sources = self._retry(lambda _: self._fetch(row, folder))
             except Rejected as rejected:  # a source was deleted
                 result = rejection(rejected.issues[0])
             else:
-                task = self._task(row, folder, sources)
+                task = self._task(folder, row.media_type, row.options, sources)
                 result = reader.read(task, partial(self._show_progress, row))
             publish = partial(self._publish, row, result, folder / "content")
             self._retry(lambda _: publish())
         return result
+
+    def _read_fresh(self, upload: FreshUpload, reader: ReaderProcess) -> IngestResult:
+        with self._scratch_folder() as folder:
+            (folder / "upload").write_bytes(upload.body)
+            task = self._task(folder, upload.media_type, upload.options)
+            result = reader.read(task)
+            content = folder / "content"
+            if not upload.claim("reader"):
+                row = upload.row.result()
+                if row is not None:
+                    self._retry(lambda _: self._publish(row, result, content))
+            elif "manifest" in result:
+                publish = partial(upload.store, result["manifest"])
+                result = self._store_tasks(upload.owner, content, publish) or result
+        log.info("dataset.ingested", is_ready="manifest" in result)
+        return result
+
+    @contextmanager
+    def _scratch_folder(self) -> Iterator[Path]:
+        """Yield a folder until the end of the block."""
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self._scratch) as name:
+            folder = Path(name)
+            (folder / _WORKER_FILE).write_text(this_process().to_text())
+            yield folder
 
     def _show_progress(self, row: DatasetRow, share: float) -> None:
         n_bytes = int(share * row.size_bytes)
@@ -244,12 +302,18 @@ class Ingester:
         selection = {k: v for k, v in source.items() if k in Selection.model_fields}
         return {"content": content.name, "manifest": row.manifest, "selection": selection}
 
-    def _task(self, row: DatasetRow, folder: Path, sources: Sequence[dict[str, Any]]) -> IngestTask:
+    def _task(
+        self,
+        folder: Path,
+        media_type: str,
+        options: dict[str, Any],
+        sources: Sequence[dict[str, Any]] = (),
+    ) -> IngestTask:
         """Return the task of reading the upload, or the sources."""
         return IngestTask(
             folder=folder,
-            media_type=row.media_type,
-            options=row.options,
+            media_type=media_type,
+            options=options,
             limits=Limits.from_settings(self._settings),
             memory_bytes=self._settings.ingest_memory_mb * MIB,
             timeout_s=self._settings.ingest_timeout_s,
@@ -260,32 +324,49 @@ class Ingester:
     def _publish(self, row: DatasetRow, result: IngestResult, content: Path) -> None:
         """Store the result."""
         if "manifest" in result:
-            try:
-                return self._publish_tasks(row, result["manifest"], content)
-            except StoredBytesExceeded as error:
-                result = rejection(ValidationIssue("quota-exceeded", str(error)))
-        with self._database.write() as session:
-            store.reject(session, row.id, result["issues"])
-        return None
+            publish = partial(_make_ready, row, result["manifest"])
+            result = self._store_tasks(row.owner, content, publish) or result
+        if "issues" in result:
+            with self._database.write() as session:
+                store.reject(session, row.id, result["issues"])
 
-    def _publish_tasks(self, row: DatasetRow, manifest: dict[str, Any], content: Path) -> None:
-        """Store the tasks in chunks, each in a transaction, so that other writers wait little."""
+    def _store_tasks(
+        self, owner: str, content: Path, store: Callable[[Session, BlobWriter], bool]
+    ) -> IngestResult | None:
+        """Store the tasks in chunks, each in a transaction, so that other writers wait little.
+
+        Those of a small dataset are stored in the transaction of ``store``, which returns whether
+        it has used them. Return the issue if they exceed the quota of the owner, else None.
+        """
         writer = self._blobs.writer()
+        is_used = False
         try:
             with content.open("rb") as file:
                 while data := file.read(_READ_BYTES):
                     writer.write(data)
             writer.flush()
             with self._database.write() as session:
-                lock_quotas(session, row.owner)
-                store.make_ready(session, row.id, manifest, writer.finish(session))
-                check_after_storing(session, row.owner, self._settings.max_stored_bytes)
-        except BaseException:
-            writer.discard()
-            raise
+                is_stored = store(session, writer)
+                check_after_storing(session, owner, self._settings.max_stored_bytes)
+            is_used = is_stored
+        except StoredBytesExceeded as error:
+            return rejection(ValidationIssue("quota-exceeded", str(error)))
+        finally:
+            if not is_used:
+                writer.discard()
+        return None
 
     def _sweep_scratch(self) -> None:
         """Remove the scratch folders of processes that no longer run."""
         for worker in self._scratch.glob(f"*/{_WORKER_FILE}"):
             if ProcessIdentity.from_text(worker.read_text()).is_certainly_dead():
                 shutil.rmtree(worker.parent, ignore_errors=True)
+
+
+def _make_ready(
+    row: DatasetRow, manifest: dict[str, Any], session: Session, writer: BlobWriter
+) -> bool:
+    """Publish a stored upload."""
+    lock_quotas(session, row.owner)
+    store.make_ready(session, row.id, manifest, writer.finish(session))
+    return True

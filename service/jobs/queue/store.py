@@ -74,9 +74,15 @@ class AttemptFailure:
     is_counted: bool = True
 
 
-def create(session: Session, job: NewJob, *, state: JobState = JobState.QUEUED) -> JobRow:
+def create(
+    session: Session,
+    job: NewJob,
+    *,
+    state: JobState = JobState.QUEUED,
+    parent_id: str | None = None,
+) -> JobRow:
     """Create a job and return its row."""
-    return create_all(session, [job], state=state)[0]
+    return create_all(session, [job], state=state, parent_id=parent_id)[0]
 
 
 def create_all(

@@ -2,9 +2,11 @@ import gzip
 import hashlib
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from service.storage.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
 
@@ -52,6 +54,63 @@ def test_uploading_twice_returns_one_dataset(app):
     assert again.headers["etag"] == f'"{hashlib.sha256(TABLE).hexdigest()}"'
     assert app.left_behind()["datasets"] == 1
     assert app.left_behind()["blobs"] == 1
+
+
+@contextmanager
+def commits(database):
+    """Yield the list of transactions that write, until the end of the block."""
+    found = []
+
+    def note(connection):
+        found.append(connection)
+
+    sa.event.listen(database.engine, "commit", note)
+    yield found
+    sa.event.remove(database.engine, "commit", note)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "n_commits"), [(TABLE, 201, 1), (b"task,x\na,1\nb\n", 422, 0)]
+)
+def test_a_small_upload_is_stored_in_one_transaction_and_a_bad_one_in_none(
+    app, body, status, n_commits
+):
+    with commits(app.services.database) as found:
+        assert app.upload(body, headers={"idempotency-key": "k"}).status_code == status
+    assert len(found) == n_commits
+    left = app.left_behind()
+    assert {name: left.get(name, 0) for name in ("datasets", "blobs", "idempotency_keys")} == {
+        "datasets": n_commits,
+        "blobs": n_commits,
+        "idempotency_keys": n_commits,
+    }
+
+
+def test_a_small_upload_that_is_read_slowly_is_stored_before(make_app):
+    app = make_app(ingest_wait_s=0)
+    response = app.upload(TABLE)
+    assert (response.status_code, response.json()["state"]) == (202, "ingesting")
+    dataset = app.send("GET", response.headers["location"], params={"wait": 30}).json()
+    assert (dataset["state"], dataset["n_samples"]) == ("ready", 2)
+    assert app.left_behind()["blobs"] == 1  # of the tasks; that of the upload is deleted
+
+
+def test_equal_uploads_at_once_are_one_dataset_however_each_is_stored(make_app):
+    apps = [make_app(ingest_wait_s=wait_s) for wait_s in (0, 30, 0, 30)]
+    with ThreadPoolExecutor(len(apps)) as pool:
+        found = list(pool.map(lambda app: app.upload(TABLE), apps))
+    assert {response.status_code for response in found} <= {200, 201, 202}
+    assert len({response.json()["id"] for response in found}) == 1
+    location = found[0].headers["location"]
+    assert apps[0].send("GET", location, params={"wait": 30}).json()["state"] == "ready"
+    assert apps[0].left_behind()["datasets"] == 1
+
+
+def test_a_bad_upload_with_the_key_of_another_is_refused_for_its_key(app):
+    key = {"idempotency-key": "k"}
+    assert app.upload(TABLE, headers=key).status_code == 201
+    refused = app.upload(b"task,x\na,1\nb\n", headers=key)
+    assert (refused.status_code, refused.json()["code"]) == (422, "key-reused")
 
 
 def test_the_same_bytes_with_other_options_are_another_dataset(app):

@@ -12,7 +12,7 @@ from service.jobs.queue import store as job_store
 from service.retention import store
 from service.retention.store import BATCH_SIZE
 from service.storage.blob_rows import mark_for_deletion
-from service.storage.blobs import BlobStore
+from service.storage.blobs import MAX_SMALL_BYTES, BlobStore
 from service.storage.database import now
 from service.storage.job_states import FINAL, JobState
 from service.storage.rows import (
@@ -227,6 +227,7 @@ def test_a_used_idempotency_key_is_kept_until_it_is_old(world, database):
 
 def test_a_large_blob_is_deleted_in_steps(world, database):
     writer = world.blobs.writer()
+    writer.write(bytes(MAX_SMALL_BYTES))
     for _ in range(20):
         writer.write(b"x")
         writer.flush()
