@@ -1,5 +1,6 @@
 """HTTP errors: the exception, the response (RFC 9457), and the handlers of all errors."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -69,8 +70,10 @@ def from_algorithm_error(error: AlgorithmError) -> Problem:
     return Problem(code, error.message, errors=[{"code": code, "detail": error.message, **entry}])
 
 
-def problem_response(problem: Problem, scope: Scope | None = None) -> Response:
-    """Return the response of a problem, in the format of the path's protocol.
+def error_response(error: BaseException, scope: Scope | None = None) -> Response:
+    """Return the response of an error, in the format of the path's protocol.
+
+    Everything that reports an error uses this, also outside of the application.
 
     Parameters
     ----------
@@ -78,6 +81,7 @@ def problem_response(problem: Problem, scope: Scope | None = None) -> Response:
         Scope of the request, in which ``problem_code`` is set for its audit event; None if the
         request could not be parsed.
     """
+    problem = problem_of(error)
     path = ""
     if scope is not None:
         scope["problem_code"] = problem.code
@@ -116,27 +120,37 @@ def _shorten(value: Any) -> Any:
     return value
 
 
-def problem_of(error: Exception) -> Problem | None:
-    """Return the problem that an error below a route maps to; None for a bug."""
+def problem_of(error: BaseException, **place: str) -> Problem:
+    """Return the problem of an error.
+
+    Parameters
+    ----------
+    place
+        Fields of the event by which a bug is logged.
+    """
     if isinstance(error, Problem):
         return error
+    if isinstance(error, asyncio.CancelledError):  # uvicorn cancels what is unfinished at its end
+        detail = "the service is stopping; send the request again to a running one"
+        return Problem("unavailable", detail, headers={"Retry-After": "1", "Connection": "close"})
     shortage = find_shortage(error)
     if shortage is not None:
         log.error("resource.shortage", shortage=str(shortage), exc_info=error)
         detail = f"the service's machine reports: {shortage}; retry once there is more of it"
         return Problem("resource-shortage", detail, headers={"Retry-After": "5"})
-    if isinstance(error, InvalidArtifact):  # clients send no models, so that it is a stored file
-        log.error("artifact.invalid", exc_info=error)
-        detail = "a stored file cannot be read; the log has the details under this request_id"
-        return Problem("internal", detail)
-    if isinstance(error, AlgorithmError):
+    if isinstance(error, AlgorithmError) and not isinstance(error, InvalidArtifact):
         return from_algorithm_error(error)
     is_cut_off = isinstance(error, DBAPIError) and error.connection_invalidated
     if is_cut_off or isinstance(error, UNAVAILABLE):
         log.error("database.unavailable", exc_info=error)
         detail = "the database is not available; retry later"
         return Problem("unavailable", detail, headers={"Retry-After": "1"})
-    return None
+    if isinstance(error, InvalidArtifact):  # clients send no models, so that it is a stored file
+        event, what = "artifact.invalid", "a stored file cannot be read"
+    else:
+        event, what = "request.failed", "an unexpected error"
+    log.error(event, **place, exc_info=error)
+    return Problem("internal", f"{what}; the log has the details under this request_id")
 
 
 def install_handlers(app: FastAPI) -> None:
@@ -148,9 +162,7 @@ def install_handlers(app: FastAPI) -> None:
 
 
 async def _on_problem(request: Request, error: Exception) -> Response:
-    problem = problem_of(error)
-    assert problem is not None
-    return problem_response(problem, request.scope)
+    return error_response(error, request.scope)
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
@@ -162,11 +174,11 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=headers)
         detail = f"{request.url.path} does not support {request.method}; use one of {methods}"
-        return problem_response(Problem(code, detail, headers=headers), request.scope)
+        return error_response(Problem(code, detail, headers=headers), request.scope)
     if code == "not-found":
         detail = f"there is no endpoint at {request.url.path}"
-        return problem_response(Problem(code, detail), request.scope)
-    return problem_response(Problem(code, str(error.detail)), request.scope)
+        return error_response(Problem(code, detail), request.scope)
+    return error_response(Problem(code, str(error.detail)), request.scope)
 
 
 def _allowed_methods(request: Request) -> list[str]:
@@ -188,4 +200,4 @@ async def _on_validation_error(request: Request, error: Exception) -> Response:
     where = first.get("pointer", first.get("parameter", ""))
     more = f" (and {len(invalid) - 1} more)" if len(invalid) > 1 else ""
     detail = f"{where}: {first['detail']}{more}" if where else f"{first['detail']}{more}"
-    return problem_response(Problem("invalid-request", detail, errors=entries), request.scope)
+    return error_response(Problem("invalid-request", detail, errors=entries), request.scope)

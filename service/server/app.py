@@ -43,7 +43,7 @@ from service.server.health_routes import metrics_router
 from service.server.health_routes import router as health
 from service.server.hosts import HostPolicy
 from service.server.key_routes import router as keys
-from service.server.middleware import RequestContext
+from service.server.middleware import RequestContext, RequestLog
 from service.server.parts import opened_parts
 from service.settings import Settings
 from service.ui import (
@@ -148,7 +148,7 @@ class _App(FastAPI):
         framework = super().build_middleware_stack()
         assert isinstance(framework, ServerErrorMiddleware)  # replaced by ours
         hosts = HostPolicy(self.state.settings)
-        return RequestContext(framework.app, self.state.metrics, hosts, calls=HANDLERS)
+        return RequestContext(framework.app, RequestLog(self.state.metrics, HANDLERS), hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""

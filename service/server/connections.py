@@ -15,7 +15,7 @@ from starlette.types import Message, Receive
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from service.errors.problems import Problem, problem_response
+from service.errors.problems import Problem, error_response
 from service.server.joining_transport import JoiningTransport
 from service.server.upgrades import Http1Protocol
 from service.settings import Settings
@@ -294,7 +294,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _refuse(self, problem: Problem) -> None:
-        response = problem_response(problem)
+        response = error_response(problem)
         lines = [b"HTTP/1.1 %d " % response.status_code, b"connection: close"]
         lines += [b"%b: %b" % header for header in response.raw_headers]
         self._transport.write(b"\r\n".join([*lines, b"", response.body]))

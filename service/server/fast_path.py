@@ -7,7 +7,7 @@ response.
 import asyncio
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, NoReturn
+from typing import Final
 
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
@@ -18,7 +18,7 @@ from service.http.requests import headers_of, request_id_of
 from service.inference.handler import MakeHandler, ParsedCall
 from service.inference.statistics import Clock
 from service.server.hosts import HostPolicy
-from service.server.middleware import ADDED_HEADERS, RequestContext
+from service.server.middleware import ADDED_HEADERS, RequestLog, send_error
 from service.server.urls import UrlPatterns
 
 #: Size of the cache of matched URLs, and the length above which URLs do not use the fast path.
@@ -43,7 +43,7 @@ class FastPath:
         self._metrics = app.state.metrics
         self._rate_limiter: RateLimiter | None = app.state.rate_limiter
         self._hosts = HostPolicy(app.state.settings)
-        self._report = RequestContext(_raise_error, self._metrics, self._hosts, calls=handlers)
+        self._requests = RequestLog(self._metrics, handlers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -52,6 +52,7 @@ class FastPath:
         if parsed is None:
             await self._app(scope, receive, send)
             return
+        scope["route"] = parsed  # for the span of the request
         try:
             if self._rate_limiter is not None:
                 self._rate_limiter.check(parsed.owner)
@@ -59,12 +60,11 @@ class FastPath:
             body = await read_body(receive, length, self._max_body_bytes)
             handler = self._handlers[parsed.path](self._app.state.inference, parsed, body, clock)
             reply = await handler.run()
-        # raised again in RequestContext, which reports it
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001
-            failed = {"route": parsed, "error": error, "started_s": clock.arrived / 1e9}
-            await self._report({**scope, **failed}, receive, send)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - sent or raised
+            scope["started_s"] = clock.arrived / 1e9
+            async with self._requests.observed(scope, send) as sender:
+                await send_error(error, receive, sender)
             return
-        scope["route"] = parsed  # for the span of the request
         request_id = request_id_of(parsed.headers.get("x-request-id", ""))
         headers = [
             *reply.headers,
@@ -97,7 +97,3 @@ class FastPath:
         if found is None:
             return None
         return ParsedCall(found.path, owner, found.name, found.version, found.task, headers)
-
-
-async def _raise_error(scope: Scope, _receive: Receive, _send: Send) -> NoReturn:
-    raise scope["error"]

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.errors.problems import Problem, problem_of, problem_response
+from service.errors.problems import Problem, error_response, problem_of
 from service.http.requests import request_id_of
 from service.observability.logs import bind_request_id, log
 from service.observability.metrics import Metrics
@@ -34,8 +35,14 @@ class _HeadersOnly(OSError):
 
 
 @dataclass(slots=True)
-class _ResponseSender:
-    """Sender of a response that adds the request id, and records status and audit event."""
+class ResponseSender:
+    """Sender of a response that adds the request id, and records status and audit event.
+
+    Attributes
+    ----------
+    scope
+        Scope of the request, in which HEAD is GET.
+    """
 
     send: Send
     scope: Scope
@@ -44,6 +51,7 @@ class _ResponseSender:
     status: int | None = None
 
     async def __call__(self, message: Message) -> None:
+        """Send a message of the response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             await record_change(self.scope, message, self.request_id)
@@ -57,8 +65,8 @@ class _ResponseSender:
         await self.send(message)
 
 
-class RequestContext:
-    """Middleware that sets the request id, converts errors to responses, logs and counts.
+class RequestLog:
+    """What every response has in common: request id, audit event, log and metrics.
 
     Parameters
     ----------
@@ -66,28 +74,22 @@ class RequestContext:
         Routes whose successful requests are not logged, since logging takes as long as they do.
     """
 
-    def __init__(
-        self, app: ASGIApp, metrics: Metrics, hosts: HostPolicy, calls: Collection[str]
-    ) -> None:
-        self._app = app
-        self._hosts = hosts
+    def __init__(self, metrics: Metrics, calls: Collection[str]) -> None:
         self._metrics = metrics
         self._calls = frozenset(calls)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    @asynccontextmanager
+    async def observed(self, scope: Scope, send: Send) -> AsyncIterator[ResponseSender]:
+        """Yield the sender of the response to a request; log and count it at the end."""
         started_s = scope.get("started_s", time.perf_counter())
         method = scope["method"]
         # a copy, since uvicorn needs the original method
         inner = {**scope, "method": "GET"} if method == _HEAD else scope
-        sender = _ResponseSender(send, inner, _request_id(scope), has_body=method != _HEAD)
+        sender = ResponseSender(send, inner, _request_id(scope), has_body=method != _HEAD)
         bind_request_id(sender.request_id)
         inner["record"] = partial(store_event, inner, sender.request_id)
         try:
-            await self._handle(inner, receive, sender)
+            yield sender
         except (_HeadersOnly, ClientDisconnect):
             pass  # the client does not read the rest
         finally:
@@ -107,33 +109,37 @@ class RequestContext:
                     elapsed_ms=round(elapsed_s * 1000, 2),
                 )
 
-    async def _handle(self, scope: Scope, receive: Receive, sender: _ResponseSender) -> None:
-        try:
-            self._hosts.check(scope)
-            _check_no_nul(scope)
-            await self._app(scope, receive, sender)
-        except (_HeadersOnly, ClientDisconnect):
-            raise
-        except asyncio.CancelledError:  # uvicorn cancels what is unfinished when it stops
-            if sender.status is not None:
-                raise
-            await problem_response(_stopping(), scope)(scope, receive, sender)
-        except Exception as error:
-            problem = problem_of(error)
-            if problem is None:
-                log.error("request.failed", path=scope["path"], exc_info=error)
-                problem = Problem(
-                    "internal", "an unexpected error; the log has the details under this request_id"
-                )
-            if sender.status is not None:
-                raise  # part of the response is sent: only closing the connection reports the error
-            await problem_response(problem, scope)(scope, receive, sender)
+
+async def send_error(error: BaseException, receive: Receive, sender: ResponseSender) -> None:
+    """Send the response of an error; raise it if the client has left, or has a part of another."""
+    if isinstance(error, _HeadersOnly | ClientDisconnect):
+        raise error
+    problem = problem_of(error, path=sender.scope["path"])
+    if sender.status is not None:
+        raise error  # only closing the connection reports it
+    await error_response(problem, sender.scope)(sender.scope, receive, sender)
 
 
-def _stopping() -> Problem:
-    """Return the problem of a request that the end of the service cuts off."""
-    detail = "the service is stopping; send the request again to a running one"
-    return Problem("unavailable", detail, headers={"Retry-After": "1", "Connection": "close"})
+class RequestContext:
+    """Middleware that checks hosts, sends errors as responses, and logs requests."""
+
+    def __init__(self, app: ASGIApp, requests: RequestLog, hosts: HostPolicy) -> None:
+        self._app = app
+        self._requests = requests
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        async with self._requests.observed(scope, send) as sender:
+            try:
+                self._hosts.check(sender.scope)
+                _check_no_nul(sender.scope)
+                await self._app(sender.scope, receive, sender)
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - sent or raised
+                await send_error(error, receive, sender)
 
 
 def _request_id(scope: Scope) -> str:

@@ -1,14 +1,13 @@
 """Number of requests in progress, and their connections."""
 
-from typing import Final, NoReturn
+from typing import Final
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.errors.problems import Problem
 from service.server.connections import CONNECTION, Connection, RequestBody
-from service.server.hosts import HostPolicy
-from service.server.middleware import RequestContext
+from service.server.middleware import RequestLog, send_error
 
 #: Prefix of the paths that are served however busy the service is.
 _HEALTH: Final = "/v2/health/"
@@ -27,8 +26,7 @@ class RequestLimits:
 
     def __init__(self, serve: ASGIApp, app: FastAPI) -> None:
         self._serve = serve
-        hosts = HostPolicy(app.state.settings)
-        self._refuse = RequestContext(_raise_busy, app.state.metrics, hosts, calls=())
+        self._requests = RequestLog(app.state.metrics, calls=())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -59,10 +57,13 @@ class RequestLimits:
 
     async def _serve_health(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a health check; refuse all other requests."""
-        serve = self._serve if scope["path"].startswith(_HEALTH) else self._refuse
-        await serve(scope, receive, send)
+        if scope["path"].startswith(_HEALTH):
+            await self._serve(scope, receive, send)
+            return
+        async with self._requests.observed(scope, send) as sender:
+            await send_error(_busy(), receive, sender)
 
 
-async def _raise_busy(_scope: Scope, _receive: Receive, _send: Send) -> NoReturn:
+def _busy() -> Problem:
     detail = "the service has as many requests in progress as it can handle; retry later"
-    raise Problem("unavailable", detail, headers={"Retry-After": "1"})
+    return Problem("unavailable", detail, headers={"Retry-After": "1"})
