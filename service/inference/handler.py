@@ -19,7 +19,7 @@ from service.models.latency import LatencyEstimator
 from service.models.resolver import ResolvedModel, Target
 
 #: Parsing JSON of this size takes less time than waking a thread.
-MAX_INLINE_BYTES: Final = 64 * 1024
+_MAX_INLINE_BYTES: Final = 64 * 1024
 #: Longer requests are computed in a thread, as they would block the event loop.
 _MAX_INLINE_NS: Final = 1_000_000
 
@@ -80,13 +80,13 @@ class InferenceHandler(ABC):
         Whether parsing the body takes less time than waking a thread.
     """
 
-    is_cheap_to_parse: bool
-
     def __init__(self, services: Services, parsed: ParsedCall, body: Body, clock: Clock) -> None:
         self.services = services
         self.parsed = parsed
         self.body = body
         self.clock = clock
+        is_plain = "content-encoding" not in parsed.headers
+        self.is_cheap_to_parse = is_plain and len(body) <= _MAX_INLINE_BYTES
         self._target: Target = (parsed.path, parsed.owner, parsed.name, parsed.version)
         self._resolved: ResolvedModel | None = None
         self._call: Call | None = None

@@ -14,7 +14,6 @@ from service.inference.context import Context, Services, TaskName
 from service.inference.encoding import COMPRESSED, unpack
 from service.inference.formats import FORMATS, REQUEST_READERS, accepted_type, reader_of
 from service.inference.handler import (
-    MAX_INLINE_BYTES,
     Headers,
     InferenceHandler,
     ParsedCall,
@@ -89,9 +88,7 @@ class MethodHandler(InferenceHandler):
         self._method = parsed.path.rpartition("/")[2].replace("-", "_")
         self._media_type = accepted_type(headers.get("accept", ""))
         self._read_body, is_cheap = reader_of(headers.get("content-type", JSON))
-        is_small = is_cheap and len(body) <= MAX_INLINE_BYTES
-        is_plain = "content-encoding" not in headers and not body.startswith(COMPRESSED)
-        self.is_cheap_to_parse = is_small and is_plain
+        self.is_cheap_to_parse &= is_cheap and not body.startswith(COMPRESSED)
 
     def find(self) -> ResolvedModel:
         """Return the version and the method."""

@@ -15,12 +15,7 @@ from service.http.requests import StrictRequest
 from service.http.routing import Owner, secured
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_request
 from service.inference.context import Context, Services, TaskName
-from service.inference.handler import (
-    MAX_INLINE_BYTES,
-    InferenceHandler,
-    ParsedCall,
-    Reply,
-)
+from service.inference.handler import InferenceHandler, ParsedCall, Reply
 from service.inference.respond import respond
 from service.inference.statistics import Clock, MethodKey
 from service.inference.task_column import TaskSource
@@ -125,9 +120,6 @@ class ProtocolHandler(InferenceHandler):
     def __init__(self, services: Services, parsed: ParsedCall, body: Body, clock: Clock) -> None:
         super().__init__(services, parsed, body, clock)
         _check_type(parsed.headers.get("content-type", JSON))
-        self.is_cheap_to_parse = (
-            len(body) <= MAX_INLINE_BYTES and "content-encoding" not in parsed.headers
-        )
         self._infer_request: InferRequest | None = None
 
     def find(self) -> ResolvedModel:
