@@ -487,23 +487,19 @@ def start_service(launch_service: Launch) -> Iterator[Callable[..., Service]]:
 
 @pytest.fixture(scope="session")
 def service(launch_service: Launch) -> Iterator[Service]:
-    """The server that tests share; it has one slot, and no test may assume to be alone.
+    """The server that tests share, so none may assume to be alone; ``worker_pool`` runs its jobs.
 
     It responds to an upload once it is parsed, however busy the machine is.
     """
-    with launch_service(SIBLING_WORKER_SLOTS=1, SIBLING_INGEST_WAIT_S=40) as running:
+    with launch_service(SIBLING_INGEST_WAIT_S=40) as running:
         yield running
 
 
 @pytest.fixture
 def start_replica(launch_service: Launch, service: Service) -> Iterator[Callable[..., Service]]:
-    """``replica = start_replica(**env)``: a server with settings of its own on the shared data.
-
-    The workers of the shared server run its jobs.
-    """
-    settings = {"SIBLING_WORKER_SLOTS": 1}
+    """``replica = start_replica(**env)``: a server with settings of its own on the shared data."""
     with contextlib.ExitStack() as stack:
-        yield lambda **env: stack.enter_context(launch_service(service.data_dir, **settings | env))
+        yield lambda **env: stack.enter_context(launch_service(service.data_dir, **env))
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,7 @@ import gzip
 import json
 import os
 import re
-import signal
 import socket
-import subprocess
-import sys
 import time
 from types import SimpleNamespace
 
@@ -135,29 +132,20 @@ def front(launch_service):
 
 
 @pytest.fixture(scope="module")
-def routes(front, tmp_path_factory):
-    """URL of another process on the same database, without the fast path."""
+def routes(front, server_template, tmp_path_factory):
+    """Socket of another process on the same database, without the fast path."""
     folder = tmp_path_factory.mktemp("routes")
-    settings = {"SIBLING_DATABASE_URL": front.database_url, "SIBLING_DATA_DIR": folder}
-    listener = socket.create_server(("127.0.0.1", 0))
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    command = ["-m", "uvicorn", "--factory", "service.server.app:create_app", "--http", "httptools"]
+    data = {"SIBLING_DATABASE_URL": front.database_url, "SIBLING_DATA_DIR": folder}
+    env = {**os.environ, **{name: str(value) for name, value in (KEYS | data).items()}}
+    command = ["--factory", "service.server.app:create_app", "--http", "httptools", "--ws", "none"]
+    command += ["--uds", str(folder / "socket")]
     with (
         (folder / "log").open("w") as log,
-        listener,
-        subprocess.Popen(
-            [sys.executable, *command, "--ws", "none", "--fd", str(listener.fileno())],
-            env={**os.environ, **{k: str(v) for k, v in {**KEYS, **settings}.items()}},
-            pass_fds=[listener.fileno()],
-            stdout=log,
-            stderr=log,
-        ) as process,
+        server_template.start("uvicorn", command, env=env, log=log) as process,
     ):
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(120)
+        yield str(folder / "socket")
+        process.terminate()
+        process.wait(120)
 
 
 def fetch(http, path, body, headers, method="POST"):
@@ -174,17 +162,15 @@ def fetch(http, path, body, headers, method="POST"):
 def both(front, routes):
     with (
         httpx.Client(base_url=front.url, timeout=240) as first,
-        httpx.Client(base_url=routes, timeout=240) as second,
+        httpx.Client(
+            base_url=front.url, timeout=240, transport=httpx.HTTPTransport(uds=routes)
+        ) as second,
     ):
         deadline = time.monotonic() + 240
-        while True:
-            try:
-                if second.get("/v2/health/live").status_code == 200:
-                    break
-            except httpx.TransportError:
-                pass
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        with socket.socket(socket.AF_UNIX) as probe:
+            while probe.connect_ex(routes):
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
         for http in (first, second):  # the API key is cached from here on
             assert http.post(V2, content=v2(), headers=AUTH).status_code == 200
         yield first, second

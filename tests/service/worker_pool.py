@@ -23,6 +23,8 @@ def main() -> None:
         LocalCluster(
             n_workers=1,
             threads_per_worker=1,
+            processes=False,  # as one that is spawned would import everything anew
+            protocol="tcp",
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",
             memory_limit=0,
