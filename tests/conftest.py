@@ -10,19 +10,21 @@ kind.
 import gc
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 import sqlalchemy as sa
 from hypothesis import settings
 
-from algorithms.registry import EXTENSIONS
+from algorithms.registry import ALGORITHMS, EXTENSIONS
 from service.storage.database import Database
 from service.storage.schema import migrate
 
@@ -30,6 +32,8 @@ from service.storage.schema import migrate
 MAX_QUICK_S = 2.0
 #: A database of tests need not survive a power cut.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+#: What makes all tests of a file slow.
+ALL_SLOW = re.compile(r"^pytestmark = .*pytest\.mark\.slow", re.MULTILINE)
 #: Reads a line; if its owner exits without writing one, stops the process and removes the folder.
 GUARD = 'read word || { kill -INT "$0"; sleep 5; rm -rf "$1"; }'
 
@@ -41,7 +45,8 @@ def pytest_configure() -> None:
     limit.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    settings.register_profile("no-deadline", deadline=None)  # the machine may be busy
+    # the machine may be busy; and each run has other examples
+    settings.register_profile("no-deadline", deadline=None, max_examples=50)
     settings.load_profile("no-deadline")
     gc.disable()  # until all tests are collected: there is nothing to find in what stays
 
@@ -247,10 +252,20 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:  # noqa: ARG001
 #: other packages, whose authors run the tests of the contract.
 QUICK_ALGORITHMS = frozenset(
     {"rmt-pca", "mtda", "fmtl", "mtfl", "tlvm"}  # the papers
-    | {"pca", "lda-tr", "transfer-pca", "kernel-graph", "mtrl", "ridge", "mean-regularised"}
-    | {"logistic-regression", "cmtl", "mixed-model", "boosted-trees", "nearest-neighbours"}
-    | {"constant", *EXTENSIONS}
+    | {"pca", "lda-tr", "kernel-graph", "ridge", "mean-regularised", "logistic-regression"}
+    | {"mixed-model", "boosted-trees", "nearest-neighbours", "constant", *EXTENSIONS}
 )
+#: The service does the same for all: one of each kind of output, and one of another package.
+QUICK_IN_SERVICE = frozenset({"pca", "mtda", "mtfl", "tlvm", "boosted-trees", *EXTENSIONS})
+#: A test of so many names goes through the algorithms; one of fewer has chosen them.
+MIN_ALGORITHMS = 10
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files whose tests are all slow: their imports are a tenth of the collection."""
+    is_test = collection_path.name.startswith("test_") and config.option.markexpr == "not slow"
+    is_slow = is_test and ALL_SLOW.search(collection_path.read_text(encoding="utf-8"))
+    return True if is_slow else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before those are deselected that -m excludes
@@ -260,15 +275,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     A slow test may depend on processes and time, so it gets a second chance, which the summary
     reports. A quick test does not.
     """
+    named = defaultdict(set)
     for item in items:
-        callspec = getattr(item, "callspec", None)
-        params = {} if callspec is None else callspec.params
-        name = getattr(params.get("algorithm"), "name", None)
-        is_quick = name is None or name in QUICK_ALGORITHMS
-        if not is_quick or params.get("databases") == "postgresql":
+        named[item.nodeid.partition("[")[0]] |= _names(item)
+    for item in items:
+        is_over_all = len(named[item.nodeid.partition("[")[0]]) >= MIN_ALGORITHMS
+        name = getattr(_params(item).get("algorithm"), "name", None)
+        others = {name} if name else _names(item) if is_over_all else set()
+        in_service = item.nodeid.startswith("tests/service/")
+        quick = QUICK_IN_SERVICE if in_service else QUICK_ALGORITHMS
+        if others - quick or _params(item).get("databases") == "postgresql":
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def _params(item: pytest.Item) -> dict[str, Any]:
+    callspec = getattr(item, "callspec", None)
+    return {} if callspec is None else callspec.params
+
+
+def _names(item: pytest.Item) -> set[str]:
+    """Return the names of algorithms among the parameters of a test."""
+    return {value for value in _params(item).values() if isinstance(value, str)} & ALGORITHMS.keys()
 
 
 def pytest_terminal_summary(

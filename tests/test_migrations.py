@@ -265,6 +265,7 @@ def test_a_new_file_that_another_connection_uses_is_waited_for(tmp_path):
         timer.join()
 
 
+@pytest.mark.slow
 def test_a_migration_that_waits_too_long_for_another_says_so(database):
     with database.engine.connect() as connection:
         begin_exclusive(connection, "migration", timeout_s=5)

@@ -263,6 +263,7 @@ def test_scores_of_different_methods_are_in_no_roc_curve() -> None:
         assert choice.predictions["n_rows"] == 2
 
 
+@pytest.mark.slow
 def test_a_choice_goes_on_with_results_of_a_version_without_numbers_of_rows() -> None:
     stored = orjson.loads((DATA / "choice_without_numbers_of_rows.json").read_bytes())
     tasks = TaskSet(
@@ -416,6 +417,7 @@ def test_contenders_that_took_too_long_are_tried_again_with_what_the_others_leav
     )
 
 
+@pytest.mark.slow
 def test_a_contender_that_succeeds_the_second_time_is_compared() -> None:
     tasks = linear_tasks(np.random.default_rng(0), n_tasks=2)
     names = ["constant", "ridge", "mean-regularised", "nearest-neighbours"]
@@ -634,6 +636,7 @@ def test_related_tasks_share_and_the_others_are_alone_in_most_data_sets() -> Non
     assert found.count(True) >= 2
 
 
+@pytest.mark.slow
 def test_noise_is_not_divided() -> None:
     for seed in range(3):
         tasks = linear_tasks(np.random.default_rng(500 + seed), signal=0.0)

@@ -99,6 +99,10 @@ PROBLEMS: dict[str, Callable[[str], TaskSet]] = {
 }
 
 
+#: Those that the quick tests fit to identical tasks too.
+PAPERS = ("rmt-pca", "mtda", "fmtl", "mtfl", "tlvm")
+
+
 def kinds_of_targets(algorithm: Algorithm) -> tuple[str, ...]:
     """Return the kinds of targets that an algorithm takes."""
     need = algorithm.needs.target
@@ -106,7 +110,12 @@ def kinds_of_targets(algorithm: Algorithm) -> tuple[str, ...]:
 
 
 CASES = [
-    pytest.param(algorithm, problem(target), id=f"{name}-{kind}-{target}")
+    pytest.param(
+        algorithm,
+        problem(target),
+        id=f"{name}-{kind}-{target}",
+        marks=pytest.mark.slow if kind == "identical" and name not in PAPERS else (),
+    )
     for name, algorithm in ALGORITHMS.items()
     for kind, problem in PROBLEMS.items()
     for target in kinds_of_targets(algorithm)

@@ -235,7 +235,7 @@ def auc(model, tasks):
 
 
 @over_penalties
-@pytest.mark.parametrize("C", [1.0, 100.0])
+@pytest.mark.parametrize("C", [1.0, pytest.param(100.0, marks=pytest.mark.slow)])
 def test_land_mines_are_detected_at_every_strength(data_file, penalty, C) -> None:
     train, rest = landmine(data_file("landmine.npz"))
     model = fit(train, penalty=penalty, loss="logistic", C=C)

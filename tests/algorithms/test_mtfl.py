@@ -1,3 +1,4 @@
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -106,8 +107,14 @@ def test_the_certificate_holds_by_its_definition(features, gamma) -> None:
     assert (value - bound) / value <= 2 * GAP
 
 
-@pytest.mark.parametrize("features", ["learned", "selected"])
-@pytest.mark.parametrize("data", ["own rows", "many rows", "shared rows", "few rows"])
+@pytest.mark.parametrize(
+    ("data", "features"),
+    [
+        *itertools.product(("own rows", "many rows", "shared rows"), ("learned", "selected")),
+        ("few rows", "selected"),
+        pytest.param("few rows", "learned", marks=pytest.mark.slow),  # as long as all others
+    ],
+)
 def test_all_solvers_agree(features, data) -> None:
     tasks = {
         "own rows": made(2),

@@ -530,6 +530,7 @@ def mean_true_ratio(model, problem) -> float:
     return float(np.mean(retained))
 
 
+@pytest.mark.slow
 def test_cross_validated_coupling_is_better_than_both_baselines() -> None:
     # with ten rows per task, choosing λ from them is worth it from some thirty tasks on
     gains = []

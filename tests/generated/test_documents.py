@@ -73,6 +73,7 @@ def test_the_page_on_the_architecture_names_every_package_and_module_of_the_serv
     assert not missing
 
 
+@pytest.mark.slow
 def test_generation_is_deterministic(generated):
     assert pages() == generated
 

@@ -7,7 +7,11 @@ import pytest
 from algorithms.registry import ALGORITHMS
 from sibling import JobFailed, ServiceError
 
-CLASSIFIERS = sorted(name for name, a in ALGORITHMS.items() if "distances" in a.Model.methods())
+CLASSIFIERS = [
+    pytest.param(name, marks=() if name in ("mtda", "lda-null") else pytest.mark.slow)
+    for name, algorithm in sorted(ALGORITHMS.items())
+    if "distances" in algorithm.Model.methods()
+]
 RNG = np.random.default_rng(0)
 TWO = ["a", "b"] * 3
 

@@ -437,6 +437,7 @@ print(json.dumps({"rows": result["rows"], "growth_mb": (after - before) / 1024})
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_dataset(model, tmp_path):
     """300 MB of input and 240 MB of output need the memory of blocks and buffers only."""
     n_rows, width = 7_500_000, 5

@@ -128,9 +128,16 @@ def table(rng):
     return "\n".join(lines).encode()
 
 
+@pytest.mark.seconds("starts a browser, and shows once that the pages work in one")
+def test_a_table_is_uploaded_and_a_model_trained(page):
+    upload_after_a_mistake(page)
+    train_by_keyboard(page, "browser-first")
+
+
+@pytest.mark.slow
 def test_a_day_from_the_upload_to_the_comparison(page, client, http, tmp_path):
     dataset = upload_after_a_mistake(page)
-    train_by_keyboard(page)
+    train_by_keyboard(page, "browser-day")
     follow_and_cancel(page, client)
     page.goto("/models/browser-day/1")
     assert "RMSE on held-out rows" in page.locator("table").first.inner_text()
@@ -160,18 +167,18 @@ def upload_after_a_mistake(page):
     return page.url.rpartition("/")[2]
 
 
-def train_by_keyboard(page):
+def train_by_keyboard(page, model):
     """Submit a job with the keyboard alone: the name, then Enter; its page follows it."""
     page.get_by_role("link", name="ridge", exact=True).click()
     check_accessibility(page)
     page.get_by_label("Name of the model").focus()
-    page.keyboard.type("browser-day")
+    page.keyboard.type(model)
     page.get_by_label("Evaluate").focus()
     page.keyboard.press("Space")
     page.get_by_label("Name of the model").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/jobs/job_*")
-    page.get_by_role("link", name="browser-day / 1").wait_for()
+    page.get_by_role("link", name=f"{model} / 1").wait_for()
 
 
 def follow_and_cancel(page, client):

@@ -45,7 +45,13 @@ def params_of(estimator):
 
 
 @pytest.mark.filterwarnings("ignore::sibling.FitWarning")
-@pytest.mark.parametrize(("estimator", "X", "y"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    ("estimator", "X", "y"),
+    [
+        pytest.param(*case, id=name, marks=pytest.mark.slow if name in ("mtfl", "fmtl") else ())
+        for name, case in CASES.items()
+    ],
+)
 def test_an_estimator_makes_the_file_of_the_job_and_gives_the_bits_of_remote_calls(
     client, tmp_path, estimator, X, y
 ):

@@ -66,6 +66,7 @@ print(*(fitted.predict({task: [[0.0]]})[task][0] for task in "ab"))
     assert [*map(float, done.stdout.split())] == [(4 + 8) / 4, (18 + 8) / 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
 def test_the_service_trains_it_and_the_pages_show_it(site, start_service):
     from sibling import Client

@@ -26,6 +26,7 @@ def test_a_package_that_hides_ours_is_named_with_its_file(package, program, tmp_
     assert str(tmp_path / package / "__init__.py") in last
 
 
+@pytest.mark.slow
 def test_the_client_works_beside_a_folder_called_service(tmp_path):
     (tmp_path / "service").mkdir()
     (tmp_path / "service" / "__init__.py").touch()

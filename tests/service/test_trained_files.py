@@ -278,6 +278,16 @@ FILES = (
     target_named_task,
     tasks_under_the_usual_name,
 )
+#: One of each reader: texts, tables in columns, workbooks, JSON, frames and special columns.
+QUICK = {
+    semicolons_and_decimal_commas,
+    parquet_of_mixed_columns,
+    stream_with_a_dictionary_of_tasks,
+    workbook_with_numbers_as_tasks,
+    json_by_task,
+    pandas_with_tasks_in_the_index,
+    column_named_task_that_is_a_number_of_the_model,
+}
 
 
 def expected_of(model, trained):
@@ -301,7 +311,13 @@ def assert_equal(outputs, expected):
         np.testing.assert_allclose(outputs, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("make", FILES, ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, id=make.__name__, marks=() if make in QUICK else pytest.mark.slow)
+        for make in FILES
+    ],
+)
 def test_a_file_that_a_model_was_trained_on_is_predicted_as_it_is(service, client, tmp_path, make):
     trained = make()
     path = tmp_path / f"rows{trained.suffix}"

@@ -223,7 +223,13 @@ MISFITS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MISFITS)
+#: One of each code.
+QUICK = {"no task", "no name", "twice", "no row", "names", "targets", "no groups"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in MISFITS]
+)
 def test_what_does_not_fit_is_told(app, name):
     first, second, code, words = MISFITS[name]
     source = upload(app, first)

@@ -40,7 +40,11 @@ def one_task(client, tmp_path):
     ("algorithm", "options"),
     [
         ("mtfl", {"compare": {"splits": SPLITS}}),
-        ("auto", {"algorithms": ["constant", "ridge"], "splits": SPLITS, "curve": True}),
+        pytest.param(
+            "auto",
+            {"algorithms": ["constant", "ridge"], "splits": SPLITS, "curve": True},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_file_of_one_task_has_no_verdict_anywhere(
