@@ -324,8 +324,8 @@ def test_a_compressed_body_is_accepted(http, named, X, coding):
         (b"", "deflate", 400),
         (b"{}", "br", 415),
         (gzip.compress(gzip.compress(b"{}")), "gzip, gzip", 415),
-        (gzip.compress(b" " * 20 * MIB), "gzip", 413),
-        (zlib.compress(b"".join(bytes([i % 251]) * 999 for i in range(40_000))), "deflate", 413),
+        (gzip.compress(b" " * 4 * MIB), "gzip", 413),
+        (zlib.compress(bytes(range(251)) * 16_000), "deflate", 413),
     ],
     ids=range(8),
 )
