@@ -82,6 +82,26 @@ def test_an_illegal_transition_raises_and_changes_nothing(database, new_job, rea
     assert read_job(job_id).state == JobState.QUEUED
 
 
+def test_a_job_that_was_cancelled_since_it_was_read_is_not_submitted(database, new_job, read_job):
+    job_id = new_job()
+    with database.read() as session:
+        read = store.get(session, job_id)
+    with database.write() as session:
+        store.request_cancel(session, store.get(session, job_id))
+    with database.write() as session:
+        assert store.submit(session, [read]) == []
+    assert read_job(job_id).state == JobState.CANCELLED
+
+
+@pytest.mark.parametrize("end", sorted(FINAL))
+def test_a_running_job_can_end_in_each_final_state(database, new_job, begin, read_job, end):
+    job_id = new_job()
+    begin(job_id)
+    with database.write() as session:
+        assert store.move(session, job_id, 1, JobState.RUNNING, end)
+    assert (read_job(job_id).state, read_job(job_id).finished_at is None) == (end, False)
+
+
 def test_only_one_of_many_workers_claims_an_attempt(database, new_job):
     job_id = new_job()
     with database.write() as session:
@@ -108,7 +128,8 @@ def test_a_late_attempt_changes_nothing(database, new_job, read_job, begin):
     second = begin(job_id, "w2")
     assert second == first + 1
     with database.write() as session:
-        assert store.record_heartbeat(session, job_id, first, "w1", {"iteration": 9}) is None
+        for attempt in (first, second):  # w2 has claimed the second one
+            assert store.record_heartbeat(session, job_id, attempt, "w1", {"iteration": 9}) is None
     with database.write() as session:
         assert not store.move(session, job_id, first, JobState.RUNNING, JobState.SUCCEEDED)
     row = read_job(job_id)
