@@ -180,10 +180,10 @@ def report_choice(
     }
     if divided is not None and together is not None:
         pair = (entries[together.final], entries[alone])
-        found = _per_task(divided, pair, common, metric, options, ratio=ratio)
-        report["per_task"] = found
+        per_task = _per_task(divided, pair, common, metric, options, ratio=ratio)
+        report["per_task"] = per_task
         if chosen is divided:
-            report["alone"] = _alone(found, pair[1])
+            report["alone"] = _alone(per_task, pair[1])
     return Choice(chosen, report, _predictions(entries, everything))
 
 
@@ -192,10 +192,10 @@ def _predictions(entries: Sequence[Entry], everything: Pipeline) -> Predictions 
 
     Scores of different methods have different scales, so a ROC curve cannot join them.
     """
-    found: Predictions | None = everything.scores.get("predictions")
+    predictions: Predictions | None = everything.scores.get("predictions")
     chosen = [entries[i] for i in set(everything.chosen)]
     is_one = len(chosen) == 1 and chosen[0].role != "per_task"
-    return found if found is None or is_one else without_scores(found)
+    return predictions if predictions is None or is_one else without_scores(predictions)
 
 
 def _estimate(
@@ -208,12 +208,12 @@ def _estimate(
     at the bounds of the metric.
     """
     per_split = score_per_split(scores, metric.name, options.average)
-    known = np.array([value for value in per_split if value is not None])
+    values = np.array([value for value in per_split if value is not None])
     mean = mean_known(per_split)
-    if len(known) < 2 or mean is None:
+    if len(values) < 2 or mean is None:
         return {"value": mean, "low": None, "high": None}
-    reach = float(stdtrit(len(known) - 1, 1 - LEVEL / 2))
-    reach *= float(np.sqrt(known.var(ddof=1) * (1 / len(known) + ratio)))
+    reach = float(stdtrit(len(values) - 1, 1 - LEVEL / 2))
+    reach *= float(np.sqrt(values.var(ddof=1) * (1 / len(values) + ratio)))
     smallest, largest = metric.bounds
     return {
         "value": mean,
@@ -239,9 +239,9 @@ def _leaderboard(
             "inner": entry.final["inner"],
             "n_task_wins": wins[i],
             "n_chosen": everything.chosen.count(i),
-            "fit_s": float(np.mean([one["fit_s"] for one in entry.results])),
-            "predict_s": float(np.mean([one["predict_s"] for one in entry.results])),
-            "total_s": float(sum(one["seconds"] for one in (*entry.results, entry.final))),
+            "fit_s": float(np.mean([result["fit_s"] for result in entry.results])),
+            "predict_s": float(np.mean([result["predict_s"] for result in entry.results])),
+            "total_s": float(sum(result["seconds"] for result in (*entry.results, entry.final))),
             "params": entry.final["params"],
         }
         for i, entry in enumerate(entries)
@@ -259,9 +259,9 @@ def _wins(entries: Sequence[Entry], metric: Metric) -> list[int]:
     by_task = [entry.scores["by_task"][metric.name] for entry in entries]
     for task in by_task[0]:
         means = [mean_known(scores[task]) for scores in by_task]
-        known = [sign * mean for mean in means if mean is not None]
+        losses = [sign * mean for mean in means if mean is not None]
         for i, mean in enumerate(means):
-            wins[i] += mean is not None and sign * mean <= min(known)
+            wins[i] += mean is not None and sign * mean <= min(losses)
     return wins
 
 
@@ -278,7 +278,8 @@ def _pair(
     if first is None or second is None:
         return None
     ours, theirs = (
-        score_per_split(one.scores, metric.name, options.average) for one in (first, second)
+        score_per_split(pipeline.scores, metric.name, options.average)
+        for pipeline in (first, second)
     )
     test = gain_test(gain_of(ours, theirs, metric, ratio=ratio), min_effect=options.min_effect)
     return {
@@ -325,13 +326,13 @@ def _tasks(
     """Return the verdict on each task, with p values adjusted for the number of tasks."""
     tests: dict[str, GainTest | None] = dict.fromkeys(common.scores["by_task"][metric.name])
     if together is not None and apart is not None:
-        ours, theirs = (one.scores["by_task"][metric.name] for one in (together, apart))
+        ours, theirs = (pipeline.scores["by_task"][metric.name] for pipeline in (together, apart))
         gains = {name: gain_of(ours[name], theirs[name], metric, ratio=ratio) for name in ours}
         tests = {
             name: gain_test(gain, min_effect=options.min_effect) for name, gain in gains.items()
         }
-    known = {name: test.p_value for name, test in tests.items() if test is not None}
-    adjusted = dict(zip(known, benjamini_hochberg(list(known.values())), strict=True))
+    p_values = {name: test.p_value for name, test in tests.items() if test is not None}
+    adjusted = dict(zip(p_values, benjamini_hochberg(list(p_values.values())), strict=True))
     return {
         name: {
             "verdict": verdict_of(test, p_value=adjusted.get(name)),
@@ -356,8 +357,8 @@ def _per_task(
     Its gain is that over one method for all tasks.
     """
     values, others = (
-        score_per_split(one, metric.name, options.average)
-        for one in (divided.scores, common.scores)
+        score_per_split(scores, metric.name, options.average)
+        for scores in (divided.scores, common.scores)
     )
     test = gain_test(gain_of(values, others, metric, ratio=ratio), min_effect=options.min_effect)
     together, apart = tasks_of(sides[0].final, sides[1].final, metric)
@@ -370,15 +371,15 @@ def _per_task(
     }
 
 
-def _alone(found: dict[str, Any], apart: Entry) -> dict[str, Any] | None:
+def _alone(per_task: dict[str, Any], apart: Entry) -> dict[str, Any] | None:
     """Return how some tasks are learned alone; None if all tasks get the same method."""
-    if not found["together"] or not found["apart"]:
+    if not per_task["together"] or not per_task["apart"]:
         return None
     return {
         "algorithm": apart.algorithm,
         "variant": apart.variant,
         "params": apart.final["params"],
-        "tasks": found["apart"],
+        "tasks": per_task["apart"],
     }
 
 

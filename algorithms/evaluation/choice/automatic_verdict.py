@@ -70,7 +70,7 @@ def update_choice(stored: Mapping[str, Any]) -> Mapping[str, Any]:
 def _describe_estimate(report: Mapping[str, Any]) -> list[str]:
     estimate, title = report["estimate"], report["title"]
     best = report["leaderboard"][0]
-    counts = Counter(name_of(one) for one in estimate["chosen"])
+    counts = Counter(name_of(method) for method in estimate["chosen"])
     often = ", ".join(f"{name} {n}" for name, n in counts.most_common())
     chosen = (
         f"Chosen: {name_of(report['chosen'])}, by {report['n_inner_folds']}-fold cross-validation "
@@ -194,13 +194,13 @@ def _describe_left_out(
     unsuitable: Sequence[Mapping[str, str]], dropped: Sequence[Mapping[str, str]]
 ) -> list[str]:
     names_of: dict[str, dict[str, None]] = {}
-    for one in dropped:
-        names_of.setdefault(one["reason"], {})[name_of(one)] = None
+    for method in dropped:
+        names_of.setdefault(method["reason"], {})[name_of(method)] = None
     sentences = [
         f"Not compared: {', '.join(names)}: {reason}." for reason, names in names_of.items()
     ]
     if unsuitable:
-        names = ", ".join(dict.fromkeys(one["algorithm"] for one in unsuitable))
+        names = ", ".join(dict.fromkeys(method["algorithm"] for method in unsuitable))
         sentences.append(f"Not suited to these tasks and targets: {names}.")
     return sentences
 

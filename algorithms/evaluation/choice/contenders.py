@@ -64,18 +64,20 @@ def contenders_of(algorithm: Algo) -> list[Contender]:
         for role, values in forms.items()
     ]
     contenders += [
-        Contender(algorithm.name, algorithm.role, variant, _candidates(algorithm, defaults, own))
-        for variant, own in algorithm.Params.VARIANTS.items()
+        Contender(
+            algorithm.name, algorithm.role, variant, _candidates(algorithm, defaults, overrides)
+        )
+        for variant, overrides in algorithm.Params.VARIANTS.items()
     ]
     values = forms.get("single_task")
     if values is not None and "selection_scope" in algorithm.Params.model_fields:
-        own = {
+        per_task = {
             **values,
             "selection": algorithm.Params.INNER_SELECTION,
             "selection_scope": "task",
         }
         variant = "parameters per task"
-        contenders.append(Contender(algorithm.name, "single_task", variant, (own,)))
+        contenders.append(Contender(algorithm.name, "single_task", variant, (per_task,)))
     return contenders
 
 
@@ -86,7 +88,7 @@ def find_contenders(
 
     Candidates that do not suit the tasks, such as more neighbours than rows, are dropped.
     """
-    found, left_out = [], []
+    suitable, left_out = [], []
     for name, algorithm in algorithms.items():
         try:
             _check_scores(metric, algorithm, tasks)
@@ -95,13 +97,13 @@ def find_contenders(
         except AlgorithmError as error:
             left_out.append(_left_out(name, algorithm.role, "", error.message))
             continue
-        for one in contenders:
-            fitting, reason = fitting_candidates(algorithm, one.candidates, tasks, splits)
+        for contender in contenders:
+            fitting, reason = fitting_candidates(algorithm, contender.candidates, tasks, splits)
             if fitting:
-                found.append(Contender(name, one.role, one.variant, fitting))
+                suitable.append(Contender(name, contender.role, contender.variant, fitting))
             else:
-                left_out.append(_left_out(name, one.role, one.variant, reason))
-    return found, left_out
+                left_out.append(_left_out(name, contender.role, contender.variant, reason))
+    return suitable, left_out
 
 
 def _check_scores(metric: Metric, algorithm: Algo, tasks: Sequence[TaskSummary]) -> None:

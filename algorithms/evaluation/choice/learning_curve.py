@@ -104,10 +104,10 @@ def _side(
     average: Average,
 ) -> SideScores:
     """Return the scores of the choice among some roles, for each number of parts."""
-    found = {k: choose(some, roles, metric) for k, some in entries.items()}
+    choices = {k: choose(some, roles, metric) for k, some in entries.items()}
     return {
         k: score_per_split(choice.scores, metric.name, average)
-        for k, choice in found.items()
+        for k, choice in choices.items()
         if choice is not None
     }
 
@@ -121,7 +121,7 @@ def _losses(sides: Sequence[SideScores], parts: Sequence[int], metric: Metric) -
 
 def _mean_rows(entries: Sequence[Entry]) -> float:
     """Return the mean number of training rows per task over splits."""
-    return float(np.mean([one["n_rows"] for one in entries[0].results]))
+    return float(np.mean([result["n_rows"] for result in entries[0].results]))
 
 
 def _fit_losses(rows: Array, losses: Array, metric: Metric) -> PowerCurves:
@@ -156,8 +156,8 @@ def _largest(grid: Array, helps: NDArray[np.bool_]) -> Array:
     0: at none; infinite: at the largest of the grid.
     """
     last = len(grid) - 1 - helps[:, ::-1].argmax(axis=1)
-    found = np.where(last == len(grid) - 1, np.inf, grid[last])
-    return np.where(helps.any(axis=1), found, 0.0)
+    sizes = np.where(last == len(grid) - 1, np.inf, grid[last])
+    return np.where(helps.any(axis=1), sizes, 0.0)
 
 
 def _needed(

@@ -110,14 +110,14 @@ def _best_division(
 ) -> tuple[int, SplitResult]:
     """Return the contender that learns some tasks alone, and the result, best by inner score."""
     sign = -1.0 if metric.larger_is_better else 1.0
-    found = {j: _divide(ours, theirs, metric) for j, theirs in sides.items()}
+    divisions = {j: _divide(ours, theirs, metric) for j, theirs in sides.items()}
 
     def loss(j: int) -> float:
-        inner = found[j]["inner"]
+        inner = divisions[j]["inner"]
         return math.inf if inner is None else sign * inner
 
-    best = min(found, key=loss)
-    return best, found[best]
+    best = min(divisions, key=loss)
+    return best, divisions[best]
 
 
 def with_divided(
@@ -134,8 +134,8 @@ def with_divided(
     """
     sign = -1.0 if metric.larger_is_better else 1.0
 
-    def position(which: int, plain: SplitResult, own: SplitResult) -> int:
-        before, after = plain["inner"], own["inner"]
+    def position(which: int, plain: SplitResult, by_task: SplitResult) -> int:
+        before, after = plain["inner"], by_task["inner"]
         if before is None or after is None:
             return which
         return len(entries) if sign * (before - after) > min_effect * abs(before) else which
@@ -168,7 +168,7 @@ def _cross_fitted(
     together: InnerScores, apart: InnerScores, metric: Metric
 ) -> dict[str, list[float | None]]:
     """Return the inner scores in each fold if the tasks are divided by the other folds."""
-    found: dict[str, list[float | None]] = {task: [] for task in together}
+    cross_fitted: dict[str, list[float | None]] = {task: [] for task in together}
     n_folds = len(next(iter(together.values())))
     for fold in range(n_folds):
         without = [
@@ -177,8 +177,8 @@ def _cross_fitted(
         ]
         shares = tasks_together(without[0], without[1], metric)
         for task, is_shared in shares.items():
-            found[task].append((together if is_shared else apart)[task][fold])
-    return found
+            cross_fitted[task].append((together if is_shared else apart)[task][fold])
+    return cross_fitted
 
 
 def _pick(

@@ -43,7 +43,7 @@ class Entry:
     @property
     def scores(self) -> Scores:
         """Outer scores in every split."""
-        return concatenate_scores([one["outer"] for one in self.results if one["outer"]])
+        return concatenate_scores([result["outer"] for result in self.results if result["outer"]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def choose(entries: Sequence[Entry], roles: Sequence[EntryRole], metric: Metric)
     sign = -1.0 if metric.larger_is_better else 1.0
 
     def best(results: Mapping[int, SplitResult]) -> int:
-        inner = {i: one["inner"] for i, one in results.items()}
+        inner = {i: result["inner"] for i, result in results.items()}
         losses = {i: math.inf if s is None else sign * s for i, s in inner.items()}
         return min(members, key=lambda i: losses[i])
 

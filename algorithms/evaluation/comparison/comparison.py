@@ -127,8 +127,8 @@ class _Table:
     metric: Metric
     ratio: float
 
-    def gain(self, one: int, other: int) -> Gain | None:
-        return gain_of(self.values[one], self.values[other], self.metric, ratio=self.ratio)
+    def gain(self, method: int, other: int) -> Gain | None:
+        return gain_of(self.values[method], self.values[other], self.metric, ratio=self.ratio)
 
     def with_role(self, *roles: str) -> list[int]:
         return [i for i, entry in enumerate(self.methods) if entry.method.role in roles]
@@ -161,7 +161,7 @@ def compare(
         Held-out rows per training row.
     """
     names = list(methods[0].scores["by_task"][metric.name])
-    whole = _Table(
+    overall = _Table(
         methods,
         [score_per_split(entry.scores, metric.name, options.average) for entry in methods],
         metric,
@@ -185,10 +185,10 @@ def compare(
         "splits": options.splits.to_json(),
         "n_splits": options.splits.count(),
         "methods": [_method_json(entry, metric, options.average) for entry in methods],
-        "sharing": _family_json(whole, whole.compare_all(options.min_effect)),
-        "candidate": _family_json(whole, whole.compare_to_single_task([0], options.min_effect)),
-        "best": _best_json(whole, options),
-        "overall": _gains_json(whole),
+        "sharing": _family_json(overall, overall.compare_all(options.min_effect)),
+        "candidate": _family_json(overall, overall.compare_to_single_task([0], options.min_effect)),
+        "best": _best_json(overall, options),
+        "overall": _gains_json(overall),
         "by_task": {name: _gains_json(table) for name, table in by_task.items()},
         "tasks": _tasks_json(by_task, options.min_effect),
     }

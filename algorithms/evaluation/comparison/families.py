@@ -162,12 +162,12 @@ class _FamilyTest:
 
 
 def _test_family(family: Sequence[int], others: Sequence[int], gains: GainFunction) -> _FamilyTest:
-    def p_value(one: int) -> float:
-        pairs = [gains(one, other) for other in others]
+    def p_value(method: int) -> float:
+        pairs = [gains(method, other) for other in others]
         return max(1.0 if gain is None else gain.p_greater for gain in pairs)
 
-    def mean_gain(one: int, other: int) -> float:
-        gain = gains(one, other)
+    def mean_gain(method: int, other: int) -> float:
+        gain = gains(method, other)
         return math.inf if gain is None else gain.mean
 
     best = min(family, key=p_value)

@@ -74,7 +74,7 @@ def comparison_by_rule(comparison: Mapping[str, Any]) -> dict[str, Any]:
         **comparison,
         "sharing": _by_rule(sharing, reason, FAMILY_KEYS),
         "candidate": _by_rule(comparison["candidate"], reason, FAMILY_KEYS),
-        "tasks": {name: _by_rule(found, reason, FAMILY_KEYS) for name, found in tasks.items()},
+        "tasks": {name: _by_rule(verdict, reason, FAMILY_KEYS) for name, verdict in tasks.items()},
     }
 
 
@@ -82,7 +82,7 @@ def choice_by_rule(choice: Mapping[str, Any]) -> dict[str, Any]:
     """Return a report of an automatic choice that follows the rule."""
     tasks, rows, curve = choice["tasks"], choice["leaderboard"], choice.get("curve")
     roles = (TOGETHER, APART, ("multi_task",), ("pooled",), (*TOGETHER, *APART))
-    together, apart, multi_task, pooled, everything = (_algorithms(rows, one) for one in roles)
+    together, apart, multi_task, pooled, everything = (_algorithms(rows, group) for group in roles)
     on_sharing = why_no_verdict(together, apart, n_tasks=len(tasks))
     on_pooling = why_no_verdict(multi_task, pooled, n_tasks=len(tasks))
     with_best, per_task = choice.get("choice_or_best"), choice.get("per_task")
@@ -95,14 +95,14 @@ def choice_by_rule(choice: Mapping[str, Any]) -> dict[str, Any]:
         "choice_or_best": with_best and _by_rule(with_best, on_choice, PAIR_KEYS),
         "together_or_apart": _by_rule(choice["together_or_apart"], on_sharing, PAIR_KEYS),
         "multi_task_or_pooled": _by_rule(choice["multi_task_or_pooled"], on_pooling, PAIR_KEYS),
-        "tasks": {name: _by_rule(found, on_sharing, ()) for name, found in tasks.items()},
+        "tasks": {name: _by_rule(verdict, on_sharing, ()) for name, verdict in tasks.items()},
         "per_task": per_task and _by_rule(per_task, on_sharing, ()),
         "curve": curve and _curve_by_rule(curve, n_tasks=len(tasks)),
     }
 
 
 def _by_rule(
-    found: Mapping[str, Any] | None, reason: str | None, keys: Sequence[str]
+    verdict: Mapping[str, Any] | None, reason: str | None, keys: Sequence[str]
 ) -> dict[str, Any]:
     """Return a verdict with its numbers, or the reason instead of them.
 
@@ -111,13 +111,13 @@ def _by_rule(
     keys
         What a result that is None would have besides its verdict.
     """
-    found = dict.fromkeys(keys) if found is None else found
-    if reason is None and found["gain"] is None:
-        reason = found.get("reason") or FEW_SCORES
+    verdict = dict.fromkeys(keys) if verdict is None else verdict
+    if reason is None and verdict["gain"] is None:
+        reason = verdict.get("reason") or FEW_SCORES
     if reason is None:
-        return {**found, "reason": None}
+        return {**verdict, "reason": None}
     # names of tasks and sentences stay
-    kept = {k: value if isinstance(value, list | str) else None for k, value in found.items()}
+    kept = {k: value if isinstance(value, list | str) else None for k, value in verdict.items()}
     return {**kept, "verdict": NO_VERDICT, "reason": reason}
 
 

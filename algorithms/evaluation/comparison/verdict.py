@@ -74,8 +74,8 @@ def _describe_best(comparison: Mapping[str, Any]) -> list[str]:
     if best is None:
         return []
     tied = ", ".join(map(_name, best["tied"]))
-    rest = f"not shown to be worse: {tied}" if tied else "every other method is shown to be worse"
-    sentences = [f"The best method on the held-out rows is {_name(best)}; {rest}."]
+    others = f"not shown to be worse: {tied}" if tied else "every other method is shown to be worse"
+    sentences = [f"The best method on the held-out rows is {_name(best)}; {others}."]
     if any(method["role"] == "trivial" for method in (best, *best["tied"])):
         sentences.append(
             "No method is shown to be better than the same prediction for every row of a task: "
@@ -147,7 +147,8 @@ def _values(comparison: Mapping[str, Any], pair: Mapping[str, Any]) -> str:
     """Return the metric's values of two methods as a phrase."""
     value = {_name(method): method["value"] for method in comparison["methods"]}
     ours, theirs = (
-        f"{_number(value[_name(one)])} of {_name(one)}" for one in (pair["together"], pair["apart"])
+        f"{_number(value[_name(side)])} of {_name(side)}"
+        for side in (pair["together"], pair["apart"])
     )
     over = " of all rows" if comparison["average"] == "rows" else ""
     return f"{comparison['title']}{over} {ours} against {theirs}"

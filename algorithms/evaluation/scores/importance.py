@@ -101,21 +101,21 @@ def importance_of(
     budget_s
         Seconds that permutations may take.
     """
-    known = [task for task in tasks if task.name in model.tasks and task.input == "rows"]
-    known = [task for task in known if task.y is not None and len(task.y)]
-    if not known or "predict" not in model.available_methods():
+    usable = [task for task in tasks if task.name in model.tasks and task.input == "rows"]
+    usable = [task for task in usable if task.y is not None and len(task.y)]
+    if not usable or "predict" not in model.available_methods():
         return None
-    names = {task.name: column_names(task) for task in known}
-    own = {task.name: _from_coefficients(model, task) for task in known}
-    found = {task: pair for task, pair in own.items() if pair is not None}
-    if len(found) == len(own):
-        values = {task: pair[0] for task, pair in found.items()}
-        signed = {task: pair[1] for task, pair in found.items()}
-        n_rows = {task.name: task.X.shape[0] for task in known}
+    names = {task.name: column_names(task) for task in usable}
+    coefficients = {task.name: _from_coefficients(model, task) for task in usable}
+    available = {task: pair for task, pair in coefficients.items() if pair is not None}
+    if len(available) == len(coefficients):
+        values = {task: pair[0] for task, pair in available.items()}
+        signed = {task: pair[1] for task, pair in available.items()}
+        n_rows = {task.name: task.X.shape[0] for task in usable}
         return _collect(names, values, signed, metric=None, n_rows=n_rows, n_repeats=None)
-    if any(is_sparse(task.X) for task in known):
+    if any(is_sparse(task.X) for task in usable):
         return None
-    return _from_permutations(model, known, names, rng=rng, budget_s=budget_s)
+    return _from_permutations(model, usable, names, rng=rng, budget_s=budget_s)
 
 
 def column_names(task: Task) -> tuple[str, ...]:
@@ -231,12 +231,12 @@ def _scores(model: Any, task: Task, rows: Array, n_repeats: int, metric: str) ->
     method = model.decision_function if metric == "auc" else model.predict
     outputs = method(rows, task=task.name).reshape(n_repeats, -1)
     if metric == "r2":
-        return np.array([r2(task.y, one, task.weights) for one in outputs])
+        return np.array([r2(task.y, output, task.weights) for output in outputs])
     if metric == "auc":
         is_second = np.asarray(task.y) == model.classes(task.name)[1]
-        pairs = ((is_second[:, np.newaxis], one[:, np.newaxis]) for one in outputs)
+        pairs = ((is_second[:, np.newaxis], output[:, np.newaxis]) for output in outputs)
         return np.array([auc(*pair, task.weights) for pair in pairs])
-    return np.array([1.0 - error_rate(task.y, one, task.weights) for one in outputs])
+    return np.array([1.0 - error_rate(task.y, output, task.weights) for output in outputs])
 
 
 def _collect(
@@ -249,20 +249,22 @@ def _collect(
     n_repeats: int | None,
 ) -> Importance:
     """Return the importance of the columns of all tasks, which are the same if names are."""
-    columns = list(dict.fromkeys(name for own in names.values() for name in own))
+    columns = list(dict.fromkeys(name for task_columns in names.values() for name in task_columns))
     place = {name: j for j, name in enumerate(columns)}
-    positions = {task: [place[name] for name in own] for task, own in names.items()}
+    positions = {
+        task: [place[name] for name in task_columns] for task, task_columns in names.items()
+    }
 
-    def spread_out(found: Mapping[str, Array]) -> dict[str, Array]:
-        table = {task: np.full(len(columns), np.nan) for task in found}
+    def spread_out(by_task: Mapping[str, Array]) -> dict[str, Array]:
+        table = {task: np.full(len(columns), np.nan) for task in by_task}
         for task, row in table.items():
-            row[positions[task]] = found[task]
+            row[positions[task]] = by_task[task]
         return table
 
     table = spread_out(values)
-    known = np.array(list(table.values()))
-    counts = np.isfinite(known).sum(axis=0)
-    shared = np.where(np.isfinite(known), known, 0.0).sum(axis=0) / np.maximum(counts, 1)
+    stacked = np.array(list(table.values()))
+    counts = np.isfinite(stacked).sum(axis=0)
+    shared = np.where(np.isfinite(stacked), stacked, 0.0).sum(axis=0) / np.maximum(counts, 1)
     n_kept = max(min(len(columns), MAX_VALUES // len(table)), 1)
     order = np.argsort(-shared, kind="stable")[:n_kept]
     kept, largest = [columns[j] for j in order], shared[order]

@@ -25,7 +25,9 @@ def mean_squared_error(
     With weights of rows, the mean over the rows of a task is weighted.
     """
     errors = [np.subtract(*numbers(model, task)) / scales.get(task.name, 1.0) for task in tasks]
-    means = [weighted_mean(one**2, task.weights) for one, task in zip(errors, tasks, strict=True)]
+    means = [
+        weighted_mean(error**2, task.weights) for error, task in zip(errors, tasks, strict=True)
+    ]
     return float(np.mean(means))
 
 

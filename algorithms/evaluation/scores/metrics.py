@@ -76,8 +76,8 @@ class Metric:
     def check(self, algorithm: Algorithm[Any, Any], tasks: Sequence[Task | TaskSummary]) -> None:
         """Raise InvalidParams if models of an algorithm lack a method that the metric needs."""
         for task in tasks:
-            known = algorithm.methods_for(task.target) if self.suits(task) else self.methods
-            missing = [name for name in self.methods if name not in known]
+            available = algorithm.methods_for(task.target) if self.suits(task) else self.methods
+            missing = [name for name in self.methods if name not in available]
             if missing:
                 raise InvalidParams(
                     f"the metric {self.name} needs the method {', '.join(missing)}, which models "
@@ -222,14 +222,14 @@ def metrics_for(
     InvalidData
         No metric applies: the models neither predict these targets nor reconstruct rows.
     """
-    found = []
+    suitable = []
     for metric in METRICS.values():
         n_applicable = sum(_is_applicable(metric, algorithms, task) for task in tasks)
         if n_applicable:
-            found.append((n_applicable < len(tasks), metric.target == "none", metric))
-    if not found:
+            suitable.append((n_applicable < len(tasks), metric.target == "none", metric))
+    if not suitable:
         raise _no_metric_error(algorithms, tasks)
-    return tuple(metric for *_, metric in sorted(found, key=lambda entry: entry[:2]))
+    return tuple(metric for *_, metric in sorted(suitable, key=lambda entry: entry[:2]))
 
 
 def _is_applicable(
@@ -265,14 +265,14 @@ def deciding_metric(metrics: Sequence[Metric], choice: MetricChoice) -> Metric:
     InvalidParams
         The metric does not apply to these models, or has no average over rows.
     """
-    known = {metric.name: metric for metric in metrics}
-    if choice.metric is not None and choice.metric not in known:
+    by_name = {metric.name: metric for metric in metrics}
+    if choice.metric is not None and choice.metric not in by_name:
         raise InvalidParams(
             f"the metric '{choice.metric}' does not apply to this job; use one of: "
-            f"{', '.join(known)}",
+            f"{', '.join(by_name)}",
             field="metric",
         )
-    metric = metrics[0] if choice.metric is None else known[choice.metric]
+    metric = metrics[0] if choice.metric is None else by_name[choice.metric]
     if choice.average == "rows" and not metric.pools:
         raise InvalidParams(
             f"'{metric.name}' has no average over rows, because tasks have scores on different "

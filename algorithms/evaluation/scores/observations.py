@@ -49,8 +49,8 @@ def probability_losses(
     def observe(model: ProbabilisticModel, task: Task) -> TruthAndPrediction:
         position = {label: i for i, label in enumerate(model.classes(task.name))}
         codes = np.array([position.get(label, -1) for label in labels_of(task).tolist()])
-        found = losses(model.predict_proba(task.X, task=task.name), codes)
-        return np.zeros(len(found)), found
+        values = losses(model.predict_proba(task.X, task=task.name), codes)
+        return np.zeros(len(values)), values
 
     return observe
 

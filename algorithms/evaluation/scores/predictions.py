@@ -81,8 +81,10 @@ class PredictionSampler:
         is_first = [splits.scheme != "kfold" or index < splits.n_folds for index in indices]
         self.n_rows = 0
         self._chosen: list[dict[str, NDArray[np.intp]]] = []
-        for is_wanted, one in zip(is_first, held_out, strict=True):
-            rows = {task.name: np.flatnonzero(one[task.name]) for task in self._tasks if is_wanted}
+        for is_wanted, masks in zip(is_first, held_out, strict=True):
+            rows = {
+                task.name: np.flatnonzero(masks[task.name]) for task in self._tasks if is_wanted
+            }
             self.n_rows += sum(map(len, rows.values()))
             self._chosen.append(_sample(rows, limit))
         sizes = [sum(map(len, rows.values())) for rows in self._chosen]
@@ -107,7 +109,7 @@ class PredictionSampler:
 
     def to_json(self, values: Array) -> Predictions:
         """Return recorded values (n_splits, n_rows, 2); rows of failed fits are left out."""
-        found: dict[str, TaskPredictions] = {}
+        by_task: dict[str, TaskPredictions] = {}
         for chosen, recorded in zip(self._chosen, values, strict=True):
             start = 0
             for task in self._tasks:
@@ -116,9 +118,9 @@ class PredictionSampler:
                 start += len(rows)
                 is_known = np.isfinite(part[:, 0])
                 if is_known.any():
-                    own = found.setdefault(task.name, _empty())
-                    self._append(own, task, rows[is_known], part[is_known])
-        return {"n_rows": self.n_rows, "tasks": found}
+                    entry = by_task.setdefault(task.name, _empty())
+                    self._append(entry, task, rows[is_known], part[is_known])
+        return {"n_rows": self.n_rows, "tasks": by_task}
 
     def _predict(self, model: Any, test: Task) -> Array:
         predicted = model.predict(test.X, task=test.name)
@@ -129,46 +131,46 @@ class PredictionSampler:
         return np.array([position.get(label, np.nan) for label in predicted.tolist()])
 
     def _append(
-        self, own: TaskPredictions, task: Task, rows: NDArray[np.intp], values: Array
+        self, entry: TaskPredictions, task: Task, rows: NDArray[np.intp], values: Array
     ) -> None:
         assert task.y is not None
         labels = self._labels[task.name]
-        own["rows"] += rows.tolist()
-        own["true"] += task.y[rows].tolist()
+        entry["rows"] += rows.tolist()
+        entry["true"] += task.y[rows].tolist()
         predicted = values[:, 0].tolist()
-        own["predicted"] += (
+        entry["predicted"] += (
             predicted if task.target == "numbers" else [labels[int(code)] for code in predicted]
         )
-        own["scores"] += [float(one) if np.isfinite(one) else None for one in values[:, 1]]
+        entry["scores"] += [float(score) if np.isfinite(score) else None for score in values[:, 1]]
 
 
 def join_predictions(parts: Sequence[Predictions]) -> Predictions:
     """Return the samples of several pieces of the splits as one."""
-    whole: Predictions = {"n_rows": sum(part["n_rows"] for part in parts), "tasks": {}}
+    joined: Predictions = {"n_rows": sum(part["n_rows"] for part in parts), "tasks": {}}
     for part in parts:
-        for name, found in part["tasks"].items():
-            own = whole["tasks"].setdefault(name, _empty())
-            own["rows"] += found["rows"]
-            own["true"] += found["true"]
-            own["predicted"] += found["predicted"]
-            own["scores"] += found["scores"]
-    return whole
+        for name, added in part["tasks"].items():
+            entry = joined["tasks"].setdefault(name, _empty())
+            entry["rows"] += added["rows"]
+            entry["true"] += added["true"]
+            entry["predicted"] += added["predicted"]
+            entry["scores"] += added["scores"]
+    return joined
 
 
 def pick_predictions(
     first: Predictions, second: Predictions, tasks: Collection[str]
 ) -> Predictions:
     """Return two samples of the same rows as one: some tasks of the first, others of the second."""
-    found = {name: own for name, own in first["tasks"].items() if name in tasks}
-    others = {name: own for name, own in second["tasks"].items() if name not in tasks}
-    return {"n_rows": first["n_rows"], "tasks": found | others}
+    picked = {name: entry for name, entry in first["tasks"].items() if name in tasks}
+    others = {name: entry for name, entry in second["tasks"].items() if name not in tasks}
+    return {"n_rows": first["n_rows"], "tasks": picked | others}
 
 
 def without_scores(predictions: Predictions) -> Predictions:
     """Return the sample without scores."""
     tasks: dict[str, TaskPredictions] = {
-        name: {**own, "scores": [None] * len(own["rows"])}
-        for name, own in predictions["tasks"].items()
+        name: {**entry, "scores": [None] * len(entry["rows"])}
+        for name, entry in predictions["tasks"].items()
     }
     return {**predictions, "tasks": tasks}
 
@@ -189,14 +191,14 @@ def _sample(rows: Mapping[str, NDArray[np.intp]], limit: int) -> dict[str, NDArr
     """Return at most ``limit`` rows, evenly spaced over the rows of all tasks."""
     n_rows = sum(map(len, rows.values()))
     if n_rows <= limit:
-        return {name: own for name, own in rows.items() if own.size}
+        return {name: task_rows for name, task_rows in rows.items() if task_rows.size}
     positions = np.linspace(0, n_rows - 1, limit).round().astype(np.intp)
     chosen, start = {}, 0
-    for name, own in rows.items():
-        inside = positions[(positions >= start) & (positions < start + len(own))] - start
+    for name, task_rows in rows.items():
+        inside = positions[(positions >= start) & (positions < start + len(task_rows))] - start
         if inside.size:
-            chosen[name] = own[inside]
-        start += len(own)
+            chosen[name] = task_rows[inside]
+        start += len(task_rows)
     return chosen
 
 

@@ -20,12 +20,12 @@ def with_inner_selection(
     params = algorithm.Params
     if "selection" not in params.model_fields or "selection" in values:
         return dict(values)
-    given = {
+    fixed = {
         grid: [values[name]]
         for name, grid in params.GRIDS.items()
         if name in values and grid not in values
     }
-    return {**values, **given, "selection": params.INNER_SELECTION}
+    return {**values, **fixed, "selection": params.INNER_SELECTION}
 
 
 def with_fixed_values(

@@ -21,10 +21,10 @@ def describe_left_out(left_out: Sequence[Mapping[str, str]]) -> str:
         ``algorithm`` and ``reason`` of each method.
     """
     names_of: dict[str, dict[str, None]] = {}
-    for one in left_out:
-        own_name = rf"(?<![\w-]){re.escape(one['algorithm'])}(?![\w-])"
-        reason = re.sub(own_name, "the method", one["reason"])
-        names_of.setdefault(reason, {})[one["algorithm"]] = None
+    for method in left_out:
+        own_name = rf"(?<![\w-]){re.escape(method['algorithm'])}(?![\w-])"
+        reason = re.sub(own_name, "the method", method["reason"])
+        names_of.setdefault(reason, {})[method["algorithm"]] = None
     largest_first = sorted(names_of.items(), key=lambda item: -len(item[1]))
     return "; ".join(f"{_shortened(list(names))}: {reason}" for reason, names in largest_first)
 

@@ -200,8 +200,8 @@ def _held_out(tasks: TaskSet, index: int | None, options: NestedOptions) -> Held
     """Return the held-out rows of an outer split; None if all rows are training rows."""
     if index is None:
         return None
-    (found,) = options.splits.held_out(tasks, [index], seed=options.seed, min_rows=options.min_rows)
-    return found
+    (masks,) = options.splits.held_out(tasks, [index], seed=options.seed, min_rows=options.min_rows)
+    return masks
 
 
 def _fitting(

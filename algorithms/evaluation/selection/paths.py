@@ -32,8 +32,8 @@ def group_by_path(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> l
         return [[position] for position in range(len(candidates))]
     groups: dict[str, list[int]] = {}
     for position, values in enumerate(candidates):
-        rest = {name: value for name, value in values.items() if name != algorithm.path_param}
-        groups.setdefault(repr(sorted(rest.items())), []).append(position)
+        others = {name: value for name, value in values.items() if name != algorithm.path_param}
+        groups.setdefault(repr(sorted(others.items())), []).append(position)
     return list(groups.values())
 
 
@@ -69,7 +69,7 @@ def fit_candidates(
         except Diverged as error:
             if len(group) == 1:
                 return [error]
-            return [found for position in group for found in fit_group(train, [position], rng)]
+            return [model for position in group for model in fit_group(train, [position], rng)]
 
     def fit(train: TaskSet, rng: np.random.Generator) -> Sequence[Model | Diverged]:
         fitted: dict[int, Model | Diverged] = {}

@@ -194,7 +194,9 @@ def select_best(
             break
     left = left or rank_candidates(results, metric, search.average)
     if not left:
-        raise all_failed([{"params": {}, "reason": one["failed"]} for one in results.values()])
+        raise all_failed(
+            [{"params": {}, "reason": result["failed"]} for result in results.values()]
+        )
     return left[0]
 
 

@@ -103,12 +103,12 @@ def select_params(
     Diverged
         All candidates failed.
     """
-    found = _held_out(
+    held_out = _held_out(
         algorithm, tasks, candidates, n_folds=n_folds, trace=trace, rng=rng, loop=loop,
         measure=lambda model, test: [loss(model, test)], n_measured=1,
     )  # fmt: skip
-    losses = found.losses[:, :, 0].mean(axis=1)
-    failed = found.failures.check(losses)
+    losses = held_out.losses[:, :, 0].mean(axis=1)
+    failed = held_out.failures.check(losses)
     return Selection(candidates[int(np.argmin(losses))], tuple(map(float, losses)), failed)
 
 
@@ -131,22 +131,22 @@ def select_per_task(
     """
 
     def losses_by_task(model: PredictingModel, test: TaskSet) -> list[float]:
-        known = {task.name: loss(model, TaskSet((task,))) for task in test}
-        return [known.get(name, np.nan) for name in tasks.names]
+        by_task = {task.name: loss(model, TaskSet((task,))) for task in test}
+        return [by_task.get(name, np.nan) for name in tasks.names]
 
-    found = _held_out(
+    held_out = _held_out(
         algorithm, tasks, candidates, n_folds=n_folds, trace=trace, rng=rng, loop=loop,
         measure=losses_by_task, n_measured=len(tasks),
     )  # fmt: skip
-    losses = found.losses
+    losses = held_out.losses
     common = _known_mean(_known_mean(losses, axis=2), axis=1)
-    failed = found.failures.check(common)
-    own = _known_mean(losses, axis=1)
-    own[np.isinf(common)] = np.inf
-    best = np.where(np.isnan(own).any(axis=0), common.argmin(), own.argmin(axis=0))
+    failed = held_out.failures.check(common)
+    task_losses = _known_mean(losses, axis=1)
+    task_losses[np.isinf(common)] = np.inf
+    best = np.where(np.isnan(task_losses).any(axis=0), common.argmin(), task_losses.argmin(axis=0))
     chosen = {name: candidates[int(best[t])] for t, name in enumerate(tasks.names)}
-    whole = Selection(candidates[int(common.argmin())], tuple(map(float, common)), failed)
-    return whole, chosen
+    selection = Selection(candidates[int(common.argmin())], tuple(map(float, common)), failed)
+    return selection, chosen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,7 +184,7 @@ def _held_out(
         fold, which = divmod(state.n_done, len(candidates))
         losses = state.losses.copy()
         losses[which, fold] = np.inf
-        has_failed = [bool(np.isinf(one[:fold]).any()) for one in losses]
+        has_failed = [bool(np.isinf(row[:fold]).any()) for row in losses]
         if not has_failed[which]:
             earlier = [candidates[i] for i in range(which) if not has_failed[i]]
             with failures.recorded(which):

@@ -120,15 +120,15 @@ def score_splits(
     unknown, has_failed = np.full(shape, np.nan), np.zeros(shape[:2], dtype=bool)
     start = _split_scores(unknown, has_failed, np.full(sampler.shape, np.nan), n_done=0)
     end = trace.run("splits", step, start, max_iter=len(held_out), tolerance=0.0)
-    found = [
+    results = [
         _scores(end.values[:, candidate], metrics, tasks.names) for candidate in range(n_candidates)
     ]
     for candidate in np.flatnonzero(end.has_failed.any(axis=0)):
         # the reason is not in a checkpoint
-        found[candidate]["failed"] = reasons.get(int(candidate), "the fit diverged")
+        results[candidate]["failed"] = reasons.get(int(candidate), "the fit diverged")
     if n_predictions:
-        found[0]["predictions"] = sampler.to_json(end.predictions)
-    return found
+        results[0]["predictions"] = sampler.to_json(end.predictions)
+    return results
 
 
 def score_model(
@@ -146,24 +146,24 @@ def score_model(
 
 def concatenate_scores(pieces: Sequence[Scores]) -> Scores:
     """Return the scores of consecutive pieces of the splits as the scores of all, in order."""
-    whole: Scores = {"by_task": {}, "over_rows": {}}
+    joined: Scores = {"by_task": {}, "over_rows": {}}
     for piece in pieces:
         for metric, by_task in piece["by_task"].items():
             for task, values in by_task.items():
-                whole["by_task"].setdefault(metric, {}).setdefault(task, []).extend(values)
+                joined["by_task"].setdefault(metric, {}).setdefault(task, []).extend(values)
         for metric, values in piece["over_rows"].items():
-            whole["over_rows"].setdefault(metric, []).extend(values)
+            joined["over_rows"].setdefault(metric, []).extend(values)
         if "failed" in piece:
-            whole.setdefault("failed", piece["failed"])
+            joined.setdefault("failed", piece["failed"])
     predictions = [piece["predictions"] for piece in pieces if "predictions" in piece]
     if predictions:
-        whole["predictions"] = join_predictions(predictions)
-    return whole
+        joined["predictions"] = join_predictions(predictions)
+    return joined
 
 
 def check_has_scores(scores: Scores, tasks: TaskSet) -> None:
     """Raise InvalidData if no split had a row to test on."""
-    by_task = (values for found in scores["by_task"].values() for values in found.values())
+    by_task = (values for by_name in scores["by_task"].values() for values in by_name.values())
     if all(value is None for values in by_task for value in values):
         raise InvalidData(
             f"no split holds out a row of task '{tasks.names[0]}' or of any other: "
@@ -209,22 +209,22 @@ def mean_intervals(scores: Scores, *, ratio: float) -> dict[str, dict[str, float
     ratio
         Held-out rows per training row, n_test/n_train.
     """
-    found: dict[str, dict[str, float | None]] = {}
+    intervals: dict[str, dict[str, float | None]] = {}
     for metric in scores["over_rows"]:
         values = score_per_split(scores, metric, "tasks")
-        known = np.array([value for value in values if value is not None])
+        numbers = np.array([value for value in values if value is not None])
         low = high = None
-        if len(known) > 1:
-            error = float(np.sqrt(known.var(ddof=1) * (1 / len(known) + ratio)))
-            low, high = Gain(float(known.mean()), error, len(known) - 1, 0.0).interval()
-        found[metric] = {"low": low, "high": high}
-    return found
+        if len(numbers) > 1:
+            error = float(np.sqrt(numbers.var(ddof=1) * (1 / len(numbers) + ratio)))
+            low, high = Gain(float(numbers.mean()), error, len(numbers) - 1, 0.0).interval()
+        intervals[metric] = {"low": low, "high": high}
+    return intervals
 
 
 def mean_known(values: Sequence[float | None]) -> float | None:
     """Return the mean of the values that are not None; None if all are."""
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
+    numbers = [value for value in values if value is not None]
+    return float(np.mean(numbers)) if numbers else None
 
 
 def _values(model: Model, split: Split, names: Sequence[str], metrics: Sequence[Metric]) -> Array:
@@ -238,8 +238,8 @@ def _values(model: Model, split: Split, names: Sequence[str], metrics: Sequence[
         weights = [
             metric.weights(task, truth) for task, (truth, _) in zip(suitable, pairs, strict=True)
         ]
-        for task, pair, own in zip(suitable, pairs, weights, strict=True):
-            values[m, position[task.name]] = metric.measure(*pair, own)
+        for task, pair, task_weights in zip(suitable, pairs, weights, strict=True):
+            values[m, position[task.name]] = metric.measure(*pair, task_weights)
         if metric.pools and pairs:
             truth, prediction = (np.concatenate(side) for side in zip(*pairs, strict=True))
             values[m, -1] = metric.measure(truth, prediction, _joint(weights, pairs))
@@ -253,12 +253,12 @@ def _has_weight(task: Task) -> bool:
 
 def _joint(weights: Sequence[Array | None], pairs: Sequence[TruthAndPrediction]) -> Array | None:
     """Return the weights of the values of all tasks; None if no task has weights."""
-    if all(own is None for own in weights):
+    if all(task_weights is None for task_weights in weights):
         return None
     return np.concatenate(
         [
-            np.ones(len(truth)) if own is None else own
-            for own, (truth, _) in zip(weights, pairs, strict=True)
+            np.ones(len(truth)) if task_weights is None else task_weights
+            for task_weights, (truth, _) in zip(weights, pairs, strict=True)
         ]
     )
 
@@ -283,8 +283,8 @@ def _split_scores(
     values: Array, has_failed: NDArray[np.bool_], predictions: Array, *, n_done: int
 ) -> _SplitScores:
     done = values[:n_done, :, 0, :-1]
-    known = done[np.isfinite(done)]
-    objective = float(known.mean()) if known.size else 0.0
+    finite = done[np.isfinite(done)]
+    objective = float(finite.mean()) if finite.size else 0.0
     left = 1.0 - n_done / len(values)
     return _SplitScores(
         objective=objective,
