@@ -63,40 +63,40 @@ class CalibratedAlgorithm(WrappedAlgorithm):
     def work(self, summaries: Sequence[TaskSummary], params: Params) -> WorkEstimate:
         """Return the expected work of the fits with all rows, and without each of the folds."""
         n_folds = self._options.n_folds
-        one = super().work(without_fold(summaries, n_folds), params)
-        return super().work(summaries, params) + one.times(n_folds)
+        fold_work = super().work(without_fold(summaries, n_folds), params)
+        return super().work(summaries, params) + fold_work.times(n_folds)
 
     def fit(
         self, tasks: TaskSet, params: Params, *, trace: Trace, rng: np.random.Generator
     ) -> CalibratedModel:
         """Return the model trained on the tasks, with its calibration."""
-        found = cross_fit(
+        fits = cross_fit(
             self._inner, tasks, params, n_folds=self._options.n_folds, trace=trace, rng=rng
         )
         if tasks.tasks[0].target == "numbers":
-            return CalibratedModel(found.whole, found.models, (), _residuals(found, tasks), {})
-        return self._calibrate_classes(found, tasks, seed=int(rng.integers(2**31)))
+            return CalibratedModel(fits.whole, fits.models, (), _residuals(fits, tasks), {})
+        return self._calibrate_classes(fits, tasks, seed=int(rng.integers(2**31)))
 
-    def _calibrate_classes(self, found: CrossFit, tasks: TaskSet, *, seed: int) -> CalibratedModel:
-        scored = _score(found, tasks)
-        known = {name: found.fold_of[name] >= 0 for name in scored}
-        own = {name: one.take(known[name]) for name, one in scored.items()}
-        folds = {name: found.fold_of[name][known[name]] for name in scored}
-        maps = learn_maps(own)
-        order = found.whole.tasks
+    def _calibrate_classes(self, fits: CrossFit, tasks: TaskSet, *, seed: int) -> CalibratedModel:
+        scored = _score(fits, tasks)
+        has_fold = {name: fits.fold_of[name] >= 0 for name in scored}
+        held_out = {name: scores.take(has_fold[name]) for name, scores in scored.items()}
+        folds = {name: fits.fold_of[name][has_fold[name]] for name in scored}
+        maps = learn_maps(held_out)
+        order = fits.whole.tasks
         return CalibratedModel(
-            found.whole,
-            found.models,
+            fits.whole,
+            fits.models,
             tuple(maps[task] for task in order),
-            _adaptive_scores(own, folds, maps, order, seed=seed),
-            report_quality(own, folds),
+            _adaptive_scores(held_out, folds, maps, order, seed=seed),
+            report_quality(held_out, folds),
         )
 
     def fit_path(
         self, tasks: TaskSet, params: Sequence[Params], *, trace: Trace, rng: np.random.Generator
     ) -> list[CalibratedModel]:
         """Return one model for each of ``params``."""
-        return [self.fit(tasks, one, trace=trace, rng=rng) for one in params]
+        return [self.fit(tasks, candidate, trace=trace, rng=rng) for candidate in params]
 
     def adapt(self, model: Model, task: Task, *, trace: Trace | None = None) -> CalibratedModel:
         """Raise InvalidData: the rows of a new task would need a calibration of their own."""
@@ -114,32 +114,32 @@ def cannot_adapt(task: str) -> InvalidData:
     )
 
 
-def _score(found: CrossFit, tasks: TaskSet) -> dict[str, Scored]:
+def _score(fits: CrossFit, tasks: TaskSet) -> dict[str, Scored]:
     """Return the scores of all rows by the model without their fold; NaN if all models have it."""
     scored = {}
     for task in tasks:
-        classes = found.whole.classes(task.name)
+        classes = fits.whole.classes(task.name)
         assert task.y is not None  # checked
         codes = np.searchsorted(np.asarray(classes), task.y)
         n_columns = 1 if len(classes) == 2 else len(classes)
         scores = np.full((task.n_samples, n_columns), np.nan)
-        for i, model in enumerate(found.models):
-            rows = np.flatnonzero(found.fold_of[task.name] == i)
+        for i, model in enumerate(fits.models):
+            rows = np.flatnonzero(fits.fold_of[task.name] == i)
             if rows.size:
                 scores[rows] = class_scores(model, task.take(rows).X, task=task.name)
         scored[task.name] = Scored(classes, scores, codes, scaled_positive(task.weights))
     return scored
 
 
-def _residuals(found: CrossFit, tasks: TaskSet) -> ConformalScores:
+def _residuals(fits: CrossFit, tasks: TaskSet) -> ConformalScores:
     """Return |y - prediction| of all rows that were held out."""
     parts: list[tuple[Array, Indices]] = []
     by_name = {task.name: task for task in tasks}
-    for name in found.whole.tasks:
-        task, fold = by_name[name], found.fold_of[name]
+    for name in fits.whole.tasks:
+        task, fold = by_name[name], fits.fold_of[name]
         assert task.y is not None  # checked
         residuals = np.full(task.n_samples, np.nan)
-        for i, model in enumerate(found.models):
+        for i, model in enumerate(fits.models):
             rows = np.flatnonzero(fold == i)
             if rows.size:
                 predicted = apply(model, "predict", task.take(rows).X, task=name)
@@ -169,7 +169,7 @@ def _adaptive_scores(
 def _joined(parts: Sequence[tuple[Array, Indices]], *, has_scale: bool) -> ConformalScores:
     """Return the scores and folds of each task, in their order, as one."""
     owner = np.repeat(np.arange(len(parts)), [len(scores) for scores, _ in parts])
-    scores, folds = (np.concatenate(one) for one in zip(*parts, strict=True))
+    scores, folds = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return ConformalScores(scores, folds, owner, len(parts), has_scale)
 
 

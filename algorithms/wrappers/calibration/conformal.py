@@ -89,13 +89,13 @@ class ConformalScores:
         The rows of the task itself if they are many, else those of the others, if there are tasks
         enough, else those of which the weight is larger.
         """
-        own = self._own(task)
-        if len(own.scores) * (1.0 - level) >= OWN_ROWS - _SLACK:
-            return own
+        own_rows = self._own(task)
+        if len(own_rows.scores) * (1.0 - level) >= OWN_ROWS - _SLACK:
+            return own_rows
         others = self._others(task)
-        if others.is_enough(level) or others.weights.sum() > own.weights.sum():
+        if others.is_enough(level) or others.weights.sum() > own_rows.weights.sum():
             return others
-        return own
+        return own_rows
 
     def _own(self, task: int) -> Weighted:
         rows = self.owner == task
@@ -119,11 +119,11 @@ class ConformalScores:
         """Return the scale of each task (n_tasks,), and for each row that without it (n_rows,)."""
         counts = np.bincount(self.owner, minlength=self.n_tasks)
         squares = np.bincount(self.owner, self.scores**2, minlength=self.n_tasks)
-        known = (counts > 0) & (squares > 0)
-        if not known.any():
+        has_scale = (counts > 0) & (squares > 0)
+        if not has_scale.any():
             return np.ones(self.n_tasks), np.ones(len(self.scores))
-        rms = np.sqrt(squares[known] / counts[known])
-        prior = estimate_prior(rms.tolist(), counts[known].tolist())
+        rms = np.sqrt(squares[has_scale] / counts[has_scale])
+        prior = estimate_prior(rms.tolist(), counts[has_scale].tolist())
         n_left = counts[self.owner] - 1.0
         left = np.maximum(squares[self.owner] - self.scores**2, 0.0)
         if np.isinf(prior.weight):
@@ -149,22 +149,26 @@ class ConformalScores:
         return cls(arrays["scores"], arrays["folds"], arrays["owner"], n_tasks, has_scale)
 
 
-def intervals(predictions: Array, found: Weighted, level: float) -> Array:
+def intervals(predictions: Array, held_out: Weighted, level: float) -> Array:
     """Return the lower and the upper end for each row, (n_samples, 2).
 
     Parameters
     ----------
     predictions : (n_samples, n_folds)
         Of the models without each fold.
-    found
+    held_out
         With weights that are enough for the level.
     """
     ends = np.empty((len(predictions), 2))
-    step = max(1, _MAX_SUMS // max(len(found.scores), 1))
+    step = max(1, _MAX_SUMS // max(len(held_out.scores), 1))
     for start in range(0, len(predictions), step):
-        centres = predictions[start : start + step][:, found.folds]
-        ends[start : start + step, 0] = -_quantile(found.scores - centres, found.weights, level)
-        ends[start : start + step, 1] = _quantile(found.scores + centres, found.weights, level)
+        centres = predictions[start : start + step][:, held_out.folds]
+        ends[start : start + step, 0] = -_quantile(
+            held_out.scores - centres, held_out.weights, level
+        )
+        ends[start : start + step, 1] = _quantile(
+            held_out.scores + centres, held_out.weights, level
+        )
     # the ends can cross if the models differ more than the residuals
     return np.sort(ends, axis=1)
 
@@ -175,8 +179,8 @@ def _quantile(values: Array, weights: Array, level: float) -> Array:
     reached = np.cumsum(weights[order], axis=1) >= level - _SLACK
     first = reached.argmax(axis=1)
     which = np.take_along_axis(order, first[:, np.newaxis], axis=1)
-    found: Array = np.take_along_axis(values, which, axis=1)[:, 0]
-    return found
+    quantiles: Array = np.take_along_axis(values, which, axis=1)[:, 0]
+    return quantiles
 
 
 def adaptive_scores(p: Array, u: Array) -> Array:
@@ -198,7 +202,7 @@ def adaptive_scores(p: Array, u: Array) -> Array:
     return scores
 
 
-def prediction_sets(scores: Sequence[Array], found: Weighted, level: float) -> NDArray[np.bool_]:
+def prediction_sets(scores: Sequence[Array], held_out: Weighted, level: float) -> NDArray[np.bool_]:
     """Return whether each class is in the set of each row, (n_samples, n_classes).
 
     Parameters
@@ -207,10 +211,10 @@ def prediction_sets(scores: Sequence[Array], found: Weighted, level: float) -> N
         Adaptive scores of the rows, (n_samples, n_classes), by the model without each fold.
     """
     below = np.zeros_like(scores[0])
-    for fold, own in enumerate(scores):
-        rows = found.folds == fold
-        order = np.argsort(found.scores[rows])
-        sorted_scores = found.scores[rows][order]
-        total = np.concatenate([[0.0], np.cumsum(found.weights[rows][order])])
-        below += total[np.searchsorted(sorted_scores, own, side="left")]
+    for fold, fold_scores in enumerate(scores):
+        rows = held_out.folds == fold
+        order = np.argsort(held_out.scores[rows])
+        sorted_scores = held_out.scores[rows][order]
+        total = np.concatenate([[0.0], np.cumsum(held_out.weights[rows][order])])
+        below += total[np.searchsorted(sorted_scores, fold_scores, side="left")]
     return below < level - _SLACK

@@ -65,7 +65,7 @@ def cross_fit(
     models: list[Model] = []
     for part in trace.parts([*used, None]):
         if part is None:
-            whole = algorithm.fit(tasks, params, trace=trace, rng=rng)
+            full_model = algorithm.fit(tasks, params, trace=trace, rng=rng)
             break
         split = divide(tasks, {name: folds == part for name, folds in fold_of.items()})
         assert split is not None  # the fold has a row
@@ -80,4 +80,4 @@ def cross_fit(
         name: np.array([position[fold] for fold in folds.tolist()], dtype=np.intp)
         for name, folds in fold_of.items()
     }
-    return CrossFit(whole, tuple(models), numbered)
+    return CrossFit(full_model, tuple(models), numbered)

@@ -30,7 +30,9 @@ METHODS_FOR: Final = {
     "numbers": ("predict_interval",),
 }
 #: Methods that only models with a calibration have.
-CALIBRATED_METHODS: Final = frozenset(method for own in METHODS_FOR.values() for method in own)
+CALIBRATED_METHODS: Final = frozenset(
+    method for methods in METHODS_FOR.values() for method in methods
+)
 
 _PREFIX: Final = "calibration"
 #: Largest number that the hash of a row can be, plus 1.
@@ -64,8 +66,8 @@ class CalibratedModel(WrappedModel):
     @property
     def takes_missing(self) -> frozenset[str]:  # type: ignore[override]
         """Methods that accept NaN for missing values."""
-        own = self._own_methods() if self._source() in self.inner.takes_missing else ()
-        return self.inner.takes_missing | set(own)
+        own_methods = self._own_methods() if self._source() in self.inner.takes_missing else ()
+        return self.inner.takes_missing | set(own_methods)
 
     def width(self, method: str, *, task: str) -> int:
         """Return the number of input columns of a method for a task."""
@@ -115,8 +117,8 @@ class CalibratedModel(WrappedModel):
         InvalidData
             The task has too few rows for the level, and there are too few tasks to borrow from.
         """
-        found = self._held_out(task, level)
-        if not found.is_enough(level):
+        held_out = self._held_out(task, level)
+        if not held_out.is_enough(level):
             most = self._largest_level(self.task_index(task))
             raise InvalidData(
                 f"task '{task}' has too few rows for intervals at level {level:g}, and there are "
@@ -125,7 +127,7 @@ class CalibratedModel(WrappedModel):
             )
         models: Sequence[Any] = self.folds
         predictions = [model.predict(X, task=task) for model in models]
-        return intervals(np.stack(predictions, axis=1), found, level)
+        return intervals(np.stack(predictions, axis=1), held_out, level)
 
     def predict_set(self, X: Any, *, task: str, level: float = DEFAULT_LEVEL) -> Array:
         """Return 1 for the classes in the set of each row, else 0, (n_samples, n_classes).
@@ -136,44 +138,44 @@ class CalibratedModel(WrappedModel):
             Share of new rows whose class is in the set
             (:mod:`algorithms.wrappers.calibration.conformal`).
         """
-        found = self._held_out(task, level)
+        held_out = self._held_out(task, level)
         checked: Any = self.inner.check_rows(X, method=self._source(), task=task)
         # random for the guarantee, but always the same for a row
         u = hash_rows(checked) / _HASHES
         scores = [adaptive_scores(self._probabilities(m, X, task), u) for m in self.folds]
-        return prediction_sets(scores, found, level).astype(np.float64)
+        return prediction_sets(scores, held_out, level).astype(np.float64)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return every learned array by name."""
-        own = {
+        arrays = {
             f"maps/{t}/{name}": array
-            for t, one in enumerate(self.maps)
-            for name, array in one.to_arrays().items()
+            for t, task_map in enumerate(self.maps)
+            for name, array in task_map.to_arrays().items()
         }
-        own |= {
+        arrays |= {
             f"folds/{i}/{name}": array
             for i, model in enumerate(self.folds)
             for name, array in model.to_arrays().items()
         }
-        own |= {f"conformal/{name}": a for name, a in self.conformal.to_arrays().items()}
-        return self.inner.to_arrays() | {f"{_PREFIX}/{name}": a for name, a in own.items()}
+        arrays |= {f"conformal/{name}": a for name, a in self.conformal.to_arrays().items()}
+        return self.inner.to_arrays() | {f"{_PREFIX}/{name}": a for name, a in arrays.items()}
 
     def header(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON."""
-        own = {"quality": self.quality, "folds": [model.header() for model in self.folds]}
-        return self.inner.header() | {_PREFIX: own}
+        calibration = {"quality": self.quality, "folds": [model.header() for model in self.folds]}
+        return self.inner.header() | {_PREFIX: calibration}
 
     def _own_methods(self) -> tuple[str, ...]:
         return METHODS_FOR["classes" if self.maps else "numbers"]
 
     def _source(self) -> str:
         """Return the method of the model that those of the calibration use."""
-        known = self.inner.available_methods() if self.maps else ("predict",)
-        return next(name for name in SCORE_METHODS if name in known)
+        methods = self.inner.available_methods() if self.maps else ("predict",)
+        return next(name for name in SCORE_METHODS if name in methods)
 
     def _probabilities(self, model: Model, X: object, task: str) -> Array:
-        one = self.maps[self.task_index(task)]
-        return one.apply(class_scores(model, X, task=task))
+        task_map = self.maps[self.task_index(task)]
+        return task_map.apply(class_scores(model, X, task=task))
 
     def _held_out(self, task: str, level: float) -> Weighted:
         if not 0.0 < level < 1.0:
@@ -197,13 +199,13 @@ def load_calibration(
     load
         Makes the model without a fold.
     """
-    own = _below(arrays, _PREFIX)
-    maps = _numbered(_below(own, "maps"))
-    folds = _numbered(_below(own, "folds"))
+    stored = _below(arrays, _PREFIX)
+    maps = _numbered(_below(stored, "maps"))
+    folds = _numbered(_below(stored, "folds"))
     conformal = ConformalScores.from_arrays(
-        _below(own, "conformal"), n_tasks=len(inner.tasks), has_scale=not maps
+        _below(stored, "conformal"), n_tasks=len(inner.tasks), has_scale=not maps
     )
-    models = [load(folds[i], one) for i, one in enumerate(header["folds"])]
+    models = [load(folds[i], fold_header) for i, fold_header in enumerate(header["folds"])]
     return CalibratedModel(
         inner,
         models,
@@ -226,8 +228,8 @@ def _below(arrays: Mapping[str, NDArray[Any]], folder: str) -> dict[str, NDArray
 
 def _numbered(arrays: Mapping[str, NDArray[Any]]) -> dict[int, dict[str, NDArray[Any]]]:
     """Return the arrays of each folder whose name is a number."""
-    found: dict[int, dict[str, NDArray[Any]]] = {}
+    folders: dict[int, dict[str, NDArray[Any]]] = {}
     for name, array in arrays.items():
-        number, _, own = name.partition("/")
-        found.setdefault(int(number), {})[own] = array
-    return found
+        number, _, field = name.partition("/")
+        folders.setdefault(int(number), {})[field] = array
+    return folders

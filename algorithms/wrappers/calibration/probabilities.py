@@ -68,10 +68,10 @@ class Scored:
     def is_class(self) -> NDArray[np.bool_]:
         """Return whether each row is of the class of each column, (n_samples, n_columns)."""
         first = 1 if len(self.classes) == 2 else 0
-        found: NDArray[np.bool_] = (
+        mask: NDArray[np.bool_] = (
             self.codes[:, np.newaxis] == np.arange(self.scores.shape[1]) + first
         )
-        return found
+        return mask
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,11 +150,11 @@ def learn_maps(
         Neither a task nor another one with the same labels has a score.
     """
     groups: dict[Labels, dict[str, Scored]] = {}
-    for name, one in scored.items():
-        groups.setdefault(one.classes, {})[name] = one
+    for name, scores in scored.items():
+        groups.setdefault(scores.classes, {})[name] = scores
     maps: dict[str, ProbabilityMap] = {}
     for members in groups.values():
-        if not any(len(one.codes) for one in members.values()):
+        if not any(len(scores.codes) for scores in members.values()):
             name = next(iter(members))
             raise InvalidData(
                 f"no row of task '{name}', or of another task with the same labels, can be held "
@@ -172,32 +172,34 @@ def _learn_group(
     """Return the maps of tasks with the same labels."""
     scales = _scales(list(members.values()))
     scaled = [
-        Scored(one.classes, one.scores / scale, one.codes, one.weights)
-        for one, scale in zip(members.values(), scales, strict=True)
+        Scored(member.classes, member.scores / scale, member.codes, member.weights)
+        for member, scale in zip(members.values(), scales, strict=True)
     ]
-    owner = np.repeat(np.arange(len(scaled)), [len(one.codes) for one in scaled])
+    owner = np.repeat(np.arange(len(scaled)), [len(member.codes) for member in scaled])
     pool = Scored(
         scaled[0].classes,
-        np.concatenate([one.scores for one in scaled]),
-        np.concatenate([one.codes for one in scaled]),
-        np.concatenate([one.row_weights() for one in scaled]),
+        np.concatenate([member.scores for member in scaled]),
+        np.concatenate([member.codes for member in scaled]),
+        np.concatenate([member.row_weights() for member in scaled]),
     )
     # rows at equal distances in the order of their scores have the distribution of all
     order = np.argsort(pool.scores[:, 0], kind="stable")
     chosen = order[np.linspace(0, len(order) - 1, min(len(order), _MAX_BORROWED)).astype(np.intp)]
     maps = {}
-    for t, (name, own) in enumerate(zip(members, scaled, strict=True)):
+    for t, (name, task) in enumerate(zip(members, scaled, strict=True)):
         others = pool.take(chosen[owner[chosen] != t])
-        maps[name] = _learn_map(own, others, float(scales[t]), borrowed_weight)
+        maps[name] = _learn_map(task, others, float(scales[t]), borrowed_weight)
     return maps
 
 
-def _learn_map(own: Scored, others: Scored, scale: float, borrowed_weight: float) -> ProbabilityMap:
-    n_own, n_others = len(own.codes), len(others.codes)
-    scores = np.concatenate([own.scores, others.scores])
-    is_class = np.concatenate([own.is_class(), others.is_class()])
+def _learn_map(
+    task: Scored, others: Scored, scale: float, borrowed_weight: float
+) -> ProbabilityMap:
+    n_own, n_others = len(task.codes), len(others.codes)
+    scores = np.concatenate([task.scores, others.scores])
+    is_class = np.concatenate([task.is_class(), others.is_class()])
     weight = min(1.0, borrowed_weight / n_others) if n_others else 0.0
-    own_weights = own.row_weights()
+    own_weights = task.row_weights()
     weights = np.concatenate([own_weights, weight * others.row_weights()])
     is_used = weights > 0
     sigmoids = np.array(
@@ -207,7 +209,7 @@ def _learn_map(own: Scored, others: Scored, scale: float, borrowed_weight: float
         ]
     )
     steps = {
-        c: fit_steps(own.scores[:, c], is_class[:n_own, c], own_weights)
+        c: fit_steps(task.scores[:, c], is_class[:n_own, c], own_weights)
         for c in range(scores.shape[1])
         if n_own >= MIN_STEP_ROWS
         and _MIN_STEP_SIDE <= is_class[:n_own, c].sum() <= n_own - _MIN_STEP_SIDE
@@ -215,17 +217,17 @@ def _learn_map(own: Scored, others: Scored, scale: float, borrowed_weight: float
     return ProbabilityMap(scale, sigmoids, steps)
 
 
-def _size(one: Scored) -> float:
+def _size(task: Scored) -> float:
     """Return the root mean square of the scores of a task."""
-    if one.weights is None:
-        return float(np.sqrt(np.mean(one.scores**2)))
-    return float(np.sqrt(weighted_mean(np.mean(one.scores**2, axis=1), one.weights)))
+    if task.weights is None:
+        return float(np.sqrt(np.mean(task.scores**2)))
+    return float(np.sqrt(weighted_mean(np.mean(task.scores**2, axis=1), task.weights)))
 
 
 def _scales(scored: Sequence[Scored]) -> Array:
     """Return the divisors of the scores of each task, (n_tasks,)."""
-    counts = [len(one.codes) for one in scored]
-    squares = [_size(one) if len(one.codes) else 0.0 for one in scored]
+    counts = [len(task.codes) for task in scored]
+    squares = [_size(task) if len(task.codes) else 0.0 for task in scored]
     if not any(squares):
         return np.ones(len(scored))
     prior = estimate_prior(squares, counts)

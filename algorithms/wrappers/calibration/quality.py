@@ -33,11 +33,11 @@ def report_quality(
     """
     after = _held_out(scored, fold_of)
     before = {name: normalise(expit(scored[name].scores)) for name in scored}
-    known = {name: np.flatnonzero(np.isfinite(p).all(axis=1)) for name, p in after.items()}
-    kept = {name: one.take(known[name]) for name, one in scored.items() if known[name].size}
+    rows = {name: np.flatnonzero(np.isfinite(p).all(axis=1)) for name, p in after.items()}
+    kept = {name: task.take(rows[name]) for name, task in scored.items() if rows[name].size}
     return {
-        "before": _summarize(kept, {name: before[name][known[name]] for name in kept}),
-        "after": _summarize(kept, {name: after[name][known[name]] for name in kept}),
+        "before": _summarize(kept, {name: before[name][rows[name]] for name in kept}),
+        "after": _summarize(kept, {name: after[name][rows[name]] for name in kept}),
     }
 
 
@@ -60,15 +60,15 @@ def reliability(
     points: list[dict[str, float | int]] = []
     for b in np.unique(which):
         inside = which == b
-        own = np.ones(inside.sum()) if weights is None else weights[inside]
-        n = float(own.sum() ** 2 / (own**2).sum())
-        share = weighted_mean(is_class[inside].astype(np.float64), own)
+        bin_weights = np.ones(inside.sum()) if weights is None else weights[inside]
+        n = float(bin_weights.sum() ** 2 / (bin_weights**2).sum())
+        share = weighted_mean(is_class[inside].astype(np.float64), bin_weights)
         n_class = share * n
         tail = (1 - _LEVEL) / 2
         points.append(
             {
                 "n": int(inside.sum()),
-                "probability": weighted_mean(p[inside], own),
+                "probability": weighted_mean(p[inside], bin_weights),
                 "share": share,
                 "low": _beta(tail, n_class, n - n_class + 1) if share > 0 else 0.0,
                 "high": _beta(1 - tail, n_class + 1, n - n_class) if share < 1 else 1.0,
@@ -90,31 +90,31 @@ def _held_out(
     scored: Mapping[str, Scored], fold_of: Mapping[str, NDArray[np.intp]]
 ) -> dict[str, Array]:
     """Return held-out probabilities by task; NaN where no other fold has a score."""
-    found = {
-        name: np.full((len(one.codes), len(one.classes)), np.nan) for name, one in scored.items()
+    probabilities = {
+        name: np.full((len(task.codes), len(task.classes)), np.nan) for name, task in scored.items()
     }
     for fold in np.unique(np.concatenate(list(fold_of.values()))):
-        others = {name: one.take(fold_of[name] != fold) for name, one in scored.items()}
+        others = {name: task.take(fold_of[name] != fold) for name, task in scored.items()}
         try:
             maps = learn_maps(others)
         except InvalidData:
             continue
-        for name, one in scored.items():
+        for name, task in scored.items():
             rows = fold_of[name] == fold
             if rows.any():
-                found[name][rows] = maps[name].apply(one.scores[rows])
-    return found
+                probabilities[name][rows] = maps[name].apply(task.scores[rows])
+    return probabilities
 
 
 def _summarize(scored: Mapping[str, Scored], p: Mapping[str, Array]) -> dict[str, Any]:
     by_task = {
         name: {
-            "brier": weighted_mean(brier_losses(p[name], one.codes), one.weights),
-            "log_loss": weighted_mean(log_losses(p[name], one.codes), one.weights),
+            "brier": weighted_mean(brier_losses(p[name], task.codes), task.weights),
+            "log_loss": weighted_mean(log_losses(p[name], task.codes), task.weights),
         }
-        for name, one in scored.items()
+        for name, task in scored.items()
     }
-    pairs = [_pairs(p[name], one) for name, one in scored.items()]
+    pairs = [_pairs(p[name], task) for name, task in scored.items()]
     of_pairs, is_class, weights = (np.concatenate(part) for part in zip(*pairs, strict=True))
     points = reliability(of_pairs, is_class, weights)
     sizes = np.bincount(_bins(of_pairs), weights=weights)
@@ -132,12 +132,12 @@ def _summarize(scored: Mapping[str, Scored], p: Mapping[str, Array]) -> dict[str
     }
 
 
-def _pairs(p: Array, one: Scored) -> tuple[Array, NDArray[np.bool_], Array]:
+def _pairs(p: Array, task: Scored) -> tuple[Array, NDArray[np.bool_], Array]:
     """Return the probabilities of classes, whether rows are of them, and the weights of the rows.
 
     There is one pair for each row and class; of two classes only the second.
     """
-    first = 1 if len(one.classes) == 2 else 0
-    is_class = one.codes[:, np.newaxis] == np.arange(first, len(one.classes))
-    weights = np.repeat(one.row_weights(), is_class.shape[1])
+    first = 1 if len(task.classes) == 2 else 0
+    is_class = task.codes[:, np.newaxis] == np.arange(first, len(task.classes))
+    weights = np.repeat(task.row_weights(), is_class.shape[1])
     return p[:, first:].ravel(), is_class.ravel(), weights

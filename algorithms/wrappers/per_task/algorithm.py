@@ -47,8 +47,8 @@ class PerTaskAlgorithm(WrappedAlgorithm):
 
     def methods_for(self, target: TargetKind) -> tuple[str, ...]:
         """Return the names of the methods that models of both algorithms have."""
-        known = self._alone.methods_for(target)
-        return tuple(name for name in self._inner.methods_for(target) if name in known)
+        alone_methods = self._alone.methods_for(target)
+        return tuple(name for name in self._inner.methods_for(target) if name in alone_methods)
 
     def check(self, summaries: Sequence[TaskSummary], params: Params) -> None:
         """Raise InvalidData or InvalidParams if one of the algorithms cannot be fitted."""

@@ -93,37 +93,37 @@ class PerTaskModel(WrappedModel):
         """
         ours, theirs = self.inner.learned(), self.alone.learned()
         rows = {task: t for t, task in enumerate(self.alone.tasks)}
-        found = {}
+        joined = {}
         for name in ours.keys() & theirs.keys():
             mine, other = np.asarray(ours[name]), np.asarray(theirs[name])
             is_by_task = mine.ndim > 0 and len(mine) == len(self.tasks) > 1
             if is_by_task and other.ndim > 0 and other.shape == (len(rows), *mine.shape[1:]):
-                found[name] = np.stack(
+                joined[name] = np.stack(
                     [
                         other[rows[task]] if task in self._is_alone else mine[t]
                         for t, task in enumerate(self.tasks)
                     ]
                 )
-        return found
+        return joined
 
     def available_methods(self) -> tuple[str, ...]:
         """Return the names of the methods that both models support."""
-        known = set(self.alone.available_methods())
-        return tuple(name for name in self.inner.available_methods() if name in known)
+        alone_methods = set(self.alone.available_methods())
+        return tuple(name for name in self.inner.available_methods() if name in alone_methods)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return every learned array by name."""
-        own = {f"{_PREFIX}/{name}": array for name, array in self.alone.to_arrays().items()}
-        return self.inner.to_arrays() | own
+        alone = {f"{_PREFIX}/{name}": array for name, array in self.alone.to_arrays().items()}
+        return self.inner.to_arrays() | alone
 
     def header(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON."""
-        own = {
+        alone = {
             "algorithm": self.alone.algorithm,
             "tasks": list(self.tasks_alone),
             "model": self.alone.header(),
         }
-        return self.inner.header() | {_PREFIX: own}
+        return self.inner.header() | {_PREFIX: alone}
 
     @cached_property
     def _is_alone(self) -> frozenset[str]:
@@ -151,10 +151,10 @@ def load_alone(
     """
     if _PREFIX not in header:
         return inner
-    own, start = header[_PREFIX], f"{_PREFIX}/"
+    stored, start = header[_PREFIX], f"{_PREFIX}/"
     below = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
-    alone = load(str(own["algorithm"]), below, own["model"])
-    names = tuple(str(name) for name in own["tasks"])
+    alone = load(str(stored["algorithm"]), below, stored["model"])
+    names = tuple(str(name) for name in stored["tasks"])
     unknown = set(names) - (set(inner.tasks) & set(alone.tasks))
     if unknown:
         raise ValueError(f"no model for the tasks {sorted(unknown)}")

@@ -63,9 +63,9 @@ class PreparedAlgorithm(WrappedAlgorithm):
     ) -> PreparedModel:
         """Return the model with a new task of raw rows, whose columns have the model's order."""
         wanted = model.preparation.parts[0].columns
-        given = columns_of(task, self._columns)
-        if len(given) == len(wanted):
-            task = replace(task, X=recode(task.X, given, wanted, task=task.name))
+        columns = columns_of(task, self._columns)
+        if len(columns) == len(wanted):
+            task = replace(task, X=recode(task.X, columns, wanted, task=task.name))
         prepared, preparation = model.prepare_task(task)
         return PreparedModel(self._inner.adapt(model.inner, prepared, trace=trace), preparation)
 

@@ -77,16 +77,16 @@ def read_column(
         Its type is not supported, or a value does not have the declared kind.
     """
     column = decoded(column)
-    found = kind or _kind_of(column.type, name)
+    column_kind = kind or _kind_of(column.type, name)
     if kind is None and column.null_count == len(column):
         return Ignored(f"column '{name}' has no values and is left out")
-    if found is None:
-        found = _kind_of_text(column)
-    if found is None:
+    if column_kind is None:
+        column_kind = _kind_of_text(column)
+    if column_kind is None:
         n_levels = pc.count_distinct(column).as_py()
         note = f"column '{name}' has {n_levels} different texts in {len(column)} rows"
         return Ignored(f"{note} and is left out", is_text=True)
-    return _READERS[found](column, name)
+    return _READERS[column_kind](column, name)
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -37,8 +37,8 @@ class DateWriting:
 
     def to_json(self) -> dict[str, Any]:
         """Return what is known, as JSON."""
-        own = {} if self.day_first is None else {"day_first": self.day_first}
-        return own | ({"has_short_years": True} if self.has_short_years else {})
+        fields = {} if self.day_first is None else {"day_first": self.day_first}
+        return fields | ({"has_short_years": True} if self.has_short_years else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class Column:
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as JSON."""
-        own: dict[str, Any] = {"name": self.name, "kind": self.kind}
+        fields: dict[str, Any] = {"name": self.name, "kind": self.kind}
         if self.kind == "category":
-            own["levels"] = list(self.levels)
-        return own | self.dates.to_json()
+            fields["levels"] = list(self.levels)
+        return fields | self.dates.to_json()
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:

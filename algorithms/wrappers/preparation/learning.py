@@ -70,15 +70,15 @@ class Preparation:
         InvalidData
             The number of columns differs.
         """
-        known = self.parts[0]
-        if task.n_features != len(known.columns):
+        first = self.parts[0]
+        if task.n_features != len(first.columns):
             raise InvalidData(
-                f"task '{task.name}' has {task.n_features} columns, the model {len(known.columns)}",
+                f"task '{task.name}' has {task.n_features} columns, the model {len(first.columns)}",
                 task=task.name,
             )
         if not self.recipe.per_task:
             return replace(self, part_of={**self.part_of, task.name: 0})
-        parts = (*self.parts, known.relearn(task.X, self.recipe))
+        parts = (*self.parts, first.relearn(task.X, self.recipe))
         return replace(self, parts=parts, part_of={**self.part_of, task.name: len(parts) - 1})
 
     def of(self, task: str) -> RowPreparation:
@@ -138,8 +138,10 @@ class Preparation:
         parts = []
         for i, part in enumerate(header["parts"]):
             start = f"{_PREFIX}/{i}/"
-            own = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
-            parts.append(RowPreparation.from_arrays(own, part))
+            part_arrays = {
+                n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)
+            }
+            parts.append(RowPreparation.from_arrays(part_arrays, part))
         recipe = Recipe.model_validate(header["recipe"], strict=False)
         return cls(recipe, tuple(parts), dict(header["part_of"]))
 

@@ -81,14 +81,14 @@ class RowPreparation:
 
         Rows without any value in a column take what was learned before.
         """
-        own = RowPreparation.learn(X, self.columns, recipe)
+        learned = RowPreparation.learn(X, self.columns, recipe)
         is_known = ~np.isnan(X).all(0)
         fill, centre, scale = (
             np.where(is_known, new, old)
             for new, old in (
-                (own.fill, self.fill),
-                (own.centre, self.centre),
-                (own.scale, self.scale),
+                (learned.fill, self.fill),
+                (learned.centre, self.centre),
+                (learned.scale, self.scale),
             )
         )
         return RowPreparation(
@@ -98,18 +98,18 @@ class RowPreparation:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the prepared columns, such as ``age``, ``age is missing`` and ``sex = F``."""
-        found: list[str] = []
+        names: list[str] = []
         for j, column in enumerate(self.columns):
             if j in self.kept:
-                found += [
+                names += [
                     f"{column.name} " + ("is other" if k == _OTHER else f"= {column.levels[k]}")
                     for k in self.kept[j]
                 ]
             else:
-                found.append(column.name)
+                names.append(column.name)
             if self.has_indicator[j]:
-                found.append(f"{column.name} is missing")
-        return tuple(found)
+                names.append(f"{column.name} is missing")
+        return tuple(names)
 
     @cached_property
     def sources(self) -> NDArray[np.intp]:
@@ -209,10 +209,10 @@ class RowPreparation:
 
 
 def _check_orders(columns: Sequence[Column], recipe: Recipe) -> None:
-    known = {column.name: column for column in columns}
+    by_name = {column.name: column for column in columns}
     for name in recipe.orders:
-        if name not in known or known[name].kind != "category":
-            what = "is not a category" if name in known else "does not exist"
+        if name not in by_name or by_name[name].kind != "category":
+            what = "is not a category" if name in by_name else "does not exist"
             raise InvalidData(f"column '{name}' in 'orders' {what}", column=name)
 
 
@@ -230,10 +230,10 @@ def _ranks(column: Column, recipe: Recipe) -> tuple[int, ...]:
 
 def _kept_levels(codes: Array, column: Column, recipe: Recipe) -> tuple[int, ...]:
     """Return the levels with a column of their own, and -1 if there are others."""
-    known = codes[~np.isnan(codes)]
-    counts = np.bincount(known[known >= 0].astype(np.intp), minlength=len(column.levels))
+    present = codes[~np.isnan(codes)]
+    counts = np.bincount(present[present >= 0].astype(np.intp), minlength=len(column.levels))
     kept = np.flatnonzero(counts >= recipe.min_count).tolist()
-    has_other = len(known) > counts[kept].sum()
+    has_other = len(present) > counts[kept].sum()
     return (*kept, _OTHER) if has_other or not kept else tuple(kept)
 
 
@@ -259,8 +259,8 @@ def _fill_values(numbers: Array, recipe: Recipe) -> Array:
     """
     if recipe.impute == "constant":
         return np.full(numbers.shape[1], recipe.fill_value)
-    known = [column[~np.isnan(column)] for column in numbers.T]
-    return np.array([_FILLS[recipe.impute](values) if values.size else 0.0 for values in known])
+    present = [column[~np.isnan(column)] for column in numbers.T]
+    return np.array([_FILLS[recipe.impute](values) if values.size else 0.0 for values in present])
 
 
 def _mean(values: Array) -> float:
