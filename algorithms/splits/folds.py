@@ -209,10 +209,10 @@ def _draw_units_inplace(
     for units in _strata(rows, is_random=True):
         columns, amounts = rows.contents(units[0])
         is_task = columns >= n_cells
-        tasks, own = columns[is_task], float(amounts[is_task].sum())
+        tasks, n_rows = columns[is_task], float(amounts[is_task].sum())
         for unit in units:
             n_visited[columns] += amounts
-            if n_test[tasks].sum() + own <= size * n_visited[tasks].sum():
+            if n_test[tasks].sum() + n_rows <= size * n_visited[tasks].sum():
                 is_test[unit] = True
                 n_test[columns] += amounts
             else:
@@ -252,9 +252,9 @@ def _shrink_fold_inplace(
     rows: Rows, folds: Indices, is_own: NDArray[np.bool_], *, fold: int, min_train: int
 ) -> None:
     """Remove units from a fold until at least ``min_train`` of the rows in ``is_own`` train."""
-    own = rows.unit[is_own]
-    n_train = np.count_nonzero(folds[own] != fold)
-    units, amounts = np.unique(own[folds[own] == fold], return_counts=True)
+    row_units = rows.unit[is_own]
+    n_train = np.count_nonzero(folds[row_units] != fold)
+    units, amounts = np.unique(row_units[folds[row_units] == fold], return_counts=True)
     for which in np.lexsort((-rows.rank[rows.lead[units]], rows.sizes[units])):
         if n_train >= min_train:
             return

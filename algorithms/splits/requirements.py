@@ -25,11 +25,11 @@ def min_train_rows(algorithm: Algo, params: Sequence[Any], tasks: Sequence[TaskS
     params
         Parameters of candidates, all of which the algorithm accepts for these tasks.
     """
-    selects = any(getattr(one, "selection", "given") != "given" for one in params)
+    selects = any(getattr(candidate, "selection", "given") != "given" for candidate in params)
     min_rows = 1 + max(1, *(task.n_classes for task in tasks)) if selects else 1
     max_rows = max(task.n_samples for task in tasks)
-    for one in params:
-        while min_rows < max_rows and not _accepts(algorithm, one, tasks, n_samples=min_rows):
+    for candidate in params:
+        while min_rows < max_rows and not _accepts(algorithm, candidate, tasks, n_samples=min_rows):
             min_rows += 1
     return min_rows
 
@@ -142,8 +142,8 @@ def _without(task: TaskSummary, held_out: Sequence[int]) -> TaskSummary:
 def _check_same_rows(
     algorithm: Algo, tasks: Sequence[TaskSummary], rows: Sequence[Sequence[int]]
 ) -> None:
-    for task, own in zip(tasks, rows, strict=True):
-        if set(own) != set(rows[0]):
+    for task, task_rows in zip(tasks, rows, strict=True):
+        if set(task_rows) != set(rows[0]):
             raise InvalidData(
                 f"a split holds out different rows of task '{task.name}' and of task "
                 f"'{tasks[0].name}'; {algorithm.name} needs the same rows in every task",

@@ -143,7 +143,7 @@ class Splits(StrictModel):
                 )
                 for index in indices
             ]
-            return [_widen(tasks, kept, part, rest=False) for part in parts]
+            return [_widen(tasks, kept, part, fill=False) for part in parts]
         repeats = {index // self.n_folds for index in indices}
         folds = {
             repeat: folds_of(
@@ -153,7 +153,8 @@ class Splits(StrictModel):
         }
         places = [divmod(index, self.n_folds) for index in indices]
         return [
-            {name: own == fold for name, own in folds[repeat].items()} for repeat, fold in places
+            {name: task_folds == fold for name, task_folds in folds[repeat].items()}
+            for repeat, fold in places
         ]
 
 
@@ -170,10 +171,12 @@ def stratified_split(tasks: TaskSet, *, n_train: int, rng: np.random.Generator) 
     """
     units = units_of(tasks)
     trains = {task.name: _training_rows(task, n_train, rng) for task in tasks}
-    known = np.unique(np.concatenate([units.of(name)[rows] for name, rows in trains.items()]))
+    training_units = np.unique(
+        np.concatenate([units.of(name)[rows] for name, rows in trains.items()])
+    )
     train, test = [], []
     for task in tasks:
-        left = np.flatnonzero(~np.isin(units.of(task.name), known))
+        left = np.flatnonzero(~np.isin(units.of(task.name), training_units))
         if not left.size:
             raise InvalidData(
                 f"every row of task '{task.name}' has the same values or the same group as a "
@@ -220,7 +223,7 @@ def folds_of(
     """
     kept = _positive(tasks)
     rows = rows_of(kept, units_of(kept) if units is None else units, seed=[seed])
-    return _widen(tasks, kept, spread_folds(rows, n_folds=n_folds, min_rows=min_rows), rest=-1)
+    return _widen(tasks, kept, spread_folds(rows, n_folds=n_folds, min_rows=min_rows), fill=-1)
 
 
 def rows_of(tasks: TaskSet, units: Units, *, seed: Sequence[int]) -> Rows:
@@ -243,7 +246,7 @@ def fold_split(tasks: TaskSet, *, fold: int, n_folds: int, seed: int) -> Split |
     part only.
     """
     folds = folds_of(tasks, n_folds=n_folds, seed=seed)
-    return divide(tasks, {name: own == fold for name, own in folds.items()})
+    return divide(tasks, {name: task_folds == fold for name, task_folds in folds.items()})
 
 
 def fold_splits(tasks: TaskSet, *, n_folds: int, seed: int) -> list[Split]:
@@ -256,7 +259,8 @@ def fold_splits(tasks: TaskSet, *, n_folds: int, seed: int) -> list[Split]:
     """
     folds = folds_of(tasks, n_folds=n_folds, seed=seed)
     parts = [
-        divide(tasks, {name: own == fold for name, own in folds.items()}) for fold in range(n_folds)
+        divide(tasks, {name: task_folds == fold for name, task_folds in folds.items()})
+        for fold in range(n_folds)
     ]
     splits = [part for part in parts if part is not None]
     if not splits:
@@ -314,22 +318,22 @@ def _positive(tasks: TaskSet) -> TaskSet:
 
 
 def _widen(
-    tasks: TaskSet, kept: TaskSet, values: NDArray[V], *, rest: bool | int
+    tasks: TaskSet, kept: TaskSet, values: NDArray[V], *, fill: bool | int
 ) -> dict[str, NDArray[V]]:
     """Return the values of each task, given those of its rows of positive weight.
 
     Parameters
     ----------
-    rest
+    fill
         Value of rows of weight 0.
     """
-    found = by_task(kept, values)
+    by_name = by_task(kept, values)
     for task in tasks:
         if task.weights is not None and not task.weights.all():
-            wide = np.full(task.n_samples, rest, dtype=values.dtype)
-            wide[task.weights > 0] = found[task.name]
-            found[task.name] = wide
-    return found
+            wide = np.full(task.n_samples, fill, dtype=values.dtype)
+            wide[task.weights > 0] = by_name[task.name]
+            by_name[task.name] = wide
+    return by_name
 
 
 def _listed(tasks: TaskSet, rows: Mapping[str, Sequence[int]]) -> HeldOut:

@@ -29,11 +29,11 @@ def describe_rows(tasks: TaskSet, splits: Splits) -> dict[str, Any]:
 
 
 def _divided_units_warning(
-    tasks: TaskSet, units: Units, given: Sequence[Mapping[str, Sequence[int]]]
+    tasks: TaskSet, units: Units, parts: Sequence[Mapping[str, Sequence[int]]]
 ) -> str | None:
     """Return a warning with the first row of a divided unit; None if no unit is divided."""
     example, n_divided, n_test = "", 0, 0
-    for which, rows in enumerate(given):
+    for which, rows in enumerate(parts):
         held_out = {
             task.name: np.isin(np.arange(task.n_samples), rows.get(task.name, ())) for task in tasks
         }
