@@ -96,14 +96,14 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
             ordered = tasks.by_name()
             requested = params
             params, fit_info = self.choose(ordered, params, trace=trace, rng=rng)
-            every = {
+            scatters = {
                 task.name: estimate_scatters(task, standardise=params.standardise)
                 for task in ordered
             }
-            alpha, Y, P = _solve(list(every.values()), params, trace=trace, rng=rng)
+            alpha, Y, P = _solve(list(scatters.values()), params, trace=trace, rng=rng)
             parts = {
-                name: _part(task, own, P, params)
-                for own, (name, task) in zip(Y, every.items(), strict=True)
+                name: _part(task, directions, P, params)
+                for directions, (name, task) in zip(Y, scatters.items(), strict=True)
             }
             return ProjectionClassifier(
                 algorithm=self.name,
@@ -117,12 +117,16 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
                     **fit_info,
                 },
                 warnings=(
-                    *_warnings(every, parts, params, trace=trace, alpha=alpha),
+                    *_warnings(scatters, parts, params, trace=trace, alpha=alpha),
                     *failure_warnings(fit_info.get("failed_candidates", ())),
                     *self.end_warnings(
                         requested,
                         params,
-                        {"d": max(one.dimensions(params.null) for one in every.values())},
+                        {
+                            "d": max(
+                                scatter.dimensions(params.null) for scatter in scatters.values()
+                            )
+                        },
                     ),
                 ),
             )
@@ -164,15 +168,15 @@ def _solve(
     """Return α, the directions (r, m) of each task in its span, and P (d', d) if there is one."""
     if params.solver == "exact":
         pencils = [_pencil(task, None, params) for task in tasks]
-        found = dinkelbach(
+        optimum = dinkelbach(
             pencils,
             trace=trace,
             loop="ratio",
             max_iter=params.max_iter,
             tolerance=params.tolerance,
         )
-        Y = [directions_from(*pair) for pair in zip(pencils, found.spectra, strict=True)]
-        return found.alpha, Y, None
+        Y = [directions_from(*pair) for pair in zip(pencils, optimum.spectra, strict=True)]
+        return optimum.alpha, Y, None
     available = min(task.dimensions(params.null) for task in tasks)
     d = min(params.d, available)
     state = alternate(
