@@ -124,16 +124,16 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
     def work(self, summaries: Sequence[TaskSummary], params: TLVMParams) -> WorkEstimate:
         """Return the work of the source's model, the transfers, and the latents of all rows."""
         name = choose_source(summaries, params.source, algorithm=self.name)
-        source = next(one for one in summaries if one.name == name)
-        targets = [one for one in summaries if one.name != name]
+        source = next(summary for summary in summaries if summary.name == name)
+        targets = [summary for summary in summaries if summary.name != name]
         r, D = active_rows(source.n_samples, params), source.n_features
-        found = estimate_optimisation(r, params, n_features=D).times(params.n_init)
-        found += estimate_projection(summaries, r, n_features=D)
-        for one in targets:
-            n_active = r + active_rows(one.n_samples, params)
-            found += estimate_optimisation(n_active, params, n_features=D)
-            found += estimate_projection([one], n_active, n_features=D)
-        return found
+        total = estimate_optimisation(r, params, n_features=D).times(params.n_init)
+        total += estimate_projection(summaries, r, n_features=D)
+        for summary in targets:
+            n_active = r + active_rows(summary.n_samples, params)
+            total += estimate_optimisation(n_active, params, n_features=D)
+            total += estimate_projection([summary], n_active, n_features=D)
+        return total
 
     def fit(
         self, tasks: TaskSet, params: TLVMParams, *, trace: Trace, rng: np.random.Generator
@@ -178,7 +178,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
                 "params": params.model_dump(mode="json"),
                 "source": source.name,
                 "objective": gp.value,
-                "by_task": {name: _fit_info(one) for name, one in results.items()},
+                "by_task": {name: _fit_info(result) for name, result in results.items()},
             },
             warnings=(
                 *rank_warnings(params.L, gp.X.shape[1], task=source.name),
