@@ -72,15 +72,15 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
             return final
         # one kernel matrix for all candidates of a fold
         fold = without_fold(summaries, params.n_folds)
-        one = self.solver_work(fold, params)
-        one += estimate_predictions(summaries, params, is_shared=is_shared)
+        fold_work = self.solver_work(fold, params)
+        fold_work += estimate_predictions(summaries, params, is_shared=is_shared)
         kernel = estimate_kernel(fold, params, is_shared=is_shared)
         kernels = replace(
             kernel.times(params.n_folds),
             largest=f"{kernel.largest} in each of {params.n_folds} folds",
         )
         return estimate_selection(
-            one, final + kernels, n_candidates=len(params.grid), n_folds=params.n_folds
+            fold_work, final + kernels, n_candidates=len(params.grid), n_folds=params.n_folds
         )
 
     def solver_work(self, summaries: Sequence[TaskSummary], params: P) -> WorkEstimate:
@@ -137,10 +137,10 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         self, tasks: TaskSet, params: Sequence[P], *, trace: Trace, rng: np.random.Generator
     ) -> list[KernelMachine]:
         """Return the model of each C, with one kernel matrix and one eigendecomposition for all."""
-        if any(one.selection != "given" for one in params):
+        if any(candidate.selection != "given" for candidate in params):
             return super().fit_path(tasks, params, trace=trace, rng=rng)
         fold = self.prepare_fold(tasks, tasks, params[0], rng=rng)
-        return [fold.fit(one, trace) for one in params]
+        return [fold.fit(candidate, trace) for candidate in params]
 
     def prepare_fold(
         self, train: TaskSet, test: TaskSet, params: P, *, rng: np.random.Generator
@@ -150,8 +150,8 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         prepared = prepare(train, params, rng=rng)
         seed = int(rng.integers(2**32))
 
-        def fit(one: P, trace: Trace) -> KernelMachine:
-            return self.fit_prepared(train, prepared, one, {}, seed=seed, trace=trace)
+        def fit(candidate: P, trace: Trace) -> KernelMachine:
+            return self.fit_prepared(train, prepared, candidate, {}, seed=seed, trace=trace)
 
         return PreparedFold(fit, test)
 

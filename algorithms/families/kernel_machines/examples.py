@@ -195,13 +195,15 @@ def examples_of(
             first.append(start)
             stop.append(start + task.n_samples)
         row += task.n_samples
-    own = [
+    sample_weights = [
         weights_of(task)
         for task, target in zip(ordered, targets, strict=True)
         for _ in range(target.n_outputs)
     ]
     is_balanced = weights == "balanced" and ordered[0].target == "classes"
-    w = [_balanced(y, s) if is_balanced else s for y, s in zip(columns, own, strict=True)]
+    w = [
+        _balanced(y, s) if is_balanced else s for y, s in zip(columns, sample_weights, strict=True)
+    ]
     return Examples(
         X=X if is_sparse(X) else np.ascontiguousarray(X),
         first=np.array(first, dtype=np.intp),

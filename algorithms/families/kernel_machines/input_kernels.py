@@ -100,12 +100,16 @@ def fit_standardiser(
     d = X.shape[1]
     if form == "none":
         return Standardiser(np.zeros(d), np.ones(d))
-    found = column_statistics(X, weights) if is_sparse(X) else None
-    mean = column_means(X, weights) if found is None else found.mean
+    statistics = column_statistics(X, weights) if is_sparse(X) else None
+    mean = column_means(X, weights) if statistics is None else statistics.mean
     if form != "features":
         return Standardiser(mean, np.ones(d))
-    deviation = np.sqrt(column_variances(X, weights)) if found is None else found.deviation
-    is_flat = deviation <= FLAT_RTOL * (np.abs(X).max(axis=0) if found is None else found.peak)
+    deviation = (
+        np.sqrt(column_variances(X, weights)) if statistics is None else statistics.deviation
+    )
+    is_flat = deviation <= FLAT_RTOL * (
+        np.abs(X).max(axis=0) if statistics is None else statistics.peak
+    )
     return Standardiser(mean, np.where(is_flat, 1.0, deviation))
 
 

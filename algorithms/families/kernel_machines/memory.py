@@ -37,7 +37,9 @@ def estimate_machine(summaries: Sequence[TaskSummary], params: MachineParams) ->
 
 def _estimate_outputs(summaries: Sequence[TaskSummary]) -> MemoryEstimate:
     """Return the memory of the relations of all outputs; a task of c > 2 classes has c outputs."""
-    T = sum(one.n_classes if one.n_classes > MAX_BINARY_CLASSES else 1 for one in summaries)
+    T = sum(
+        summary.n_classes if summary.n_classes > MAX_BINARY_CLASSES else 1 for summary in summaries
+    )
     return MemoryEstimate(
         OUTPUT_COPIES * VALUE_BYTES * T**2,
         f"the relations of {T:,} tasks and their classes",

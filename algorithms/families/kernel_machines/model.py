@@ -184,8 +184,8 @@ class KernelMachine(Model):
             block = Z[start : start + step]
             F = self.kernel.matrix(block, self.support) @ beta
             for s, (rows_s, alpha) in sorted(self.adapted.items()):
-                own = [t for t in range(target.first, target.outputs.stop) if t in self.adapted]
-                for t in (t for t in own if s <= t):
+                adapted = [t for t in range(target.first, target.outputs.stop) if t in self.adapted]
+                for t in (t for t in adapted if s <= t):
                     values = self.kernel.matrix(block, rows_s) @ (self.Theta[t, s] * alpha)
                     F[:, t - target.first] += values
             blocks.append(F)
@@ -221,8 +221,8 @@ class KernelMachine(Model):
         """Return the model from the results of :meth:`to_arrays` and :meth:`header`."""
         unscaled = {**NO_PRIOR, "scale": header["targets"][0]["scale"]}
         model = super(KernelMachine, cls).from_arrays(arrays, {"target_prior": unscaled, **header})
-        own = {o: (arrays[f"own.{o}.rows"], arrays[f"own.{o}.alpha"]) for o in header["own"]}
-        return replace(model, adapted=own)
+        adapted = {o: (arrays[f"own.{o}.rows"], arrays[f"own.{o}.alpha"]) for o in header["own"]}
+        return replace(model, adapted=adapted)
 
     def check_stored(self) -> None:
         """Raise ValueError if the arrays and the header of a file do not fit together."""

@@ -60,8 +60,8 @@ class NewOutput:
     def extended_gram(self, kappa: Array) -> Array:
         """Return g (T + 1, T + 1) of all outputs."""
         cross = kappa @ self.b
-        own = kappa @ self.K @ kappa
-        return np.block([[self.g, cross[:, np.newaxis]], [cross[np.newaxis], own]])
+        corner = kappa @ self.K @ kappa
+        return np.block([[self.g, cross[:, np.newaxis]], [cross[np.newaxis], corner]])
 
     def dual(self, kappa: Array) -> float:
         """Return the dual value divided by C."""

@@ -96,14 +96,14 @@ def block_pass(
             K_II, B_I = e.X[rows] @ e.X[rows].T, e.X[rows] @ products.T
         else:
             K_II, B_I = K[np.ix_(rows, rows)], np.ascontiguousarray(products[:, rows].T)
-        own = kappas[:, rows]
+        updated = kappas[:, rows]
         task_kernels.block(
             K_II, BLOCK_SWEEPS, by_output[:, rows], loss.epsilon,
-            loss.is_logistic, kernel.rule, kernel.Theta, own, B_I, g,
+            loss.is_logistic, kernel.rule, kernel.Theta, updated, B_I, g,
         )  # fmt: skip
-        change = own - kappas[:, rows]
+        change = updated - kappas[:, rows]
         moved = np.flatnonzero(change.any(axis=0))
-        kappas[:, rows] = own
+        kappas[:, rows] = updated
         products += change[:, moved] @ source[rows[moved]]
     if recompute:
         products[:] = problem.products(kappa)

@@ -60,11 +60,13 @@ class Problem:
         e = self.examples
         if self.K is None:
             mixed = theta @ products
-            return np.concatenate([e.X[r] @ own for r, own in zip(e.rows, mixed, strict=True)])
+            return np.concatenate(
+                [e.X[r] @ slopes for r, slopes in zip(e.rows, mixed, strict=True)]
+            )
         if e.is_shared:
             return np.asarray(theta @ products).ravel()
         pairs = zip(theta, e.rows, strict=True)
-        return np.concatenate([own @ products[:, r] for own, r in pairs])
+        return np.concatenate([mixing @ products[:, r] for mixing, r in pairs])
 
     def certificate(
         self, kappa: Array, products: Array | None = None, g: Array | None = None

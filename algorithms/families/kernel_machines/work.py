@@ -42,7 +42,7 @@ PASS_STEPS, OUTPUT_STEPS = 40, 3
 
 def distinct_rows(summaries: Sequence[TaskSummary], *, is_shared: bool = False) -> int:
     """Return the number of distinct rows; tasks on the same rows have the same kernel matrix."""
-    hashes = {one.rows_hash for one in summaries}
+    hashes = {summary.rows_hash for summary in summaries}
     if is_shared or (len(hashes) == 1 and None not in hashes):
         return summaries[0].n_samples
     return n_rows(summaries)
@@ -99,7 +99,7 @@ def estimate_ascent(
     """Return the work of some passes of dual coordinate ascent."""
     N, m = distinct_rows(summaries, is_shared=is_shared), n_outputs(summaries)
     q = n_features(summaries, params, N)
-    sizes = [one.n_samples for one in summaries for _ in range(n_outputs([one]))]
+    sizes = [summary.n_samples for summary in summaries for _ in range(n_outputs([summary]))]
     width = N if q is None else q
     sweeps = sum(size * (size if q is None else 2.0 * width) for size in sizes)
     passed = sum(sizes) * width * PASS_VALUES + sum(sizes) * m

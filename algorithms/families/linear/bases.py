@@ -99,8 +99,8 @@ def fit_standardisation(
     if how == "none":
         return np.zeros(d), np.ones(d)
     if is_sparse(rows):
-        found = column_statistics(rows, weights)
-        mean, deviation, peak = found.mean, found.deviation, found.peak
+        statistics = column_statistics(rows, weights)
+        mean, deviation, peak = statistics.mean, statistics.deviation, statistics.peak
     else:
         mean, deviation, peak = _dense_statistics(rows, weights)
     is_constant = deviation <= 1e-12 * np.maximum(np.abs(mean), peak)
@@ -114,6 +114,6 @@ def _dense_statistics(rows: Array, weights: Array | None) -> tuple[Array, Array,
         return mean, np.sqrt(column_variances(rows, weights)), peak
     squares = np.zeros(len(mean))
     for first in range(0, len(rows), STATISTICS_BLOCK):
-        rest = rows[first : first + STATISTICS_BLOCK] - mean
-        squares += np.einsum("nd,nd->d", rest, rest)
+        centred = rows[first : first + STATISTICS_BLOCK] - mean
+        squares += np.einsum("nd,nd->d", centred, centred)
     return mean, np.sqrt(squares / len(rows)), peak

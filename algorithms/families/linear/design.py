@@ -95,21 +95,24 @@ class Design:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of target columns of each task."""
-        return tuple(one.Y.shape[1] for one in self.targets)
+        return tuple(target.Y.shape[1] for target in self.targets)
 
     @property
     def weights_of_rows(self) -> Array | None:
         """Weights of the rows of all tasks, (n,); None without."""
-        if all(one.weights is None for one in self.targets):
+        if all(target.weights is None for target in self.targets):
             return None
         return np.concatenate(
-            [np.ones(len(one.Y)) if one.weights is None else one.weights for one in self.targets]
+            [
+                np.ones(len(target.Y)) if target.weights is None else target.weights
+                for target in self.targets
+            ]
         )
 
     def take(self, tasks: NDArray[np.intp]) -> "Design":
         """Return the design of the tasks at some positions, in the same coordinates."""
         names, rows, targets = (
-            tuple(one[t] for t in tasks) for one in (self.names, self.rows, self.targets)
+            tuple(values[t] for t in tasks) for values in (self.names, self.rows, self.targets)
         )
         return replace(self, names=names, rows=rows, targets=targets)
 
@@ -121,8 +124,8 @@ class Design:
         """
         starts = np.cumsum([0, *self.sizes])
         blocks = []
-        for start, rows, one in zip(starts, self.rows, self.targets, strict=False):
-            X, Y, w = rows, one.Y, one.weights
+        for start, rows, target in zip(starts, self.rows, self.targets, strict=False):
+            X, Y, w = rows, target.Y, target.weights
             if centre:
                 X, Y = X - column_means(X, w), Y - column_means(Y, w)
             columns = start + np.arange(Y.shape[1])
@@ -143,8 +146,8 @@ class Design:
         """Return the rows, targets and weights of each task as they are."""
         starts = np.cumsum([0, *self.sizes])
         return [
-            Block(rows, one.Y, start + np.arange(one.Y.shape[1]), one.weights)
-            for start, rows, one in zip(starts, self.rows, self.targets, strict=False)
+            Block(rows, target.Y, start + np.arange(target.Y.shape[1]), target.weights)
+            for start, rows, target in zip(starts, self.rows, self.targets, strict=False)
         ]
 
     def intercepts(self, W: Array) -> Array:
@@ -152,9 +155,9 @@ class Design:
         starts = np.cumsum([0, *self.sizes])
         return np.concatenate(
             [
-                column_means(one.Y, one.weights)
-                - W[start : start + size] @ column_means(X, one.weights)
-                for start, size, X, one in zip(
+                column_means(target.Y, target.weights)
+                - W[start : start + size] @ column_means(X, target.weights)
+                for start, size, X, target in zip(
                     starts, self.sizes, self.rows, self.targets, strict=False
                 )
             ]

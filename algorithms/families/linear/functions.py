@@ -97,7 +97,7 @@ class Functions:
     @cached_property
     def _starts(self) -> list[int]:
         """The first column of each task, and the number of columns."""
-        return list(accumulate((n_columns(one) for one in self.classes), initial=0))
+        return list(accumulate((n_columns(labels) for labels in self.classes), initial=0))
 
     def scores(self, rows: Array, task: int) -> Array:
         """Return the values of the functions of a task at rows (n, d), (n, m_t)."""
@@ -142,7 +142,7 @@ class Functions:
 
     def check_stored(self) -> None:
         """Raise ValueError if the arrays and the header of a file do not fit together."""
-        T = sum(n_columns(one) for one in self.classes)
+        T = sum(n_columns(labels) for labels in self.classes)
         if self.W.shape != (self.basis.n_outputs, T) or len(self.intercept) != T:
             raise ValueError(f"W has shape {self.W.shape}, expected {T} target columns")
         if len(self.tasks) != len(self.classes):
@@ -160,10 +160,10 @@ def functions_of(
     warnings: tuple[str, ...],
 ) -> Functions:
     """Return the functions W (T, q), b (T,) of a design, in the order of ``tasks``."""
-    scales = np.repeat([one.scale for one in design.targets], design.sizes)
+    scales = np.repeat([target.scale for target in design.targets], design.sizes)
     order = _column_order(design.names, design.sizes, tasks.names)
     scores = training_scores(design.names, design.targets, design.fitted(W, b))
-    classes = dict(zip(design.names, (one.classes for one in design.targets), strict=True))
+    classes = dict(zip(design.names, (target.classes for target in design.targets), strict=True))
     return Functions(
         algorithm=algorithm,
         tasks=tasks.names,

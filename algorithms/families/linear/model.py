@@ -69,9 +69,9 @@ class FunctionModel(Model):
 
     def coefficients(self, task: str) -> Array | None:
         """Return the coefficients (n_features, m) of a task; None with a kernel."""
-        found = self.functions.linear_coefficients()
+        linear = self.functions.linear_coefficients()
         columns = self.functions.columns(self.task_index(task))
-        return None if found is None else found[0][columns].T
+        return None if linear is None else linear[0][columns].T
 
     def learned(self) -> dict[str, Any]:
         """Return coefficients and intercepts, and the objective and duality gap if known.
@@ -79,14 +79,14 @@ class FunctionModel(Model):
         There is one row of coefficients for each task, or for each of its classes if it has more
         than two.
         """
-        found = pick_learned(self.fit_info)
+        learned = pick_learned(self.fit_info)
         coefficients = self.functions.linear_coefficients()
         if coefficients is None:
-            return found
+            return learned
         coef, intercept = coefficients
         if len(coef) == 1 and self.functions.classes[0] is None:
-            return {"coef": coef[0], "intercept": float(intercept[0]), **found}
-        return {"coef": coef, "intercept": intercept, **found}
+            return {"coef": coef[0], "intercept": float(intercept[0]), **learned}
+        return {"coef": coef, "intercept": intercept, **learned}
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
         """Return the predicted numbers or labels of a task.

@@ -47,8 +47,8 @@ class SquaredLoss:
     @classmethod
     def of(cls, design: Design, *, centre: bool) -> Self:
         """Return the loss for the rows of a design, centred if there are intercepts."""
-        found = design.least_squares(centre=centre)
-        return cls(found.stacks, found.remainder, found.stacks.curvatures[1])
+        problem = design.least_squares(centre=centre)
+        return cls(problem.stacks, problem.remainder, problem.stacks.curvatures[1])
 
     @property
     def shape(self) -> tuple[int, int]:

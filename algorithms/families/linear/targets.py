@@ -112,7 +112,9 @@ def training_scores(
     """Return R² or the accuracy of each task on the training rows."""
     is_numbers = targets[0].classes is None
     score = _r2 if is_numbers else _accuracy
-    values = {name: score(one, F) for name, one, F in zip(names, targets, fitted, strict=True)}
+    values = {
+        name: score(target, F) for name, target, F in zip(names, targets, fitted, strict=True)
+    }
     return {"r2" if is_numbers else "accuracy": values}
 
 

@@ -53,8 +53,10 @@ def unit_calls(summaries: Sequence[TaskSummary], *, is_pooled: bool = False) -> 
     is_pooled
         Whether units of the same size are computed together over all tasks.
     """
-    units = [one.n_samples if one.n_units is None else one.n_units for one in summaries]
-    pairs = [(n, one.n_samples - n) for n, one in zip(units, summaries, strict=True)]
+    units = [
+        summary.n_samples if summary.n_units is None else summary.n_units for summary in summaries
+    ]
+    pairs = [(n, summary.n_samples - n) for n, summary in zip(units, summaries, strict=True)]
     n_large = sum(min(n, n_more) for n, n_more in pairs)
     most = [min(MAX_UNIT_SIZES, n_more) for _, n_more in pairs]
     return UNIT_SIZE_CALLS * (max(most) if is_pooled else sum(most)) + UNIT_CALLS * n_large
@@ -63,7 +65,7 @@ def unit_calls(summaries: Sequence[TaskSummary], *, is_pooled: bool = False) -> 
 def shared_unit_flops(summaries: Sequence[TaskSummary]) -> float:
     """Return the operations for units of all tasks, if all have the same rows, for a candidate."""
     first = summaries[0].rows_hash
-    if first is None or any(one.rows_hash != first for one in summaries):
+    if first is None or any(summary.rows_hash != first for summary in summaries):
         return 0.0
     return UNIT_FLOPS * summaries[0].n_samples * float(len(summaries)) ** 3
 
@@ -89,7 +91,7 @@ def estimate_preparation(
     return WorkEstimate(
         f"the preparation of the {n:,} rows of {T:,} tasks",
         "use fewer rows, columns or tasks",
-        flops=sum(2.0 * one.n_samples * d * min(one.n_samples, d) for one in summaries),
+        flops=sum(2.0 * summary.n_samples * d * min(summary.n_samples, d) for summary in summaries),
         values=values,
         steps=steps,
     )
@@ -106,7 +108,7 @@ def estimate_proximal(
         Number of steps with fewer rows than coordinates in each task.
     """
     q, m = n_coordinates(summaries), n_outputs(summaries)
-    sizes = [one.n_samples for one in summaries]
+    sizes = [summary.n_samples for summary in summaries]
     is_tall = sum(sizes) >= q * len(sizes)
     n_steps = min(PROXIMAL_TALL if is_tall else n_wide, max_iter)
     entries = sum(min(n, q) * q for n in sizes) * m / len(sizes)
@@ -146,9 +148,9 @@ def estimate_penalised(
     if n_candidates == 0:
         return final
     fold = without_fold(summaries, n_folds)
-    one = estimate_proximal(fold, max_iter=max_iter, n_wide=n_wide)
+    fold_work = estimate_proximal(fold, max_iter=max_iter, n_wide=n_wide)
     return estimate_selection(
-        one + estimate_linear_predictions(fold),
+        fold_work + estimate_linear_predictions(fold),
         final + estimate_preparation(fold).times(n_folds),
         n_candidates=n_candidates,
         n_folds=n_folds,

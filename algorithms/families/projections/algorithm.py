@@ -62,8 +62,10 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
     def memory(self, summaries: Sequence[TaskSummary], params: P) -> MemoryEstimate:
         """Return the memory of rows, standardised rows, and bases of their spans."""
         del params
-        bases = sum(min(one.n_samples, one.n_features) * one.n_features for one in summaries)
-        largest = max(task_bytes(one) for one in summaries)
+        bases = sum(
+            min(summary.n_samples, summary.n_features) * summary.n_features for summary in summaries
+        )
+        largest = max(task_bytes(summary) for summary in summaries)
         return MemoryEstimate(
             2 * rows_bytes(summaries) + VALUE_BYTES * bases + SVD_COPIES * largest,
             f"the rows of {len(summaries):,} tasks, and bases of their spans",
@@ -97,18 +99,19 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
             full = {
                 task.name: estimate_scatters(task, standardise=params.standardise) for task in train
             }
-            inside = [one.in_span() for one in full.values()]
+            inside = [scatters.in_span() for scatters in full.values()]
             held_out = [
                 replace(task, X=full[task.name].coordinates(task.X), feature_names=None)
                 for task in test
             ]
             solve = self.candidate_directions(train.tasks, list(full.values()))
 
-        def fit(one: P, trace: Trace) -> ProjectionClassifier:
+        def fit(candidate: P, trace: Trace) -> ProjectionClassifier:
             del trace
             with limit_blas_threads(order):
                 parts = tuple(
-                    _part_in_span(task, Y, one) for task, Y in zip(inside, solve(one), strict=True)
+                    _part_in_span(task, Y, candidate)
+                    for task, Y in zip(inside, solve(candidate), strict=True)
                 )
             return ProjectionClassifier(self.name, train.names, parts, None, {})
 

@@ -79,8 +79,8 @@ class RatioPath:
         for _ in range(MAX_STEPS):
             spectra = [decompose(pencil, alpha) for pencil in pencils]
             self._alphas.append(alpha)
-            for pencil, spectrum, known in zip(pencils, spectra, self._sums, strict=True):
-                known.add(pencil, spectrum)
+            for pencil, spectrum, task_sums in zip(pencils, spectra, self._sums, strict=True):
+                task_sums.add(pencil, spectrum)
             between, total = self._scatter(pencils)[:, -1]
             change = between / total - alpha if total > 0 else 0.0
             if abs(change) <= STEP_ATOL:
@@ -111,8 +111,8 @@ class RatioPath:
 
     def _scatter(self, pencils: Sequence[Pencil]) -> Array:
         """Return Σ tr(UᵀS_bU) and Σ tr(UᵀS_tU) over the tasks at each known α, (2, n_alphas)."""
-        found = [one.of(p) for one, p in zip(self._sums, pencils, strict=True)]
-        return np.asarray(np.sum(found, axis=0))
+        sums = [task_sums.of(p) for task_sums, p in zip(self._sums, pencils, strict=True)]
+        return np.asarray(np.sum(sums, axis=0))
 
 
 def _cubic(x: Array, y: Array, slopes: Array) -> float:

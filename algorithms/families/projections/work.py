@@ -45,10 +45,10 @@ def estimate_projection(
     if params.selection == "given":
         return final
     fold = without_fold(summaries, params.n_folds)
-    one = estimate_directions(fold, n_eigen=n_eigen / 2)  # started from other candidates
-    one += estimate_predictions(fold, summaries)
+    fold_work = estimate_directions(fold, n_eigen=n_eigen / 2)  # started from other candidates
+    fold_work += estimate_predictions(fold, summaries)
     return estimate_selection(
-        one,
+        fold_work,
         final + estimate_spans(fold).times(params.n_folds),
         n_candidates=count_candidates(params),
         n_folds=params.n_folds,
@@ -57,7 +57,7 @@ def estimate_projection(
 
 def estimate_spans(summaries: Sequence[TaskSummary]) -> WorkEstimate:
     """Return the work of the singular value decompositions of all tasks."""
-    sizes = [(one.n_samples, one.n_features) for one in summaries]
+    sizes = [(summary.n_samples, summary.n_features) for summary in summaries]
     return WorkEstimate(
         f"{len(summaries):,} singular value decompositions of up to "
         f"{max(n for n, _ in sizes):,} rows and {max(d for _, d in sizes):,} columns",
@@ -69,7 +69,7 @@ def estimate_spans(summaries: Sequence[TaskSummary]) -> WorkEstimate:
 
 def estimate_directions(summaries: Sequence[TaskSummary], *, n_eigen: float) -> WorkEstimate:
     """Return the work of the eigendecompositions in the spans of all tasks."""
-    ranks = [min(one.n_samples, one.n_features) for one in summaries]
+    ranks = [min(summary.n_samples, summary.n_features) for summary in summaries]
     return WorkEstimate(
         f"{n_eigen * len(ranks):,.0f} eigendecompositions of up to {max(ranks):,} columns",
         _REMEDY,
@@ -83,8 +83,8 @@ def estimate_predictions(
 ) -> WorkEstimate:
     """Return the work of predictions for the held-out rows of a fold."""
     pairs = [
-        one.n_samples * max(every.n_samples - one.n_samples, 1)
-        for one, every in zip(fold, summaries, strict=True)
+        train.n_samples * max(summary.n_samples - train.n_samples, 1)
+        for train, summary in zip(fold, summaries, strict=True)
     ]
     return WorkEstimate(
         f"{sum(pairs):,} distances of rows",

@@ -119,13 +119,13 @@ class SubspaceModel(Model):
         """Return the components as rows, the means, and the variances along the components."""
         total = self.total_variance[:, np.newaxis]
         ratio = np.divide(self.spectrum, total, out=np.zeros_like(self.spectrum), where=total > 0)
-        found = {
+        stacks = {
             "components": np.swapaxes(self.U, 1, 2),
             "mean": self.mean,
             "explained_variance": self.spectrum,
             "explained_variance_ratio": ratio,
         }
-        return {name: _sole(stack) for name, stack in found.items()}
+        return {name: _sole(stack) for name, stack in stacks.items()}
 
     def check_stored(self) -> None:
         """Raise ValueError if the arrays and the header of a file do not fit together."""
@@ -168,12 +168,12 @@ def build_model(
     position = {name: t for t, name in enumerate(moments.names)}
     order = [position[name] for name in names]
     axes, spectrum = _principal_axes(C, U)
-    own = moments.means[order]
+    means = moments.means[order]
     return SubspaceModel(
         algorithm=algorithm,
         tasks=tuple(names),
         U=np.ascontiguousarray(np.swapaxes(axes if len(axes) == 1 else axes[order], 1, 2)),
-        mean=own if shared_mean is None else shared_mean[np.newaxis],
+        mean=means if shared_mean is None else shared_mean[np.newaxis],
         spectrum=spectrum[order],
         total_variance=C.traces[order],
         fit_info=dict(fit_info),
@@ -235,13 +235,13 @@ def few_rows_warnings(tasks: Sequence[Task], *, k: int) -> tuple[str, ...]:
 
 def _principal_axes(C: Covariances, U: Array) -> tuple[Array, Array]:
     """Return principal axes (n_tasks or 1, k, n_features) and their variances (n_tasks, k)."""
-    every = np.broadcast_to(U, (C.n_tasks, *U.shape[1:]))
-    CU = C.times_lifted(every)
+    stacked = np.broadcast_to(U, (C.n_tasks, *U.shape[1:]))
+    CU = C.times_lifted(stacked)
     if U.shape[0] == C.n_tasks:
         return principal_axes(U, CU)
     axes, _ = principal_axes(U, CU.sum(axis=0, keepdims=True))
-    every = np.broadcast_to(axes, every.shape)
-    return axes, np.maximum(np.einsum("tki,tki->tk", C.times_lifted(every), every), 0.0)
+    stacked = np.broadcast_to(axes, stacked.shape)
+    return axes, np.maximum(np.einsum("tki,tki->tk", C.times_lifted(stacked), stacked), 0.0)
 
 
 def _variance_warnings(moments: Moments) -> tuple[str, ...]:

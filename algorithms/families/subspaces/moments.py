@@ -98,9 +98,9 @@ def estimate_memory(summaries: Sequence[TaskSummary]) -> MemoryEstimate:
 
 def max_matrix_order(tasks: Iterable[Task]) -> int:
     """Return the order of the largest matrix in PCA of these tasks: the rank of all rows."""
-    every = list(tasks)
-    d = every[0].n_features
-    n_rows = sum(task.n_samples if task.input == "rows" else d for task in every)
+    task_list = list(tasks)
+    d = task_list[0].n_features
+    n_rows = sum(task.n_samples if task.input == "rows" else d for task in task_list)
     return min(d, n_rows)
 
 

@@ -23,7 +23,7 @@ _REMEDY: Final = "use fewer columns or tasks"
 def matrix_order(summaries: Sequence[TaskSummary]) -> int:
     """Return the order of the covariance matrices, which is the rank of all rows if it is small."""
     d = summaries[0].n_features
-    if d <= MAX_DENSE_FEATURES or any(one.input == "covariances" for one in summaries):
+    if d <= MAX_DENSE_FEATURES or any(summary.input == "covariances" for summary in summaries):
         return d
     return min(d, n_rows(summaries))
 
@@ -31,19 +31,19 @@ def matrix_order(summaries: Sequence[TaskSummary]) -> int:
 def matrix_values(summaries: Sequence[TaskSummary]) -> float:
     """Return the numbers that are read in a product with the covariances of all tasks."""
     order = matrix_order(summaries)
-    if any(one.input == "covariances" for one in summaries):
+    if any(summary.input == "covariances" for summary in summaries):
         return float(len(summaries) * order**2)
-    largest = max(one.n_samples for one in summaries)
+    largest = max(summary.n_samples for summary in summaries)
     is_thin = order > MAX_DENSE_FEATURES and MIN_THIN_RATIO * largest <= order
     if not is_thin:
         return float(len(summaries) * order**2)
-    return float(sum(2 * one.n_samples * order for one in summaries))
+    return float(sum(2 * summary.n_samples * order for summary in summaries))
 
 
 def estimate_pca(summaries: Sequence[TaskSummary], *, n_eigen: int) -> WorkEstimate:
     """Return the work of the covariances of all tasks, and of some eigendecompositions."""
     d, order, T = summaries[0].n_features, matrix_order(summaries), len(summaries)
-    rows = [one.n_samples for one in summaries if one.input == "rows"]
+    rows = [summary.n_samples for summary in summaries if summary.input == "rows"]
     rank = min(order, max(rows, default=order))
     n = n_rows(summaries)
     span = EIGEN_FLOPS * order * n * d if order < d else 0.0
