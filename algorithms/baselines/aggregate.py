@@ -90,12 +90,12 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
             ordered = tasks.by_name()
             requested = params
             params, fit_info = self.choose(ordered, params, trace=trace, rng=rng)
-            every = {
+            scatters = {
                 task.name: estimate_scatters(task, standardise=params.standardise)
                 for task in ordered
             }
-            P = _common_part(list(every.values()), params, trace=trace)
-            parts = tuple(_part(every[name], P, params) for name in tasks.names)
+            P = _common_part(list(scatters.values()), params, trace=trace)
+            parts = tuple(_part(scatters[name], P, params) for name in tasks.names)
             capped = dict.fromkeys(tasks.names, (params.d, P.shape[1]))
             return ProjectionClassifier(
                 algorithm=self.name,
@@ -106,10 +106,10 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
                 warnings=(
                     *dimension_warnings(capped),
                     *failure_warnings(fit_info.get("failed_candidates", ())),
-                    *self.end_warnings(requested, params, _limits(list(every.values()))),
-                    *_rank_warnings(list(every.values()), P.shape[0]),
+                    *self.end_warnings(requested, params, _limits(list(scatters.values()))),
+                    *_rank_warnings(list(scatters.values()), P.shape[0]),
                     *no_variance_warnings(
-                        [n for n, task in every.items() if task.rank == 0], len(every)
+                        [n for n, task in scatters.items() if task.rank == 0], len(scatters)
                     ),
                 ),
             )
@@ -119,14 +119,14 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
     ) -> Directions[AggregateParams]:
         """Return a function for the common directions, of which those for d are the first d."""
         del tasks
-        known: dict[tuple[float, int], Array] = {}
+        cache: dict[tuple[float, int], Array] = {}
 
         def directions(params: AggregateParams) -> list[Array]:
             key = (params.gamma, params.d_prime)
-            if key not in known:
+            if key not in cache:
                 most = params.model_copy(update={"d": params.d_prime})
-                known[key] = _common_part(scatters, most, trace=Trace())
-            P = known[key][:, : params.d]
+                cache[key] = _common_part(scatters, most, trace=Trace())
+            P = cache[key][:, : params.d]
             return [np.eye(task.rank, len(P)) @ P for task in scatters]
 
         return directions

@@ -145,15 +145,15 @@ class TaskByTask(ProjectionAlgorithm[P]):
         self, tasks: Sequence[Task], scatters: Sequence[Scatters]
     ) -> Directions[P]:
         """Return a function for the directions of each task; those for d are the first of more."""
-        known: dict[str, list[Array]] = {}
+        cache: dict[str, list[Array]] = {}
 
         def directions(params: P) -> list[Array]:
             most = params.model_copy(update={"d": max(task.n_features for task in scatters)})
             key = most.model_dump_json()
-            if key not in known:
+            if key not in cache:
                 pairs = zip(tasks, scatters, strict=True)
-                known[key] = [self._in_span(*pair, most) for pair in pairs]
-            return [Y[:, : params.d] for Y in known[key]]
+                cache[key] = [self._in_span(*pair, most) for pair in pairs]
+            return [Y[:, : params.d] for Y in cache[key]]
 
         return directions
 
@@ -179,12 +179,12 @@ class TaskByTask(ProjectionAlgorithm[P]):
             return ProjectionClassifier(
                 algorithm=self.name,
                 tasks=tasks.names,
-                parts=tuple(one.part for one in results.values()),
+                parts=tuple(result.part for result in results.values()),
                 P=None,
                 fit_info={
                     "params": params.model_dump(mode="json"),
                     "seed": seed,
-                    "by_task": {name: one.fit_info for name, one in results.items()},
+                    "by_task": {name: result.fit_info for name, result in results.items()},
                 },
                 warnings=(*_warnings(results), *_end_warnings(results, params)),
             )
@@ -331,9 +331,9 @@ class TraceRatioLDA(TaskByTask[TraceRatioParams]):
     ) -> TaskDirections:
         """Return the top-d eigenvectors of S_b - αS_t at the largest ratio α."""
         pencil = task.pencil(d=params.d, gamma=params.gamma, null=params.null)
-        found = dinkelbach([pencil], trace=trace, loop=loop)
-        Y = directions_from(pencil, found.spectra[0])
-        return TaskDirections(Y, pencil.k, {"alpha": found.alpha})
+        optimum = dinkelbach([pencil], trace=trace, loop=loop)
+        Y = directions_from(pencil, optimum.spectra[0])
+        return TaskDirections(Y, pencil.k, {"alpha": optimum.alpha})
 
 
 class NullSpaceLDA(TaskByTask[ProjectionParams]):
@@ -388,9 +388,9 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
 
 
 def _warnings(results: dict[str, TaskResult]) -> tuple[str, ...]:
-    dimensions = {name: (one.d, one.part.U.shape[1]) for name, one in results.items()}
-    regular = [n for n, one in results.items() if one.fit_info.get("has_null_space") is False]
-    flat = [name for name, one in results.items() if not one.part.references.any()]
+    dimensions = {name: (result.d, result.part.U.shape[1]) for name, result in results.items()}
+    regular = [n for n, result in results.items() if result.fit_info.get("has_null_space") is False]
+    flat = [name for name, result in results.items() if not result.part.references.any()]
     warnings = (
         *dimension_warnings(dimensions),
         *no_variance_warnings(flat, len(results)),
@@ -410,8 +410,8 @@ def _end_warnings(
     if requested.selection == "given":
         return ()
     chosen = {
-        task: {name: one.fit_info[name] for name in requested.GRIDS}
-        for task, one in results.items()
+        task: {name: result.fit_info[name] for name in requested.GRIDS}
+        for task, result in results.items()
     }
-    limits = {task: one.limits for task, one in results.items()}
+    limits = {task: result.limits for task, result in results.items()}
     return end_warnings_by_task(requested, chosen, limits=limits)

@@ -96,14 +96,14 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
     def work(self, summaries: Sequence[TaskSummary], params: GPLVMParams) -> WorkEstimate:
         """Return the work of the models, and of the latents of all rows."""
         D, n = summaries[0].n_features, n_rows(summaries)
-        sizes = [one.n_samples for one in summaries]
+        sizes = [summary.n_samples for summary in summaries]
         if params.rows != "own":
             sizes = [n if params.rows == "pooled" else max(sizes)]
         active = [active_rows(size, params) for size in sizes]
-        found = estimate_projection(summaries, max(active), n_features=D)
+        total = estimate_projection(summaries, max(active), n_features=D)
         for r in active:
-            found += estimate_optimisation(r, params, n_features=D).times(params.n_init)
-        return found
+            total += estimate_optimisation(r, params, n_features=D).times(params.n_init)
+        return total
 
     def fit(
         self, tasks: TaskSet, params: GPLVMParams, *, trace: Trace, rng: np.random.Generator
@@ -132,7 +132,7 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
                 )
                 for task in ordered
             }
-        ranks = [(name, one.process.active.shape[1]) for name, one in fitted.items()]
+        ranks = [(name, result.process.active.shape[1]) for name, result in fitted.items()]
         name, rank = min(ranks, key=lambda pair: pair[1])
         return LatentModel(
             algorithm=self.name,
@@ -143,7 +143,7 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
                 "params": params.model_dump(mode="json"),
                 "source": source.name,
                 "seed": seed,
-                "by_task": {name: {"objective": one.value} for name, one in fitted.items()},
+                "by_task": {name: {"objective": result.value} for name, result in fitted.items()},
             },
             warnings=(
                 *rank_warnings(params.L, rank, task=name),

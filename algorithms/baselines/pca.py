@@ -157,8 +157,8 @@ def _decompose(C: Covariances, decompose: Callable[[], Array], *, trace: Trace) 
 
     def solve() -> tuple[Array, float]:
         U = decompose()
-        every = np.broadcast_to(U, (C.n_tasks, *U.shape[1:]))
-        return U, 0.5 * float(np.vdot(C.times_lifted(every), every))
+        stacked = np.broadcast_to(U, (C.n_tasks, *U.shape[1:]))
+        return U, 0.5 * float(np.vdot(C.times_lifted(stacked), stacked))
 
     return trace.run_once("decomposition", solve)
 

@@ -158,13 +158,13 @@ class TaskMachines(_FixedOutputKernel[TaskMachinesParams]):
         """Return the parameters with C selected by cross-validation, for all tasks or per task."""
         if params.selection_scope == "all":
             return super().select_strength(tasks, params, trace=trace, rng=rng)
-        common, own = select_per_task(
+        common, by_task = select_per_task(
             self, tasks.by_name(), candidates(params), n_folds=params.n_folds, trace=trace,
             rng=rng, loss=selection_loss(tasks, params),
         )  # fmt: skip
-        found = {"C_by_task": {name: one.C for name, one in own.items()}}
-        fit_info = {"cv_loss": list(common.losses), **common.fit_info, **found}
-        return common.params.model_copy(update=found), fit_info
+        strengths = {"C_by_task": {name: selected.C for name, selected in by_task.items()}}
+        fit_info = {"cv_loss": list(common.losses), **common.fit_info, **strengths}
+        return common.params.model_copy(update=strengths), fit_info
 
     def selection_warnings(
         self, requested: TaskMachinesParams, chosen: TaskMachinesParams
@@ -172,8 +172,8 @@ class TaskMachines(_FixedOutputKernel[TaskMachinesParams]):
         """Return warnings about tasks whose C is at an end of the grid."""
         if requested.selection_scope == "all":
             return super().selection_warnings(requested, chosen)
-        own = {name: {"C": C} for name, C in chosen.C_by_task.items()}
-        return end_warnings_by_task(requested, own)
+        by_task = {name: {"C": C} for name, C in chosen.C_by_task.items()}
+        return end_warnings_by_task(requested, by_task)
 
     def relation(self, params: TaskMachinesParams, *, targets: Sequence[Target]) -> Array:
         """Return the diagonal of C_t/C, which is I if all tasks have the same C."""

@@ -82,14 +82,14 @@ class MTRL(MachineAlgorithm[MTRLParams]):
         ratio = FEW_ROWS * m * len(summaries) / n_rows(summaries)
         n_steps = min(max(N_STEPS * min(ratio, 1.0) ** DECREASE, 5.0), params.max_iter)
         kind = "numbers" if summaries[0].target == "numbers" else "classes"
-        one = estimate_ascent(summaries, params, passes=PASSES_PER_STEP[kind])
+        step_work = estimate_ascent(summaries, params, passes=PASSES_PER_STEP[kind])
         relations = WorkEstimate(
             f"{n_steps:.0f} eigendecompositions of the relations of {m:,} tasks",
             "use fewer tasks",
             flops=n_steps * 2 * EIGEN_FLOPS * m**3,
         )
         machines = replace(
-            one.times(n_steps), largest=f"{n_steps:.0f} steps, each with {one.largest}"
+            step_work.times(n_steps), largest=f"{n_steps:.0f} steps, each with {step_work.largest}"
         )
         return machines + relations
 
@@ -116,9 +116,9 @@ def _solve(
             problem, method, start=start, products=products, seed=seed, max_iter=INNER_PASSES,
             tolerance=INNER_GAP_FRACTION * params.tolerance, trace=Trace(),
         )  # fmt: skip
-        found = solution_at(problem, end.kappa, T=T)
-        best = max(best, found.certificate.dual)
-        primal = found.certificate.primal
+        solution = solution_at(problem, end.kappa, T=T)
+        best = max(best, solution.certificate.dual)
+        primal = solution.certificate.primal
         gap = relative_gap(primal, primal - best)
         return MTRLState(objective=C * best, residual=gap, Theta=Theta, kappa=end.kappa, dual=best)
 
@@ -153,5 +153,5 @@ def solution_at(problem: Problem, kappa: Array, *, T: int, trace: Trace | None =
     bound = 0.5 * C * T * max(float(np.linalg.eigvalsh(g)[-1]), 0.0)
     extra = bound - 0.5 * float(np.vdot(theta, g))
     dual = float(gains.sum()) - bound
-    found = Certificate(dual + float(terms.sum()) + extra, dual, terms, extra)
-    return Solution(kappa, theta, g, F, found, None if trace is None else trace.stop_reason)
+    certificate = Certificate(dual + float(terms.sum()) + extra, dual, terms, extra)
+    return Solution(kappa, theta, g, F, certificate, None if trace is None else trace.stop_reason)

@@ -127,8 +127,8 @@ class _Alternation(MachineAlgorithm[OKLParams]):
         end = trace.run(
             "alternation", step, first, max_iter=params.max_iter, tolerance=params.tolerance
         )
-        found = _solution(prepared, K, Q @ end.alpha, end.Theta, C=C, lam=lam)
-        return self.name, replace(found, reason=trace.stop_reason)
+        solution = _solution(prepared, K, Q @ end.alpha, end.Theta, C=C, lam=lam)
+        return self.name, replace(solution, reason=trace.stop_reason)
 
 
 class OKL(_Alternation):
@@ -213,5 +213,5 @@ def _solution(
     terms = loss.values(y, F.T.ravel(), w) - gains + flat * F.T.ravel()
     extra = lam / (2 * C) * float(np.sum((Theta - C**2 * g / (2 * lam)) ** 2))
     dual = float(gains.sum()) - C**3 / (8 * lam) * float(np.vdot(g, g))
-    found = Certificate(dual + float(terms.sum()) + extra, dual, terms, extra)
-    return Solution(flat, C * Theta, (g + g.T) / 2, F.T.ravel(), found, None)
+    certificate = Certificate(dual + float(terms.sum()) + extra, dual, terms, extra)
+    return Solution(flat, C * Theta, (g + g.T) / 2, F.T.ravel(), certificate, None)

@@ -70,7 +70,7 @@ def _problem_of_output(
     e = prepared.examples
     rows, part = e.rows[r], e.parts[r]
     n = part.stop - part.start
-    own: Examples = replace(
+    output_examples: Examples = replace(
         e,
         X=np.ascontiguousarray(e.X[rows]),
         first=np.zeros(1, dtype=np.intp),
@@ -80,23 +80,23 @@ def _problem_of_output(
         w=np.ascontiguousarray(e.w[part]),
     )
     K = None if prepared.K is None else np.ascontiguousarray(prepared.K[rows, rows])
-    return Problem(own, K, loss_of(params, e), kernel)
+    return Problem(output_examples, K, loss_of(params, e), kernel)
 
 
 def _combine(solutions: list[Solution]) -> Solution:
     """Return the solution for all outputs, with zeros outside the diagonals."""
-    reasons = [one.reason for one in solutions if one.reason != "converged"]
-    certificates = [one.certificate for one in solutions]
+    reasons = [solution.reason for solution in solutions if solution.reason != "converged"]
+    certificates = [solution.certificate for solution in solutions]
     return Solution(
-        kappa=np.concatenate([one.kappa for one in solutions]),
-        theta=np.diag([one.theta[0, 0] for one in solutions]),
-        g=np.diag([one.g[0, 0] for one in solutions]),
-        F=np.concatenate([one.F for one in solutions]),
+        kappa=np.concatenate([solution.kappa for solution in solutions]),
+        theta=np.diag([solution.theta[0, 0] for solution in solutions]),
+        g=np.diag([solution.g[0, 0] for solution in solutions]),
+        F=np.concatenate([solution.F for solution in solutions]),
         certificate=Certificate(
-            primal=sum(one.primal for one in certificates),
-            dual=sum(one.dual for one in certificates),
-            terms=np.concatenate([one.terms for one in certificates]),
-            penalty_gap=sum(one.penalty_gap for one in certificates),
+            primal=sum(certificate.primal for certificate in certificates),
+            dual=sum(certificate.dual for certificate in certificates),
+            terms=np.concatenate([certificate.terms for certificate in certificates]),
+            penalty_gap=sum(certificate.penalty_gap for certificate in certificates),
         ),
         reason=reasons[0] if reasons else "converged",
     )

@@ -98,7 +98,7 @@ def choose_gammas(
     ]
     fit_info = {
         "selection_gammas": grid,
-        "selection_errors": [float(one) for one in table[:, 0]],
+        "selection_errors": [float(error) for error in table[:, 0]],
     }
     choice = Choice(
         gammas[0],

@@ -95,10 +95,10 @@ class Eliminated:
         """Return the system for a γ."""
         q = spectra[0].M.shape[1]
         S, c = np.zeros((q, q)), np.zeros(q)
-        for one in spectra:
-            kept = one.kept(gamma)
-            S += one.M.T @ ((one.squares * kept)[:, np.newaxis] * one.M)
-            c += one.M.T @ (kept * one.z)
+        for spectrum in spectra:
+            kept = spectrum.kept(gamma)
+            S += spectrum.M.T @ ((spectrum.squares * kept)[:, np.newaxis] * spectrum.M)
+            c += spectrum.M.T @ (kept * spectrum.z)
         values, Q = np.linalg.eigh(S)
         return cls(gamma, spectra, np.maximum(values, 0.0), Q, c)
 
@@ -111,27 +111,31 @@ class Eliminated:
         """Return the v_t, (T, q)."""
         return np.stack(
             [
-                one.M.T @ ((one.z - one.squares * (one.M @ w_0)) / (one.values + self.gamma))
-                for one in self.spectra
+                spectrum.M.T
+                @ (
+                    (spectrum.z - spectrum.squares * (spectrum.M @ w_0))
+                    / (spectrum.values + self.gamma)
+                )
+                for spectrum in self.spectra
             ]
         )
 
     def residuals(self, W_0: Array) -> list[Array]:
         """Return H_t(y_t − X_tw_0) of each task, (n_t, k), for the columns of W_0 (q, k)."""
-        found = []
-        for one in self.spectra:
-            a, b = one.shrinkage(self.gamma)
-            kept = one.kept(self.gamma)[:, np.newaxis]
-            inner = (b * one.z)[:, np.newaxis] - kept * (one.M @ W_0)
-            found.append(a * one.y[:, np.newaxis] + one.P @ inner)
-        return found
+        residuals = []
+        for spectrum in self.spectra:
+            a, b = spectrum.shrinkage(self.gamma)
+            kept = spectrum.kept(self.gamma)[:, np.newaxis]
+            inner = (b * spectrum.z)[:, np.newaxis] - kept * (spectrum.M @ W_0)
+            residuals.append(a * spectrum.y[:, np.newaxis] + spectrum.P @ inner)
+        return residuals
 
     def lifted(self) -> Array:
         """Return H_tX_tQ of all tasks, (n, q)."""
         return np.concatenate(
             [
-                one.P @ (one.kept(self.gamma)[:, np.newaxis] * (one.M @ self.Q))
-                for one in self.spectra
+                spectrum.P @ (spectrum.kept(self.gamma)[:, np.newaxis] * (spectrum.M @ self.Q))
+                for spectrum in self.spectra
             ]
         )
 
@@ -158,11 +162,11 @@ class TaskBlocks:
     @classmethod
     def of(cls, parts: Eliminated, roots: Array) -> "TaskBlocks":
         """Return the matrix of all tasks."""
-        sizes = [len(one.y) for one in parts.spectra]
+        sizes = [len(spectrum.y) for spectrum in parts.spectra]
         diagonals = []
-        for one in parts.spectra:
-            a, b = one.shrinkage(parts.gamma)
-            diagonals.append(a + one.P**2 @ b)
+        for spectrum in parts.spectra:
+            a, b = spectrum.shrinkage(parts.gamma)
+            diagonals.append(a + spectrum.P**2 @ b)
         task = np.repeat(np.arange(len(sizes)), sizes)
         return cls(parts, task, roots, np.concatenate(diagonals) - roots**2)
 
@@ -180,13 +184,13 @@ class TaskBlocks:
     def _padded(self) -> tuple[Array, Array, Array]:
         """Return P (n, r), and a (T,) and b (T, r) of all tasks, with zeros up to the longest."""
         spectra = self.parts.spectra
-        r = max(len(one.values) for one in spectra)
+        r = max(len(spectrum.values) for spectrum in spectra)
         P, a, b = np.zeros((len(self.task), r)), np.zeros(len(spectra)), np.zeros((len(spectra), r))
-        starts = np.cumsum([0, *(len(one.y) for one in spectra)])
-        for t, (start, one) in enumerate(zip(starts, spectra, strict=False)):
-            own = len(one.values)
-            P[start : start + len(one.y), :own] = one.P
-            a[t], b[t, :own] = one.shrinkage(self.parts.gamma)
+        starts = np.cumsum([0, *(len(spectrum.y) for spectrum in spectra)])
+        for t, (start, spectrum) in enumerate(zip(starts, spectra, strict=False)):
+            rank = len(spectrum.values)
+            P[start : start + len(spectrum.y), :rank] = spectrum.P
+            a[t], b[t, :rank] = spectrum.shrinkage(self.parts.gamma)
         return P, a, b
 
 
@@ -206,13 +210,13 @@ def left_out_squares(
     units
         The rows of units of several rows, which are left out together, from ``units_by_size``.
     """
-    lifted, own = parts.lifted(), TaskBlocks.of(parts, roots)
+    lifted, task_blocks = parts.lifted(), TaskBlocks.of(parts, roots)
     all_shares = 1.0 / (parts.values + np.array(mus)[:, np.newaxis])
     residuals = np.concatenate(parts.residuals(parts.common(mus)))
-    diagonals = own.diagonal[:, np.newaxis] - lifted**2 @ all_shares.T
+    diagonals = task_blocks.diagonal[:, np.newaxis] - lifted**2 @ all_shares.T
     errors = left_out_rows(residuals, diagonals)
     for rows in units:
-        of_tasks, common = own.at(rows), lifted[rows]
+        of_tasks, common = task_blocks.at(rows), lifted[rows]
         for k, shares in enumerate(all_shares):
             blocks = of_tasks - (common * shares) @ np.swapaxes(common, 1, 2)
             errors[rows, k] = left_out_units(residuals[rows, k : k + 1], blocks)[:, :, 0]

@@ -155,10 +155,10 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
         design = _design(train, params)
         problem, W = _Problem.of(design, params), None
 
-        def fit(one: SharedLassoParams, trace: Trace) -> LinearModel:
+        def fit(candidate: SharedLassoParams, trace: Trace) -> LinearModel:
             nonlocal W
-            W, _, _ = problem.solve(one, W, trace=trace)
-            return self.model_of(train, design, W, params=one, fit_info={})
+            W, _, _ = problem.solve(candidate, W, trace=trace)
+            return self.model_of(train, design, W, params=candidate, fit_info={})
 
         return PreparedFold(fit, test, has_warm_starts=True)
 

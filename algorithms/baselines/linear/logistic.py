@@ -112,10 +112,10 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             "selection": params.selection,
         }
         requested = params
-        own: dict[str, float] = {}
+        gammas: dict[str, float] = {}
         if params.selection == "cv" and params.is_chosen_per_task:
-            params, own, chosen = self._choose_per_task(tasks, params, trace=trace, rng=rng)
-            fit_info |= {**chosen, "gamma_by_task": own}
+            params, gammas, chosen = self._choose_per_task(tasks, params, trace=trace, rng=rng)
+            fit_info |= {**chosen, "gamma_by_task": gammas}
         elif params.selection == "cv":
             params, chosen = self.choose(
                 tasks, params, n_folds=params.n_folds, scales={}, trace=trace, rng=rng
@@ -123,12 +123,12 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             fit_info |= chosen
         design, parts = _designs(tasks, params)
         unit = column_variance(design)
-        ridges = [own.get(name, params.gamma) * unit for name in parts.names]
+        ridges = [gammas.get(name, params.gamma) * unit for name in parts.names]
         W, b = newton(parts, params, ridges=ridges, trace=trace)
         fit_info |= {"gamma": params.gamma, "ridge": params.gamma * unit * design.row_unit**2}
         warnings = (
             *failure_warnings(fit_info.get("failed_candidates", ())),
-            *_end_warnings(requested, params, own),
+            *_end_warnings(requested, params, gammas),
         )
         if trace.stop_reason == "max_iter":
             message = f"did not converge in {params.max_iter} Newton steps; increase max_iter"
@@ -143,13 +143,13 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         self.check(train.summaries(), params)
         design, parts = _designs(train, params)
         unit = column_variance(design)
-        found: tuple[Array, Array] | None = None
+        solution: tuple[Array, Array] | None = None
 
-        def fit(one: LogisticParams, trace: Trace) -> LinearModel:
-            nonlocal found
-            ridges = [one.gamma * unit] * len(parts.names)
-            found = newton(parts, one, ridges=ridges, trace=trace, start=found)
-            return self._model(train, design, found, {}, ())
+        def fit(candidate: LogisticParams, trace: Trace) -> LinearModel:
+            nonlocal solution
+            ridges = [candidate.gamma * unit] * len(parts.names)
+            solution = newton(parts, candidate, ridges=ridges, trace=trace, start=solution)
+            return self._model(train, design, solution, {}, ())
 
         return PreparedFold(fit, test, has_warm_starts=True)
 
@@ -157,12 +157,12 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         self,
         tasks: TaskSet,
         design: Design,
-        found: tuple[Array, Array],
+        solution: tuple[Array, Array],
         fit_info: Mapping[str, Any],
         warnings: tuple[str, ...],
     ) -> LinearModel:
         """Return the model for W (T, q) and b (T,), or those of all tasks as one."""
-        W, b = found
+        W, b = solution
         n_columns = sum(design.sizes)
         if len(W) < n_columns:
             W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
@@ -176,7 +176,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         self, tasks: TaskSet, params: LogisticParams, *, trace: Trace, rng: np.random.Generator
     ) -> tuple[LogisticParams, dict[str, float], dict[str, Any]]:
         """Return the common parameters, the gamma of each task, and the results of the choice."""
-        common, own = select_per_task(
+        common, by_task = select_per_task(
             self,
             tasks.by_name(),
             grid_candidates(params, prefer_large=params.GRIDS),
@@ -184,7 +184,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             trace=trace,
             rng=rng,
         )
-        gammas = {name: one.gamma for name, one in own.items()}
+        gammas = {name: selected.gamma for name, selected in by_task.items()}
         return common.params, gammas, {"cv_errors": list(common.losses), **common.fit_info}
 
     def adapt_task(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
@@ -220,12 +220,14 @@ def _designs(tasks: TaskSet, params: LogisticParams) -> tuple[Design, Design]:
 
 
 def _end_warnings(
-    requested: LogisticParams, chosen: LogisticParams, own: Mapping[str, float]
+    requested: LogisticParams, chosen: LogisticParams, gammas: Mapping[str, float]
 ) -> tuple[str, ...]:
     if requested.selection == "given":
         return ()
-    if own:
-        return end_warnings_by_task(requested, {name: {"gamma": one} for name, one in own.items()})
+    if gammas:
+        return end_warnings_by_task(
+            requested, {name: {"gamma": gamma} for name, gamma in gammas.items()}
+        )
     return end_warnings(requested, {"gamma": chosen.gamma})
 
 
@@ -247,26 +249,26 @@ def newton(
     """
     # with an intercept, centred rows change only b; large means would cost digits
     parts = list(zip(design.rows, design.targets, strict=True))
-    means = [column_means(X, one.weights) * float(params.fit_intercept) for X, one in parts]
+    means = [column_means(X, target.weights) * float(params.fit_intercept) for X, target in parts]
     columns = [
-        _Column(A, y, penalty, one.weights)
-        for (X, one), mean, ridge in zip(parts, means, ridges, strict=True)
+        _Column(A, y, penalty, target.weights)
+        for (X, target), mean, ridge in zip(parts, means, ridges, strict=True)
         for A in [np.column_stack([X - mean, np.full(len(X), float(params.fit_intercept))])]
         for penalty in [_penalty(X.shape[1], ridge, has_intercept=params.fit_intercept)]
-        for y in one.Y.T
+        for y in target.Y.T
     ]
     zeros = np.zeros((len(columns), columns[0].A.shape[1]))
     first = _size(columns, zeros)
     # for classes with equal means the gradient is a rounding error, which no step reduces
     noise = GRADIENT_ROUNDING * float(
-        np.linalg.norm([np.abs(one.A).sum(axis=0) for one in columns])
+        np.linalg.norm([np.abs(column.A).sum(axis=0) for column in columns])
     )
 
     def relative(size: float) -> float:
         return size / first if size > noise else 0.0
 
     def step(state: NewtonState) -> NewtonState:
-        steps = [_newton_step(one, b) for one, b in zip(columns, state.B, strict=True)]
+        steps = [_newton_step(column, b) for column, b in zip(columns, state.B, strict=True)]
         B = np.stack([b for b, _ in steps])
         is_stalled = bool(np.array_equal(B, state.B))
         value = sum(value for _, value in steps)
@@ -275,7 +277,7 @@ def newton(
 
     centres = np.repeat(means, design.sizes, axis=0)
     B = zeros if start is None else _from(*start, centres)
-    value = sum(one.objective(b) for one, b in zip(columns, B, strict=True))
+    value = sum(column.objective(b) for column, b in zip(columns, B, strict=True))
     state = NewtonState(objective=value, residual=relative(_size(columns, B)), B=B)
     B = trace.run(loop, step, state, max_iter=params.max_iter, tolerance=params.rtol).B
     W, b = B[:, :-1], B[:, -1]
@@ -317,17 +319,17 @@ def _penalty(q: int, ridge: float, *, has_intercept: bool) -> Array:
     return penalty
 
 
-def _newton_step(one: _Column, b: Array) -> tuple[Array, float]:
+def _newton_step(column: _Column, b: Array) -> tuple[Array, float]:
     """Return the coefficients (q + 1,) after a Newton step with line search, and the objective."""
-    p = _LOSS.multiplier(one.y * (one.A @ b))
-    hessian = (one.A.T * one.weighted(p * (1 - p))) @ one.A + np.diag(one.penalty)
+    p = _LOSS.multiplier(column.y * (column.A @ b))
+    hessian = (column.A.T * column.weighted(p * (1 - p))) @ column.A + np.diag(column.penalty)
     # for separated classes the intercept has no curvature
-    hessian[-1, -1] += np.finfo(float).eps * len(one.A)
-    along = -np.linalg.solve(hessian, one.gradient(b))
-    value = one.objective(b)
+    hessian[-1, -1] += np.finfo(float).eps * len(column.A)
+    along = -np.linalg.solve(hessian, column.gradient(b))
+    value = column.objective(b)
     for length in LENGTHS:
         trial = b + length * along
-        trial_value = one.objective(trial)
+        trial_value = column.objective(trial)
         if trial_value <= value + ROUNDING * value:
             return trial, trial_value
     return b, value
@@ -335,5 +337,5 @@ def _newton_step(one: _Column, b: Array) -> tuple[Array, float]:
 
 def _size(columns: Sequence[_Column], B: Array) -> float:
     """Return the norm of the gradient over all tasks."""
-    squares = [np.sum(one.gradient(b) ** 2) for one, b in zip(columns, B, strict=True)]
+    squares = [np.sum(column.gradient(b) ** 2) for column, b in zip(columns, B, strict=True)]
     return float(np.sqrt(np.sum(squares)))

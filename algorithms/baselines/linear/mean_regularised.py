@@ -122,14 +122,14 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         is_alone = _tasks_alone(spectra, design, params, unit, trace=trace)
         kept = np.flatnonzero(~is_alone)
         related = design.take(kept)
-        own = unit[np.isin(_task_of_rows(design), kept)]
+        kept_units = unit[np.isin(_task_of_rows(design), kept)]
         few = [spectra[t] for t in kept]
-        gamma, mu, fit_info, warnings = _choose(few, related, params, own, trace=trace)
+        gamma, mu, fit_info, warnings = _choose(few, related, params, kept_units, trace=trace)
         parts = Eliminated.of(few, gamma)
         W = np.zeros((len(spectra), design.rows[0].shape[1]))
         W[kept], _ = solve_at_once(lambda: _solve(parts, related, mu), trace)
         if is_alone.any():
-            names = [name for name, one in zip(design.names, is_alone, strict=True) if one]
+            names = [name for name, alone in zip(design.names, is_alone, strict=True) if alone]
             W[is_alone], ridge = _solve_alone(design, params, unit, np.flatnonzero(is_alone))
             fit_info |= {"unrelated": names, "ridge_alone": ridge * design.row_unit**2}
         b = design.intercepts(W) if params.fit_intercept else np.zeros(len(W))
@@ -186,8 +186,8 @@ def _choose(
     def errors_of(gamma: float) -> list[float]:
         parts = Eliminated.of(spectra, gamma * size)
         mus = [share * gamma * size for share in shares]
-        found = left_out_squares(parts, roots, units, mus)
-        return [design.target_unit**2 * mean_known(one, weights) for one in found]
+        squares = left_out_squares(parts, roots, units, mus)
+        return [design.target_unit**2 * mean_known(row, weights) for row in squares]
 
     shares = sorted(set(params.common_grid))
     choice = choose_gamma(
@@ -204,7 +204,10 @@ def _choose(
 def _roots(design: Design, params: MeanRegularisedParams) -> Array:
     """Return the roots (n,) whose products an intercept adds to the hat matrix; 0 without."""
     return np.concatenate(
-        [intercept_roots(len(one.Y), one.weights) * params.fit_intercept for one in design.targets]
+        [
+            intercept_roots(len(target.Y), target.weights) * params.fit_intercept
+            for target in design.targets
+        ]
     )
 
 
@@ -228,19 +231,19 @@ def _tasks_alone(
     task, roots, size = _task_of_rows(design), _roots(design, params), column_variance(design)
 
     def together(tasks: Indices) -> Array:
-        squares, own = np.full(len(task), np.nan), np.isin(task, tasks)
-        few, units = [spectra[t] for t in tasks], units_by_size(unit[own])
+        squares, is_alone = np.full(len(task), np.nan), np.isin(task, tasks)
+        few, units = [spectra[t] for t in tasks], units_by_size(unit[is_alone])
         candidates = [
-            one
+            candidate
             for gamma in _values(params, "gamma")
-            for one in left_out_squares(
+            for candidate in left_out_squares(
                 Eliminated.of(few, gamma * size),
-                roots[own],
+                roots[is_alone],
                 units,
                 [share * gamma * size for share in _values(params, "common_share")],
             )
         ]
-        squares[own] = min(candidates, key=_size)
+        squares[is_alone] = min(candidates, key=_size)
         return squares
 
     def search() -> Array:
@@ -253,17 +256,17 @@ def _tasks_alone(
 def _alone(design: Design, params: MeanRegularisedParams, unit: Indices) -> tuple[Array, float]:
     """Return the squared leave-one-out errors (n,) of ridge regressions, and their best γ."""
     by_task = np.split(unit, np.cumsum([len(X) for X in design.rows])[:-1])
-    units = [units_by_size(own) for own in by_task]
+    units = [units_by_size(task_units) for task_units in by_task]
     paths = [
-        RidgePath.of(X, one.Y, has_intercept=params.fit_intercept, weights=one.weights)
-        for X, one in zip(design.rows, design.targets, strict=True)
+        RidgePath.of(X, target.Y, has_intercept=params.fit_intercept, weights=target.weights)
+        for X, target in zip(design.rows, design.targets, strict=True)
     ]
-    found = []
+    candidates = []
     for gamma in column_variance(design) * np.array(_values(params, "gamma")):
         pairs = zip(paths, units, strict=True)
-        errors = [path.errors(float(gamma), units=own)[:, 0] for path, own in pairs]
-        found.append((np.concatenate(errors) ** 2, float(gamma)))
-    return min(found, key=lambda one: _size(one[0]))
+        errors = [path.errors(float(gamma), units=task_units)[:, 0] for path, task_units in pairs]
+        candidates.append((np.concatenate(errors) ** 2, float(gamma)))
+    return min(candidates, key=lambda candidate: _size(candidate[0]))
 
 
 def _solve_alone(
@@ -302,5 +305,5 @@ def _solve(parts: Eliminated, design: Design, mu: float) -> tuple[Array, Array, 
     w_0 = parts.common([mu])
     W = w_0[:, 0] + parts.own(w_0[:, 0])
     pairs = zip(parts.spectra, parts.residuals(w_0), strict=True)
-    objective = sum(float(one.y @ residuals[:, 0]) for one, residuals in pairs)
+    objective = sum(float(spectrum.y @ residuals[:, 0]) for spectrum, residuals in pairs)
     return W, design.intercepts(W), objective

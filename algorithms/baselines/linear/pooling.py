@@ -24,8 +24,8 @@ def pooled(design: Design) -> Design:
     InvalidData
         The tasks have different labels.
     """
-    check_same_classes(design.names, [one.classes for one in design.targets])
-    Y = np.concatenate([one.Y for one in design.targets])
+    check_same_classes(design.names, [target.classes for target in design.targets])
+    Y = np.concatenate([target.Y for target in design.targets])
     targets = replace(design.targets[0], Y=Y, weights=design.weights_of_rows)
     return replace(design, names=("all",), rows=(np.concatenate(design.rows),), targets=(targets,))
 

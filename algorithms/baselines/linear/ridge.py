@@ -96,25 +96,25 @@ class _RidgeRegression(LinearBaseline[P]):
         unit = column_variance(design)
         all_units = units_of(tasks)
         parted = [all_units.unit] if params.form == "pooled" else all_units.by_task()
-        units = [units_by_size(one) for one in parted]
+        units = [units_by_size(task_units) for task_units in parted]
         trace.expect_loops(1 + (params.selection == "loo"))
 
         pairs = zip(parts.rows, parts.targets, strict=True)
         paths = [
-            RidgePath.of(X, one.Y, has_intercept=params.fit_intercept, weights=one.weights)
-            for X, one in (pairs if params.selection == "loo" else ())
+            RidgePath.of(X, target.Y, has_intercept=params.fit_intercept, weights=target.weights)
+            for X, target in (pairs if params.selection == "loo" else ())
         ]
 
         def errors(gamma: float) -> list[float]:
             squares = _loo_squares(paths, gamma * unit, units)
             pairs = [(np.concatenate(squares), parts.weights_of_rows)]
             if params.is_chosen_per_task:
-                weights = [one.weights for one in parts.targets]
+                weights = [target.weights for target in parts.targets]
                 pairs += zip(squares, weights, strict=True)
             return [design.target_unit**2 * mean_known(*pair) for pair in pairs]
 
-        choice, own = choose_gammas(params, errors, trace=trace, task=design.names[0])
-        gammas = own or [choice.gamma] * len(parts.rows)
+        choice, task_gammas = choose_gammas(params, errors, trace=trace, task=design.names[0])
+        gammas = task_gammas or [choice.gamma] * len(parts.rows)
         ridges = [gamma * unit for gamma in gammas]
         W, b = solve_at_once(lambda: _solve(parts, params, ridges), trace)
         if params.form == "pooled":
@@ -125,8 +125,8 @@ class _RidgeRegression(LinearBaseline[P]):
             "ridge": choice.gamma * unit * design.row_unit**2,
         }
         warnings = choice.warnings
-        if own:
-            by_task = dict(zip(design.names, own, strict=True))
+        if task_gammas:
+            by_task = dict(zip(design.names, task_gammas, strict=True))
             fit_info["gamma_by_task"] = by_task
             warnings = end_warnings_by_task(params, {t: {"gamma": g} for t, g in by_task.items()})
         return LinearModel(
@@ -204,8 +204,10 @@ def _loo_squares(
 
     Units are left out together.
     """
-    errors = [path.errors(ridge, units=own) for path, own in zip(paths, units, strict=True)]
-    return [np.mean(one**2, axis=1) for one in errors]
+    errors = [
+        path.errors(ridge, units=task_units) for path, task_units in zip(paths, units, strict=True)
+    ]
+    return [np.mean(error**2, axis=1) for error in errors]
 
 
 def _solve(
@@ -213,11 +215,11 @@ def _solve(
 ) -> tuple[Array, Array, float]:
     """Return W (T, q), b (T,) and the objective."""
     W, b, objective = [], [], 0.0
-    for X, one, ridge in zip(design.rows, design.targets, ridges, strict=True):
+    for X, target, ridge in zip(design.rows, design.targets, ridges, strict=True):
         V, c = ridge_regression(
-            X, one.Y, ridge=ridge, has_intercept=params.fit_intercept, weights=one.weights
+            X, target.Y, ridge=ridge, has_intercept=params.fit_intercept, weights=target.weights
         )
-        residuals = times_roots(one.Y - X @ V - c, one.weights)
+        residuals = times_roots(target.Y - X @ V - c, target.weights)
         objective += float(np.sum(residuals**2) + ridge * np.sum(V**2))
         W.append(V.T)
         b.append(c)

@@ -49,7 +49,7 @@ def estimate_ridge(
 ) -> WorkEstimate:
     """Return the work of ridge regressions, with leave-one-out errors of each candidate."""
     q = n_coordinates(summaries, kernel=kernel)
-    sizes = [n_rows(summaries)] if is_pooled else [one.n_samples for one in summaries]
+    sizes = [n_rows(summaries)] if is_pooled else [summary.n_samples for summary in summaries]
     n_candidates = len(set(params.grid)) if params.selection == "loo" else 0
     flops = sum(4.0 * n * q * min(n, q) + EIGEN_FLOPS * min(n, q) ** 3 for n in sizes)
     flops += n_candidates * shared_unit_flops(summaries) * is_pooled
@@ -68,20 +68,20 @@ def estimate_mean_regularised(
     summaries: Sequence[TaskSummary], params: LeaveOneOutParams
 ) -> WorkEstimate:
     """Return the work of the elimination of the tasks' own parts for each candidate."""
-    q, sizes = n_coordinates(summaries), [one.n_samples for one in summaries]
+    q, sizes = n_coordinates(summaries), [summary.n_samples for summary in summaries]
     is_loo = params.selection == "loo"
     n_gammas = len(set(params.grid)) if is_loo else 1
     n_pairs = count_candidates(params) if is_loo else 1
-    own = sum(4.0 * n * q * min(n, q) + EIGEN_FLOPS * min(n, q) ** 3 for n in sizes)
+    decompositions = sum(4.0 * n * q * min(n, q) + EIGEN_FLOPS * min(n, q) ** 3 for n in sizes)
     common = EIGEN_FLOPS * q**3 + sum(2.0 * q**2 * min(n, q) for n in sizes)
-    found = WorkEstimate(
+    fit = WorkEstimate(
         f"the leave-one-out errors of {n_pairs} candidates for {sum(sizes):,} rows",
         "use fewer columns, or a shorter 'grid' or 'common_grid'",
-        flops=own + n_gammas * common + n_pairs * shared_unit_flops(summaries) * is_loo,
+        flops=decompositions + n_gammas * common + n_pairs * shared_unit_flops(summaries) * is_loo,
         values=n_pairs * PAIR_VALUES * sum(sizes) * q,
         steps=n_pairs * (PAIR_CALLS * len(sizes) + is_loo * unit_calls(summaries, is_pooled=True)),
     )
-    return estimate_preparation(summaries) + found
+    return estimate_preparation(summaries) + fit
 
 
 def estimate_logistic(

@@ -126,9 +126,9 @@ class MixedModel(LinearBaseline[MixedModelParams]):
         )
         problem = Problem.of(
             design.rows,
-            [one.Y[:, 0] for one in design.targets],
+            [target.Y[:, 0] for target in design.targets],
             has_slopes=params.random == "slopes",
-            weights=[one.weights for one in design.targets],
+            weights=[target.weights for target in design.targets],
         )
         structure = Structure.of(params.covariance, problem.n_effects)
         end = minimise(
@@ -140,18 +140,18 @@ class MixedModel(LinearBaseline[MixedModelParams]):
             tolerance=params.tolerance,
         )
         Psi = structure.matrix(end.z)
-        found = problem.effects(Psi)
-        coefficients = np.tile(found.b, (len(tasks), 1))
-        coefficients[:, : problem.n_effects] += found.U
+        effects = problem.effects(Psi)
+        coefficients = np.tile(effects.b, (len(tasks), 1))
+        coefficients[:, : problem.n_effects] += effects.U
         # in the units of the values of the basis, and of the targets
-        units = np.append(1.0, np.full(len(found.b) - 1, 1 / design.row_unit))
+        units = np.append(1.0, np.full(len(effects.b) - 1, 1 / design.row_unit))
         own_units = units[: problem.n_effects]
         Psi = own_units[:, np.newaxis] * Psi * own_units
         unit = design.target_unit
         fit_info: dict[str, Any] = {
             "params": params.model_dump(mode="json"),
-            "fixed_effects": (unit * units * found.b).tolist(),
-            "residual_variance": unit**2 * found.noise,
+            "fixed_effects": (unit * units * effects.b).tolist(),
+            "residual_variance": unit**2 * effects.noise,
             "relative_covariance": (Psi if structure.is_full else np.diag(Psi)).tolist(),
         }
         return LinearModel(

@@ -136,18 +136,18 @@ class Problem:
         """Return the effects, the restricted likelihood and its gradient, given Ψ (q, q)."""
         q = self.n_effects
         K = np.eye(q) + self.C[:, :, :q] @ Psi
-        known = np.concatenate([self.C, self.h[:, :, np.newaxis]], axis=2)
-        solved: Array = np.linalg.solve(K, known)
+        right_sides = np.concatenate([self.C, self.h[:, :, np.newaxis]], axis=2)
+        solved: Array = np.linalg.solve(K, right_sides)
         V, w = solved[:, :, :-1], solved[:, :, -1]  # Z'WA and Z'Wy
         M, c = self._fixed_system(Psi, V, w)
         P = self.B @ np.linalg.solve(M, self.B.T)  # the inverse in terms of all columns
         b = P @ c
         g = w - V @ b
         U = g @ Psi
-        rest = self.y - self.A @ b
-        rest = rest - np.einsum("nq,nq->n", self.A[:, :q], U[self.task])
+        residuals = self.y - self.A @ b
+        residuals = residuals - np.einsum("nq,nq->n", self.A[:, :q], U[self.task])
         # r'Wr as a sum of positive terms, without cancellation
-        squares = float(rest @ rest) + float(np.vdot(g, U)) + self.floor
+        squares = float(residuals @ residuals) + float(np.vdot(g, U)) + self.floor
         noise = squares / self.freedom
         value = 0.5 * (
             self.freedom * np.log(noise)
@@ -174,10 +174,10 @@ class Problem:
             Psi = structure.matrix(z)
             if not np.isfinite(Psi).all():
                 return np.inf, np.zeros_like(z)
-            found = self.effects(Psi)
-            gradient = structure.pull_back(z, found.gradient)
-        is_finite = np.isfinite(found.value) and np.isfinite(gradient).all()
-        return (found.value, gradient) if is_finite else (np.inf, np.zeros_like(z))
+            effects = self.effects(Psi)
+            gradient = structure.pull_back(z, effects.gradient)
+        is_finite = np.isfinite(effects.value) and np.isfinite(gradient).all()
+        return (effects.value, gradient) if is_finite else (np.inf, np.zeros_like(z))
 
 
 def posterior_mean(A: Array, y: Array, *, b: Array, Psi: Array) -> Array:
