@@ -64,10 +64,10 @@ class CompiledCoupledTraces:
 
     def evaluate(self, point: Array) -> Evaluation:
         """Return value, residual and F."""
-        found = kernels.evaluate(
+        values = kernels.evaluate(
             self.lanes, self.packed, self.scales, self.lam, self.traces.size, point
         )
-        return Evaluation(*found)
+        return Evaluation(*values)
 
     def ascend(self, point: Array, *, n_steps: int) -> Array:
         """Return the point after parallel ascent steps."""

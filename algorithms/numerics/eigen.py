@@ -41,7 +41,8 @@ def leading_of_dense(C: Array, k: int) -> Array:
         return np.ascontiguousarray(np.swapaxes(V[..., : -k - 1 : -1], -1, -2))
     stack = C.reshape(-1, d, d)
     top = [
-        eigh(one, subset_by_index=(d - k, d - 1), check_finite=False)[1].T[::-1] for one in stack
+        eigh(matrix, subset_by_index=(d - k, d - 1), check_finite=False)[1].T[::-1]
+        for matrix in stack
     ]
     return np.stack(top).reshape(*C.shape[:-2], k, d)
 

@@ -54,11 +54,14 @@ class RBF(Covariance):
         """Return K_f, (n, m)."""
         K = X @ Z.T
         if Z is X:
-            own = other = 0.5 * K.diagonal()
+            row_terms = column_terms = 0.5 * K.diagonal()
         else:
-            own, other = 0.5 * np.einsum("ij,ij->i", X, X), 0.5 * np.einsum("ij,ij->i", Z, Z)
-        K -= own[:, np.newaxis]
-        K -= other
+            row_terms, column_terms = (
+                0.5 * np.einsum("ij,ij->i", X, X),
+                0.5 * np.einsum("ij,ij->i", Z, Z),
+            )
+        K -= row_terms[:, np.newaxis]
+        K -= column_terms
         np.minimum(K, 0.0, out=K)  # rounding errors can make squared distances negative
         K *= math.exp(theta[1])
         K += theta[0]

@@ -67,8 +67,8 @@ class Predictor:
     def variance(self, X: Array) -> Array:
         """Return the variance s of a feature of a row at latents X (n, L), (n,)."""
         k = self.cross_covariance(X)
-        own = COVARIANCES[self.kernel].diag(X, self.theta)
-        s = own + self.noise - np.einsum("ij,ij->i", k @ self.P, k)
+        prior = COVARIANCES[self.kernel].diag(X, self.theta)
+        s = prior + self.noise - np.einsum("ij,ij->i", k @ self.P, k)
         return np.asarray(np.maximum(s, MIN_VARIANCE))
 
     def values(self, X: Array, Y: Array, *, is_robust: bool) -> Array:
@@ -116,8 +116,10 @@ def initial_latents(process: Predictor, Y: Array, *, is_robust: bool = True) -> 
     X, values = np.empty((len(Y), process.active.shape[1])), np.empty(len(Y))
     for rows, data in _group_by_observed(process, Y):
         k = process.at_active
-        own = np.diagonal(k) if process.kernel == "linear" else k[0, 0]
-        s = np.maximum(own + process.noise - np.einsum("ij,ij->i", k @ process.P, k), MIN_VARIANCE)
+        prior = np.diagonal(k) if process.kernel == "linear" else k[0, 0]
+        s = np.maximum(
+            prior + process.noise - np.einsum("ij,ij->i", k @ process.P, k), MIN_VARIANCE
+        )
         e = data.sizes[:, np.newaxis] - 2.0 * (data.B @ k) + np.einsum("ij,ij->i", k @ data.C, k)
         f = negative_log_density(s, np.maximum(e, 0.0), data.D, is_robust=is_robust)
         best = np.argmin(f, axis=1)

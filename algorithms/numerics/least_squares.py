@@ -46,7 +46,9 @@ class LeastSquares:
         Blocks are centred and compressed one at a time, so that only one copy of rows exists.
         """
         small = [compress(_weighted(block, centre=centre)) for block in merge_equal_rows(blocks)]
-        return cls(stack_blocks([one for one, _ in small]), sum(left for _, left in small))
+        return cls(
+            stack_blocks([compressed for compressed, _ in small]), sum(left for _, left in small)
+        )
 
 
 def _weighted(block: Block, *, centre: bool) -> Block:
@@ -67,9 +69,9 @@ def compress(block: Block) -> tuple[Block, float]:
     n, d = block.X.shape
     if n <= d:
         return block, 0.0
-    found = _compress_tall(block) if n >= MIN_TALL_RATIO * d else None
-    if found is not None:
-        return found
+    compressed = _compress_tall(block) if n >= MIN_TALL_RATIO * d else None
+    if compressed is not None:
+        return compressed
     Q, R = np.linalg.qr(block.X)
     Y = Q.T @ block.Y
     return Block(R, Y, block.columns), float(np.sum((block.Y - Q @ Y) ** 2))

@@ -48,11 +48,11 @@ def hash_rows(X: NDArray[np.float64]) -> Hashes:
     width = rows.shape[1]
     factors = mix(np.arange(width, dtype=np.uint64)) | np.uint64(1)
     size = max(1, _BLOCK_VALUES // max(width, 1))
-    found = np.empty(len(rows), dtype=np.uint64)
+    hashes = np.empty(len(rows), dtype=np.uint64)
     for first in range(0, len(rows), size):
         block: NDArray[Any] = rows[first : first + size] + 0.0  # -0 + 0 is 0
-        found[first : first + size] = mix(block.view(np.uint64)) @ factors
-    return found
+        hashes[first : first + size] = mix(block.view(np.uint64)) @ factors
+    return hashes
 
 
 def _hash_sparse_rows(X: Any) -> Hashes:
@@ -61,5 +61,5 @@ def _hash_sparse_rows(X: Any) -> Hashes:
     zero = mix(np.zeros(1, dtype=np.uint64))
     changes = (mix((X.data + 0.0).view(np.uint64)) - zero) * factors[X.indices]
     sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(changes, dtype=np.uint64)])
-    rest: Hashes = sums[X.indptr[1:]] - sums[X.indptr[:-1]]  # modulo 2**64, like all sums here
-    return rest + zero * np.sum(factors, dtype=np.uint64)
+    row_sums: Hashes = sums[X.indptr[1:]] - sums[X.indptr[:-1]]  # modulo 2**64, like all sums here
+    return row_sums + zero * np.sum(factors, dtype=np.uint64)

@@ -43,8 +43,8 @@ def r2(truth: Any, prediction: Any, weights: Array | None = None) -> float:
 
 def explained_variance(truth: Any, prediction: Any, weights: Array | None = None) -> float:
     """Return 1 - Var(y - f) / Var(y), which ignores a constant error; NaN if y is constant."""
-    rest = _spread(truth - prediction, weights)
-    return _explained_share(rest, _variance(truth, weights))
+    unexplained = _spread(truth - prediction, weights)
+    return _explained_share(unexplained, _variance(truth, weights))
 
 
 def retained_variance(centred: Any, image: Any, weights: Array | None = None) -> float:
@@ -111,12 +111,14 @@ def _weighted_area(scores: Any, is_positive: Any, weights: Array) -> float:
     negative, positive = scores[~is_positive][order], scores[is_positive]
     # total weight of the first negative rows
     totals = np.append(0.0, np.cumsum(weights[~is_positive][order]))
-    own = weights[is_positive]
-    if not (own.sum() > 0 and totals[-1] > 0):
+    positive_weights = weights[is_positive]
+    if not (positive_weights.sum() > 0 and totals[-1] > 0):
         return float("nan")
     smaller = totals[negative.searchsorted(positive, "left")]
     not_larger = totals[negative.searchsorted(positive, "right")]
-    return float(own @ (smaller + not_larger) / (2 * own.sum() * totals[-1]))
+    return float(
+        positive_weights @ (smaller + not_larger) / (2 * positive_weights.sum() * totals[-1])
+    )
 
 
 def _spread(values: Any, weights: Array | None) -> float:

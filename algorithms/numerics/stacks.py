@@ -150,7 +150,7 @@ class Stacks:
         """
         d = self.n_features
         below = np.tri(d, k=-1, dtype=bool)
-        found = []
+        inverses = []
         for part in self.parts:
             if part.X.shape[1] != d or part.X[:, below].any():
                 return None
@@ -160,11 +160,13 @@ class Stacks:
                 if info:
                     return None
                 inverse[t] = transposed.T
-            squares = [np.einsum("gij,gij->g", one, one) for one in (part.X, inverse)]
+            squares = [
+                np.einsum("gij,gij->g", matrices, matrices) for matrices in (part.X, inverse)
+            ]
             if np.sqrt(squares[0] * squares[1]).max() > MAX_CONDITION * d:
                 return None
-            found.append(inverse)
-        return tuple(found)
+            inverses.append(inverse)
+        return tuple(inverses)
 
     @cached_property
     def curvatures(self) -> tuple[float, float]:

@@ -30,7 +30,7 @@ def blas_threads() -> int:
     Rounding errors depend on it for matrices larger than :data:`SMALL_ORDER`.
     """
     libraries = _controller().info()
-    used = [int(one["num_threads"]) for one in libraries if one["user_api"] == "blas"]
+    used = [int(library["num_threads"]) for library in libraries if library["user_api"] == "blas"]
     return max(used, default=1)
 
 

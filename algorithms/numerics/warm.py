@@ -44,15 +44,13 @@ def warm_fmtl() -> None:
     kernels_fmtl.sdca_linear(
         X, order, order, order, pieces, *shape, np.zeros(2), np.zeros((2, 2)), np.zeros((2, 2))
     )
-    one, start, ends = np.zeros((1, 1)), np.zeros(1, dtype=np.intp), np.array([0, 2])
-    kernels_fmtl_tasks.task_dense(
-        K, order, 1, 0, pieces, *shape, np.zeros(2), np.zeros((2, 1)), one
-    )
+    g, start, ends = np.zeros((1, 1)), np.zeros(1, dtype=np.intp), np.array([0, 2])
+    kernels_fmtl_tasks.task_dense(K, order, 1, 0, pieces, *shape, np.zeros(2), np.zeros((2, 1)), g)
     rows = (start, ends, np.zeros(2), 1, False)
-    kernels_fmtl_tasks.pass_dense(K, *rows, pieces, *shape, np.zeros(2), np.zeros((1, 2)), one)
-    kernels_fmtl_tasks.pass_linear(X, *rows[:4], pieces, *shape, np.zeros(2), np.zeros((1, 2)), one)
+    kernels_fmtl_tasks.pass_dense(K, *rows, pieces, *shape, np.zeros(2), np.zeros((1, 2)), g)
+    kernels_fmtl_tasks.pass_linear(X, *rows[:4], pieces, *shape, np.zeros(2), np.zeros((1, 2)), g)
     kernels_fmtl_tasks.block(
-        K, 1, pieces[np.newaxis], *shape, np.zeros((1, 2)), np.zeros((2, 1)), one
+        K, 1, pieces[np.newaxis], *shape, np.zeros((1, 2)), np.zeros((2, 1)), g
     )
 
 
