@@ -63,7 +63,10 @@ class Baseline:
     def params_from(self, params: Params) -> dict[str, Any]:
         """Return the baseline's parameter values, given those of the compared algorithm."""
         names = {**{name: name for name in self.copied_params}, **self.renamed_params}
-        return {**{own: getattr(params, name) for own, name in names.items()}, **self.values}
+        return {
+            **{own_name: getattr(params, name) for own_name, name in names.items()},
+            **self.values,
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,19 +167,19 @@ class Algorithm(ABC, Generic[P, M]):
     def check_selection(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData if parameters are to be selected, but no row can be held out."""
         selection = getattr(params, "selection", "given")
-        if selection == "given" or any(one.input != "rows" for one in summaries):
+        if selection == "given" or any(summary.input != "rows" for summary in summaries):
             return
         first = summaries[0].name
-        if all(one.n_samples == 1 for one in summaries):
+        if all(summary.n_samples == 1 for summary in summaries):
             subject = f"task '{first}' has"
             if len(summaries) > 1:
                 subject = f"task '{first}' and all others have"
             reason = f"{subject} only one row"
-        elif all(one.n_units == 1 for one in summaries) or (
+        elif all(summary.n_units == 1 for summary in summaries) or (
             # folds of cross-validation leave a row of each class to train on
             selection == "cv"
             and self.needs.target != "none"
-            and all(one.n_divisible == 0 for one in summaries)
+            and all(summary.n_divisible == 0 for summary in summaries)
         ):
             reason = (
                 "each task has one row, one row per class, or rows that must stay together (with "
@@ -209,7 +212,7 @@ class Algorithm(ABC, Generic[P, M]):
 
         They equal the models of :meth:`fit` up to the tolerance of the fit.
         """
-        return [self.fit(tasks, one, trace=trace, rng=deepcopy(rng)) for one in params]
+        return [self.fit(tasks, candidate, trace=trace, rng=deepcopy(rng)) for candidate in params]
 
     def prepare_fold(
         self, train: TaskSet, test: TaskSet, params: P, *, rng: np.random.Generator
@@ -228,7 +231,8 @@ class Algorithm(ABC, Generic[P, M]):
         """
         del params
         return PreparedFold(
-            lambda one, trace: self.fit(train, one, trace=trace, rng=deepcopy(rng)), test
+            lambda candidate, trace: self.fit(train, candidate, trace=trace, rng=deepcopy(rng)),
+            test,
         )
 
     def final_objective(self, params: P, trace: Trace) -> float | None:
@@ -323,13 +327,13 @@ def load_extensions(taken: Collection[str]) -> dict[str, Extension]:
     InvalidExtension
         An entry point cannot be loaded, is not an algorithm, or has another or a taken name.
     """
-    found: dict[str, Extension] = {}
+    extensions: dict[str, Extension] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        if entry.name in {*taken, *found}:
+        if entry.name in {*taken, *extensions}:
             raise _invalid(entry, "the name is taken; the package must choose another one")
         package, version = _origin(entry)
-        found[entry.name] = Extension(_load(entry), package, version)
-    return found
+        extensions[entry.name] = Extension(_load(entry), package, version)
+    return extensions
 
 
 def _load(entry: EntryPoint) -> Algorithm[Any, Any]:

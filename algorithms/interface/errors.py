@@ -101,7 +101,7 @@ def find_similar(name: str, known: Collection[str]) -> str | None:
     similar = get_close_matches(name, known, n=len(known) or 1)
     letters = sorted(name)
     # min returns the first, which is the most similar, of several
-    return min(similar, key=lambda found: sorted(found) != letters, default=None)
+    return min(similar, key=lambda candidate: sorted(candidate) != letters, default=None)
 
 
 def explain_unknown(name: str, known: Collection[str], *, what: str) -> str:

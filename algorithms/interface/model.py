@@ -218,9 +218,9 @@ class Model(ABC):
         if X.shape[1] != width:
             raise _wrong_shape(X.shape, width, method=method, task=task)
         rows: Any = as_canonical(X)
-        found = first_not_finite(rows)
-        if found is not None:
-            row, column, value = found
+        entry = first_not_finite(rows)
+        if entry is not None:
+            row, column, value = entry
             raise InvalidData(
                 f"task '{task}', row {row}, column {column} is {value}; every stored value must be "
                 "a finite number",

@@ -251,10 +251,10 @@ def _dense_size(summaries: Sequence[TaskSummary]) -> str:
 
 def check_same_classes(names: Sequence[str], classes: Sequence[tuple[Any, ...] | None]) -> None:
     """Raise InvalidData if tasks to be pooled have different labels."""
-    for name, one in zip(names, classes, strict=True):
-        if one != classes[0]:
+    for name, labels in zip(names, classes, strict=True):
+        if labels != classes[0]:
             raise InvalidData(
-                f"task '{names[0]}' has the classes {classes[0]}, task '{name}' {one}; "
+                f"task '{names[0]}' has the classes {classes[0]}, task '{name}' {labels}; "
                 "form 'pooled' needs the same classes in all tasks: use form 'task'",
                 task=name,
             )
@@ -264,5 +264,5 @@ def check_known_labels(summaries: Sequence[TaskSummary]) -> None:
     """Raise InvalidData if tasks to be pooled are known to have different labels."""
     labels = [task.labels for task in summaries if task.labels is not None]
     if len(labels) == len(summaries):
-        classes = [tuple(np.unique(one).tolist()) for one in labels]
+        classes = [tuple(np.unique(task_labels).tolist()) for task_labels in labels]
         check_same_classes([task.name for task in summaries], classes)

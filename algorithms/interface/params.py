@@ -203,7 +203,7 @@ def _bounds(params: Params, name: str) -> tuple[float, float]:
     """Return the bounds of a field; infinite if it has none."""
     metadata: Iterable[object] = type(params).model_fields[name].metadata
     low, high = -float("inf"), float("inf")
-    for one in metadata:
-        low = max(low, getattr(one, "ge", low))
-        high = min(high, getattr(one, "le", high))
+    for constraint in metadata:
+        low = max(low, getattr(constraint, "ge", low))
+        high = min(high, getattr(constraint, "le", high))
     return low, high

@@ -125,14 +125,14 @@ def read_fields(
 
 
 def _read_arrays(cls: Any, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any] | None]:
-    found: dict[str, NDArray[Any] | None] = {}
+    values: dict[str, NDArray[Any] | None] = {}
     for field in _stored_fields(cls):
         if field.form == "array":
             array = arrays.get(field.name) if field.is_optional else arrays[field.name]
             if array is not None and not np.issubdtype(array.dtype, field.type):
                 raise ValueError(f"{field.name} is {array.dtype}, expected {field.type.__name__}")
-            found[field.name] = array
-    return found
+            values[field.name] = array
+    return values
 
 
 def _read_items(
@@ -159,14 +159,14 @@ def _read_items(
 
 
 def _json_names(cls: Any, *, is_float: bool) -> list[str]:
-    every = [field for field in _stored_fields(cls) if field.form == "json"]
-    return [field.name for field in every if (field.type is float) == is_float]
+    json_fields = [field for field in _stored_fields(cls) if field.form == "json"]
+    return [field.name for field in json_fields if (field.type is float) == is_float]
 
 
 @cache
 def _adapter(kind: Any, *, is_list: bool = False) -> TypeAdapter[Any]:
-    whole: Any = GenericAlias(list, (kind,)) if is_list else kind
-    return TypeAdapter(whole)
+    annotation: Any = GenericAlias(list, (kind,)) if is_list else kind
+    return TypeAdapter(annotation)
 
 
 @cache
@@ -196,4 +196,4 @@ def _is_array(kind: Any) -> bool:
 
 def _has_arrays(kind: Any) -> bool:
     is_record: bool = is_dataclass(kind)
-    return is_record and any(one.form != "json" for one in _stored_fields(kind))
+    return is_record and any(field.form != "json" for field in _stored_fields(kind))

@@ -60,13 +60,13 @@ def scale_prior(tasks: Sequence[Task], how: ScaleTargets, *, is_centered: bool) 
         return ScalePrior(1.0, math.inf)
     if how == "all":
         return ScalePrior(deviation_of(tasks, is_centered=is_centered) or 1.0, math.inf)
-    own = [_own(task, is_centered=is_centered) for task in tasks]
-    known = [scale for scale, _ in own if scale > 0]
-    if not known:
+    scales = [_own(task, is_centered=is_centered) for task in tasks]
+    positive = [scale for scale, _ in scales if scale > 0]
+    if not positive:
         return ScalePrior(1.0, math.inf)
     if how == "task":
-        return ScalePrior(float(np.median(known)), 0.0)
-    return estimate_prior(*zip(*own, strict=True))
+        return ScalePrior(float(np.median(positive)), 0.0)
+    return estimate_prior(*zip(*scales, strict=True))
 
 
 def target_scale(task: Task, prior: ScalePrior, *, is_centered: bool) -> float:
@@ -107,16 +107,19 @@ def deviation(
     weights
         Weights of the numbers of each part; None: equal ones.
     """
-    own = weights or [None] * len(parts)
-    means = [weighted_mean(y, w) if is_centered else 0.0 for y, w in zip(parts, own, strict=True)]
-    rest = np.concatenate([y - mean for y, mean in zip(parts, means, strict=True)])
-    peak = float(np.abs(rest).max())
+    part_weights = weights or [None] * len(parts)
+    means = [
+        weighted_mean(y, w) if is_centered else 0.0
+        for y, w in zip(parts, part_weights, strict=True)
+    ]
+    centred = np.concatenate([y - mean for y, mean in zip(parts, means, strict=True)])
+    peak = float(np.abs(centred).max())
     if peak <= FLAT_RTOL * max(float(np.abs(y).max()) for y in parts):
         return 0.0
-    if all(w is None for w in own):
-        return peak * float(np.sqrt(np.mean(rest**2 / peak**2)))
-    joint = [np.ones(len(y)) if w is None else w for y, w in zip(parts, own, strict=True)]
-    return peak * float(np.sqrt(weighted_mean(rest**2 / peak**2, np.concatenate(joint))))
+    if all(w is None for w in part_weights):
+        return peak * float(np.sqrt(np.mean(centred**2 / peak**2)))
+    joint = [np.ones(len(y)) if w is None else w for y, w in zip(parts, part_weights, strict=True)]
+    return peak * float(np.sqrt(weighted_mean(centred**2 / peak**2, np.concatenate(joint))))
 
 
 def deviation_of(tasks: Sequence[Task], *, is_centered: bool) -> float:

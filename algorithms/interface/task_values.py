@@ -49,8 +49,8 @@ def as_csr(values: Any, task: str) -> Any:
     return as_canonical(values)
 
 
-def _one_per_row(given: object, what: str, task: str, n_samples: int) -> NDArray[Any]:
-    values = np.asarray(given)
+def _one_per_row(raw: object, what: str, task: str, n_samples: int) -> NDArray[Any]:
+    values = np.asarray(raw)
     if values.shape != (n_samples,):
         raise InvalidData(
             f"task '{task}' has {n_samples} rows but {what} of shape {values.shape}", task=task
@@ -159,10 +159,10 @@ def check_finite(values: Array, task: str, names: Sequence[str] | None) -> None:
 
 def check_stored(rows: Any, task: str, names: Sequence[str] | None) -> None:
     """Raise InvalidData if a stored value of sparse rows is not finite."""
-    found = first_not_finite(rows)
-    if found is None:
+    entry = first_not_finite(rows)
+    if entry is None:
         return
-    row, column, value = found
+    row, column, value = entry
     label = column if names is None else names[column]
     raise InvalidData(
         f"task '{task}', row {row}, column {label!r} is {value}; every stored value of sparse rows "

@@ -73,8 +73,8 @@ def units_of(tasks: TaskSet, hashes: Mapping[str, Hashes] | None = None) -> Unit
         The hash of each row, by task, if they are known.
     """
     ordered = tasks.by_name()
-    found = hashes_of(tasks) if hashes is None else hashes
-    values = np.concatenate([found[task.name] for task in ordered])
+    task_hashes = hashes_of(tasks) if hashes is None else hashes
+    values = np.concatenate([task_hashes[task.name] for task in ordered])
     content = np.unique(values, return_inverse=True)[1].astype(np.intp)
     starts = np.cumsum([0, *(task.n_samples for task in ordered)])
     unit = _merge_groups(content, _groups(ordered.tasks)) if _has_groups(tasks) else content
@@ -88,11 +88,11 @@ def cells_of(tasks: TaskSet) -> Indices:
     """
     cells, n_cells = [], 0
     for task in tasks.by_name():
-        own = np.zeros(task.n_samples, dtype=np.intp)
+        codes = np.zeros(task.n_samples, dtype=np.intp)
         if task.y is not None and task.target == "classes":
-            own = np.unique(task.y, return_inverse=True)[1].astype(np.intp)
-        cells.append(n_cells + own)
-        n_cells += int(own.max()) + 1
+            codes = np.unique(task.y, return_inverse=True)[1].astype(np.intp)
+        cells.append(n_cells + codes)
+        n_cells += int(codes.max()) + 1
     return np.concatenate(cells)
 
 
@@ -159,16 +159,16 @@ def _has_groups(tasks: TaskSet) -> bool:
 
 def _groups(tasks: Sequence[Task]) -> Indices:
     """Return the index of each row's group, over all tasks; -1 for a row without a group."""
-    known = [task.groups for task in tasks if task.groups is not None]
-    codes = np.unique(np.concatenate(known), return_inverse=True)[1]
-    found, first = [], 0
+    labels = [task.groups for task in tasks if task.groups is not None]
+    codes = np.unique(np.concatenate(labels), return_inverse=True)[1]
+    groups, first = [], 0
     for task in tasks:
         if task.groups is None:
-            found.append(np.full(task.n_samples, -1))
+            groups.append(np.full(task.n_samples, -1))
         else:
-            found.append(codes[first : first + task.n_samples])
+            groups.append(codes[first : first + task.n_samples])
             first += task.n_samples
-    return np.concatenate(found).astype(np.intp)
+    return np.concatenate(groups).astype(np.intp)
 
 
 def _merge_groups(content: Indices, group: Indices) -> Indices:
@@ -180,8 +180,8 @@ def _merge_groups(content: Indices, group: Indices) -> Indices:
     has_group = group >= 0
     is_of_ungrouped = np.zeros(int(content.max()) + 1, dtype=bool)
     is_of_ungrouped[content[~has_group]] = True
-    own = has_group & ~is_of_ungrouped[content]  # the group alone determines the unit
-    content = np.where(own, len(is_of_ungrouped) + group, content)
+    is_separate = has_group & ~is_of_ungrouped[content]  # the group alone determines the unit
+    content = np.where(is_separate, len(is_of_ungrouped) + group, content)
     rows = np.flatnonzero(has_group)
     pairs = np.unique(np.stack([content[rows], group[rows]]), axis=1)
     label, before = np.arange(int(content.max()) + 1), None

@@ -65,12 +65,12 @@ def scaled_positive(weights: Array | None) -> Array | None:
     if weights is None:
         return None
     is_positive = weights > 0
-    own = scaled(weights[is_positive])
-    if own is None:
+    positive = scaled(weights[is_positive])
+    if positive is None:
         return None
-    found = np.zeros(len(weights))
-    found[is_positive] = own
-    return found
+    scaled_weights = np.zeros(len(weights))
+    scaled_weights[is_positive] = positive
+    return scaled_weights
 
 
 def weights_of(task: Task) -> Array:
@@ -127,14 +127,14 @@ def _weigh(task: Task, class_weight: ClassWeight | None) -> Task:
 
 
 def _check_classes(tasks: TaskSet, class_weight: ClassWeight | None) -> None:
-    known: dict[str, None] = {}
+    classes: dict[str, None] = {}
     for task in tasks:
         if task.y is None or task.target != "classes":
             raise no_classes(task.name)
-        known |= dict.fromkeys(str(label) for label in np.unique(task.y).tolist())
+        classes |= dict.fromkeys(str(label) for label in np.unique(task.y).tolist())
     for label in class_weight if isinstance(class_weight, Mapping) else ():
-        if label not in known:
-            listed = ", ".join(f"'{name}'" for name in list(known)[:20])
+        if label not in classes:
+            listed = ", ".join(f"'{name}'" for name in list(classes)[:20])
             raise InvalidData(
                 f"class_weight names the class '{label}', which no task has; the classes are "
                 f"{listed}"

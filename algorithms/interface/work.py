@@ -141,7 +141,7 @@ class WorkEstimate:
 
     def __add__(self, other: "WorkEstimate") -> "WorkEstimate":
         """Return the work of both, described as the larger one."""
-        larger = max(self, other, key=lambda one: one.seconds)
+        larger = max(self, other, key=lambda work: work.seconds)
         return replace(
             larger,
             flops=self.flops + other.flops,
@@ -202,20 +202,20 @@ def with_share(summaries: Sequence[TaskSummary], share: float) -> tuple[TaskSumm
     """Return the summaries of tasks with a share of the rows."""
     return tuple(
         replace(
-            one,
-            n_samples=max(math.ceil(share * one.n_samples), 1),
-            n_stored=None if one.n_stored is None else math.ceil(share * one.n_stored),
+            summary,
+            n_samples=max(math.ceil(share * summary.n_samples), 1),
+            n_stored=None if summary.n_stored is None else math.ceil(share * summary.n_stored),
             labels=None,
         )
-        for one in summaries
+        for summary in summaries
     )
 
 
 def n_rows(summaries: Sequence[TaskSummary]) -> int:
     """Return the number of rows of all tasks."""
-    return sum(one.n_samples for one in summaries)
+    return sum(summary.n_samples for summary in summaries)
 
 
 def n_outputs(summaries: Sequence[TaskSummary]) -> int:
     """Return the number of functions: one of each task, or of each of more than two classes."""
-    return sum(max(one.n_classes, 1) if one.n_classes > 2 else 1 for one in summaries)
+    return sum(max(summary.n_classes, 1) if summary.n_classes > 2 else 1 for summary in summaries)
