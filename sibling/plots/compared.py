@@ -82,20 +82,24 @@ def held_out_scores(report: Mapping[str, Any] | None) -> Mapping[str, Any] | Non
     if evaluation is not None or report.get("comparison") is None:
         return evaluation
     comparison = report["comparison"]
-    own = comparison["methods"][0]
+    candidate = comparison["methods"][0]
     return {
         "splits": comparison["splits"],
         "n_splits": comparison["n_splits"],
-        "mean": {name: value for name, value in own["mean"].items() if value is not None},
+        "mean": {name: value for name, value in candidate["mean"].items() if value is not None},
         "interval": {},
-        "by_task": {comparison["metric"]: own["by_task"]},
+        "by_task": {comparison["metric"]: candidate["by_task"]},
     }
 
 
 def _describe_scores(sources: Sources) -> Content | None:
     """Return the scores of the tasks that at least two models have in common."""
-    found = {title: held_out_scores(source.report) for title, source in sources.items()}
-    scored = {title: one["by_task"] for title, one in found.items() if one and one["by_task"]}
+    by_model = {title: held_out_scores(source.report) for title, source in sources.items()}
+    scored = {
+        title: scores["by_task"]
+        for title, scores in by_model.items()
+        if scores and scores["by_task"]
+    }
     metrics = _common(scored.values())[:MAX_METRICS]
     if len(scored) < 2 or not metrics:
         return None
@@ -119,9 +123,9 @@ def _describe_scores(sources: Sources) -> Content | None:
     return Content({"scores": rows}, sentence, kept(len(chosen), len(tasks), "tasks"), options)
 
 
-def _common(found: Any) -> list[str]:
+def _common(name_lists: Any) -> list[str]:
     """Return the names that all have, in the order of the first."""
-    first, *others = [list(names) for names in found] or [[]]
+    first, *others = [list(names) for names in name_lists] or [[]]
     return [name for name in first if all(name in other for other in others)]
 
 
@@ -131,13 +135,13 @@ def _wins(scores: Mapping[str, Mapping[str, float | None]], metric: str) -> str:
     wins = dict.fromkeys(scores, 0)
     n_tasks = 0
     for task in _common(scores.values()):
-        known = {title: finite(by_task[task]) for title, by_task in scores.items()}
-        if any(value is None for value in known.values()):
+        values = {title: finite(by_task[task]) for title, by_task in scores.items()}
+        if any(value is None for value in values.values()):
             continue
         n_tasks += 1
-        best = max(sign * value for value in known.values() if value is not None)
+        best = max(sign * value for value in values.values() if value is not None)
         winners = [
-            title for title, value in known.items() if value is not None and sign * value == best
+            title for title, value in values.items() if value is not None and sign * value == best
         ]
         if len(winners) == 1:
             wins[winners[0]] += 1

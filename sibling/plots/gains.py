@@ -24,24 +24,26 @@ def describe(source: Source) -> Content | None:
     best = None if comparison is None else _best_baseline(comparison)
     if comparison is None or best is None or _has_no_verdict(comparison):
         return None
-    found: list[Row] = []
+    all_rows: list[Row] = []
     for task, gains in comparison["by_task"].items():
-        own = next((one for one in gains if _label(one) == _label(best)), None)
-        if own is not None and finite(own["gain"]) is not None:
-            ends = {end: finite(own[end]) for end in ("low", "high")}
-            found.append({"task": task, "gain": own["gain"], **ends, "side": _side(own["gain"])})
-    if not found:
+        gain = next((entry for entry in gains if _label(entry) == _label(best)), None)
+        if gain is not None and finite(gain["gain"]) is not None:
+            ends = {end: finite(gain[end]) for end in ("low", "high")}
+            all_rows.append(
+                {"task": task, "gain": gain["gain"], **ends, "side": _side(gain["gain"])}
+            )
+    if not all_rows:
         return None
-    found.sort(key=lambda row: -row["gain"])
-    rows = [found[i] for i in spread(len(found), MAX_NAMES)]
+    all_rows.sort(key=lambda row: -row["gain"])
+    rows = [all_rows[i] for i in spread(len(all_rows), MAX_NAMES)]
     name = comparison["methods"][0]["algorithm"]
-    counts = sum(row["gain"] > 0 for row in found), len(found)
+    counts = sum(row["gain"] > 0 for row in all_rows), len(all_rows)
     sentence = (
         f"{name} is better than {_name(best)} on {counts[0]} of {counted(counts[1], 'task')}. "
         "Lines are 95 % confidence intervals; one that crosses 0 may be chance."
     )
     title = f"{comparison['title']}: gain over {_name(best)} (better to the right)"
-    notes = kept(len(rows), len(found), "tasks", "evenly spaced by their gain")
+    notes = kept(len(rows), len(all_rows), "tasks", "evenly spaced by their gain")
     return Content({"gains": rows}, sentence, notes, {"title": title})
 
 
@@ -78,12 +80,12 @@ def _has_no_verdict(comparison: Mapping[str, Any]) -> bool:
 
 def _best_baseline(comparison: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the single-task baseline over which the gain on all tasks is the smallest."""
-    known = [
-        one
-        for one in comparison["overall"]
-        if one["role"] == "single_task" and finite(one["gain"]) is not None
+    candidates = [
+        gain
+        for gain in comparison["overall"]
+        if gain["role"] == "single_task" and finite(gain["gain"]) is not None
     ]
-    return min(known, key=lambda one: float(one["gain"]), default=None)
+    return min(candidates, key=lambda gain: float(gain["gain"]), default=None)
 
 
 def _label(gain: Mapping[str, Any]) -> tuple[str, str, str]:

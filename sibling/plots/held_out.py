@@ -19,15 +19,15 @@ def held_out_rows(report: Mapping[str, Any] | None) -> HeldOut | None:
     if stored is None or not stored["tasks"]:
         return None
     tasks = _of_one_kind(stored["tasks"])
-    sizes = [len(own["rows"]) for own in tasks.values()]
-    true = [value for own in tasks.values() for value in own["true"]]
-    predicted = [value for own in tasks.values() for value in own["predicted"]]
+    sizes = [len(entry["rows"]) for entry in tasks.values()]
+    true = [value for entry in tasks.values() for value in entry["true"]]
+    predicted = [value for entry in tasks.values() for value in entry["predicted"]]
     kind = np.float64 if isinstance(true[0], float) else np.str_
     scores = {}
-    for name, own in tasks.items():
-        labels = sorted(set(own["true"]))
-        if None not in own["scores"] and len(labels) == 2:
-            scores[name] = (np.array(own["scores"], dtype=np.float64), labels)
+    for name, entry in tasks.items():
+        labels = sorted(set(entry["true"]))
+        if None not in entry["scores"] and len(labels) == 2:
+            scores[name] = (np.array(entry["scores"], dtype=np.float64), labels)
     return HeldOut(
         task=np.repeat(list(tasks), sizes),
         true=np.array(true, dtype=kind),
@@ -40,6 +40,6 @@ def held_out_rows(report: Mapping[str, Any] | None) -> HeldOut | None:
 
 def _of_one_kind(tasks: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tasks whose targets are of the kind of the first: numbers, or labels."""
-    is_numeric = {name: isinstance(own["true"][0], float) for name, own in tasks.items()}
+    is_numeric = {name: isinstance(entry["true"][0], float) for name, entry in tasks.items()}
     first = next(iter(is_numeric.values()))
-    return {name: own for name, own in tasks.items() if is_numeric[name] == first}
+    return {name: entry for name, entry in tasks.items() if is_numeric[name] == first}

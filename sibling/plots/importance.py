@@ -14,36 +14,36 @@ _METRICS: Final = {"r2": "R²", "auc": "area under the ROC curve", "accuracy": "
 
 def describe(source: Source) -> Content | None:
     """Return the mean importance of the columns, and that of each task; None if all are 0."""
-    found = source.importance
-    if found is None or not any(value and value > 0 for value in found["shared"]):
+    importance = source.importance
+    if importance is None or not any(value and value > 0 for value in importance["shared"]):
         return None
-    columns = found["columns"][:_MAX_COLUMNS]
-    names = list(found["tasks"])
+    columns = importance["columns"][:_MAX_COLUMNS]
+    names = list(importance["tasks"])
     tasks = [names[i] for i in spread(len(names), _MAX_TASKS)]
     shared: list[Row] = [
         {"column": column, "importance": finite(value)}
-        for column, value in zip(columns, found["shared"], strict=False)
+        for column, value in zip(columns, importance["shared"], strict=False)
     ]
     by_task: list[Row] = [
         {"column": column, "task": task, "importance": finite(value)}
         for task in tasks
-        for column, value in zip(columns, found["tasks"][task], strict=False)
+        for column, value in zip(columns, importance["tasks"][task], strict=False)
     ]
-    rows = sum(found["n_rows"].values())
-    if found["kind"] == "coefficients":
+    rows = sum(importance["n_rows"].values())
+    if importance["kind"] == "coefficients":
         title = "Standard deviation of what a column adds to the prediction"
         how = f"Coefficients of the standardised columns, by {counted(rows, 'training row')}."
     else:
-        title = f"Fall of {_METRICS[found['metric']]} if the column is permuted"
-        repeats = counted(found["n_repeats"], "permutation")
+        title = f"Fall of {_METRICS[importance['metric']]} if the column is permuted"
+        repeats = counted(importance["n_repeats"], "permutation")
         how = f"Mean of {repeats} of each column in {counted(rows, 'training row')}."
     notes = (
         f"{how} Bars are means over the tasks, marks single tasks.",
-        *kept(len(columns), found["n_columns"], "columns", "the most important ones"),
+        *kept(len(columns), importance["n_columns"], "columns", "the most important ones"),
         *kept(len(tasks), len(names), "tasks"),
     )
     tables = {"shared": shared, "tasks": by_task if len(names) > 1 else []}
-    return Content(tables, found["sentence"], notes, {"title": title, "columns": columns})
+    return Content(tables, importance["sentence"], notes, {"title": title, "columns": columns})
 
 
 def draw(content: Content) -> Any:

@@ -120,14 +120,14 @@ def draw(content: Content) -> Any:
 
 def _powers(steps: Sequence[Row]) -> list[float]:
     """Return powers of ten for the lines of the residuals, at most about eight."""
-    known = [row["residual"] for row in steps if row["residual"] is not None] or [1.0]
-    low, high = (math.floor(math.log10(end(known))) for end in (min, max))
+    residuals = [row["residual"] for row in steps if row["residual"] is not None] or [1.0]
+    low, high = (math.floor(math.log10(end(residuals))) for end in (min, max))
     return [10.0**power for power in range(low, high + 2, 1 + (high + 1 - low) // _MAX_POWERS)]
 
 
 def _panel(loop: str) -> str:
     """Return what loops with comparable objectives share: their name without running numbers."""
-    return _NUMBERS.sub(lambda found: found[1] or "", loop)
+    return _NUMBERS.sub(lambda match: match[1] or "", loop)
 
 
 def _title(steps: Sequence[Row], number: int) -> str:
@@ -139,12 +139,14 @@ def _title(steps: Sequence[Row], number: int) -> str:
 def _course(rows: Sequence[Row], loop: str, *, is_named: bool) -> str | None:
     """Return in words how the objective of a loop went; None if it has none."""
     steps = [row for row in rows if row["loop"] == loop]
-    known = [row["objective"] for row in steps if row["objective"] is not None]
-    if not known:
+    objectives = [row["objective"] for row in steps if row["objective"] is not None]
+    if not objectives:
         return None
     count = steps[-1]["iteration"]
     name = f" ({loop})" if is_named else ""
-    return f"from {known[0]:.4g} to {known[-1]:.4g} in {counted(count, 'iteration')}{name}"
+    return (
+        f"from {objectives[0]:.4g} to {objectives[-1]:.4g} in {counted(count, 'iteration')}{name}"
+    )
 
 
 def _enumerate(parts: Sequence[str]) -> str:

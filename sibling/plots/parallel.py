@@ -34,7 +34,7 @@ def describe(source: Source) -> Content | None:
     chosen = [order[i] for i in spread(len(order), _MAX_CANDIDATES - 1)] + [best]
     params = [search["candidates"][i]["params"] for i in chosen]
     title = metric_words(metric)
-    axes = {name: [one.get(name) for one in params] for name in names[:_MAX_PARAMS]}
+    axes = {name: [settings.get(name) for settings in params] for name in names[:_MAX_PARAMS]}
     lines, labels = _drawn({**axes, title: [scored[i] for i in chosen]})
     tables: dict[str, Sequence[Row]] = {
         "best": [row for row in lines if row["candidate"] == len(chosen) - 1],
@@ -101,8 +101,8 @@ def _drawn(axes: Mapping[str, Sequence[Any]]) -> tuple[list[Row], list[Row]]:
 def _positions(values: Sequence[Any]) -> list[float]:
     """Return places from 0 to 1: of numbers by their size, of other values by their order."""
     if not all(map(is_number, values)):
-        known = sorted({text_of(value) for value in values})
-        return [known.index(text_of(value)) / max(len(known) - 1, 1) for value in values]
+        labels = sorted({text_of(value) for value in values})
+        return [labels.index(text_of(value)) / max(len(labels) - 1, 1) for value in values]
     low, high = min(values), max(values)
     if low > 0 and high / low > MIN_LOG_RATIO:
         return _positions([math.log(value) for value in values])

@@ -19,26 +19,26 @@ _MAX_CELL: Final = 40
 
 def describe(source: Source) -> Content | None:
     """Return the strengths of all pairs of outputs, or of clusters where there are many."""
-    found = None if source.model is None else source.model.relations()
-    if found is None or len(found.names) == 1:
+    relations = None if source.model is None else source.model.relations()
+    if relations is None or len(relations.names) == 1:
         return None
-    tree = cluster(found.strength)
-    groups, upper = _cut(tree, found.order, MAX_NAMES)
-    names = [_name(found, group) for group in groups]
-    strength = _means(found.strength, groups)
+    tree = cluster(relations.strength)
+    groups, upper = _cut(tree, relations.order, MAX_NAMES)
+    names = [_name(relations, group) for group in groups]
+    strength = _means(relations.strength, groups)
     cells = [
         {"row": names[i], "column": names[j], "strength": float(strength[i, j])}
         for i in range(len(names))
         for j in range(len(names))
     ]
     cut = (
-        f"The {len(found.names):,} outputs are cut into {len(groups)} clusters; a cell is the "
+        f"The {len(relations.names):,} outputs are cut into {len(groups)} clusters; a cell is the "
         "mean strength of the pairs of two clusters."
     )
     return Content(
         {"cells": cells, "branches": _branches(upper, len(groups))},
-        found.sentence,
-        (cut,) if len(groups) < len(found.names) else (),
+        relations.sentence,
+        (cut,) if len(groups) < len(relations.names) else (),
         {"names": names, "height": float(tree[-1, 2])},
     )
 
@@ -122,8 +122,8 @@ def _means(strength: Array, groups: Sequence[Sequence[int]]) -> Array:
     return np.asarray(np.add.reduceat(sums, starts, axis=1) / np.outer(sizes, sizes))
 
 
-def _name(found: Relations, group: Sequence[int]) -> str:
-    first = found.names[group[0]]
+def _name(relations: Relations, group: Sequence[int]) -> str:
+    first = relations.names[group[0]]
     return first if len(group) == 1 else f"{first} and {len(group) - 1} more"
 
 

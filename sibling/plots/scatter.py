@@ -19,24 +19,26 @@ def describe(source: Source) -> Content | None:
     """Return the first two coordinates of the points that the model has stored."""
     if source.model is None:
         return None
-    known = {task: source.model.embedding(task) for task in source.model.tasks}
-    embeddings = {task: one for task, one in known.items() if one is not None}
+    stored = {task: source.model.embedding(task) for task in source.model.tasks}
+    embeddings = {task: embedding for task, embedding in stored.items() if embedding is not None}
     if not embeddings:
         return None
     tasks = [list(embeddings)[i] for i in spread(len(embeddings), _MAX_TASKS)]
     rows: list[Row] = []
     for task in tasks:
-        one = embeddings[task]
-        coordinates = _without_noise(one.coordinates[:, :2])
+        embedding = embeddings[task]
+        coordinates = _without_noise(embedding.coordinates[:, :2])
         for i in spread(len(coordinates), _MAX_POINTS):
             point = coordinates[i]
             row = {"task": task, "first": finite(point[0])}
             row["second"] = finite(point[1]) if len(point) > 1 else 0.0
-            rows.append(row | ({"class": str(one.classes[i])} if len(one.classes) else {}))
+            rows.append(
+                row | ({"class": str(embedding.classes[i])} if len(embedding.classes) else {})
+            )
     n_points = sum(len(embeddings[task].coordinates) for task in tasks)
     labels = sorted({str(label) for task in tasks for label in embeddings[task].classes})
     points = embeddings[tasks[0]].points
-    k = max(one.coordinates.shape[1] for one in embeddings.values())
+    k = max(embedding.coordinates.shape[1] for embedding in embeddings.values())
     notes = kept(len(tasks), len(embeddings), "tasks") + kept(len(rows), n_points, "points")
     notes += kept(2, k, "coordinates", "the first")
     if len(labels) > MAX_CLASSES:

@@ -58,7 +58,7 @@ def draw(content: Content) -> Any:
         shapes = alt.Scale(domain=kinds, range=["diamond", "circle"])
         x, shown = alt.X("value:N", title=name, sort=None), "value:N"
         numbers = [row["value"] for row in content.tables[table]]
-        if all(isinstance(one, float) for one in numbers):
+        if all(isinstance(number, float) for number in numbers):
             is_log = min(numbers) > 0 and max(numbers) / min(numbers) > MIN_LOG_RATIO
             scale = alt.Scale(type="log") if is_log else alt.Scale(zero=False)
             title = f"{name}, log scale" if is_log else name
@@ -89,7 +89,9 @@ def varied(candidates: Any) -> list[str]:
 
 def _row(candidate: Mapping[str, Any], name: str, metric: str, *, is_best: bool) -> Row:
     value = candidate["params"].get(name)
-    settings = ", ".join(f"{key} = {text_of(one)}" for key, one in candidate["params"].items())
+    settings = ", ".join(
+        f"{key} = {text_of(setting)}" for key, setting in candidate["params"].items()
+    )
     return {
         "value": float(value) if is_number(value) else text_of(value),
         "score": finite(candidate["mean"].get(metric)),

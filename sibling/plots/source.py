@@ -85,8 +85,8 @@ class Source:
 
     def part(self, name: str) -> Mapping[str, Any] | None:
         """Return a part of the report; None if there is none."""
-        found: Mapping[str, Any] | None = (self.report or {}).get(name)
-        return found
+        section: Mapping[str, Any] | None = (self.report or {}).get(name)
+        return section
 
 
 @dataclass(frozen=True, slots=True)
