@@ -43,8 +43,8 @@ def make_estimator(algorithm: Algorithm[Any, Any]) -> type[Estimator]:
     methods = {method: make_method(algorithm.Model, method) for method in algorithm.Model.methods()}
     for kind in kinds_of(algorithm):
         if "predict" in algorithm.Model.methods_for(kind):
-            own = METHODS_FOR[kind]
-            methods |= {method: make_method(CalibratedModel, method) for method in own}
+            kind_methods = METHODS_FOR[kind]
+            methods |= {method: make_method(CalibratedModel, method) for method in kind_methods}
     if "predict" in methods:
         methods["score"] = score
     body: dict[str, Any] = {
@@ -75,7 +75,7 @@ def _without_weights(fit: Any) -> Any:
         return fit(self, X, y, **options)
 
     declared = inspect.signature(fit)
-    kept = [one for name, one in declared.parameters.items() if name != "sample_weight"]
+    kept = [parameter for name, parameter in declared.parameters.items() if name != "sample_weight"]
     fit_rows.__signature__ = declared.replace(parameters=kept)  # type: ignore[attr-defined]
     return fit_rows
 
@@ -85,16 +85,16 @@ def defaults_of(algorithm: Algorithm[Any, Any]) -> dict[str, Any]:
 
     A default that could be changed in place, such as a dictionary, is None here.
     """
-    found: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     for name, field in algorithm.Params.model_fields.items():
         is_fixed = field.default_factory is None and not isinstance(field.default, dict | list)
-        found[name] = field.default if is_fixed else None
+        defaults[name] = field.default if is_fixed else None
     kinds = kinds_of(algorithm)
     if len(kinds) == 2:
-        found["target"] = _TARGET[0]
+        defaults["target"] = _TARGET[0]
     if algorithm.needs.weights and "classes" in kinds:
-        found.setdefault("class_weight", None)
-    return found | {name: default for name, (default, _) in _COMMON.items()}
+        defaults.setdefault("class_weight", None)
+    return defaults | {name: default for name, (default, _) in _COMMON.items()}
 
 
 def _constructor(owner: str, defaults: Mapping[str, Any]) -> Any:
@@ -106,13 +106,13 @@ def _constructor(owner: str, defaults: Mapping[str, Any]) -> Any:
         for name, default in defaults.items():
             setattr(self, name, values.get(name, default))
 
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    given = [
+    receiver = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    keywords = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
         for name, default in defaults.items()
     ]
     __init__.__qualname__ = f"{owner}.__init__"  # Python's own messages have this name
-    __init__.__signature__ = inspect.Signature([own, *given])  # type: ignore[attr-defined]
+    __init__.__signature__ = inspect.Signature([receiver, *keywords])  # type: ignore[attr-defined]
     return __init__
 
 

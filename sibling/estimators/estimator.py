@@ -113,16 +113,16 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         algorithm = self._algorithm
         recipe = parse_recipe(getattr(self, "preparation"))  # noqa: B009 - not known to mypy
         calibration = parse_calibration(getattr(self, "calibration"))  # noqa: B009 - as above
-        params, given = read_fit(
+        params, data = read_fit(
             self, self, X, y, tasks=tasks, groups=groups, sample_weight=sample_weight
         )
         if self._target() == "auto":
-            warn_of_codes(given)
+            warn_of_codes(data)
         trace = Trace()
         seed = getattr(self, "random_state")  # noqa: B009 - as above
         model = fit_model(
             algorithm,
-            given,
+            data,
             params,
             recipe=recipe,
             calibration=calibration,
@@ -130,12 +130,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             trace=trace,
             seed=seed,
         )
-        self._set_columns(
-            {task.name: (task.n_features, task.feature_names) for task in given.tasks}
-        )
-        self._set_model(model.with_task_column(given.task_column))
-        if given.classes is not None:
-            self.classes_ = given.classes
+        self._set_columns({task.name: (task.n_features, task.feature_names) for task in data.tasks})
+        self._set_model(model.with_task_column(data.task_column))
+        if data.classes is not None:
+            self.classes_ = data.classes
         self.history_ = {name: [getattr(s, name) for s in trace.history] for name in _HISTORY}
         self.n_iter_ = max(trace.n_iterations, 1)
         objective = algorithm.final_objective(params, trace)
@@ -182,24 +180,24 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         kind: Kind | None = None
         if y is not None and kinds_of(self._algorithm):
             kind = "classes" if hasattr(self, "classes_") else "numbers"
-        given = read_new_task(
+        data = read_new_task(
             self, X, y, task=task, groups=groups, sample_weight=sample_weight, kind=kind
         )
-        (new,) = given.tasks
+        (new,) = data.tasks
         if isinstance(self.model_, CalibratedModel):
             raise cannot_adapt(new.name)
-        adapting = for_model(self._algorithm, self.model_, given.columns)
+        adapting = for_model(self._algorithm, self.model_, data.columns)
         adapting = weighted(adapting, None, has_weights=new.weights is not None)
-        with limit_blas_threads(given.tasks.order):
+        with limit_blas_threads(data.tasks.order):
             model = adapting.adapt(self.model_, new, trace=Trace())
-        old = [self.classes_] if given.classes is not None else []
+        old = [self.classes_] if data.classes is not None else []
         self._names_by_task[new.name] = new.feature_names
         of_fit = {name: value for name, value in vars(self).items() if name in _OF_FIT}
         self._set_model(model.with_task_column(self._task_column))
         for name, value in of_fit.items():
             setattr(self, name, value)
-        if given.classes is not None:
-            self.classes_ = np.unique(np.concatenate([*old, given.classes]))
+        if data.classes is not None:
+            self.classes_ = np.unique(np.concatenate([*old, data.classes]))
         return self
 
     def plot(
@@ -310,10 +308,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _values(self) -> dict[str, Any]:
         """Return the parameters of the algorithm; weights by class are no parameter of any."""
-        found = {name: getattr(self, name) for name in self._algorithm.Params.model_fields}
-        if isinstance(found.get("class_weight"), Mapping):
-            del found["class_weight"]
-        return found
+        values = {name: getattr(self, name) for name in self._algorithm.Params.model_fields}
+        if isinstance(values.get("class_weight"), Mapping):
+            del values["class_weight"]
+        return values
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether there is a model."""
@@ -342,8 +340,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
 def class_weight_of(estimator: Any) -> ClassWeight | None:
     """Return the weights of classes of an estimator that are no parameter of its algorithm."""
-    given = parse_class_weight(getattr(estimator, "class_weight", None))
-    return own_class_weight(estimator._algorithm, given)[1]  # noqa: SLF001 - of the estimators
+    class_weight = parse_class_weight(getattr(estimator, "class_weight", None))
+    return own_class_weight(estimator._algorithm, class_weight)[1]  # noqa: SLF001 - of the estimators
 
 
 def _columns_of(model: Model, task: str) -> tuple[int, tuple[str, ...] | None]:

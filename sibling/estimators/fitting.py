@@ -90,10 +90,10 @@ def _parse(schema: type[S], options: Mapping[str, Any], *, name: str) -> S:
 
 def min_rows(algorithm: Algorithm[Any, Any], params: Params, kind: Kind | None) -> int:
     """Return the minimum number of rows of a single task, at most 2."""
-    one = TaskSummary("", n_samples=1, n_features=10**9, target=kind or "none", n_classes=2)
+    summary = TaskSummary("", n_samples=1, n_features=10**9, target=kind or "none", n_classes=2)
     try:
-        algorithm.check([one], params)
-        algorithm.check_selection([one], params)
+        algorithm.check([summary], params)
+        algorithm.check_selection([summary], params)
     except (InvalidData, InvalidParams):
         return max(algorithm.needs.min_samples, 2)
     return algorithm.needs.min_samples
@@ -131,7 +131,7 @@ def read_fit(
         target=str(getattr(spec, "target", "auto")),
         is_needed=algorithm.needs.target != "none",
     )
-    given = read_tasks(
+    data = read_tasks(
         estimator,
         X,
         y,
@@ -142,7 +142,7 @@ def read_fit(
         kind=kind,
         min_rows=min_rows(algorithm, params, kind),
     )
-    return params, given
+    return params, data
 
 
 def takes_sparse_rows(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> bool:
@@ -157,9 +157,9 @@ def takes_sparse_rows(algorithm: Algorithm[Any, Any], values: Mapping[str, Any])
     return True
 
 
-def check_fit(algorithm: Algorithm[Any, Any], given: Given, params: Params) -> None:
+def check_fit(algorithm: Algorithm[Any, Any], data: Given, params: Params) -> None:
     """Raise InvalidData or InvalidParams if an algorithm cannot be fitted to the tasks."""
-    summaries = given.tasks.summaries()
+    summaries = data.tasks.summaries()
     try:
         algorithm.check(summaries, params)
     except UnusedWeights as error:
@@ -169,7 +169,7 @@ def check_fit(algorithm: Algorithm[Any, Any], given: Given, params: Params) -> N
 
 def fit_model(
     algorithm: Algorithm[Any, Any],
-    given: Given,
+    data: Given,
     params: Params,
     *,
     recipe: Recipe | None,
@@ -179,18 +179,18 @@ def fit_model(
     seed: Any,
 ) -> Model:
     """Return the model that a job makes of the same tasks, parameters and seed."""
-    ready = prepared(algorithm, given.columns, recipe)
-    has_weights = any(task.weights is not None for task in given.tasks)
+    ready = prepared(algorithm, data.columns, recipe)
+    has_weights = any(task.weights is not None for task in data.tasks)
     ready = calibrated(weighted(ready, class_weight, has_weights=has_weights), calibration)
-    check_fit(ready, given, params)
-    with limit_blas_threads(given.tasks.order):
-        model: Model = ready.fit(given.tasks, params, trace=trace, rng=np.random.default_rng(seed))
+    check_fit(ready, data, params)
+    with limit_blas_threads(data.tasks.order):
+        model: Model = ready.fit(data.tasks, params, trace=trace, rng=np.random.default_rng(seed))
     return model
 
 
-def warn_of_codes(given: Given) -> None:
+def warn_of_codes(data: Given) -> None:
     """Issue a warning if numeric targets look like codes of classes."""
-    numbers = (task.y for task in given.tasks if task.y is not None and task.target == "numbers")
+    numbers = (task.y for task in data.tasks if task.y is not None and task.target == "numbers")
     values = class_codes(numbers)
     if values:
         listed = ", ".join(f"{value:.15g}" for value in values)

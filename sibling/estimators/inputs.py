@@ -111,15 +111,15 @@ def read_tasks(
     targets, classes = _encode(y, kind, weights)
     made = []
     for code, name in enumerate(names):
-        own = slice(None) if len(names) == 1 else np.flatnonzero(codes == code)
+        in_task = slice(None) if len(names) == 1 else np.flatnonzero(codes == code)
         made.append(
             Task.from_rows(
                 name,
-                rows[own],
-                y=None if targets is None else targets[own],
+                rows[in_task],
+                y=None if targets is None else targets[in_task],
                 feature_names=feature_names,
-                groups=None if labels is None else labels[own],
-                weights=None if weights is None else weights[own],
+                groups=None if labels is None else labels[in_task],
+                weights=None if weights is None else weights[in_task],
                 allows_missing=True,
             )
         )
@@ -157,17 +157,17 @@ def split_tasks(X: Any, tasks: Any, *, column: str, others: Container[str]) -> t
         name = labels.get(wanted)
         if name is None or name in others:
             continue
-        own = np.asarray(X[name])
+        column_tasks = np.asarray(X[name])
         if tasks is not None:
-            _check_same_tasks(own, tasks, name)
-        tasks = own
+            _check_same_tasks(column_tasks, tasks, name)
+        tasks = column_tasks
         X = X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)
     return X, tasks
 
 
-def _check_same_tasks(own: NDArray[Any], tasks: Any, name: str) -> None:
-    given = [tasks] * len(own) if np.ndim(tasks) == 0 else list(tasks)
-    for row, (mine, theirs) in enumerate(zip(own.tolist(), given, strict=False)):
+def _check_same_tasks(column_tasks: NDArray[Any], tasks: Any, name: str) -> None:
+    passed_tasks = [tasks] * len(column_tasks) if np.ndim(tasks) == 0 else list(tasks)
+    for row, (mine, theirs) in enumerate(zip(column_tasks.tolist(), passed_tasks, strict=False)):
         if clean_name(mine) != clean_name(theirs):
             raise InvalidData(
                 f"row {row} has the task '{mine}' in column '{name}', but tasks= has '{theirs}'; "
@@ -337,21 +337,21 @@ def _read_by_task(
     done: dict[int, tuple[NDArray[np.float64], tuple[str, ...] | None]] = {}
     columns = None
     if any(map(has_other_kinds, X.values())):
-        whole, columns, counts = read_tables(list(X.values()))
-        parts = np.split(whole, np.cumsum(counts)[:-1])
+        all_rows, columns, counts = read_tables(list(X.values()))
+        parts = np.split(all_rows, np.cumsum(counts)[:-1])
         named = names_of_columns(columns)
-        done = {id(given): (part, named) for given, part in zip(X.values(), parts, strict=True)}
+        done = {id(frame): (part, named) for frame, part in zip(X.values(), parts, strict=True)}
     targets, classes = _encode_by_task(y, kind, sample_weight)
     made = []
-    for given, values in X.items():
-        name = clean_name(given)
+    for label, values in X.items():
+        name = clean_name(label)
         if id(values) not in done:  # tasks may share one array
             done[id(values)] = _read_task_rows(values, name)
         rows, names = done[id(values)]
-        labels = None if groups is None else _as_groups(groups[given], rows.shape[0])
+        labels = None if groups is None else _as_groups(groups[label], rows.shape[0])
         weights = None
         if sample_weight is not None:
-            weights = _as_weights(sample_weight[given], rows.shape[0])
+            weights = _as_weights(sample_weight[label], rows.shape[0])
         if rows.ndim == 3:
             made.append(
                 Task.from_covariances(
@@ -363,7 +363,7 @@ def _read_by_task(
             Task.from_rows(
                 name,
                 rows,
-                y=None if targets is None else targets[given],
+                y=None if targets is None else targets[label],
                 feature_names=names,
                 groups=labels,
                 weights=weights,
@@ -418,12 +418,12 @@ def _encode_by_task(
 ) -> tuple[dict[Any, NDArray[Any]] | None, NDArray[Any] | None]:
     if y is None or kind is None:
         return None, None
-    found = {
+    pairs = {
         name: _encode(values, kind, None if weights is None else weights[name])
         for name, values in y.items()
     }
-    labels = [classes for _, classes in found.values() if classes is not None]
-    encoded = {name: values for name, (values, _) in found.items() if values is not None}
+    labels = [classes for _, classes in pairs.values() if classes is not None]
+    encoded = {name: values for name, (values, _) in pairs.items() if values is not None}
     return encoded, np.unique(np.concatenate(labels)) if labels else None
 
 

@@ -78,15 +78,15 @@ def call(estimator: Any, method: str, X: Any, tasks: Any, *, level: float | None
     check_is_fitted(estimator)
     model = estimator.model_
     # a column of the model is no other one, also where it has the name of a column of tasks
-    known = estimator._names_by_task  # noqa: SLF001 - of the estimators
-    others = {name for names in known.values() for name in names or ()}
+    names_by_task = estimator._names_by_task  # noqa: SLF001 - of the estimators
+    others = {name for names in names_by_task.values() for name in names or ()}
     X, tasks = split_tasks(X, tasks, column=estimator._task_column, others=others)  # noqa: SLF001
     if tasks is None:
         tasks = _sole_task(model.tasks)
     expected = None
     if np.ndim(tasks) == 0:
         tasks = clean_name(tasks)
-        expected = known.get(tasks)
+        expected = names_by_task.get(tasks)
     rows = read_new_rows(estimator, X, method, expected=expected)
     names, codes = read_names(tasks, rows.shape[0])
     if len(names) == 1:
@@ -95,8 +95,8 @@ def call(estimator: Any, method: str, X: Any, tasks: Any, *, level: float | None
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], np.arange(1, len(names)))
     parts = [
-        apply(model, method, rows[own], task=name, level=level)
-        for name, own in zip(names, np.split(order, ends), strict=True)
+        apply(model, method, rows[positions], task=name, level=level)
+        for name, positions in zip(names, np.split(order, ends), strict=True)
     ]
     _check_widths(method, names, parts)
     joined = np.concatenate(parts)
@@ -142,13 +142,13 @@ def _is_available(estimator: Any, *, name: str) -> bool:
     kinds = kinds_of(algorithm)
     target = getattr(estimator, "target", "auto")
     if hasattr(estimator, "model_"):
-        known = estimator.model_.available_methods()
+        methods = estimator.model_.available_methods()
         target = "classes" if hasattr(estimator, "classes_") else "numbers"
     else:
         kind = next((kind for kind in kinds if kind == target), kinds[0])
         is_calibrated = estimator.calibration not in (None, False)
-        known = calibrated(algorithm, Calibration() if is_calibrated else None).methods_for(kind)
-    return name in known and not (name == "decision_function" and target == "numbers")
+        methods = calibrated(algorithm, Calibration() if is_calibrated else None).methods_for(kind)
+    return name in methods and not (name == "decision_function" and target == "numbers")
 
 
 def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float:
@@ -188,8 +188,8 @@ class Transformer(ClassNamePrefixFeaturesOutMixin):  # type: ignore[misc]
         sample_weight: Any = None,
     ) -> Any:
         """Train a model and return the coordinates of its rows; the parameters are of ``fit``."""
-        given = {} if sample_weight is None else {"sample_weight": sample_weight}
-        fitted = self.fit(X, y, tasks=tasks, groups=groups, **given)
+        options = {} if sample_weight is None else {"sample_weight": sample_weight}
+        fitted = self.fit(X, y, tasks=tasks, groups=groups, **options)
         return fitted.transform(X, tasks=tasks)
 
     @property
@@ -221,12 +221,12 @@ def by_task(transform: Callable[..., Any]) -> Callable[..., Any]:
     return transform_rows
 
 
-def _sole_task(known: tuple[str, ...]) -> str:
+def _sole_task(tasks: tuple[str, ...]) -> str:
     """Return the task of rows without the name of one."""
-    if len(known) == 1:
-        return known[0]
-    listed = ", ".join(f"'{name}'" for name in known[:MAX_LISTED_NAMES])
-    more = f" and {len(known) - MAX_LISTED_NAMES} more" if len(known) > MAX_LISTED_NAMES else ""
+    if len(tasks) == 1:
+        return tasks[0]
+    listed = ", ".join(f"'{name}'" for name in tasks[:MAX_LISTED_NAMES])
+    more = f" and {len(tasks) - MAX_LISTED_NAMES} more" if len(tasks) > MAX_LISTED_NAMES else ""
     raise InvalidData(
         f"the model has several tasks: {listed}{more}; pass the task of each row as tasks=. In a "
         "Pipeline or a search, call sklearn.set_config(enable_metadata_routing=True) before"

@@ -53,14 +53,16 @@ def _predicted(estimator: Any, X: Any, y: Any, tasks: Any) -> HeldOut:
         _check_targets(rows, targets, where, has_classes=has_classes)
     if is_by_task(X):
         predicted = estimator.predict(X)
-        task = np.repeat(list(predicted), [len(one) for one in predicted.values()])
+        task = np.repeat(
+            list(predicted), [len(task_outputs) for task_outputs in predicted.values()]
+        )
         true = np.concatenate([np.asarray(y[name]) for name in predicted])
         outputs = np.concatenate(list(predicted.values()))
         rows_of = dict(X)
     else:
         outputs, true = estimator.predict(X, tasks=tasks), np.asarray(y)
-        known = tasks if tasks is not None else estimator.tasks_[0]
-        names, codes = read_names(known, len(true))
+        row_tasks = tasks if tasks is not None else estimator.tasks_[0]
+        names, codes = read_names(row_tasks, len(true))
         task = np.array(names)[codes]
         rows_of = {name: _take(X, np.flatnonzero(codes == i)) for i, name in enumerate(names)}
     if not has_classes:

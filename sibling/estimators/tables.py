@@ -44,15 +44,15 @@ def read_tables(frames: Sequence[Any]) -> tuple[Array, tuple[Column, ...], list[
     table = pa.concat_tables(tables, promote_options="permissive")
     columns, values = [], []
     for name in table.column_names:
-        found = read_column(table.column(name), name, None)
-        if isinstance(found, Ignored):
-            warnings.warn(found.note, FitWarning, stacklevel=5)
+        parsed = read_column(table.column(name), name, None)
+        if isinstance(parsed, Ignored):
+            warnings.warn(parsed.note, FitWarning, stacklevel=5)
         else:
-            columns.append(found[0])
-            values.append(found[1])
+            columns.append(parsed[0])
+            values.append(parsed[1])
     if not columns:
         raise InvalidData("no column of X can be used: all are empty or free text")
-    return np.column_stack(values), tuple(columns), [one.num_rows for one in tables]
+    return np.column_stack(values), tuple(columns), [part.num_rows for part in tables]
 
 
 def read_new_table(X: Any, wanted: Sequence[Column]) -> Array:
@@ -69,14 +69,14 @@ def read_new_table(X: Any, wanted: Sequence[Column]) -> Array:
         kinds = ", ".join(f"'{column.name}' ({column.kind})" for column in wanted)
         raise InvalidData(f"the model takes data frames with the columns {kinds}")
     table = to_arrow(X, of="X")
-    given, values = [], []
+    columns, values = [], []
     for column in wanted:
         if column.name not in table.column_names:
             raise InvalidData(
                 f"X has no column '{column.name}', which the model takes", column=column.name
             )
-        found = read_column(table.column(column.name), column.name, column.kind)
-        assert isinstance(found, tuple)  # the kind is declared
-        given.append(found[0])
-        values.append(found[1])
-    return recode(np.column_stack(values), given, wanted, task="X")
+        parsed = read_column(table.column(column.name), column.name, column.kind)
+        assert isinstance(parsed, tuple)  # the kind is declared
+        columns.append(parsed[0])
+        values.append(parsed[1])
+    return recode(np.column_stack(values), columns, wanted, task="X")
