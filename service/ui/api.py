@@ -1,4 +1,4 @@
-"""Requests of pages to the API, in the same process: pages show what everyone can read."""
+"""Requests of pages to the API, in the same process, with the access of the caller."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,7 +30,7 @@ class Refused(Exception):
         self.problem = problem
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how to copy the error: its message alone makes none."""
+        """Return how to rebuild the error, which needs more than its message."""
         return type(self), (self.problem,), vars(self)
 
 
@@ -46,15 +46,15 @@ class Api:
         Parameters
         ----------
         query
-            Query parameters; those that are None or empty are left out.
+            Query parameters; None and empty values are left out.
 
         Raises
         ------
         Refused
             The status is not 2xx.
         """
-        given = [(name, value) for name, value in query.items() if value not in (None, "")]
-        status, body = await self._send(path, urlencode(given, doseq=True))
+        params = [(name, value) for name, value in query.items() if value not in (None, "")]
+        status, body = await self._send(path, urlencode(params, doseq=True))
         parsed: dict[str, Any] = orjson.loads(body)
         if not 200 <= status < 300:
             raise Refused(parsed)
@@ -77,13 +77,13 @@ class Api:
 
     async def items(self, path: str, *, limit: int, **query: Any) -> list[dict[str, Any]]:
         """Return the first items of a collection: pages until there are at least ``limit``."""
-        found: list[dict[str, Any]] = []
+        items: list[dict[str, Any]] = []
         token: str | None = ""
-        while token is not None and len(found) < limit:
+        while token is not None and len(items) < limit:
             page = await self.get(path, page_size=MAX_PAGE_SIZE, page_token=token, **query)
-            found += page["items"]
+            items += page["items"]
             token = page["next_page_token"]
-        return found
+        return items
 
     async def text(self, path: str) -> str:
         """Return the text of a resource; empty if the caller may not read it."""
@@ -108,16 +108,16 @@ class Api:
         return status, b"".join(parts)
 
     def _scope(self, path: str, query: str) -> Scope:
-        given = self.request.scope
+        scope = self.request.scope
         kept = ("type", "asgi", "http_version", "scheme", "server", "client", "state")
         return {
-            **{name: given[name] for name in kept if name in given},
+            **{name: scope[name] for name in kept if name in scope},
             "method": "GET",
             "path": path,
             "raw_path": quote(path).encode(),
             "query_string": query.encode(),
             "root_path": "",
-            "headers": [pair for pair in given["headers"] if pair[0] in _FORWARDED],
+            "headers": [pair for pair in scope["headers"] if pair[0] in _FORWARDED],
         }
 
 

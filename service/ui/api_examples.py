@@ -1,4 +1,4 @@
-"""Requests that return what a page shows, or submit a job, as curl and as Python."""
+"""API requests behind a page, or for submitting a job, as curl and as Python."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ class ApiExample:
     python
         Statements with a client of the service that is called ``client``.
     body, file
-        Body of a POST request to the path, or the file that is it, in place of a GET request.
+        Body of a POST request, or the file with the body; a GET request has neither.
     """
 
     paths: Sequence[str]
@@ -61,14 +61,14 @@ def listing(collection: str, query: Mapping[str, str]) -> ApiExample:
 
 
 def submission(spec: Mapping[str, Any]) -> ApiExample:
-    """Return the request that submits a job, in which what has no value is left out."""
-    given = {name: value for name, value in spec.items() if not (value is None or value is False)}
-    body = json.dumps(given, ensure_ascii=False)
-    return ApiExample(["/v1/jobs"], _submit(given), body)
+    """Return the request that submits a job, without fields that have no value."""
+    fields = {name: value for name, value in spec.items() if not (value is None or value is False)}
+    body = json.dumps(fields, ensure_ascii=False)
+    return ApiExample(["/v1/jobs"], _submit(fields), body)
 
 
 def _submit(spec: Mapping[str, Any]) -> str:
-    """Return the call of the client; empty for what it does otherwise, such as inference."""
+    """Return the call of ``client.submit``; empty for other jobs, such as inference."""
     if set(spec) - {*_POSITIONAL, *_OPTIONS, *_LIMITS}:
         return ""
     options = {name: spec[name] for name in _OPTIONS if name in spec}

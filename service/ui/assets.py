@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 router = APIRouter(include_in_schema=False)
 
-#: Headers of what never changes at its address.
+#: Headers of a file that never changes at its address.
 FOREVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 _FOLDER: Final = Path(__file__).parent / "static"
 _TYPES: Final = {
@@ -20,7 +20,7 @@ _TYPES: Final = {
 _FILES: Final = {
     file.name: file.read_bytes() for file in sorted(_FOLDER.iterdir()) if file.suffix in _TYPES
 }
-#: One hash for all files, so that a script finds those that it imports beside it.
+#: One hash for all files, so that a script finds the scripts that it imports beside it.
 VERSION: Final = hashlib.sha256(b"\0".join(_FILES.values())).hexdigest()[:16]
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 NONE: Final = "\u2013"
-#: Larger numbers that are not of type int have an exponent.
+#: Larger numbers of type float have an exponent.
 _MAX_WHOLE: Final = 1e9
 #: Relative to the largest value of a column, smaller ones stand for 0.
 _NEAR_ZERO: Final = 1e-9
@@ -30,12 +30,12 @@ def column(values: Sequence[float | None], digits: int = 4) -> list[str]:
     Each has decimals of its own if a small one would have less than two digits, unless it is so
     small that it stands for 0.
     """
-    known = [abs(value) for value in values if value is not None and math.isfinite(value)]
-    largest = max(known, default=0.0)
-    if not largest or largest < 10**-digits or all(value == int(value) for value in known):
+    finite = [abs(value) for value in values if value is not None and math.isfinite(value)]
+    largest = max(finite, default=0.0)
+    if not largest or largest < 10**-digits or all(value == int(value) for value in finite):
         return [number(value, digits) for value in values]
     decimals = max(0, digits - 1 - math.floor(math.log10(largest)))
-    smallest = min(value for value in known if value > largest * _NEAR_ZERO)
+    smallest = min(value for value in finite if value > largest * _NEAR_ZERO)
     if smallest < 10 ** (1 - decimals):
         return [number(value, digits) for value in values]
     return [
@@ -75,9 +75,9 @@ def duration(seconds: float) -> str:
     if seconds < 60:
         text = f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}"
         return f"{text.removesuffix('.0')} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remainder = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {rest} s"
+        return f"{minutes} min {remainder} s"
     return f"{minutes // 60} h {minutes % 60} min"
 
 
@@ -89,8 +89,8 @@ def moment(text: str) -> datetime:
 def ago(text: str) -> str:
     """Return how long ago a time was, or how far it lies ahead."""
     seconds = (datetime.now(UTC) - moment(text)).total_seconds()
-    for least, unit, name in _AGES:
-        if abs(seconds) >= least:
+    for threshold, unit, name in _AGES:
+        if abs(seconds) >= threshold:
             if seconds < 0:
                 return f"in {round(-seconds / unit)} {name}"
             return f"{int(seconds // unit)} {name} ago"

@@ -18,13 +18,13 @@ _FRAME: Final = Frame(title="Help", section="/help/")
 
 @router.get("/help")
 def help_address() -> RedirectResponse:
-    """Return the address of the first page, below which the others are."""
+    """Redirect to the first page of the documentation; the others are below it."""
     return RedirectResponse("/help/", status_code=308)
 
 
 @router.get("/help/{path:path}")
 async def help_file(request: Request, path: str) -> Response:
-    """Return a file of the documentation, or how to get it where it was not built."""
+    """Return a file of the documentation, or a page on how to build the documentation."""
     if not (SITE / "index.html").exists():
         return render(request, "help.html", _FRAME, status=404 if path else 200)
     response = await _files.get_response(path or "index.html", request.scope)

@@ -16,7 +16,7 @@ from service.http.routing import session_of
 from service.ui import assets, formats
 from service.ui.api_examples import ApiExample
 
-#: Everything comes from this service, and nothing stands in the page itself.
+#: Scripts and styles come from files of this service; none are inline.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -51,7 +51,7 @@ for _filter in (formats.ago, formats.exact, formats.number, formats.plain, forma
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What surrounds the contents of a page.
+    """Frame of a page: title, navigation, scripts and examples of API requests.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Frame:
     example
         Requests to the API that return the contents of the page.
     submission
-        Request that has made what the page shows; None for none.
+        Request that created the job of the page; None for other pages.
     live_path
         Path of the event stream that announces changes; empty for none.
     live_events
@@ -89,7 +89,7 @@ def scopes_of(request: Request) -> Sequence[str]:
 
 
 def pages_of(scopes: Sequence[str], *, is_open: bool) -> list[tuple[str, str]]:
-    """Return the paths and titles of the pages of a caller; the first one is their start page."""
+    """Return the paths and titles of the pages of a caller; the first page is their start page."""
     return [
         (path, title)
         for path, title, scope in _PAGES
@@ -100,7 +100,7 @@ def pages_of(scopes: Sequence[str], *, is_open: bool) -> list[tuple[str, str]]:
 def render(
     request: Request, template: str, frame: Frame, view: Any = None, *, status: int = 200
 ) -> HTMLResponse:
-    """Return a page; its template asks ``may(scope)`` before it offers what needs the scope."""
+    """Return a page; its template asks ``may(scope)`` before it offers an action with a scope."""
     is_open = request.app.state.authenticator.is_open
     scopes = list(scopes_of(request))
     text = _environment.get_template(template).render(

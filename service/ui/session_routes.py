@@ -72,6 +72,6 @@ def logout(request: Request) -> Response:
 
 
 def _local(target: str) -> str:
-    """Return a path of this service, whatever a link to the page has."""
+    """Return the target if it is a path of this service, else ``/``."""
     is_local = target.startswith("/") and not target.startswith(("//", "/\\"))
     return target if is_local else "/"

@@ -19,7 +19,7 @@ class Cell:
         How it is drawn: text, number, code, state, square (a state without words), time, bars,
         meter or action.
     value
-        What is drawn: the time, the heights of bars, or a fraction; or the request of an action.
+        Data to draw: a time, the heights of bars, a fraction, or the request of an action.
     note
         Small text below.
     """
@@ -46,9 +46,9 @@ class Table:
     Parameters
     ----------
     columns
-        Titles; of cells that are numbers, the title is aligned with them.
+        Titles; a title above numbers is aligned with them.
     empty
-        Sentence in place of a table without rows.
+        Sentence that replaces a table without rows.
     """
 
     caption: str

@@ -194,7 +194,7 @@ def follow_and_cancel(page, client):
     page.get_by_role("button", name="Yes").click()
     page.locator("main .state.cancelled").first.wait_for()
     page.get_by_role("link", name="Repeat with changes").click()
-    page.get_by_text(f"The values are those of {job.id}.").wait_for()
+    page.get_by_text(f"The values are copied from {job.id}.").wait_for()
     assert page.locator("[data-path='/params/L']").input_value() == "5"
     # an error of the service opens and marks its field
     page.get_by_label("Random seed").fill("3")

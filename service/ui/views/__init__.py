@@ -1,1 +1,1 @@
-"""View models: what templates show, from what the API returns."""
+"""View models of the templates, built from responses of the API."""

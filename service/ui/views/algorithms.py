@@ -29,7 +29,7 @@ class AlgorithmView:
 
 async def algorithms_table(api: Api) -> Table:
     """Return all algorithms."""
-    found = await api.get("/v1/algorithms", page_size=200)
+    page = await api.get("/v1/algorithms", page_size=200)
     rows = [
         Row(
             a["name"],
@@ -40,7 +40,7 @@ async def algorithms_table(api: Api) -> Table:
                 tables.text(", ".join(a["methods"])),
             ],
         )
-        for a in found["items"]
+        for a in page["items"]
     ]
     columns = ("Algorithm", "Needs", "What it learns, and when to use it", "Methods")
     return Table("Algorithms", columns, rows)
@@ -48,8 +48,8 @@ async def algorithms_table(api: Api) -> Table:
 
 async def algorithm_view(api: Api, name: str) -> AlgorithmView:
     """Return the view of an algorithm."""
-    found = await api.get(f"/v1/algorithms/{segment(name)}")
-    fields = found["params"]["properties"]
+    algorithm = await api.get(f"/v1/algorithms/{segment(name)}")
+    fields = algorithm["params"]["properties"]
     rows = [
         Row(
             f"param-{key}",
@@ -64,24 +64,26 @@ async def algorithm_view(api: Api, name: str) -> AlgorithmView:
     ]
     columns = ("Parameter", "Default", "Allowed", "Meaning")
     table = Table("Parameters", columns, rows)
-    return AlgorithmView(found, _needs(found["needs"]), table, paper_code(found["name"]))
+    return AlgorithmView(
+        algorithm, _needs(algorithm["needs"]), table, paper_code(algorithm["name"])
+    )
 
 
 def _needs(needs: Mapping[str, Any]) -> list[str]:
-    found = [
+    phrases = [
         _TARGETS[needs["target"]],
         f"at least {formats.count(needs['min_tasks'], 'task')}",
         f"at least {formats.count(needs['min_samples'], 'row')} in each task",
     ]
     if needs["same_features"]:
-        found.append("the same columns in every task")
+        phrases.append("the same columns in every task")
     if needs["covariances"]:
-        found.append("rows, or covariance matrices")
+        phrases.append("rows, or covariance matrices")
     if needs["weights"]:
-        found.append("rows may have weights")
+        phrases.append("rows may have weights")
     if needs["sparse"]:
-        found.append("rows may be sparse")
-    return found
+        phrases.append("rows may be sparse")
+    return phrases
 
 
 def allowed(field: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from service.ui import formats, tables
 from service.ui.api import Api
 from service.ui.tables import Cell, Row, Table
-from service.ui.views.lists import PAGE_SIZE, Choice, ListView, list_view
+from service.ui.views.lists import PAGE_SIZE, ListFilter, ListView, list_view
 
 _FILTERS: Final = {
     "operation": "Operation",
@@ -22,9 +22,9 @@ _FIRST_REFUSED: Final = 400
 async def audit_view(api: Api, query: Mapping[str, str]) -> ListView:
     """Return a page of the audit log."""
     where = {name: query[name] for name in (*_FILTERS, "page_token") if query.get(name)}
-    found = await api.get("/v1/audit", page_size=PAGE_SIZE, **where)
+    page = await api.get("/v1/audit", page_size=PAGE_SIZE, **where)
     columns = ("Time", "Operation", "Outcome", "Resource", "Owner", "Key", "From")
-    rows = [Row(event["id"], _cells(event)) for event in found["items"]]
+    rows = [Row(event["id"], _cells(event)) for event in page["items"]]
     empty = "No event matches." if where else "Nothing has been changed yet."
     return list_view(
         "/audit",
@@ -32,8 +32,10 @@ async def audit_view(api: Api, query: Mapping[str, str]) -> ListView:
         "Requests and commands of all owners that changed something, or were refused.",
         Table("Audit events, newest first", columns, rows, empty),
         query=where,
-        token=found["next_page_token"],
-        choices=[Choice(name, label, (), query.get(name, "")) for name, label in _FILTERS.items()],
+        token=page["next_page_token"],
+        choices=[
+            ListFilter(name, label, (), query.get(name, "")) for name, label in _FILTERS.items()
+        ],
         has_text=False,
     )
 

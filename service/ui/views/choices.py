@@ -11,19 +11,19 @@ _MAX_METHODS: Final = 10
 
 def leaderboard(choice: Mapping[str, Any]) -> Table:
     """Return the best methods of an automatic choice by their scores on held-out rows."""
-    found = choice["leaderboard"][:_MAX_METHODS]
-    values = tables.numbers([row["value"] for row in found])
+    best = choice["leaderboard"][:_MAX_METHODS]
+    values = tables.numbers([row["value"] for row in best])
     rows = [
         Row(
             f"method-{i}",
             [*_cells(choice, row), value, tables.quantity(formats.interval(row) or formats.NONE)],
         )
-        for i, (row, value) in enumerate(zip(found, values, strict=True))
+        for i, (row, value) in enumerate(zip(best, values, strict=True))
     ]
     better = "larger" if choice["larger_is_better"] else "smaller"
     title = f"Methods on the same held-out rows ({better} {choice['title']} is better)"
-    if len(choice["leaderboard"]) > len(found):
-        title += f": the best {len(found)} of {len(choice['leaderboard'])}"
+    if len(choice["leaderboard"]) > len(best):
+        title += f": the best {len(best)} of {len(choice['leaderboard'])}"
     return Table(title, ("Method", "Chosen", choice["title"], "95 % interval"), rows)
 
 

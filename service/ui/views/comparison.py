@@ -21,7 +21,7 @@ _MAX_TASKS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
+class _ComparedVersion:
     """A version with its scores on held-out rows and its plots, the titles by name."""
 
     model: Mapping[str, Any]
@@ -53,13 +53,13 @@ class ComparisonView:
     Parameters
     ----------
     chosen
-        What was asked for, as in ``a/1,b/3``.
+        References of the versions, as requested: ``a/1,b/3``.
     known
-        Names that can be chosen, too.
+        References of further versions to choose from.
     sentence
-        Which version is the best, or how to choose some.
+        Sentence on the best version, or on how to choose versions.
     warning
-        Why the scores cannot be compared; empty if they can.
+        Reason why the scores cannot be compared; empty if they can.
     scores, params
         Scores, and parameters that differ; None without versions.
     tasks
@@ -86,27 +86,28 @@ async def comparison_view(api: Api, chosen: str) -> ComparisonView:
     """Return the versions that are named as ``NAME/VERSION``, separated by commas."""
     names = dict.fromkeys(name.strip() for name in chosen.split(",") if name.strip())
     read = [await _read(api, *name.partition("/")[::2]) for name in list(names)[:MAX_MODELS]]
-    found = list({one.reference: one for one in read}.values())  # an alias may be a number, too
+    # an alias may be a number, too
+    versions = list({version.reference: version for version in read}.values())
     listed = (await api.get("/v1/models", page_size=200))["items"]
-    common = await _common_plots(api, found)
+    common = await _common_plots(api, versions)
     return ComparisonView(
         chosen=chosen,
-        known=_others(listed, found),
-        sentence=_sentence(found, common),
-        warning=_warning(found),
-        scores=_scores(found) if found else None,
-        tasks=_tasks(found),
-        params=_params(found) if len(found) >= _MIN_MODELS else None,
+        known=_others(listed, versions),
+        sentence=_sentence(versions, common),
+        warning=_warning(versions),
+        scores=_scores(versions) if versions else None,
+        tasks=_tasks(versions),
+        params=_params(versions) if len(versions) >= _MIN_MODELS else None,
         common=common,
-        plots=_plots(found),
-        example=_example(found),
+        plots=_plots(versions),
+        example=_example(versions),
     )
 
 
-def _others(listed: Sequence[Mapping[str, Any]], found: Sequence[_Compared]) -> list[str]:
+def _others(listed: Sequence[Mapping[str, Any]], versions: Sequence[_ComparedVersion]) -> list[str]:
     """Return the names of versions of the same data to compare, too; none if there is no room."""
-    chosen = {one.reference for one in found}
-    datasets = {one.model["lineage"]["dataset_id"] for one in found}
+    chosen = {version.reference for version in versions}
+    datasets = {version.model["lineage"]["dataset_id"] for version in versions}
     names = [
         f"{model['name']}/{model['version']}"
         for model in listed
@@ -115,89 +116,91 @@ def _others(listed: Sequence[Mapping[str, Any]], found: Sequence[_Compared]) -> 
     return [name for name in names if name not in chosen] if len(chosen) < MAX_MODELS else []
 
 
-async def _read(api: Api, name: str, version: str) -> _Compared:
+async def _read(api: Api, name: str, version: str) -> _ComparedVersion:
     path = f"/v1/models/{segment(name)}" + (f"/versions/{segment(version)}" if version else "")
     model = await api.get(path)
     path = f"/v1/models/{segment(model['name'])}/versions/{model['version']}"
     report = await api.find(f"{path}/report") or {}
     listed = (await api.find(f"{path}/plots") or {"items": []})["items"]
     plots = {plot["name"]: plot["title"] for plot in listed}
-    return _Compared(model, path, held_out_scores(report), plots)
+    return _ComparedVersion(model, path, held_out_scores(report), plots)
 
 
-async def _common_plots(api: Api, found: Sequence[_Compared]) -> list[Plot]:
-    if len(found) < _MIN_MODELS:
+async def _common_plots(api: Api, versions: Sequence[_ComparedVersion]) -> list[Plot]:
+    if len(versions) < _MIN_MODELS:
         return []
-    query = urlencode([("model", one.reference) for one in found])
-    listed = (await api.get("/v1/models:plots", model=[one.reference for one in found]))["items"]
+    query = urlencode([("model", version.reference) for version in versions])
+    listed = (await api.get("/v1/models:plots", model=[v.reference for v in versions]))["items"]
     return [
         Plot(plot["title"], plot["sentence"], plot_href(f"/v1/models:plots/{plot['name']}", query))
         for plot in listed
     ]
 
 
-def _sentence(found: Sequence[_Compared], common: Sequence[Plot]) -> str:
-    """Return which version is the best in how many tasks, or what is missing for that."""
-    if len(found) < _MIN_MODELS:
+def _sentence(versions: Sequence[_ComparedVersion], common: Sequence[Plot]) -> str:
+    """Return the sentence on the best version, or on missing versions or scores."""
+    if len(versions) < _MIN_MODELS:
         return (
             "Which model is better? Choose at least two versions that learned from the same data."
         )
-    if common and any(one.scores is not None for one in found):
+    if common and any(version.scores is not None for version in versions):
         return common[0].sentence
     return (
         "Fewer than two of them were scored on held-out rows: train with 'evaluate' or 'compare'."
     )
 
 
-def _example(found: Sequence[_Compared]) -> ApiExample:
-    paths = [f"{one.path}/report" for one in found]
-    if len(found) >= _MIN_MODELS:
-        query = urlencode([("model", one.reference) for one in found])
+def _example(versions: Sequence[_ComparedVersion]) -> ApiExample:
+    paths = [f"{version.path}/report" for version in versions]
+    if len(versions) >= _MIN_MODELS:
+        query = urlencode([("model", version.reference) for version in versions])
         paths.append(f"/v1/models:plots?{query}")
-    lines = [f"print(client.model({one.reference!r}).report())" for one in found]
+    lines = [f"print(client.model({version.reference!r}).report())" for version in versions]
     return ApiExample(paths or ["/v1/models"], "\n".join(lines))
 
 
-def _warning(found: Sequence[_Compared]) -> str:
-    """Return why scores of the versions cannot be compared."""
-    if len({one.model["lineage"]["dataset_id"] for one in found}) > 1:
+def _warning(versions: Sequence[_ComparedVersion]) -> str:
+    """Return the reason why scores of the versions cannot be compared; empty if they can."""
+    if len({version.model["lineage"]["dataset_id"] for version in versions}) > 1:
         return "The models were trained on different datasets, so their scores cannot be compared."
     keys = ("splits", "n_splits")
     splits = [
-        (one.model["lineage"]["seed"], *(one.scores[key] for key in keys))
-        for one in found
-        if one.scores is not None
+        (version.model["lineage"]["seed"], *(version.scores[key] for key in keys))
+        for version in versions
+        if version.scores is not None
     ]
-    if any(one != splits[0] for one in splits):
+    if any(options != splits[0] for options in splits):
         return "Their held-out rows differ (other splits or seeds), so compare them with care."
     return ""
 
 
-def _columns(first: str, found: Sequence[_Compared]) -> tuple[str, ...]:
-    return (first, *(one.title for one in found))
+def _columns(first: str, versions: Sequence[_ComparedVersion]) -> tuple[str, ...]:
+    return (first, *(version.title for version in versions))
 
 
-def _scores(found: Sequence[_Compared]) -> Table:
-    """Return the mean over tasks of each score; of held-out rows with intervals."""
+def _scores(versions: Sequence[_ComparedVersion]) -> Table:
+    """Return the mean of each score over tasks, with intervals for held-out rows."""
     means: dict[str, dict[int, tuple[float | None, str]]] = {}
-    for i, one in enumerate(found):
-        for metric, value in _means(one).items():
+    for i, version in enumerate(versions):
+        for metric, value in _means(version).items():
             means.setdefault(metric, {})[i] = value
     links = [
-        Cell(one.title, "number", model_href(one.model["name"], one.model["version"]))
-        for one in found
+        Cell(version.title, "number", model_href(version.model["name"], version.model["version"]))
+        for version in versions
     ]
     rows = [Row("models", [Cell("Model"), *links])]
     for metric, by_model in means.items():
-        values, notes = zip(*(by_model.get(i, (None, "")) for i in range(len(found))), strict=True)
+        values, notes = zip(
+            *(by_model.get(i, (None, "")) for i in range(len(versions))), strict=True
+        )
         rows.append(Row(f"score-{metric}", [tables.text(metric), *tables.numbers(values, notes)]))
     caption = "Scores, mean over tasks with 95 % intervals"
-    return Table(caption, _columns("Score", found), rows)
+    return Table(caption, _columns("Score", versions), rows)
 
 
-def _means(one: _Compared) -> dict[str, tuple[float | None, str]]:
+def _means(version: _ComparedVersion) -> dict[str, tuple[float | None, str]]:
     """Return the scores of a version and their intervals, held-out rows first."""
-    held_out = one.scores or {"mean": {}}
+    held_out = version.scores or {"mean": {}}
     means = {
         f"{metric_words(name)} (held out)": (
             value,
@@ -207,47 +210,51 @@ def _means(one: _Compared) -> dict[str, tuple[float | None, str]]:
     }
     return means | {
         f"{metric_words(name)} (training)": (mean(by_task), "")
-        for name, by_task in one.model["metrics"].items()
+        for name, by_task in version.model["metrics"].items()
     }
 
 
-def _tasks(found: Sequence[_Compared]) -> Table | None:
+def _tasks(versions: Sequence[_ComparedVersion]) -> Table | None:
     """Return the first score on held-out rows, by task."""
-    scores = [one.scores for one in found]
-    first = next((one for one in scores if one is not None), None)
+    scores = [version.scores for version in versions]
+    first = next((held_out for held_out in scores if held_out is not None), None)
     if first is None or not first["by_task"]:
         return None
-    metric, by_task = next(iter(first["by_task"].items()))
-    tasks = list(by_task)[:_MAX_TASKS]
-    known = [(one or {"by_task": {}})["by_task"].get(metric, {}) for one in scores]
-    columns = [tables.numbers([of_model.get(task) for task in tasks]) for of_model in known]
+    metric, first_values = next(iter(first["by_task"].items()))
+    tasks = list(first_values)[:_MAX_TASKS]
+    values = [(held_out or {"by_task": {}})["by_task"].get(metric, {}) for held_out in scores]
+    columns = [tables.numbers([by_task.get(task) for task in tasks]) for by_task in values]
     rows = [
         Row(f"task-{task}", [tables.text(task), *(column[i] for column in columns)])
         for i, task in enumerate(tasks)
     ]
     caption = f"{metric_words(metric)} on held-out rows, by task"
-    return Table(caption, _columns("Task", found), rows)
+    return Table(caption, _columns("Task", versions), rows)
 
 
-def _params(found: Sequence[_Compared]) -> Table:
-    values: dict[str, list[Any]] = {"algorithm": [one.model["algorithm"] for one in found]}
-    for i, one in enumerate(found):
-        for name, value in one.model["lineage"]["params"].items():
-            values.setdefault(name, [None] * len(found))[i] = value
+def _params(versions: Sequence[_ComparedVersion]) -> Table:
+    values: dict[str, list[Any]] = {
+        "algorithm": [version.model["algorithm"] for version in versions]
+    }
+    for i, version in enumerate(versions):
+        for name, value in version.model["lineage"]["params"].items():
+            values.setdefault(name, [None] * len(versions))[i] = value
     rows = [
-        Row(f"param-{name}", [tables.text(name), *(tables.text(value) for value in own)])
-        for name, own in values.items()
-        if any(value != own[0] for value in own)
+        Row(f"param-{name}", [tables.text(name), *(tables.text(value) for value in row)])
+        for name, row in values.items()
+        if any(value != row[0] for value in row)
     ]
-    columns = _columns("Parameter", found)
+    columns = _columns("Parameter", versions)
     return Table("Parameters that differ", columns, rows, "No parameter differs.")
 
 
-def _plots(found: Sequence[_Compared]) -> list[PlotRow]:
-    titles = {name: title for one in found for name, title in one.plots.items()}
+def _plots(versions: Sequence[_ComparedVersion]) -> list[PlotRow]:
+    titles = {name: title for version in versions for name, title in version.plots.items()}
     rows = {
         name: [
-            (one.title, plot_href(f"{one.path}/plots/{name}")) for one in found if name in one.plots
+            (version.title, plot_href(f"{version.path}/plots/{name}"))
+            for version in versions
+            if name in version.plots
         ]
         for name in titles
     }

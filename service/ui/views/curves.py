@@ -17,7 +17,7 @@ class Curve:
     points
         Points of a line in a box of 600 by 120; empty without two values.
     label
-        What it shows, as a sentence.
+        Description of the curve in a sentence.
     """
 
     key: str
@@ -32,10 +32,12 @@ def curves_of(events: Sequence[Mapping[str, Any]]) -> list[Curve]:
     """
     steps = [event["data"] for event in events if event["kind"] == "progress"]
     loop = steps[-1].get("loop") if steps else None
-    own = [step for step in steps if step.get("loop") == loop]
+    loop_steps = [step for step in steps if step.get("loop") == loop]
     of_loop = f" ({loop})" if loop else ""
-    objectives = [value for step in own if (value := step.get("objective")) is not None]
-    residuals = [value for step in own if (value := step.get("residual")) is not None and value > 0]
+    objectives = [value for step in loop_steps if (value := step.get("objective")) is not None]
+    residuals = [
+        value for step in loop_steps if (value := step.get("residual")) is not None and value > 0
+    ]
     return [
         _curve("curve", f"The objective{of_loop}", objectives, objectives),
         _curve(

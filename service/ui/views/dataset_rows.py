@@ -49,8 +49,8 @@ async def rows_view(api: Api, dataset_id: str, query: Mapping[str, str]) -> Rows
     tasks = [task["name"] for task in (await api.get(f"{path}/manifest"))["tasks"]]
     name = query.get("task") or tasks[0]
     first = query.get("first_row") or "0"
-    found = await api.get(f"{path}/preview", task=name, rows=N_ROWS, first_row=first)
-    (task,) = found["tasks"]
+    preview = await api.get(f"{path}/preview", task=name, rows=N_ROWS, first_row=first)
+    (task,) = preview["tasks"]
     n_rows, start = task["n_samples"], int(first)
     end = min(n_rows, start + N_ROWS)
     shown = f"Rows {formats.number(start + 1)} to {formats.number(end)} of {formats.number(n_rows)}"
@@ -94,10 +94,10 @@ def rows_table(
     targets = task["targets"]
     rows = []
     for i, row in enumerate(task["rows"]):
-        own = [tables.number(first_row + i + 1)]
-        own += [] if targets is None else [value_cell(targets[i])]
+        leading = [tables.number(first_row + i + 1)]
+        leading += [] if targets is None else [value_cell(targets[i])]
         cells = [value_cell(row[name], is_number=name in numbers) for name in names]
-        rows.append(Row(f"{task['name']}-row-{i}", own + cells))
+        rows.append(Row(f"{task['name']}-row-{i}", leading + cells))
     columns = ["Row", *names] if targets is None else ["Row", target, *names]
     return Table(title, columns, rows, "No rows to show.")
 

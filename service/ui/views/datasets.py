@@ -1,4 +1,4 @@
-"""One dataset: its columns, targets and rows, and what can be trained."""
+"""One dataset: its columns, targets and rows, and the algorithms that suit it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class DatasetView:
     has_targets
         Whether the first tasks have targets, so that an algorithm can be chosen by its scores.
     unsuitable
-        The others, with what is in their way.
+        The other algorithms, with the reason against each.
     """
 
     dataset: Mapping[str, Any]
@@ -122,11 +122,11 @@ def _more_tasks(n_shown: int, n_tasks: int) -> str:
 
 
 def _gaps(tasks: Sequence[Mapping[str, Any]]) -> str:
-    """Return which columns of the first tasks miss values."""
-    found = {c["name"]: None for task in tasks for c in task["columns"] if c["missing"]}
-    if not found:
+    """Return a sentence on columns of the first tasks with missing values."""
+    gaps = {c["name"]: None for task in tasks for c in task["columns"] if c["missing"]}
+    if not gaps:
         return ""
-    names = list(found)
+    names = list(gaps)
     shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     return f"Values are missing in {formats.count(len(names), 'column')}: {shown}."
 
@@ -138,8 +138,8 @@ def _facts(dataset: Mapping[str, Any]) -> list[tuple[str, Cell]]:
         ("Size", tables.text(formats.size(dataset["size_bytes"]))),
         ("SHA-256", tables.code(dataset["upload_sha256"])),
     ]
-    given = {n: v for n, v in dataset["options"].items() if v not in (None, [], "auto")}
-    facts += [(n.replace("_", " ").capitalize(), tables.text(v)) for n, v in given.items()]
+    options = {n: v for n, v in dataset["options"].items() if v not in (None, [], "auto")}
+    facts += [(n.replace("_", " ").capitalize(), tables.text(v)) for n, v in options.items()]
     if dataset["origin"] is not None:
         job_id = dataset["origin"]["job_id"]
         facts.append(("Computed by", tables.code(job_id, f"/jobs/{job_id}")))

@@ -26,7 +26,7 @@ class Field:
     kind
         number, integer, boolean, choice, text or json.
     value, default
-        Its text, and that of the default; empty for none.
+        The value and the default as text; empty for none.
     can_search
         Whether a search can try several values.
     search
@@ -65,22 +65,25 @@ def fields_of(
     searched
         Values that a search tries, by property.
     """
-    known = {**SPECIFICATION["$defs"], **schema.get("$defs", {})}
+    definitions = {**SPECIFICATION["$defs"], **schema.get("$defs", {})}
     return [
         _searched(field, searched[field.name]) if searched and field.name in searched else field
-        for field in _fields(schema, prefix, values, known)
+        for field in _fields(schema, prefix, values, definitions)
     ]
 
 
 def _fields(
-    schema: Mapping[str, Any], prefix: str, values: Mapping[str, Any], known: Mapping[str, Any]
+    schema: Mapping[str, Any],
+    prefix: str,
+    values: Mapping[str, Any],
+    definitions: Mapping[str, Any],
 ) -> Iterator[Field]:
     required = schema.get("required", ())
     for name, declared in schema["properties"].items():
         path = f"{prefix}/{name}"
-        inner = known.get(declared.get("$ref", "").rpartition("/")[2], {})
+        inner = definitions.get(declared.get("$ref", "").rpartition("/")[2], {})
         if "properties" in inner:
-            yield from _fields(inner, path, values.get(name) or {}, known)
+            yield from _fields(inner, path, values.get(name) or {}, definitions)
         else:
             yield _field(path, name, declared, values, is_required=name in required)
 
@@ -126,7 +129,7 @@ def _searched(field: Field, space: Any) -> Field:
 
 
 def _title(name: str, declared: Mapping[str, Any]) -> str:
-    """Return the title of a property; one that pydantic made of its name reads as a sentence."""
+    """Return the title of a property; if pydantic made it of the name, return plain words."""
     title = str(declared.get("title", name))
     if title.lower() != name.replace("_", " ").lower():
         return title

@@ -12,7 +12,7 @@ from service.ui.views.fields import SPECIFICATION, Field, fields_of
 
 #: Parameters that are shown at once, in the order in which the algorithm declares them.
 _N_COMMON: Final = 4
-#: What ``auto`` is in the list of algorithms.
+#: The entry ``auto`` in the list of algorithms.
 _AUTO: Final = {
     "name": "auto",
     "title": "compare all that suit the data, and train the best",
@@ -36,9 +36,9 @@ _GROUPS: Final = {
     "preparation": "Prepare rows in another way",
     "adapt": "Adapt a trained model",
 }
-#: Groups that are beside the usual ones, and so are folded.
+#: Groups that are rarely used, and so are folded.
 _RARE: Final = ("preparation", "adapt")
-#: Groups that the automatic choice has, which compares and evaluates in any case.
+#: Groups for the automatic choice, which always compares and evaluates.
 _OF_AUTO: Final = ("calibration", "preparation")
 #: Parameters of the automatic choice that are shown at once.
 _COMMON_OF_AUTO: Final = ("budget_s", "metric", "per_task", "curve")
@@ -70,9 +70,9 @@ class JobForm:
     algorithm
         The chosen algorithm; None until one is chosen, with its dataset.
     datasets
-        What can be chosen, as value and title.
+        Datasets to choose from, as id and name.
     algorithms
-        The same in groups with a title: those that suit the dataset, and those that do not.
+        Algorithms as name and title, in titled groups: suitable for the dataset, and not.
     suggested
         Algorithm that is selected in the list.
     groups, rare
@@ -99,14 +99,14 @@ async def job_form(api: Api, *, dataset: str, algorithm: str, like: str) -> JobF
     spec = await _spec_of(api, like) if like else {}
     dataset = dataset or spec.get("dataset_id", "")
     algorithm = algorithm or spec.get("algorithm", "")
-    found = [_AUTO, *(await api.get("/v1/algorithms", page_size=200))["items"]]
+    catalogue = [_AUTO, *(await api.get("/v1/algorithms", page_size=200))["items"]]
     chosen = await _algorithm(api, algorithm) if algorithm else None
     sentence = (
         "Choose the data and an algorithm. 'auto' compares all that suit the data, and trains "
         "the best."
     )
     if like:
-        sentence = f"The values are those of {like}."
+        sentence = f"The values are copied from {like}."
     elif chosen is not None:
         sentence = chosen["summary"]
     searched = (spec.get("search") or {}).get("space", {})
@@ -118,7 +118,7 @@ async def job_form(api: Api, *, dataset: str, algorithm: str, like: str) -> JobF
         for i, field in enumerate(fields)
     ]
     groups = [_group(name, spec) for name in _GROUPS if not is_auto or name in _OF_AUTO]
-    algorithms = await _algorithms(api, dataset, found)
+    algorithms = await _algorithms(api, dataset, catalogue)
     return JobForm(
         dataset=dataset,
         algorithm=chosen if dataset else None,
@@ -137,7 +137,7 @@ async def job_form(api: Api, *, dataset: str, algorithm: str, like: str) -> JobF
 
 
 async def _spec_of(api: Api, job_id: str) -> dict[str, Any]:
-    """Return the specification of a job; of one of an earlier version, what is known of it."""
+    """Return the specification of a job, or its known part for a job of an earlier version."""
     path = f"/v1/jobs/{segment(job_id)}"
     try:
         return await api.get(f"{path}/spec")
@@ -153,10 +153,10 @@ async def _algorithm(api: Api, name: str) -> Mapping[str, Any]:
 
 
 async def _algorithms(
-    api: Api, dataset: str, found: Sequence[Mapping[str, Any]]
+    api: Api, dataset: str, catalogue: Sequence[Mapping[str, Any]]
 ) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the algorithms as name and title, those that suit the dataset first."""
-    names = {a["name"]: f"{a['name']}: {a['title']}" for a in found}
+    """Return the algorithms as name and title, suitable algorithms first."""
+    names = {a["name"]: f"{a['name']}: {a['title']}" for a in catalogue}
     preview = None
     if dataset:
         path = f"/v1/datasets/{segment(dataset)}/preview"

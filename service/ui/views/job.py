@@ -1,4 +1,4 @@
-"""One job: what happens, or has happened."""
+"""One job: its state, progress, parts and result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from service.ui.views.jobs import model_cell, progress_cell, state_cell
 from service.ui.views.lists import dataset_cell
 from service.ui.views.parts import grid_of, part_table
 
-#: Events of which the curves are drawn, and those in the table.
+#: Maximum numbers of events in the curves, and in the table.
 _MAX_EVENTS: Final = 1000
 _SHOWN_EVENTS: Final = 200
 _MAX_PARTS: Final = 200
@@ -28,7 +28,7 @@ class JobView:
     Parameters
     ----------
     sentence
-        What happens or has happened.
+        State or result of the job in a sentence.
     curves
         Objective and distance from the optimum at each report of progress.
     grid
@@ -123,7 +123,7 @@ def _expected(job: Mapping[str, Any]) -> str:
 
 
 def _what(job: Mapping[str, Any]) -> str:
-    """Return what a job does."""
+    """Return the work of a job in words, as the subject of a sentence."""
     if job["inference"] is not None:
         return f"{job['inference']['method']} of {job['model']} / {job['version']}"
     if job["part"] is not None:
@@ -163,7 +163,7 @@ def _facts(job: Mapping[str, Any], dataset: Cell) -> list[tuple[str, Cell]]:
         facts.insert(3, ("Dataset of the outputs", tables.code(outputs, f"/datasets/{outputs}")))
     if job["parent_id"] is not None:
         facts.insert(0, ("Part of", tables.code(job["parent_id"], f"/jobs/{job['parent_id']}")))
-    # those of a job that goes on may get a value
+    # empty facts of an unfinished job may still get a value
     return [fact for fact in facts if fact[1].text != formats.NONE or not job["is_final"]]
 
 

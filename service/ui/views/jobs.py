@@ -10,7 +10,7 @@ from service.ui.api import Api
 from service.ui.tables import Cell, Row, Table
 from service.ui.views.lists import (
     PAGE_SIZE,
-    Choice,
+    ListFilter,
     ListView,
     algorithm_names,
     list_view,
@@ -58,7 +58,7 @@ def _version_cell(job: Mapping[str, Any]) -> Cell:
 
 
 def state_cell(job: Mapping[str, Any]) -> Cell:
-    """Return the state of a job, which runs as well if only its parts do."""
+    """Return the state of a job; it counts as running while its parts run."""
     is_waiting = job["state"] == JobState.WAITING
     return (
         Cell("running parts", "state", value="running")
@@ -68,7 +68,7 @@ def state_cell(job: Mapping[str, Any]) -> Cell:
 
 
 def model_cell(job: Mapping[str, Any]) -> Cell:
-    """Return the model of a job, which is there once it has a version."""
+    """Return the model version of a job; an empty cell if it has none yet."""
     if job["version"] is None:
         return tables.text(None)
     note = "" if job["inference"] is None else f"{job['inference']['method']} of a dataset"
@@ -99,7 +99,7 @@ def progress_cell(job: Mapping[str, Any]) -> Cell:
 async def jobs_view(api: Api, query: Mapping[str, str]) -> ListView:
     """Return a page of jobs."""
     where = only(query, "state", "algorithm", "dataset_id", "parent_id")
-    found = await api.get("/v1/jobs", page_size=PAGE_SIZE, **where)
+    page = await api.get("/v1/jobs", page_size=PAGE_SIZE, **where)
     names = await algorithm_names(api)
     empty = "No job matches." if where else "No job has been submitted yet."
     states = [str(state) for state in ShownJobState]
@@ -107,11 +107,11 @@ async def jobs_view(api: Api, query: Mapping[str, str]) -> ListView:
         "/jobs",
         "Jobs",
         "Training and batch inference, newest first.",
-        Table("Jobs, newest first", COLUMNS, job_rows(found["items"]), empty),
+        Table("Jobs, newest first", COLUMNS, job_rows(page["items"]), empty),
         query=where,
-        token=found["next_page_token"],
+        token=page["next_page_token"],
         choices=[
-            Choice("state", "State", states, where.get("state", "")),
-            Choice("algorithm", "Algorithm", names, where.get("algorithm", "")),
+            ListFilter("state", "State", states, where.get("state", "")),
+            ListFilter("algorithm", "Algorithm", names, where.get("algorithm", "")),
         ],
     )

@@ -1,4 +1,4 @@
-"""API keys: those of the owner, and the form of a new one."""
+"""API keys of the owner, and the form for a new key."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,13 +40,13 @@ async def keys_view(api: Api, query: Mapping[str, str], scopes: Sequence[str]) -
         Scopes of the caller.
     """
     token = query.get("page_token")
-    found = await api.get("/v1/keys", page_size=PAGE_SIZE, page_token=token)
+    page = await api.get("/v1/keys", page_size=PAGE_SIZE, page_token=token)
     granted = list(scopes)
     may_write = allows(granted, "keys:write")
-    rows = [Row(key["id"], _cells(key, may_write=may_write)) for key in found["items"]]
+    rows = [Row(key["id"], _cells(key, may_write=may_write)) for key in page["items"]]
     about = ("Name", "Key", "State", "Scopes", "Created", "Created by", "Expires")
     columns = (*about, "", "") if may_write else about
-    following = found["next_page_token"]
+    following = page["next_page_token"]
     return KeysView(
         table=Table("API keys, newest first", columns, rows, "There is no key."),
         scopes=[scope for scope in SCOPES if may_write and allows(granted, scope)],

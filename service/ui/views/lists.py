@@ -16,7 +16,7 @@ FORBIDDEN: Final = 403
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ListFilter:
     """A filter with a list of values, or with any value if there is none."""
 
     name: str
@@ -34,7 +34,7 @@ class ListView:
     query
         Filters of the list that have a value.
     text
-        What is searched for, if ``has_text``.
+        Search text, if ``has_text``.
     next_href
         Address of the next page; None on the last.
     is_empty
@@ -44,7 +44,7 @@ class ListView:
     title: str
     intro: str
     table: Table
-    choices: Sequence[Choice]
+    choices: Sequence[ListFilter]
     query: Mapping[str, str]
     text: str
     is_filtered: bool
@@ -62,7 +62,7 @@ def list_view(
     *,
     query: Mapping[str, str],
     token: str | None,
-    choices: Sequence[Choice],
+    choices: Sequence[ListFilter],
     has_text: bool = True,
 ) -> ListView:
     """Return the view of a page of a list, whose query has filters and a page token."""
@@ -134,16 +134,16 @@ def model_href(name: str, version: int | None = None) -> str:
 def score(metrics: Mapping[str, Mapping[str, float | None]]) -> str:
     """Return the first metric as its mean over tasks."""
     for name, by_task in metrics.items():
-        known = [value for value in by_task.values() if value is not None]
-        if known:
-            return f"{metric_words(name)} {formats.number(sum(known) / len(known))}"
+        finite = [value for value in by_task.values() if value is not None]
+        if finite:
+            return f"{metric_words(name)} {formats.number(sum(finite) / len(finite))}"
     return formats.NONE
 
 
 async def algorithm_names(api: Api) -> list[str]:
     """Return the names of all algorithms."""
-    found = await api.get("/v1/algorithms", page_size=200)
-    return [algorithm["name"] for algorithm in found["items"]]
+    page = await api.get("/v1/algorithms", page_size=200)
+    return [algorithm["name"] for algorithm in page["items"]]
 
 
 async def dataset_cell(api: Api, dataset_id: str) -> Cell:
@@ -156,15 +156,15 @@ async def dataset_cell(api: Api, dataset_id: str) -> Cell:
 
 
 def only(query: Mapping[str, str], *names: str) -> dict[str, str]:
-    """Return the parameters of a page that are also those of the API; others are ignored."""
+    """Return the query parameters of a page that the API accepts too, without the others."""
     return {name: query[name] for name in (*names, "text", "page_token") if query.get(name)}
 
 
 async def datasets_view(api: Api, query: Mapping[str, str]) -> ListView:
     """Return a page of datasets."""
     where = only(query, "state")
-    found = await api.get("/v1/datasets", page_size=PAGE_SIZE, **where)
-    rows = dataset_rows(found["items"])
+    page = await api.get("/v1/datasets", page_size=PAGE_SIZE, **where)
+    rows = dataset_rows(page["items"])
     empty = "No dataset matches." if where else "Nothing has been uploaded yet."
     return list_view(
         "/datasets",
@@ -172,9 +172,11 @@ async def datasets_view(api: Api, query: Mapping[str, str]) -> ListView:
         "Data of related tasks, to train models on.",
         Table("Datasets, newest first", DATASET_COLUMNS, rows, empty),
         query=where,
-        token=found["next_page_token"],
+        token=page["next_page_token"],
         choices=[
-            Choice("state", "State", [str(state) for state in DatasetState], where.get("state", ""))
+            ListFilter(
+                "state", "State", [str(state) for state in DatasetState], where.get("state", "")
+            )
         ],
     )
 
@@ -182,15 +184,15 @@ async def datasets_view(api: Api, query: Mapping[str, str]) -> ListView:
 async def models_view(api: Api, query: Mapping[str, str]) -> ListView:
     """Return a page of models."""
     where = only(query, "algorithm")
-    found = await api.get("/v1/models", page_size=PAGE_SIZE, **where)
+    page = await api.get("/v1/models", page_size=PAGE_SIZE, **where)
     names = await algorithm_names(api)
     empty = "No model matches." if where else "No model has been trained yet."
     return list_view(
         "/models",
         "Models",
         "The latest version of each model, in the order of their names.",
-        Table("Models", MODEL_COLUMNS, model_rows(found["items"], by_name=True), empty),
+        Table("Models", MODEL_COLUMNS, model_rows(page["items"], by_name=True), empty),
         query=where,
-        token=found["next_page_token"],
-        choices=[Choice("algorithm", "Algorithm", names, where.get("algorithm", ""))],
+        token=page["next_page_token"],
+        choices=[ListFilter("algorithm", "Algorithm", names, where.get("algorithm", ""))],
     )

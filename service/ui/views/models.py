@@ -24,13 +24,13 @@ class ModelView:
 async def model_view(api: Api, name: str, token: str | None) -> ModelView:
     """Return the view of a model."""
     path = f"/v1/models/{segment(name)}"
-    found = await api.get(f"{path}/versions", page_token=token)
+    page = await api.get(f"{path}/versions", page_token=token)
     aliases = (await api.get(f"{path}/aliases", page_size=200))["items"]
-    following = found["next_page_token"]
+    following = page["next_page_token"]
     return ModelView(
         name=name,
-        sentence=_sentence(found["items"], has_more=following is not None or token is not None),
-        versions=Table(f"Versions of {name}", MODEL_COLUMNS, model_rows(found["items"])),
+        sentence=_sentence(page["items"], has_more=following is not None or token is not None),
+        versions=Table(f"Versions of {name}", MODEL_COLUMNS, model_rows(page["items"])),
         aliases=Table(
             "Aliases",
             ("Alias", "Version", "Moved"),
@@ -51,7 +51,7 @@ def _alias_cells(name: str, alias: Mapping[str, Any]) -> list[Cell]:
 
 
 def _sentence(versions: Sequence[Mapping[str, Any]], *, has_more: bool) -> str:
-    """Return how many versions there are, and what the newest one is."""
+    """Return a sentence on the number of versions and on the newest version."""
     if has_more:
         return f"{formats.count(len(versions), 'version')} on this page, newest first."
     newest = versions[0]

@@ -1,4 +1,4 @@
-"""The overview: what is going on."""
+"""The overview: unfinished and failed jobs, newest models and datasets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ _WORKERS: Final = ("responding", "silent")
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What is going on.
+    """Contents of the overview.
 
     Parameters
     ----------
     problems
-        Why the service is not ready, and what limits it.
+        Reasons why the service is not ready, and its warnings.
     models
-        Jobs that succeeded, with the verdict of those that compare methods.
+        Successful jobs, with the verdict of their comparison if they have one.
     datasets
-        The newest ones; None for callers that may not read them.
+        The newest datasets; None if the caller may not read datasets.
     machine
-        Workers and disk; empty for callers that may not read metrics.
+        Workers and disk; empty if the caller may not read metrics.
     is_empty
         Whether there is nothing at all, so that first steps are shown.
     """
@@ -58,17 +58,17 @@ async def overview(api: Api) -> Overview:
         if datetime.now(UTC) - formats.moment(job["finished_at"]) < _RECENT
     ]
     succeeded = [job for job in await _jobs(api, "succeeded") if job["inference"] is None]
-    found = await api.find("/v1/datasets", refused=lists.FORBIDDEN, page_size=_N_ROWS)
-    unfinished = [job for found in by_state.values() for job in found]
+    datasets = await api.find("/v1/datasets", refused=lists.FORBIDDEN, page_size=_N_ROWS)
+    unfinished = [job for state_jobs in by_state.values() for job in state_jobs]
     return Overview(
         sentence=overview_sentence({**by_state, "failed": failed}),
         problems=[*health["reasons"], *health["warnings"]],
         unfinished=jobs.table_without_models("Jobs that run or wait", unfinished),
         failed=jobs.table_without_models("Failed since yesterday", failed, "Error"),
         models=Table("Newest models", _MODEL_COLUMNS, [_model_row(job) for job in succeeded]),
-        datasets=None if found is None else _datasets(found["items"]),
+        datasets=None if datasets is None else _datasets(datasets["items"]),
         machine=machine_facts(await api.text("/metrics")),
-        is_empty=not (unfinished or failed or succeeded or found is None or found["items"]),
+        is_empty=not (unfinished or failed or succeeded or datasets is None or datasets["items"]),
     )
 
 
@@ -95,13 +95,13 @@ def _model_row(job: Mapping[str, Any]) -> Row:
 
 def machine_facts(metrics: str) -> list[tuple[str, Cell]]:
     """Return workers and disk from metrics in the Prometheus text format."""
-    found = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line[:8] == "sibling_")
+    samples = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line[:8] == "sibling_")
     facts = []
-    workers = {state: found.get(f'sibling_workers{{state="{state}"}}') for state in _WORKERS}
+    workers = {state: samples.get(f'sibling_workers{{state="{state}"}}') for state in _WORKERS}
     if any(workers.values()):
         parts = [f"{int(float(n))} {state}" for state, n in workers.items() if n and float(n)]
         facts.append(("Workers", tables.text(", ".join(parts) or "none")))
-    free, size = (found.get(f"sibling_disk_{name}_bytes") for name in ("free", "size"))
+    free, size = (samples.get(f"sibling_disk_{name}_bytes") for name in ("free", "size"))
     if free is not None and size is not None:
         amounts = [formats.size(int(float(value))) for value in (free, size)]
         facts.append(("Free disk", tables.text(" of ".join(amounts))))
@@ -113,18 +113,18 @@ async def _health(api: Api) -> dict[str, Any]:
 
 
 async def _jobs(api: Api, state: str) -> list[dict[str, Any]]:
-    found = await api.get("/v1/jobs", state=state, page_size=_N_ROWS)
-    items: list[dict[str, Any]] = found["items"]
+    page = await api.get("/v1/jobs", state=state, page_size=_N_ROWS)
+    items: list[dict[str, Any]] = page["items"]
     return items
 
 
 def overview_sentence(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Return how many jobs are in which state.
+    """Return a sentence with the number of jobs in each state.
 
     Parameters
     ----------
     found
-        Jobs by state; ``failed`` are those of the last day.
+        Jobs by state; ``failed`` has jobs of the last day.
     """
     verbs = {
         "running": ("is running", "are running"),

@@ -8,7 +8,7 @@ from service.ui.tables import Cell, Row, Table
 from service.ui.views.jobs import progress_cell, state_cell
 
 _COLUMNS: Final = ("Part", "State", "Progress", "Method", "Parameters", "Splits")
-#: Parts whose states are worse are shown where a cell stands for several.
+#: States from worst to best; a cell for several parts shows the worst of them.
 _WORST_FIRST: Final = ("failed", "timed_out", "cancelled", "running", "submitted", "queued")
 _MIN_METHODS: Final = 2
 
@@ -32,24 +32,24 @@ def _cells(part: Mapping[str, Any]) -> list[Cell]:
 
 def grid_of(parts: Sequence[Mapping[str, Any]]) -> Table | None:
     """Return the states of parts by method and split; None without several methods and splits."""
-    found: dict[str, dict[int | None, Mapping[str, Any]]] = {}
+    by_method: dict[str, dict[int | None, Mapping[str, Any]]] = {}
     has_purposes = len({_purpose(part) for part in parts}) > 1
     varied = _varied(parts)
     for part in parts:
         purpose = f"{_purpose(part)}: " if has_purposes else ""
-        of_method = found.setdefault(purpose + _method(part, varied), {})
+        of_method = by_method.setdefault(purpose + _method(part, varied), {})
         for split in (part["part"] or {"splits": []})["splits"]:
-            known = of_method.get(split)
-            of_method[split] = part if known is None else min(part, known, key=_rank)
-    splits = sorted({split for row in found.values() for split in row}, key=_order)
-    if len(found) < _MIN_METHODS or len(splits) < _MIN_METHODS:
+            worst = of_method.get(split)
+            of_method[split] = part if worst is None else min(part, worst, key=_rank)
+    splits = sorted({split for row in by_method.values() for split in row}, key=_order)
+    if len(by_method) < _MIN_METHODS or len(splits) < _MIN_METHODS:
         return None
     rows = [
         Row(
             f"grid-{i}",
             [tables.text(method), *(_square(row.get(split), split) for split in splits)],
         )
-        for i, (method, row) in enumerate(found.items())
+        for i, (method, row) in enumerate(by_method.items())
     ]
     return Table("Methods by split", ("Method", *map(_split, splits)), rows)
 
@@ -68,20 +68,20 @@ def _varied(parts: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
     for part in parts:
         by_algorithm.setdefault(part["algorithm"], []).append(part["params"])
     return {
-        algorithm: {name for params in given for name in params if _differs(name, given)}
-        for algorithm, given in by_algorithm.items()
+        algorithm: {name for params in all_params for name in params if _differs(name, all_params)}
+        for algorithm, all_params in by_algorithm.items()
     }
 
 
-def _differs(name: str, given: Sequence[Mapping[str, Any]]) -> bool:
-    return any(params.get(name) != given[0].get(name) for params in given)
+def _differs(name: str, all_params: Sequence[Mapping[str, Any]]) -> bool:
+    return any(params.get(name) != all_params[0].get(name) for params in all_params)
 
 
 def _method(part: Mapping[str, Any], varied: Mapping[str, set[str]]) -> str:
-    """Return an algorithm with the parameters that tell it from its other methods."""
+    """Return an algorithm with the parameters that vary between its parts."""
     algorithm = part["algorithm"]
-    own = {name: value for name, value in part["params"].items() if name in varied[algorithm]}
-    return f"{algorithm} {formats.plain(own)}".rstrip()
+    shown = {name: value for name, value in part["params"].items() if name in varied[algorithm]}
+    return f"{algorithm} {formats.plain(shown)}".rstrip()
 
 
 def _purpose(part: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot: its title, what it shows in a sentence, and its address."""
+    """A plot: its title, its finding in a sentence, and its address."""
 
     title: str
     sentence: str

@@ -30,7 +30,7 @@ _Scores = Mapping[str, float | None]
 
 
 def verdict_of(study: Mapping[str, Any] | None) -> str:
-    """Return whether learning together helps, of a comparison or an automatic choice."""
+    """Return whether learning together helps, by a comparison or an automatic choice."""
     if study is None:
         return ""
     # the verdict alone is in comparisons of the first versions
@@ -41,7 +41,7 @@ def verdict_of(study: Mapping[str, Any] | None) -> str:
 
 
 def held_out_sentence(report: Mapping[str, Any]) -> str:
-    """Return how good a model is on rows that it has not seen, or how to find out."""
+    """Return a sentence on the score of a model on held-out rows, or on how to get one."""
     comparison, choice, evaluation = (
         report.get(name) for name in ("comparison", "choice", "evaluation")
     )
@@ -62,7 +62,7 @@ def held_out_sentence(report: Mapping[str, Any]) -> str:
 
 
 def means(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Table:
-    """Return the means of the scores over the tasks, of held-out rows with intervals."""
+    """Return the means of the scores over the tasks, with intervals for held-out rows."""
     rows = []
     if evaluation is not None:
         intervals = evaluation.get("interval", {})
@@ -84,24 +84,27 @@ def _mean_row(name: str, value: float | None, interval: Mapping[str, Any] | None
 
 
 def scores(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Table:
-    """Return the scores of each task: on held-out rows if there are, and on training rows."""
-    found: dict[str, _Scores] = {}
+    """Return the scores of each task on held-out rows, if it has any, and on training rows."""
+    by_metric: dict[str, _Scores] = {}
     if evaluation is not None:
-        found = {
-            f"{metric_words(name)} (held out)": by for name, by in evaluation["by_task"].items()
+        by_metric = {
+            f"{metric_words(name)} (held out)": by_task
+            for name, by_task in evaluation["by_task"].items()
         }
-    found |= {
+    by_metric |= {
         f"{metric_words(name)} (training)": by_task for name, by_task in model["metrics"].items()
     }
     tasks = model["tasks"][:_MAX_ROWS]
-    columns = [tables.numbers([by_task.get(task) for task in tasks]) for by_task in found.values()]
+    columns = [
+        tables.numbers([by_task.get(task) for task in tasks]) for by_task in by_metric.values()
+    ]
     rows = [
         Row(f"score-{task}", [tables.text(task), *(column[i] for column in columns)])
         for i, task in enumerate(tasks)
     ]
     more = len(model["tasks"]) > _MAX_ROWS
     title = f"Scores by task, the first {_MAX_ROWS}" if more else "Scores by task"
-    return Table(title, ("Task", *found), rows)
+    return Table(title, ("Task", *by_metric), rows)
 
 
 def methods(report: Mapping[str, Any]) -> Table | None:
@@ -112,16 +115,20 @@ def methods(report: Mapping[str, Any]) -> Table | None:
 
 
 def _compared(comparison: Mapping[str, Any]) -> Table:
-    found = comparison["methods"]
-    # of the algorithm itself, without the one that the first column has
+    compared = comparison["methods"]
+    # metrics of the algorithm of the job, without the metric of the first column
     shown = comparison["metric"] if comparison["average"] == "tasks" else None
-    own = found[0]["mean"]
-    metrics = [name for name in own if own[name] is not None and name != shown]
-    columns = [tables.numbers([method["value"] for method in found])]
-    columns += [tables.numbers([method["mean"].get(name) for method in found]) for name in metrics]
+    candidate_means = compared[0]["mean"]
+    metrics = [
+        name for name in candidate_means if candidate_means[name] is not None and name != shown
+    ]
+    columns = [tables.numbers([method["value"] for method in compared])]
+    columns += [
+        tables.numbers([method["mean"].get(name) for method in compared]) for name in metrics
+    ]
     rows = [
         Row(f"method-{i}", [_method_cell(method), *(column[i] for column in columns)])
-        for i, method in enumerate(found)
+        for i, method in enumerate(compared)
     ]
     titles = (comparison["title"], *(f"mean {metric_words(metric)}" for metric in metrics))
     return Table(_title(comparison), ("Method", *titles), rows)
@@ -139,22 +146,22 @@ def _method_cell(method: Mapping[str, Any]) -> Cell:
 
 
 def gains(tasks: Mapping[str, Mapping[str, Any]]) -> Table | None:
-    """Return what learning together gains in each task; None if it was not compared."""
-    if all(found["verdict"] == NO_VERDICT for found in tasks.values()):
+    """Return the gain of learning together in each task; None if it was not compared."""
+    if all(result["verdict"] == NO_VERDICT for result in tasks.values()):
         return None
-    values = tables.numbers([found["gain"] for found in tasks.values()])
+    values = tables.numbers([result["gain"] for result in tasks.values()])
     rows = [
         Row(
             f"gain-{task}",
             [
                 tables.text(task),
-                tables.text(_NO_VERDICT if found["verdict"] == NO_VERDICT else found["verdict"]),
+                tables.text(_NO_VERDICT if result["verdict"] == NO_VERDICT else result["verdict"]),
                 value,
                 interval,
-                tables.quantity(formats.number(found["p_adjusted"], 2)),
+                tables.quantity(formats.number(result["p_adjusted"], 2)),
             ],
         )
-        for (task, found), value, interval in zip(
+        for (task, result), value, interval in zip(
             tasks.items(), values, _intervals(list(tasks.values())), strict=True
         )
     ]
@@ -162,26 +169,26 @@ def gains(tasks: Mapping[str, Mapping[str, Any]]) -> Table | None:
     return Table("Gain of learning together, by task", columns, rows)
 
 
-def _intervals(found: Sequence[Mapping[str, Any]]) -> list[Cell]:
+def _intervals(results: Sequence[Mapping[str, Any]]) -> list[Cell]:
     """Return the cells of a column of intervals, with equally many decimals."""
-    lows, highs = ([one[end] for one in found] for end in ("low", "high"))
+    lows, highs = ([result[end] for result in results] for end in ("low", "high"))
     texts = formats.column([*lows, *highs], 3)
     return [
         tables.quantity(formats.NONE if low == formats.NONE else f"{low} to {high}")
-        for low, high in zip(texts[: len(found)], texts[len(found) :], strict=True)
+        for low, high in zip(texts[: len(results)], texts[len(results) :], strict=True)
     ]
 
 
 def candidates(search: Mapping[str, Any]) -> Table:
     """Return the candidates of a search, the best first."""
     sign = -1 if search["larger_is_better"] else 1
-    found = list(enumerate(search["candidates"]))
+    numbered = list(enumerate(search["candidates"]))
 
     def rank(item: tuple[int, Mapping[str, Any]]) -> tuple[bool, float]:
         value = item[1]["mean"].get(search["metric"])
         return value is None, sign * (value or 0.0)
 
-    ranked = sorted(found, key=rank)[:_MAX_ROWS]
+    ranked = sorted(numbered, key=rank)[:_MAX_ROWS]
     values = tables.numbers([c["mean"].get(search["metric"]) for _, c in ranked])
     rows = [
         Row(
@@ -201,5 +208,5 @@ def candidates(search: Mapping[str, Any]) -> Table:
 
 def mean(by_task: _Scores) -> float | None:
     """Return the mean of the known scores."""
-    known: Sequence[float] = [value for value in by_task.values() if value is not None]
-    return sum(known) / len(known) if known else None
+    finite: Sequence[float] = [value for value in by_task.values() if value is not None]
+    return sum(finite) / len(finite) if finite else None

@@ -55,7 +55,7 @@ def snippets_of(model: Mapping[str, Any], example: Example, origin: str) -> list
     rows: Any = example.rows
     if example.names is not None:
         rows = [dict(zip(example.names, row, strict=True)) for row in example.rows]
-    found = [
+    programs = [
         ("curl", f"curl '{url}' -H 'Content-Type: text/csv' --data-binary '{quoted}\n'"),
         (
             "Python",
@@ -76,8 +76,8 @@ def snippets_of(model: Mapping[str, Any], example: Example, origin: str) -> list
         ),
     ]
     if model["preparation"] is None:
-        found.append(("tritonclient", _triton(model, example, method, origin)))
-    return found
+        programs.append(("tritonclient", _triton(model, example, method, origin)))
+    return programs
 
 
 def _triton(model: Mapping[str, Any], example: Example, method: str, origin: str) -> str:

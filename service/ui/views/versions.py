@@ -1,4 +1,4 @@
-"""One version of a model: how good it is, and how to use it."""
+"""One version of a model: its scores, plots and example programs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class VersionView:
     gains
         Gain of the best multi-task method by task; None without a comparison.
     candidates
-        Candidates of a search, the best first; None without one.
+        Candidates of a search, the best first; None without a search.
     vega
         Address of the script that makes plots interactive.
     request
@@ -112,12 +112,12 @@ def _sentence(model: Mapping[str, Any], history: Mapping[str, Any]) -> str:
 
 
 async def _plots(api: Api, path: str) -> list[Plot]:
-    found = await api.find(f"{path}/plots")
-    if found is None:
+    page = await api.find(f"{path}/plots")
+    if page is None:
         return []
     return [
         Plot(plot["title"], plot["sentence"], plot_href(f"{path}/plots/{plot['name']}"))
-        for plot in found["items"]
+        for plot in page["items"]
     ]
 
 
