@@ -55,10 +55,10 @@ def list_aliases(name: Name, services: Context, owner: Owner, query: Paging) -> 
     """List the aliases of a model in alphabetical order."""
     model = _model(services, owner, name)
     with services.database.read() as session:
-        found = alias_store.list_aliases(
+        aliases = alias_store.list_aliases(
             session, owner, model, after=query.after(), limit=query.page_size + 1
         )
-    return page([Alias.from_row(model, a) for a in found], query, key=lambda item: item.alias)
+    return page([Alias.from_row(model, a) for a in aliases], query, key=lambda item: item.alias)
 
 
 @router.get(
@@ -76,12 +76,12 @@ def get_alias(
     """Return the version that an alias points to."""
     name = _model(services, owner, name)
     with services.database.read() as session:
-        found = alias_store.get_alias(session, owner, name, alias)
-    if found is None:
+        stored = alias_store.get_alias(session, owner, name, alias)
+    if stored is None:
         raise _no_alias(name, alias)
-    if is_not_modified(request, _tag(found)):
-        return Response(status_code=304, headers={"ETag": _tag(found)})
-    return json_response(Alias.from_row(name, found), ETag=_tag(found))
+    if is_not_modified(request, _tag(stored)):
+        return Response(status_code=304, headers={"ETag": _tag(stored)})
+    return json_response(Alias.from_row(name, stored), ETag=_tag(stored))
 
 
 @router.put(
@@ -125,16 +125,16 @@ def put_alias(
         before = alias_store.get_alias(session, owner, name, alias)
         check_overwrite(request, None if before is None else _tag(before))
         alias_store.move(session, version.row, alias)
-        found = alias_store.get_alias(session, owner, name, alias)
-        assert found is not None
+        stored = alias_store.get_alias(session, owner, name, alias)
+        assert stored is not None
         status = 201 if before is None else 200
         record(session, status)
     services.resolver.wait_for_replicas()
-    log.info("alias.moved", model_id=found.row.model_id, alias=alias, version=found.version)
-    headers = {"ETag": _tag(found)}
+    log.info("alias.moved", model_id=stored.row.model_id, alias=alias, version=stored.version)
+    headers = {"ETag": _tag(stored)}
     if before is None:
         headers["Location"] = f"/v1/models/{name}/aliases/{alias}"
-    return json_response(Alias.from_row(name, found), status=status, **headers)
+    return json_response(Alias.from_row(name, stored), status=status, **headers)
 
 
 @router.delete(
@@ -158,11 +158,11 @@ def delete_alias(
     with services.database.write() as session:
         confirm(session)
         alias_store.lock_model(session, owner, name)
-        found = alias_store.get_alias(session, owner, name, alias)
-        if found is None:
+        stored = alias_store.get_alias(session, owner, name, alias)
+        if stored is None:
             raise _no_alias(name, alias)
-        check_if_match(request, _tag(found))
-        alias_store.delete(session, found.row)
+        check_if_match(request, _tag(stored))
+        alias_store.delete(session, stored.row)
         record(session, 204)
     services.resolver.wait_for_replicas()
     return Response(status_code=204)
@@ -173,8 +173,8 @@ def _model(services: Services, owner: str, name: str) -> str:
     return find_version(services, owner, name, None).name
 
 
-def _tag(found: NamedAlias) -> str:
-    return etag(found.row.move_id)
+def _tag(stored: NamedAlias) -> str:
+    return etag(stored.row.move_id)
 
 
 def _no_alias(name: str, alias: str) -> Problem:

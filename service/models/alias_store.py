@@ -30,13 +30,13 @@ def list_aliases(
     query = _aliases(owner, name).order_by(AliasRow.alias).limit(limit)
     if after is not None:
         query = query.where(AliasRow.alias > after)
-    return [NamedAlias(*found) for found in session.execute(query)]
+    return [NamedAlias(*row) for row in session.execute(query)]
 
 
 def get_alias(session: Session, owner: str, name: str, alias: str) -> NamedAlias | None:
     """Return an alias of a model."""
-    found = session.execute(_aliases(owner, name).where(AliasRow.alias == alias)).first()
-    return None if found is None else NamedAlias(*found)
+    row = session.execute(_aliases(owner, name).where(AliasRow.alias == alias)).first()
+    return None if row is None else NamedAlias(*row)
 
 
 def move(session: Session, version: VersionRow, alias: str) -> None:

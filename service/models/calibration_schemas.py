@@ -7,8 +7,8 @@ class ReliabilityPoint(BaseModel):
     """Rows with similar probabilities of a class."""
 
     n: int = Field(description="Number of probabilities in the bin.")
-    probability: float = Field(description="Their mean.")
-    share: float = Field(description="Share of them whose row is of the class.")
+    probability: float = Field(description="Mean probability of the bin.")
+    share: float = Field(description="Share of rows in the bin that are of the class.")
     low: float = Field(description="Lower end of the 95 % interval of the share.")
     high: float = Field(description="Upper end of the 95 % interval of the share.")
 
@@ -52,9 +52,10 @@ class CalibrationReport(BaseModel):
 
     before: ProbabilityQuality | None = Field(
         None,
-        description="Of 1/(1 + exp(-score)), divided by the sum over classes; null for numbers.",
+        description="Quality of 1/(1 + exp(-score)), divided by the sum over classes; null for "
+        "numbers.",
     )
     after: ProbabilityQuality | None = Field(
-        None, description="Of the calibrated probabilities; null for numbers."
+        None, description="Quality of the calibrated probabilities; null for numbers."
     )
     levels: dict[str, TaskLevels] = Field(description="Levels of intervals and sets, by task.")

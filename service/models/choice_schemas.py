@@ -88,7 +88,7 @@ class NotCompared(BaseModel):
     algorithm: str = Field(description="Algorithm name.")
     role: str = Field(description="Role of the method.")
     variant: str = Field("", description="Distinguishes methods of the same name and role.")
-    reason: str = Field(description="Why it was left out.")
+    reason: str = Field(description="Reason why it was left out.")
 
 
 class CurvePoint(BaseModel):
@@ -114,7 +114,7 @@ class PowerCurve(BaseModel):
 class ChoiceCurve(BaseModel):
     """Learning curve: learning together against alone, by training rows per task."""
 
-    reason: str | None = Field(description="Why there is no curve; null if there is one.")
+    reason: str | None = Field(description="Reason why there is no curve; null with a curve.")
     points: list[CurvePoint] = Field(description="Scores with 1/4, 1/2, 3/4 and all of the rows.")
     together: PowerCurve | None = Field(None, description="Fitted scores of learning together.")
     apart: PowerCurve | None = Field(None, description="Fitted scores of learning alone.")
@@ -126,16 +126,16 @@ class ChoiceCurve(BaseModel):
         description="Largest number of rows per task with a relevant gain, by the fitted gain. 0: "
         "at none; null: at `max_rows`, too.",
     )
-    low: float | None = Field(None, description="Lower end of its 95 % interval.")
-    high: float | None = Field(None, description="Upper end of its 95 % interval.")
+    low: float | None = Field(None, description="Lower end of the 95 % interval of `stops_at`.")
+    high: float | None = Field(None, description="Upper end of the 95 % interval of `stops_at`.")
     rows_needed: float | None = Field(
-        None, description="Rows per task that would show a gain which is not shown yet."
+        None, description="Rows per task that are needed to show a gain that is not shown yet."
     )
     tasks_factor: float | None = Field(
-        None, description="How many times as many tasks would show it."
+        None, description="Factor on the number of tasks that would show this gain."
     )
     methods: list[MethodLabel] = Field(description="Methods that the budget allowed.")
-    left_out: list[NotCompared] = Field(description="Methods that are not on the curve, and why.")
+    left_out: list[NotCompared] = Field(description="Methods left out of the curve, with reasons.")
 
 
 class LearnedAlone(BaseModel):
@@ -155,14 +155,14 @@ class Choice(BaseModel):
         "alone, as `alone` says."
     )
     alone: LearnedAlone | None = Field(
-        None, description="Tasks that another method learns alone; null if all have the same one."
+        None, description="Tasks that another method learns alone; null if one method learns all."
     )
     estimate: ChoiceEstimate = Field(description="Expected score of the chosen model.")
     sentences: list[str] = Field(description="The result in words.")
     leaderboard: list[LeaderboardRow] = Field(description="All methods, the best score first.")
     choice_or_best: ChoicePair | None = Field(
         None,
-        description="The whole choice against the first row of the leaderboard. That one is the "
+        description="The whole choice against the first row of the leaderboard. That row is the "
         "best of many, so the comparison is biased against the choice.",
     )
     together_or_apart: ChoicePair | None = Field(
@@ -187,7 +187,7 @@ class Choice(BaseModel):
     metric: str = Field(description="Metric of all scores.")
     title: str = Field(description="Title of the metric.")
     larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
-    average: str = Field(description="What has equal weight: tasks or rows.")
+    average: str = Field(description="Units of equal weight: tasks or rows.")
     min_effect: float = Field(
         description="Minimum relevant difference, relative to the value of the second side."
     )
@@ -196,13 +196,13 @@ class Choice(BaseModel):
     n_inner_folds: int = Field(description="Folds of the training rows.")
     budget_s: float = Field(description="Processor time that was allowed, in seconds.")
     rows: ComparedRows = Field(description="Units of rows, and how many were held out.")
-    left_out: list[NotCompared] = Field(description="Methods that were not compared, and why.")
+    left_out: list[NotCompared] = Field(description="Methods left out, with reasons.")
 
     @model_validator(mode="wrap")
     @classmethod
     def _update(cls, stored: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Apply the present rule for verdicts to the report of an earlier version."""
-        found = handler(stored)
-        before = found.model_dump()
+        report = handler(stored)
+        before = report.model_dump()
         after = update_choice(before)
-        return found if after is before else handler(after)
+        return report if after is before else handler(after)

@@ -36,16 +36,16 @@ class ColumnNames:
         return self._find(version_id)[1]
 
     def has(self, version_id: str, name: str) -> bool | None:
-        """Return whether a name is that of a column of the training tables.
+        """Return whether the training tables have a column with this name.
 
-        It may be one that the version does not use. None if it is not, and the columns of some
+        The version need not use the column. None if no column has the name, but the columns of some
         tasks have no names.
         """
         names, ignored = self._find(version_id)
-        known = [columns for columns in names.values() if columns is not None]
-        if name in ignored or any(name in columns for columns in known):
+        named_columns = [columns for columns in names.values() if columns is not None]
+        if name in ignored or any(name in columns for columns in named_columns):
             return True
-        return False if len(known) == len(names) else None
+        return False if len(named_columns) == len(names) else None
 
     def _find(self, version_id: str) -> tuple[NamesByTask, frozenset[str]]:
         with self._lock:
@@ -53,29 +53,29 @@ class ColumnNames:
                 self._cache.move_to_end(version_id)
                 return self._cache[version_id]
         with self._database.read() as session:
-            found = column_names(session, version_id), _ignored(session, version_id)
+            entry = column_names(session, version_id), _ignored(session, version_id)
         with self._lock:
-            self._cache[version_id] = found
+            self._cache[version_id] = entry
             if len(self._cache) > _MAX_CACHED:
                 self._cache.popitem(last=False)
-        return found
+        return entry
 
 
 def column_names(session: Session, version_id: str) -> NamesByTask:
     """Query the column names of each task of a version.
 
-    If a version was adapted to new tasks, the names of older tasks are those of its base. If the
-    algorithm requires the same columns in all tasks, new tasks have the names of older ones.
+    If a version was adapted to new tasks, its older tasks have the column names of its base. If the
+    algorithm requires the same columns in all tasks, new tasks have the names of older tasks.
     """
-    found = [
+    sources = [
         (feature_names_by_task(manifest), algorithm)
         for manifest, algorithm in _trained_on(session, version_id)
     ]
-    names, algorithm = found.pop()
+    names, algorithm = sources.pop()
     names = dict(names)
     needs = ALGORITHMS[algorithm].needs
     shared = next(iter(names.values()))
-    for new, _ in reversed(found):
+    for new, _ in reversed(sources):
         names |= dict.fromkeys(new, shared) if needs.same_features else new
     return names
 

@@ -49,11 +49,11 @@ class ModelsPlotQuery(PlotQuery):
 def list_plots_of_models(
     query: Annotated[ModelsQuery, Query()], services: Context, owner: Owner
 ) -> Response:
-    """List the plots that at least two of the models have, and what each shows in a sentence."""
-    found = compared(_sources(services, owner, query.model))
+    """List the plots that at least two of the models have, each with its finding in a sentence."""
+    contents = compared(_sources(services, owner, query.model))
     plots = [
         PlotInfo(name=name, title=COMPARED[name].title, sentence=content.sentence)
-        for name, content in found.items()
+        for name, content in contents.items()
     ]
     return json_response(page_of_all(plots, query))
 
@@ -82,4 +82,7 @@ def _sources(services: Services, owner: str, models: list[str]) -> dict[str, Sou
     for reference in models:
         name, _, number = reference.partition("/")
         versions.append(find_version(services, owner, name, int(number) if number else None))
-    return {f"{one.name}/{one.row.version}": source_of(services, owner, one) for one in versions}
+    return {
+        f"{version.name}/{version.row.version}": source_of(services, owner, version)
+        for version in versions
+    }

@@ -20,7 +20,7 @@ VERDICTS: Final = (
     "helps, hurts, equal (no relevant difference), unclear, or none if there is a `reason` against "
     "any verdict."
 )
-REASON: Final = "Why there is no verdict, and so no number; null if there is one."
+REASON: Final = "Reason why there is no verdict, and so no number; null with a verdict."
 
 MethodRole = Annotated[str, BeforeValidator(lambda role: _FORMER_ROLES.get(role, role))]
 
@@ -35,7 +35,7 @@ class Method(BaseModel):
         "constant prediction per task."
     )
     variant: str = Field("", description="Distinguishes methods of the same name and role.")
-    params: dict[str, Any] = Field(description="As given; `selection` may choose others per split.")
+    params: dict[str, Any] = Field(description="Parameters; `selection` may differ per split.")
     value: float | None = Field(description="The selection metric, averaged as requested.")
     mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
     over_rows: dict[str, float | None] = Field(description="Metrics over the rows of all tasks.")
@@ -86,7 +86,7 @@ class LeftOut(BaseModel):
         description="Algorithm name of the baseline.",
     )
     roles: list[str] = Field([], description="Roles that it would have had.")
-    reason: str = Field(description="Why it was excluded.")
+    reason: str = Field(description="Reason why it was excluded.")
 
 
 class FamilyVerdict(BaseModel):
@@ -141,7 +141,7 @@ class Comparison(BaseModel):
     metric: str = Field(description="Metric of the verdict.")
     title: str = Field(description="Title of the metric.")
     larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
-    average: str = Field(description="What has equal weight: tasks or rows.")
+    average: str = Field(description="Units of equal weight: tasks or rows.")
     min_effect: float = Field(
         0.0, description="Minimum relevant difference, relative to the value of the metric."
     )
@@ -165,16 +165,16 @@ class Comparison(BaseModel):
     by_task: dict[str, list[Gain]] = Field(
         description="Gain of the candidate over each baseline, by task."
     )
-    left_out: list[LeftOut] = Field(description="Baselines that do not support the tasks, and why.")
+    left_out: list[LeftOut] = Field(description="Baselines that do not support the tasks.")
 
     @model_validator(mode="wrap")
     @classmethod
     def _update(cls, stored: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Apply the present rule for verdicts to the report of an earlier version."""
-        found = handler(stored)
-        before = found.model_dump()
+        report = handler(stored)
+        before = report.model_dump()
         after = update_comparison(before)
-        return found if after is before else handler(after)
+        return report if after is before else handler(after)
 
 
 class Interval(BaseModel):
@@ -192,7 +192,7 @@ class Evaluation(BaseModel):
     rows: ComparedRows | None = Field(
         None, description="Units of rows, and how many were held out."
     )
-    params: dict[str, Any] = Field(description="As given; `selection` may choose others per split.")
+    params: dict[str, Any] = Field(description="Parameters; `selection` may differ per split.")
     mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
     interval: dict[str, Interval] = Field(
         default_factory=dict,

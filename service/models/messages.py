@@ -1,4 +1,4 @@
-"""Messages about models that several packages send."""
+"""Messages about models, for use by several packages."""
 
 from algorithms.wrappers.calibration.model import METHODS_FOR
 from service.models.store import ServableVersion
@@ -14,7 +14,7 @@ def unsupported_method(served: ServableVersion, method: str) -> str:
     """Return the message that a model does not have a method, and how to get it."""
     detail = f"model '{served.name}' ({served.algorithm}) does not support {method}"
     detail += f"; it supports {', '.join(served.methods)}"
-    target = next((target for target, own in METHODS_FOR.items() if method in own), None)
+    target = next((target for target, methods in METHODS_FOR.items() if method in methods), None)
     if target is None:
         return detail
     return f"{detail}; to get it, train with 'calibration' on targets that are {target}"

@@ -1,4 +1,4 @@
-"""Names of models: those of the Open Inference Protocol may end in a method, ``NAME.predict``."""
+"""Names of models; in the Open Inference Protocol they may end in a method, ``NAME.predict``."""
 
 from typing import Annotated, Final
 
@@ -18,7 +18,7 @@ def split_method(name: str) -> tuple[str, str]:
 
 
 def _not_reserved(name: str) -> str:
-    """Reject names that calls of another model use."""
+    """Reject names that call a method of another model."""
     base, method = split_method(name)
     if method:
         detail = f"'{name}' is reserved: it calls the method {method} of a model '{base}'; choose "

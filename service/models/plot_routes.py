@@ -82,9 +82,9 @@ _DRAWN_OF_VERSION: Final[dict[str, Any]] = {
 def list_plots_of_latest(
     name: Name, *, request: Request, services: Context, owner: Owner, query: Paging
 ) -> Response:
-    """List the plots that there are of a model, and what each shows; the most telling first."""
-    found = find_version(services, owner, name, None)
-    return _list(request, services, owner, found, query=query)
+    """List a model's plots, each with its finding in a sentence, most informative first."""
+    model = find_version(services, owner, name, None)
+    return _list(request, services, owner, model, query=query)
 
 
 @router.get(
@@ -99,9 +99,9 @@ def list_plots_of_version(
     owner: Owner,
     query: Paging,
 ) -> Response:
-    """List the plots that there are of a model, and what each shows; the most telling first."""
-    found = find_version(services, owner, name, version)
-    return _list(request, services, owner, found, query=query)
+    """List a model's plots, each with its finding in a sentence, most informative first."""
+    model = find_version(services, owner, name, version)
+    return _list(request, services, owner, model, query=query)
 
 
 @router.get("/{name}/plots/{plot}", summary="Plot of a model, latest version", **_DRAWN_OF_VERSION)
@@ -115,8 +115,8 @@ def draw_plot_of_latest(
     query: Options,
 ) -> Response:
     """Draw a plot as `Accept` asks: a Vega-Lite specification (JSON), SVG or PNG."""
-    found = find_version(services, owner, name, None)
-    return _draw(request, services, owner, found, plot=plot, query=query)
+    model = find_version(services, owner, name, None)
+    return _draw(request, services, owner, model, plot=plot, query=query)
 
 
 @router.get(
@@ -135,8 +135,8 @@ def draw_plot_of_version(
     query: Options,
 ) -> Response:
     """Draw a plot as `Accept` asks: a Vega-Lite specification (JSON), SVG or PNG."""
-    found = find_version(services, owner, name, version)
-    return _draw(request, services, owner, found, plot=plot, query=query)
+    model = find_version(services, owner, name, version)
+    return _draw(request, services, owner, model, plot=plot, query=query)
 
 
 def _list(
@@ -150,10 +150,10 @@ def _list(
     tag = version_tag(version.row.id, "plots", str(query.page_size), str(query.after_number()))
     if is_not_modified(request, tag):
         return Response(status_code=304, headers={"ETag": tag})
-    found = available(source_of(services, owner, version))
+    contents = available(source_of(services, owner, version))
     plots = [
         PlotInfo(name=name, title=PLOTS[name].title, sentence=content.sentence)
-        for name, content in found.items()
+        for name, content in contents.items()
     ]
     return json_response(page_of_all(plots, query), ETag=tag)
 
@@ -181,7 +181,7 @@ def _draw(
 
 
 def media_type_of(request: Request) -> str:
-    """Return the form of a plot that a request prefers: a specification or an image."""
+    """Return the media type of a plot that a request prefers: a specification or an image."""
     return preferred_type(request.headers.get("accept", ""), _OFFERED)
 
 
@@ -208,7 +208,7 @@ def drawing(
 
 
 def source_of(services: Services, owner: str, version: NamedVersion) -> Source:
-    """Return what is stored of a version."""
+    """Return the stored data of a version, from which its plots are drawn."""
     row = version.row
     served = services.resolver.find(owner, version.name, row.version)
     report = None if row.report is None else Report.model_validate(row.report).model_dump()

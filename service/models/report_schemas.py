@@ -1,4 +1,4 @@
-"""API schemas of reports: what is stored of the evaluation of a model."""
+"""API schemas of reports on the evaluation of a model."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ class Candidate(BaseModel):
     over_rows: dict[str, float | None] = Field(description="Metrics over the rows of all tasks.")
     by_task: dict[str, float | None] = Field(description="The selection metric on each task.")
     failed: str | None = Field(
-        None, description="Why a fit failed; such a candidate is left out of the choice."
+        None, description="Error of a failed fit; such a candidate is left out of the choice."
     )
 
 
@@ -29,7 +29,7 @@ class SearchReport(BaseModel):
     method: str = Field(description="grid, random, or halving.")
     metric: str = Field(description="Selection metric.")
     larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
-    average: str = Field(description="What has equal weight: tasks or rows.")
+    average: str = Field(description="Units of equal weight: tasks or rows.")
     n_folds: int = Field(description="Number of folds.")
     repeats: int = Field(description="Number of repetitions of the cross-validation.")
     best: int = Field(description="Index of the best candidate.")
@@ -38,7 +38,7 @@ class SearchReport(BaseModel):
     )
     warnings: list[str] = Field(
         default_factory=list,
-        description="Candidates that failed, and values chosen at an end of those that were tried.",
+        description="Failed candidates, and chosen values at an end of the tried range.",
     )
 
 

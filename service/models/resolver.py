@@ -59,10 +59,10 @@ class ModelResolver:
         Problem
             There is no such model or version.
         """
-        found = self.find_any(owner, name, version)
-        if found is None:
+        served = self.find_any(owner, name, version)
+        if served is None:
             raise Problem("not-found", unknown_model(name, version))
-        return found
+        return served
 
     def find_any(self, owner: str, name: str, version: int | None) -> ServableVersion | None:
         """Return a version of a model, or None."""
@@ -89,12 +89,12 @@ class ModelResolver:
         if cached is not None:
             return cached
         token = self._token
-        found = find()
+        resolved = find()
         with self._lock:
             # if the token has changed, the query may not have seen the latest commit
             if token is not None and token == self._token:
-                self._cache[target] = found
-        return found
+                self._cache[target] = resolved
+        return resolved
 
     async def resolve_in_pool(
         self, target: Target, find: Callable[[], ResolvedModel], run: RunInPool

@@ -41,7 +41,7 @@ def list_models(
 ) -> Page[Model]:
     """List the latest version of each model, in the order of their names."""
     with services.database.read() as session:
-        found = store.list_models(
+        versions = store.list_models(
             session,
             owner,
             after=query.after(),
@@ -49,7 +49,7 @@ def list_models(
             algorithm=query.algorithm,
             text=query.text,
         )
-    return page([Model.from_row(v) for v in found], query, key=lambda model: model.name)
+    return page([Model.from_row(v) for v in versions], query, key=lambda model: model.name)
 
 
 @router.get(
@@ -61,10 +61,10 @@ def list_versions(name: Name, services: Context, owner: Owner, query: Paging) ->
     """List the versions of a model, newest first."""
     below = _number(query.after())
     with services.database.read() as session:
-        found = store.list_versions(session, owner, name, below=below, limit=query.page_size + 1)
-    if not found and below is None:
+        versions = store.list_versions(session, owner, name, below=below, limit=query.page_size + 1)
+    if not versions and below is None:
         raise Problem("not-found", unknown_model(name))
-    return page([Model.from_row(v) for v in found], query, key=lambda model: str(model.version))
+    return page([Model.from_row(v) for v in versions], query, key=lambda model: str(model.version))
 
 
 @router.get("/{name}", summary="Read a model", response_model=Model, responses=_ONE)
@@ -101,19 +101,19 @@ def delete_version(
     """Delete a version that no alias, unfinished job or other model uses."""
     with services.database.write() as session:
         alias_store.lock_model(session, owner, name.partition(store.ALIAS_SEPARATOR)[0])
-        found = store.get_version(session, owner, name, version)
-        if found is None:
+        model = store.get_version(session, owner, name, version)
+        if model is None:
             raise Problem("not-found", unknown_model(name, version))
-        check_if_match(request, _tag(found))
-        if found.aliases:
-            named = " and ".join(f"'{alias}'" for alias in found.aliases)
+        check_if_match(request, _tag(model))
+        if model.aliases:
+            named = " and ".join(f"'{alias}'" for alias in model.aliases)
             detail = f"version {version} of '{name}' has the alias {named}; move or delete it first"
             raise Problem("in-use", detail)
-        needed = store.needed_by(session, found.row)
+        needed = store.needed_by(session, model.row)
         if needed:
             detail = f"version {version} of '{name}' is used by {'; '.join(needed)}"
             raise Problem("in-use", detail)
-        store.delete_version(session, found)
+        store.delete_version(session, model)
         record(session, 204)
     services.resolver.wait_for_replicas()
     return Response(status_code=204)
@@ -124,14 +124,14 @@ def find_version(
 ) -> store.NamedVersion:
     """Return a version as `store.get_version` does, or raise a not-found problem."""
     with services.database.read() as session:
-        found = store.get_version(session, owner, name, version)
-    if found is None:
+        model = store.get_version(session, owner, name, version)
+    if model is None:
         raise Problem("not-found", unknown_model(name, version))
-    return found
+    return model
 
 
 def version_tag(version_id: str, *parts: str) -> str:
-    """Return the ETag of what this release of the software shows of a part of a version."""
+    """Return the ETag of a part of a version, as this release of the software shows it."""
     return etag(".".join((version_id, sibling.__version__, *parts)))
 
 

@@ -39,8 +39,8 @@ class Model(BaseModel):
     methods: list[str] = Field(description="Methods, such as transform and predict.")
     tasks: list[str] = Field(description="Names of the tasks that it was trained on.")
     task_column: str = Field(
-        description="Column in which tables and records of rows have the task of each row: that of "
-        "the training table."
+        description="Column with the task of each row in tables and records, named as in the "
+        "training table."
     )
     classes: dict[str, list[str | int]] = Field(
         description="Labels by task, in the order of output columns that are classes; empty for a "
@@ -197,4 +197,4 @@ class PlotInfo(BaseModel):
 
     name: str = Field(description="Name of the plot in its URL.")
     title: str = Field(description="Title of the plot.")
-    sentence: str = Field(description="What it shows of this model.")
+    sentence: str = Field(description="Finding of the plot in a sentence.")

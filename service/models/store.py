@@ -15,7 +15,7 @@ from service.storage.database import contains
 from service.storage.job_states import UNFINISHED
 from service.storage.rows import AliasRow, JobRow, ModelRow, VersionRow
 
-#: Number of jobs and of models that are named as users of something.
+#: Maximum number of jobs, and of models, that a message names as users of a resource.
 MAX_NAMED: Final = 20
 #: Separates model and alias; model names cannot contain it.
 ALIAS_SEPARATOR: Final = "@"
@@ -105,14 +105,15 @@ def get_version(
 def list_reserved(session: Session) -> Sequence[tuple[str, str]]:
     """Return owners and names of models that take over calls of another, of all owners.
 
-    They are those of earlier versions, and those that unfinished jobs will create.
+    Models of earlier versions of the service may have such names, and unfinished jobs may create
+    more of them.
     """
     jobs = sa.select(JobRow.owner, JobRow.model_name).where(JobRow.state.in_(UNFINISHED))
     models = sa.select(ModelRow.owner, ModelRow.name).where(
         sa.exists().where(VersionRow.model_id == ModelRow.id)
     )
-    found = session.execute(sa.union(models, jobs))
-    return sorted((owner, name) for owner, name in found if split_method(name)[1])
+    rows = session.execute(sa.union(models, jobs))
+    return sorted((owner, name) for owner, name in rows if split_method(name)[1])
 
 
 def find_importance(session: Session, version_id: str) -> dict[str, Any] | None:
@@ -142,10 +143,10 @@ def find_served(
     """Return the version that :func:`get_version` finds, with the columns for inference only."""
     plain, is_aliased, alias = name.partition(ALIAS_SEPARATOR)
     query = _ALIASED if is_aliased else _LATEST if version is None else _ONE
-    wanted = {"owner": owner, "name": plain, "version": version, "alias": alias}
-    row = session.execute(query, wanted).first()
-    found = None if row is None else ServableVersion(*row)
-    return found if found is None or version in (None, found.version) else None
+    params = {"owner": owner, "name": plain, "version": version, "alias": alias}
+    row = session.execute(query, params).first()
+    served = None if row is None else ServableVersion(*row)
+    return served if served is None or version in (None, served.version) else None
 
 
 def list_served(session: Session, owner: str) -> Sequence[ServableVersion]:
@@ -165,12 +166,12 @@ def aliases_of_owner(session: Session, owner: str) -> Mapping[str, Sequence[str]
     return _aliases(session, AliasRow.model_id.in_(models))
 
 
-def _aliases(session: Session, which: sa.ColumnElement[bool]) -> Mapping[str, Sequence[str]]:
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    query = sa.select(AliasRow.version_id, AliasRow.alias).where(which).order_by(AliasRow.alias)
+def _aliases(session: Session, condition: sa.ColumnElement[bool]) -> Mapping[str, Sequence[str]]:
+    by_version: defaultdict[str, list[str]] = defaultdict(list)
+    query = sa.select(AliasRow.version_id, AliasRow.alias).where(condition).order_by(AliasRow.alias)
     for version_id, alias in session.execute(query):
-        found[version_id].append(alias)
-    return found
+        by_version[version_id].append(alias)
+    return by_version
 
 
 def version_numbers(session: Session, owner: str, name: str) -> Sequence[int]:
@@ -262,9 +263,9 @@ def _latest() -> sa.ScalarSelect[int]:
 
 
 def _named(session: Session, query: sa.Select[str, VersionRow]) -> Sequence[NamedVersion]:
-    found = session.execute(query).all()
-    aliases = aliases_of(session, [row.id for _, row in found])
-    return [NamedVersion(name, row, tuple(aliases[row.id])) for name, row in found]
+    pairs = session.execute(query).all()
+    aliases = aliases_of(session, [row.id for _, row in pairs])
+    return [NamedVersion(name, row, tuple(aliases[row.id])) for name, row in pairs]
 
 
 # built once, since building a query takes longer than running it

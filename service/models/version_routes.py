@@ -84,25 +84,25 @@ def _importance(call: VersionRequest) -> Response:
 
 def _relations(call: VersionRequest) -> Response:
     """Return the relations between the tasks, with related tasks adjacent."""
-    served, found = _relations_of(call)
-    size, limit = found.strength.nbytes, call.services.settings.max_response_bytes
+    served, task_relations = _relations_of(call)
+    size, limit = task_relations.strength.nbytes, call.services.settings.max_response_bytes
     if size > limit:
         detail = f"the strengths take {size} bytes, more than {limit}; use the plot or the artifact"
         raise Problem("too-many-rows", detail)
     tag = version_tag(served.id, "relations")
     if is_not_modified(call.request, tag):
         return Response(status_code=304, headers={"ETag": tag})
-    return json_response(Relations.of(served, found), ETag=tag)
+    return json_response(Relations.of(served, task_relations), ETag=tag)
 
 
 def _relations_of(call: VersionRequest) -> tuple[ServableVersion, relations.Relations]:
     name, version = call.version.name, call.version.row.version
     served = call.services.resolver.find(call.owner, name, version)
-    found = call.services.models.get(served).relations()
-    if found is None:
+    task_relations = call.services.models.get(served).relations()
+    if task_relations is None:
         detail = f"version {version} of '{name}' ({served.algorithm}) has no task relations"
         raise Problem("no-relations", detail)
-    return served, found
+    return served, task_relations
 
 
 def _artifact(call: VersionRequest) -> Response:
@@ -124,7 +124,7 @@ def _artifact(call: VersionRequest) -> Response:
 def _add_routes(
     path: str, handle: Callable[[VersionRequest], Response], summary: str, **documented: Any
 ) -> None:
-    """Add both paths of a route: one for the latest version or an alias, one for a number."""
+    """Add both paths of a route: for the latest version or an alias, and for a number."""
 
     def of_latest(name: Name, request: Request, services: Context, owner: Owner) -> Response:
         return handle(
