@@ -67,11 +67,13 @@ async def submit_inference(
 ) -> Response:
     """Queue a batch inference, which applies a method of a model to all rows of a dataset."""
     if validate_only:
-        found = await run_in_threadpool(submission.prepare, services, spec, owner)
+        validated = await run_in_threadpool(submission.prepare, services, spec, owner)
         fields = {
-            name: found.plan[name] for name in ValidInference.model_fields if name in found.plan
+            name: validated.plan[name]
+            for name in ValidInference.model_fields
+            if name in validated.plan
         }
-        return json_response(ValidInference(n_rows=found.n_rows, **fields))
+        return json_response(ValidInference(n_rows=validated.n_rows, **fields))
     origin = Origin(
         owner,
         idempotency_key,

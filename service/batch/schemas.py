@@ -14,7 +14,7 @@ class InferenceSpec(JobLimits):
         None,
         ge=1,
         lt=2**31,
-        description="Version number. Default: the latest version, or that of the alias.",
+        description="Version number. Default: the latest version, or the version of the alias.",
     )
     method: str = Field(max_length=40, description="One of the model's `methods`.")
     level: float | None = Field(

@@ -89,10 +89,10 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
     model = services.models.get(served)
     entries = {entry["name"]: entry for entry in dataset.manifest["tasks"]}
     tasks = _tasks(spec, entries)
-    known = services.columns.of(served.id) if spec.method in FEATURE_METHODS else {}
+    model_columns = services.columns.of(served.id) if spec.method in FEATURE_METHODS else {}
     ignored = services.columns.ignored(served.id)
     names = feature_names_by_task(dataset.manifest)
-    orders = _ColumnOrders(model, spec, names, known, ignored, served.task_column).orders(
+    orders = _ColumnOrders(model, spec, names, model_columns, ignored, served.task_column).orders(
         tasks, entries
     )
     has_labels = _has_labels(model, spec.method, tasks)
@@ -169,7 +169,7 @@ class _ColumnOrders:
     model: Model
     spec: InferenceSpec
     names: NamesByTask
-    known: NamesByTask
+    model_columns: NamesByTask
     ignored: frozenset[str]
     task_column: str
 
@@ -206,16 +206,16 @@ class _ColumnOrders:
             return
         try:
             width = self.model.width(method, task=model_task)
-            known = self.known.get(model_task)
+            columns = self.model_columns.get(model_task)
             input_spec = InputSpec(
                 model_task,
                 method,
                 width,
                 allow_missing=False,
-                columns=lambda: known,
+                columns=lambda: columns,
                 ignored=lambda: self.ignored,
             )
-            self._check_divided(name, known)
+            self._check_divided(name, columns)
             yield positions_of(self.names[name], entry["n_features"], input_spec)
         except (AlgorithmError, Problem) as error:
             problem = from_algorithm_error(error) if isinstance(error, AlgorithmError) else error
@@ -223,10 +223,10 @@ class _ColumnOrders:
             where = {**problem.errors[0], **location}
             errors.append({**where, "code": problem.code, "detail": detail})
 
-    def _check_divided(self, name: str, known: tuple[str, ...] | None) -> None:
-        """Raise InvalidData if the rows of a task have their tasks in a column of features."""
+    def _check_divided(self, name: str, columns: tuple[str, ...] | None) -> None:
+        """Raise InvalidData if a task of the dataset has the model's task column as a feature."""
         column = self.task_column
-        if column in (self.names[name] or ()) and column not in (known or (column,)):
+        if column in (self.names[name] or ()) and column not in (columns or (column,)):
             detail = f"it has the model's column of tasks, '{column}', among its features"
             detail = f"{detail}; upload the table with task_column={column}"
             raise InvalidData(detail, task=name, column=column)
@@ -241,9 +241,9 @@ def _has_labels(model: Model, method: str, tasks: Mapping[str, str]) -> bool:
         labels = model.classes(model_task)
         kinds.setdefault(type(labels[0]).__name__ if labels else "float", name)
     if len(kinds) > 1:
-        (one, first), (other, second) = list(kinds.items())[:2]
+        (kind, first), (other, second) = list(kinds.items())[:2]
         detail = (
-            f"predictions have type {one} for task '{first}', but {other} for task '{second}'; "
+            f"predictions have type {kind} for task '{first}', but {other} for task '{second}'; "
             "select tasks, and compute these in separate jobs"
         )
         entry = {**entry_at("/tasks", detail), "code": "invalid-data", "task": second}
