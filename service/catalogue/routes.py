@@ -35,6 +35,6 @@ def get_algorithm(
 ) -> Algorithm:
     """Return an algorithm with its requirements and the JSON Schema of its parameters."""
     if name not in ALGORITHMS:
-        known = sorted(ALGORITHMS)
-        raise Problem("not-found", explain_unknown(name, known, what="algorithm"))
+        names = sorted(ALGORITHMS)
+        raise Problem("not-found", explain_unknown(name, names, what="algorithm"))
     return Algorithm.describe(ALGORITHMS[name])
