@@ -17,7 +17,7 @@ class DiskSpace:
     Parameters
     ----------
     folders
-        Folders by what is in them, such as "the database"; health is public and names no paths.
+        Folders by their contents, such as "the database"; health is public and names no paths.
     min_free_bytes
         Free space below which a disk gets a warning.
     """
@@ -27,11 +27,11 @@ class DiskSpace:
         self._min_free_bytes = min_free_bytes
 
     def error(self) -> str | None:
-        """Return why nothing can be stored: a disk is full. None if all have space."""
+        """Return the message that a disk is full; None if all disks have space."""
         return self._describe(lambda free: free < FULL_BYTES, "nothing more can be stored")
 
     def warning(self) -> str | None:
-        """Return that a disk will be full soon; None if all have enough space, or one is full."""
+        """Return the message that a disk will be full soon; None if no disk will, or one is."""
         return self._describe(
             lambda free: FULL_BYTES <= free < self._min_free_bytes,
             f"less than {self._min_free_bytes // _MIB} MiB (SIBLING_MIN_FREE_BYTES)",

@@ -73,8 +73,8 @@ def bind_request_id(request_id: str) -> None:
 def _add_request_id(
     _logger: object, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    found = request_id()
-    return event if found is None else {"request_id": found, **event}
+    current_id = request_id()
+    return event if current_id is None else {"request_id": current_id, **event}
 
 
 def _render(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:

@@ -111,8 +111,10 @@ class Metrics:
             registry=self.registry,
         )
         self.pending, self.cache_bytes = (
-            Gauge(f"sibling_{name}", what, registry=self.registry, multiprocess_mode="livesum")
-            for name, what in (
+            Gauge(
+                f"sibling_{name}", description, registry=self.registry, multiprocess_mode="livesum"
+            )
+            for name, description in (
                 ("inference_pending", "Inference requests in a thread, or waiting for one."),
                 ("model_cache_bytes", "Size of the loaded models."),
             )
@@ -148,7 +150,7 @@ class Metrics:
         seconds.observe(elapsed_s)
 
     def count_deleted(self, kind: str, n: int) -> None:
-        """Count what retention has deleted."""
+        """Count rows or blobs that retention has deleted."""
         self._deleted.labels(kind).inc(n)
 
     def count_audit_event(self, result: str) -> None:
@@ -274,7 +276,7 @@ class ProcessTreeCollector(Collector):
 
 
 def _server_processes() -> list[psutil.Process]:
-    """Return the server processes: the children of the supervisor, or this one if it has none."""
+    """Return the children of the supervisor, or this process if it has no supervisor."""
     supervisor = multiprocessing.parent_process()
     if supervisor is None:
         return [psutil.Process()]

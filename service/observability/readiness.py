@@ -93,5 +93,5 @@ class _Check:
 
 
 def _reasons(checks: Sequence[_Check]) -> list[str]:
-    found = [check.reason() for check in checks]
-    return [reason for reason in found if reason is not None]
+    reasons = [check.reason() for check in checks]
+    return [reason for reason in reasons if reason is not None]

@@ -33,12 +33,12 @@ class _State:
 
 
 def missing_package() -> str | None:
-    """Return what has to be installed for tracing, or None if everything is."""
+    """Return the packages to install for tracing, or None if all are installed."""
     try:
-        found = all(find_spec(name) is not None for name in _MODULES)
+        is_installed = all(find_spec(name) is not None for name in _MODULES)
     except ModuleNotFoundError:
-        found = False
-    return None if found else "the packages of OpenTelemetry: pip install 'sibling[tracing]'"
+        is_installed = False
+    return None if is_installed else "the packages of OpenTelemetry: pip install 'sibling[tracing]'"
 
 
 def start_tracing(component: str) -> None:
@@ -147,7 +147,7 @@ def current_traceparent() -> str | None:
 
 
 def _context_of(parent: str | None) -> Any:
-    """Return the context of a parent; None, which is the current one, without a parent."""
+    """Return the context of a parent; None, for the current context, without a parent."""
     if parent is None:
         return None
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
