@@ -2,7 +2,7 @@
 
 The database contains everything: datasets, models, jobs, keys. SQLite is copied with its online
 backup, PostgreSQL with ``pg_dump`` and ``pg_restore``, which have to be of the server's version or
-newer. Both see one snapshot, and writers do not wait.
+newer. Both copy a snapshot, and writers do not wait.
 """
 
 import os
@@ -186,9 +186,9 @@ def _check_magic(source: Path, dialect: str) -> None:
         first = file.read(16)
     kinds = [name for name, magic in _MAGIC.items() if first.startswith(magic)]
     if kinds != [dialect]:
-        found = f"a backup of {kinds[0]}" if kinds else "no backup"
+        kind = f"a backup of {kinds[0]}" if kinds else "no backup"
         raise OSError(
-            f"{source} is {found}; the database of SIBLING_DATABASE_URL can only be restored from "
+            f"{source} is {kind}; the database of SIBLING_DATABASE_URL can only be restored from "
             f"a backup of {dialect}"
         )
 

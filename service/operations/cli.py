@@ -39,7 +39,7 @@ def restore(
 ) -> None:
     """Restore a backup into the empty database of SIBLING_DATABASE_URL.
 
-    API keys are those of the time of the backup. PostgreSQL needs pg_restore.
+    API keys are restored as they were at the backup. PostgreSQL needs pg_restore.
     """
     from service.operations.backup import restore as run
     from service.settings import Settings

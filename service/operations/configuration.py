@@ -23,7 +23,7 @@ _PASSWORDS: Final = (
 def effective_settings(settings: Settings) -> list[dict[str, Any]]:
     """Return variable, value and source (default or environment) of every setting.
 
-    Those of the client follow those of the server.
+    Settings of the server come first, then settings of the client.
     """
     return [*_of_server(settings), *_of_client()]
 

@@ -65,15 +65,15 @@ def environment_names() -> list[str]:
 
 
 def _check_settings() -> Finding:
-    known = [f"{PREFIX}{name}".upper() for name in Settings.model_fields] + [*CLIENT_VARIABLES]
-    unknown = [name for name in environment_names() if name.upper() not in known]
+    settings = [f"{PREFIX}{name}".upper() for name in Settings.model_fields] + [*CLIENT_VARIABLES]
+    unknown = [name for name in environment_names() if name.upper() not in settings]
     if unknown:
-        return Finding("settings", "warning", "; ".join(_describe(n, known) for n in unknown))
+        return Finding("settings", "warning", "; ".join(_describe(n, settings) for n in unknown))
     return Finding("settings", "ok", f"{len(environment_names())} from the environment")
 
 
-def _describe(unknown: str, known: Sequence[str]) -> str:
-    similar = difflib.get_close_matches(unknown.upper(), known, n=1)
+def _describe(unknown: str, settings: Sequence[str]) -> str:
+    similar = difflib.get_close_matches(unknown.upper(), settings, n=1)
     hint = f"did you mean {similar[0]}?" if similar else "see docs/reference/settings.md"
     return f"{unknown} is not a setting, {hint}"
 
@@ -143,15 +143,15 @@ def _check_keys(database: Database, settings: Settings) -> Finding:
 def _check_model_names(database: Database) -> Finding:
     try:
         with database.read() as session:
-            found = list_reserved(session)
+            reserved = list_reserved(session)
     except SQLAlchemyError as error:
         return Finding("model names", "error", f"cannot be read ({type(error).__name__})")
-    if not found:
+    if not reserved:
         return Finding("model names", "ok", "none ends in a method")
-    named = ", ".join(f"'{name}' of {owner}" for owner, name in found[:MAX_NAMED])
+    named = ", ".join(f"'{name}' of {owner}" for owner, name in reserved[:MAX_NAMED])
     detail = (
-        f"{len(found)} take over calls of other models under /v2: {named}; train them again under "
-        "another name, and delete their versions"
+        f"{len(reserved)} take over calls of other models under /v2: {named}; train them again "
+        "under another name, and delete their versions"
     )
     return Finding("model names", "warning", detail)
 
@@ -160,7 +160,7 @@ def _check_data_dir(settings: Settings) -> Finding:
     folder = settings.data_dir.resolve()
     existing = folder
     while not existing.exists() and existing != existing.parent:
-        existing = existing.parent  # the service creates the rest
+        existing = existing.parent  # the service creates the missing folders
     try:
         with tempfile.TemporaryFile(dir=existing) as file:
             file.write(b"0")
@@ -169,8 +169,8 @@ def _check_data_dir(settings: Settings) -> Finding:
         return Finding("data directory", "error", f"{folder} cannot be written: {error.strerror}")
     detail = f"{folder} has {free_bytes // MIB} MiB of free space"
     if free_bytes < settings.min_free_bytes:
-        least = f"{settings.min_free_bytes // MIB} MiB (SIBLING_MIN_FREE_BYTES)"
-        detail += f", less than {least}; free some, or jobs will fail"
+        minimum = f"{settings.min_free_bytes // MIB} MiB (SIBLING_MIN_FREE_BYTES)"
+        detail += f", less than {minimum}; free some, or jobs will fail"
         return Finding("data directory", "error", detail)
     return Finding("data directory", "ok", detail)
 

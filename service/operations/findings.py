@@ -1,4 +1,4 @@
-"""What a check of an installation finds."""
+"""Results of the checks of an installation."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -14,6 +14,6 @@ def open_existing(path: Path) -> sqlite3.Connection:
 
 def check_whole(connection: sqlite3.Connection) -> None:
     """Raise sqlite3.DatabaseError if SQLite finds damage in a file."""
-    found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if found != "ok":
-        raise sqlite3.DatabaseError(found)
+    result = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if result != "ok":
+        raise sqlite3.DatabaseError(result)

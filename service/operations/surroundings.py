@@ -1,4 +1,4 @@
-"""Checks of what surrounds an installation: packages, the port, clocks, and a running service."""
+"""Checks of the surroundings of an installation: packages, port, clocks, running service."""
 
 import errno
 import os
@@ -24,20 +24,20 @@ MAX_CLOCK_DIFFERENCE: Final = timedelta(seconds=5)
 _TIMEOUT_S: Final = 3
 _NO_ADDRESS: Final = "is not an address of this machine; correct SIBLING_HOST"
 
-#: Where a service that listens on all addresses can be asked.
+#: Addresses at which to reach a service that listens on all addresses.
 _LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 
 
 def check_versions() -> Finding:
     """Report the versions of Python and of the packages that compute."""
-    found = [f"python {platform.python_version()}"]
+    versions = [f"python {platform.python_version()}"]
     for package in _PACKAGES:
         try:
-            found.append(f"{package} {version(package)}")
+            versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             detail = f"{package} is not installed for {platform.python_version()}; install it again"
             return Finding("versions", "error", detail)
-    return Finding("versions", "ok", ", ".join(found))
+    return Finding("versions", "ok", ", ".join(versions))
 
 
 def check_port(settings: Settings) -> Finding:
@@ -63,7 +63,7 @@ def check_port(settings: Settings) -> Finding:
 def check_clock(database: Database) -> Finding:
     """Compare the clocks of this machine and of a database that responds."""
     if database.engine.dialect.name == "sqlite":
-        return Finding("clock", "ok", "the database uses that of this machine")
+        return Finding("clock", "ok", "the database uses the clock of this machine")
     try:
         with database.engine.connect() as connection:
             before = datetime.now(UTC)
@@ -87,12 +87,12 @@ def check_running_service() -> Finding | None:
             "correct SIBLING_URL"
         )
         return Finding("SIBLING_URL", "warning", detail)
-    found = _version_of(answer)
-    if found is None:
+    running_version = _version_of(answer)
+    if running_version is None:
         detail = f"{url} is not this service; correct SIBLING_URL"
         return Finding("SIBLING_URL", "warning", detail)
-    if found != version("sibling"):
-        return Finding("SIBLING_URL", "warning", f"{url} {_other_version(found)}")
+    if running_version != version("sibling"):
+        return Finding("SIBLING_URL", "warning", f"{url} {_other_version(running_version)}")
     if "Date" not in answer.headers:
         return Finding("SIBLING_URL", "ok", f"{url} runs this version")
     # the header has whole seconds, and is up to one second old
@@ -101,21 +101,21 @@ def check_running_service() -> Finding | None:
 
 
 def _check_occupant(settings: Settings) -> Finding:
-    """Find out who listens on the port."""
+    """Find out which program listens on the port."""
     host = _LOOPBACK.get(settings.host, settings.host)
     shown = f"[{host}]" if ":" in host else host
     scheme = "https" if settings.tls_cert_file else "http"
     where = f"{settings.port} of {settings.host}"
     try:
         # a certificate need not name the address to listen on
-        found = _version_of(_ask(f"{scheme}://{shown}:{settings.port}", verify=False))
+        running_version = _version_of(_ask(f"{scheme}://{shown}:{settings.port}", verify=False))
     except (httpx.HTTPError, ssl.SSLError):
-        found = None
-    if found is None:
+        running_version = None
+    if running_version is None:
         detail = f"{where} is used by another program; stop it, or set SIBLING_PORT"
         return Finding("port", "error", detail)
-    if found != version("sibling"):
-        return Finding("port", "warning", f"{where} {_other_version(found)}")
+    if running_version != version("sibling"):
+        return Finding("port", "warning", f"{where} {_other_version(running_version)}")
     return Finding("port", "ok", f"the service, in this version, runs on {where}")
 
 
@@ -133,19 +133,19 @@ def _version_of(answer: httpx.Response) -> str | None:
     return str(body.get("version")) if is_ours else None
 
 
-def _other_version(found: str) -> str:
+def _other_version(running: str) -> str:
     return (
-        f"runs version {found} of the service, and version {version('sibling')} is installed "
+        f"runs version {running} of the service, and version {version('sibling')} is installed "
         "here; update and restart one of them"
     )
 
 
-def _compare(check: str, difference: timedelta, what: str) -> Finding:
+def _compare(check: str, difference: timedelta, other: str) -> Finding:
     seconds = difference.total_seconds()
     if abs(difference) > MAX_CLOCK_DIFFERENCE:
         detail = (
-            f"that of {what} is {abs(seconds):.0f} s {'ahead' if seconds > 0 else 'behind'}; "
+            f"the clock of {other} is {abs(seconds):.0f} s {'ahead' if seconds > 0 else 'behind'}; "
             "synchronise both machines (NTP), or keys, retention and retries have wrong times"
         )
         return Finding(check, "warning", detail)
-    return Finding(check, "ok", f"agrees with {what} within {MAX_CLOCK_DIFFERENCE.seconds} s")
+    return Finding(check, "ok", f"agrees with {other} within {MAX_CLOCK_DIFFERENCE.seconds} s")

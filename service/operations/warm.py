@@ -16,8 +16,8 @@ from service.processes.kernels import set_compiled
 def warm_decimals() -> None:
     """Compile the kernels that parse lists of numbers."""
     text = np.frombuffer(b"[1.5]}", np.uint8)
-    values, unparsed, found = np.empty(2), np.empty((1, 3), np.uint64), np.empty(4, np.uint64)
-    parse_lists(text, np.uint64(1), values, unparsed, found, TO_END)
+    values, unparsed, counts = np.empty(2), np.empty((1, 3), np.uint64), np.empty(4, np.uint64)
+    parse_lists(text, np.uint64(1), values, unparsed, counts, TO_END)
     count_byte(text, 0)
 
 
@@ -28,7 +28,7 @@ def _run(step: Callable[[], None]) -> None:
 def main() -> None:
     """Compile all kernels, in a process per core."""
     with ProcessPoolExecutor() as pool:
-        list(pool.map(_run, (*warm.STEPS, warm_decimals)))  # raises what a step has raised
+        list(pool.map(_run, (*warm.STEPS, warm_decimals)))  # raises the error of a step
     set_compiled()
 
 
