@@ -1,1 +1,1 @@
-"""Retention: deletion of what has expired, in the background."""
+"""Retention: deletion of expired rows and blobs, in the background."""

@@ -38,7 +38,7 @@ _FIRST_ULID_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def expire_events(database: Database, before: datetime) -> Iterator[int]:
     """Delete events before ``before`` of jobs that have ended; yield the number at each step.
 
-    A model keeps its training history, which its version has.
+    A model keeps its training history, which is in the row of its version.
     """
     after = 0
     while True:
@@ -156,7 +156,7 @@ def _delete_job(database: Database, job_id: str) -> Iterator[int]:
 
 
 def _delete_some_events(session: Session, job_id: str) -> bool:
-    """Delete a batch of events of a job and its child jobs; return False for a last small one."""
+    """Delete a batch of events of a job and its child jobs; return False if less is left."""
     family = sa.select(JobRow.id).where(sa.or_(JobRow.id == job_id, JobRow.parent_id == job_id))
     some = sa.select(EventRow.id).where(EventRow.job_id.in_(family)).limit(BATCH_SIZE)
     event_ids = session.scalars(some).all()
@@ -222,17 +222,17 @@ def expire_blobs(database: Database, before: datetime) -> Iterator[int]:
 
 
 def _delete(
-    database: Database, row: type[Any], which: sa.ColumnElement[bool], *, n_rows: int
+    database: Database, row: type[Any], condition: sa.ColumnElement[bool], *, n_rows: int
 ) -> int:
     """Delete rows in a transaction; return their number."""
     if n_rows:
         with database.write() as session:
             session.execute(
-                sa.delete(row).where(which).execution_options(synchronize_session=False)
+                sa.delete(row).where(condition).execution_options(synchronize_session=False)
             )
     return n_rows
 
 
 def _first_id(moment: datetime, prefix: str = "job") -> str:
-    """Return an id below those of all jobs, or others, created at a moment or later."""
+    """Return an id below the ids of all jobs, or other rows, created at a moment or later."""
     return f"{prefix}_{str(ULID.from_datetime(max(moment, _FIRST_ULID_TIME))).lower()}"

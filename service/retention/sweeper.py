@@ -1,4 +1,4 @@
-"""The thread that deletes what has expired, in the process that dispatches jobs."""
+"""The thread that deletes expired rows and blobs, in the process that dispatches jobs."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ _TICK_S: Final = 1.0
 _STOP_TIMEOUT_S: Final = 5
 
 Expire = Callable[[Database, datetime], Iterator[int]]
-#: What is deleted, in order: rows before the blobs that only they reference.
+#: Kinds in the order of their deletion: rows before the blobs that only they reference.
 _KINDS: Final[Mapping[str, Expire]] = {
     "events": store.expire_events,
     "attempts": store.expire_attempts,
