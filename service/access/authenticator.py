@@ -44,7 +44,7 @@ class CachedKey:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What is known about the sender of a request; the id is unproven without an owner."""
+    """Sender of a request; without an owner, the id of the key is unproven."""
 
     owner: str | None
     key_id: str | None
@@ -76,7 +76,7 @@ class Authenticator:
         # keyed by a hash of the header, so that no key is stored
         self._cache: dict[bytes, CachedKey] = {}
         self._cache_lock = Lock()
-        #: Number of sessions that were signed out; what was read before the last one is not cached.
+        #: Number of sessions that were signed out; a key read before the last one is not cached.
         self._n_signed_out = 0
         self._refreshing: set[bytes] = set()
         self._executor = ThreadPoolExecutor(N_REFRESH_THREADS, thread_name_prefix="keys")
@@ -201,10 +201,10 @@ class Authenticator:
         return row
 
     def _look_up(self, authorization: str) -> CachedKey:
-        """Return a valid key, which is cached from now on; an invalid one is in the cache no more.
+        """Return a valid key and cache it; remove an invalid key from the cache.
 
-        It is read again if a session was signed out meanwhile, which may be this one: it would be
-        accepted until it leaves the cache.
+        The key is read again if a session was signed out meanwhile: if it was the session of this
+        request, it would be accepted until it leaves the cache.
         """
         digest, n_signed_out = _digest(authorization), self._n_signed_out
         expires = time.monotonic() + _CACHE_TTL_S
@@ -266,7 +266,7 @@ def _seconds_left(row: KeyRow, session_ends: datetime | None) -> float | None:
 
 
 def _check_scope(granted: list[str], needed: str | None) -> None:
-    """Raise a problem unless the scopes of a key include the one needed."""
+    """Raise a problem unless the scopes of a key include the needed scope."""
     if not allows(granted, needed):
         has = ", ".join(granted)
         raise Problem("forbidden", f"this request needs the scope '{needed}'; the key has {has}")

@@ -16,9 +16,9 @@ OWNER = "admin"
 
 
 def ensure_bootstrap_key(database: Database, settings: Settings) -> bool:
-    """Store the key of the settings if no key is valid; return whether one is valid then.
+    """Store the key of the settings if no key is valid; return whether a key is valid afterwards.
 
-    A key that is stored already stays as it is: one that was revoked stays revoked.
+    A stored key stays as it is: a revoked key stays revoked.
 
     Raises
     ------

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 keys = noun("Create, list and revoke API keys in the configured database.")
 
-#: Scopes that a key has only if they are named.
+#: Scopes that a key has only if the command names them.
 _OPERATOR_SCOPES: Final = ("keys:read", "keys:write", "metrics:read", "audit:read", "admin")
 _DEFAULT_SCOPES: Final = ",".join(s for s in SCOPES if s not in _OPERATOR_SCOPES)
 
@@ -33,7 +33,7 @@ def create(
         typer.Option(min=1, max=3650, help="Days until the key expires. Default: never."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What the key is for, at most 200 characters.")
+        str | None, typer.Option(help="Purpose of the key, at most 200 characters.")
     ] = None,
 ) -> None:
     """Create a key and print it. Only its hash is stored, so it is never shown again."""

@@ -51,11 +51,11 @@ def new_key() -> Key:
 
 
 def parse_key(text: str) -> Key | None:
-    """Parse a key, or return None if the text is not one."""
+    """Parse a key, or return None if the text is no key."""
     match = _KEY.fullmatch(text)
     return None if match is None else Key(match[1], match[2])
 
 
 def allows(granted: list[str], needed: str | None) -> bool:
-    """Return whether the scopes include the one needed; None needs no scope."""
+    """Return whether the scopes include the needed scope; None needs no scope."""
     return needed is None or needed in granted or "admin" in granted

@@ -1,8 +1,8 @@
 """Quotas of an owner on stored bytes, datasets and model versions.
 
 A check locks the owner's quotas until its transaction ends, so that two uploads at the same time
-cannot both take the last place. What is stored after parsing, and when a job ends, is checked again
-then: see ``service.access.stored_bytes``.
+cannot both take the last place. The size of parsed data, and of the results of a job, is checked
+again when it is known: see ``service.access.stored_bytes``.
 """
 
 import sqlalchemy as sa
@@ -94,7 +94,7 @@ def count_unfinished_trainings(session: Session, owner: str) -> int:
     unfinished = sa.select(sa.func.count()).where(
         JobRow.owner == owner, JobRow.parent_id.is_(None), JobRow.state.in_(UNFINISHED)
     )
-    # an index has the former; only jobs that use a model are read
+    # an index answers the first query; the second reads only jobs that use a model
     inferences = unfinished.where(
         JobRow.base_version_id.is_not(None), JobRow.plan["kind"].as_string() == "infer"
     )

@@ -8,7 +8,7 @@ from typing import Final
 from service.errors.problems import Problem
 from service.processes.token_buckets import TokenBuckets
 
-#: A bucket holds the requests of so many seconds, but at least some.
+#: A bucket holds the requests of this many seconds, but at least ``_MIN_BURST``.
 _BURST_S: Final = 2.0
 _MIN_BURST: Final = 10
 

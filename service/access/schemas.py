@@ -14,7 +14,7 @@ class ApiKey(BaseModel):
     """An API key without its secret."""
 
     id: str = Field(description="Id of the key, as in `sib_<id>_<secret>`.")
-    name: str | None = Field(description="What the key is for.")
+    name: str | None = Field(description="Purpose of the key.")
     creator_id: str | None = Field(
         description="Id of the key that created it; null for a key of the command."
     )

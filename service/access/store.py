@@ -49,7 +49,7 @@ def get(session: Session, key_id: str, *, is_locked: bool = False) -> KeyRow | N
 
 
 def lock_keys(session: Session, owner: str) -> None:
-    """Lock the set of an owner's keys: until the transaction ends, no other one changes it."""
+    """Lock the set of an owner's keys against other transactions until this one ends."""
     lock(session, "keys", owner)
 
 
@@ -88,7 +88,7 @@ def revoke(session: Session, key_id: str, *, with_descendants: bool = False) -> 
     Parameters
     ----------
     with_descendants
-        Whether the keys that it created, those that they created, and so on, are revoked too.
+        Whether to revoke also the keys that it created, the keys that they created, and so on.
     """
     found = session.get(KeyRow, key_id)
     if found is None:
@@ -118,7 +118,7 @@ def count_active_descendants(session: Session, owner: str | None = None) -> Mapp
     Parameters
     ----------
     owner
-        Owner of the keys; None for those of all owners.
+        Owner of the keys; None for the keys of all owners.
     """
     made = sa.select(KeyRow.creator_id.label("ancestor"), KeyRow.id.label("key_id"))
     made = made.where(KeyRow.creator_id.is_not(None), *_are_active())

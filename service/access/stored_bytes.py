@@ -1,4 +1,4 @@
-"""Bytes that an owner stores, and their check where something is stored that nobody waits for.
+"""Bytes that an owner stores, and their check after work in the background.
 
 Parsing may make a dataset larger, and models and outputs get their size when their job ends.
 """
@@ -11,7 +11,7 @@ from service.storage.rows import BlobRow, DatasetRow, JobRow, ModelRow, UploadRo
 
 
 class StoredBytesExceeded(Exception):
-    """What was to be stored is beyond the quota of its owner."""
+    """Exception for data beyond the quota of its owner, which must not be stored."""
 
 
 def lock_quotas(session: Session, owner: str) -> None:
@@ -20,7 +20,7 @@ def lock_quotas(session: Session, owner: str) -> None:
 
 
 def stored_bytes(session: Session, owner: str) -> int:
-    """Return the bytes of an owner's datasets, models and outputs; equal ones count once.
+    """Return the bytes of an owner's datasets, models and outputs; equal files count once.
 
     A resumable upload counts with its whole length from its creation.
     """
@@ -45,7 +45,7 @@ def stored_bytes(session: Session, owner: str) -> int:
 
 
 def check_after_storing(session: Session, owner: str, limit: int) -> None:
-    """Check what an owner stores, at the end of a transaction that began with ``lock_quotas``.
+    """Check the stored bytes of an owner; for the end of a transaction with ``lock_quotas``.
 
     Parameters
     ----------
