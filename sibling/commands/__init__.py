@@ -1,1 +1,1 @@
-"""What all commands share: output, options, names with suggestions, and exit codes."""
+"""Commands, and their shared output, options, names with suggestions, and exit codes."""

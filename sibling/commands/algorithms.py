@@ -1,4 +1,4 @@
-"""``sibling algorithms``: what can be trained."""
+"""``sibling algorithms``: list the algorithms and describe them."""
 
 from typing import Annotated
 
@@ -29,11 +29,14 @@ def show(
 ) -> None:
     """Show what an algorithm learns, and its parameters."""
     with Client(url) as client:
-        found = client.algorithm(name)
-    if print_json(found):
+        algorithm = client.algorithm(name)
+    if print_json(algorithm):
         return
-    print_text(f"{found['title']} ({found['name']})\n{found['summary']}\n{found['reference']}\n")
-    fields = found["params"]["properties"]
+    print_text(
+        f"{algorithm['title']} ({algorithm['name']})\n{algorithm['summary']}\n"
+        f"{algorithm['reference']}\n"
+    )
+    fields = algorithm["params"]["properties"]
     rows = (
         (name, field.get("default", "required"), f"{field['title']}. {field['description']}")
         for name, field in fields.items()

@@ -54,7 +54,7 @@ def read_options(given: Sequence[str] | None) -> dict[str, list[str]]:
     Raises
     ------
     typer.BadParameter
-        One is not NAME=VALUE.
+        An option is not NAME=VALUE.
     """
     options: dict[str, list[str]] = {}
     for text in given or ():
@@ -105,10 +105,10 @@ def upload(
     options: Any = {name: value for name, value in columns.items() if value is not None}
     options |= read_options(read)
     with Client(url) as client:
-        found = upload_file(client, file, **options)
-    if not print_json(found.info):
-        print_text(f"dataset {found.id}: {len(found.tasks)} tasks")
-        _print_warnings(found.info)
+        dataset = upload_file(client, file, **options)
+    if not print_json(dataset.info):
+        print_text(f"dataset {dataset.id}: {len(dataset.tasks)} tasks")
+        _print_warnings(dataset.info)
 
 
 @datasets.command()
@@ -126,19 +126,19 @@ def combine(
     ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Make a dataset of others, such as one that grows by the upload of new rows."""
+    """Make a dataset of other datasets, for example to add new rows to an old dataset."""
     chosen = {key: value for key, value in (("tasks", task), ("columns", column)) if value}
     with Client(url) as client:
         ids = [find_dataset(client, source) for source in sources]
-        found = client.combine(*({"dataset_id": id_, **chosen} for id_ in ids), name=name)
-    if not print_json(found.info):
-        rows = found.info["n_samples"]
-        print_text(f"dataset {found.id}: {len(found.tasks)} tasks, {rows} rows")
+        dataset = client.combine(*({"dataset_id": id_, **chosen} for id_ in ids), name=name)
+    if not print_json(dataset.info):
+        rows = dataset.info["n_samples"]
+        print_text(f"dataset {dataset.id}: {len(dataset.tasks)} tasks, {rows} rows")
 
 
 @datasets.command()
 def show(dataset: names.Dataset, url: Url = DEFAULT_URL) -> None:
-    """Show the state of a dataset, its size, and why it was rejected or what to know about it."""
+    """Show the state and size of a dataset, and its errors and warnings."""
     with Client(url) as client:
         info = client.dataset_info(find_dataset(client, dataset))
     fields = ("id", "name", "state", "n_tasks", "n_samples", "n_features", "media_type")
@@ -161,23 +161,23 @@ def preview(
 ) -> None:
     """Show columns, targets and first rows of tasks, and which algorithms can be trained."""
     with Client(url) as client:
-        found = client.preview(find_dataset(client, dataset), task or (), n_rows=rows)
-    if print_json(found):
+        info = client.preview(find_dataset(client, dataset), task or (), n_rows=rows)
+    if print_json(info):
         return
-    print_text(f"{found['name']}: {found['n_tasks']} tasks, {found['n_samples']} rows")
-    for one in found["tasks"] if task else found["tasks"][:1]:
-        _print_task(one)
+    print_text(f"{info['name']}: {info['n_tasks']} tasks, {info['n_samples']} rows")
+    for task_info in info["tasks"] if task else info["tasks"][:1]:
+        _print_task(task_info)
     print_text()
     suitable = (
         (
-            one["algorithm"],
-            "yes" if one["can_train"] else f"no: {one['reason']}",
-            "" if one["memory_mb"] is None else f"{one['memory_mb']:,.0f} MiB",
+            algorithm["algorithm"],
+            "yes" if algorithm["can_train"] else f"no: {algorithm['reason']}",
+            "" if algorithm["memory_mb"] is None else f"{algorithm['memory_mb']:,.0f} MiB",
         )
-        for one in found["algorithms"]
+        for algorithm in info["algorithms"]
     )
     print_table(suitable, ("algorithm", "can be trained", "expected memory"))
-    _print_warnings(found)
+    _print_warnings(info)
 
 
 @datasets.command()
@@ -196,10 +196,10 @@ def download(
 ) -> None:
     """Download the rows of a dataset as CSV, or as a stream of Arrow record batches."""
     with Client(url) as client:
-        found = client.dataset_info(find_dataset(client, dataset))
-        target = output or Path(f"{found['id']}.csv")
-        file = client.download_dataset(found["id"], target, task or ())
-    print_result(f"{found['name']}: {file}", file=str(file))
+        info = client.dataset_info(find_dataset(client, dataset))
+        target = output or Path(f"{info['id']}.csv")
+        file = client.download_dataset(info["id"], target, task or ())
+    print_result(f"{info['name']}: {file}", file=str(file))
 
 
 @datasets.command()
@@ -256,7 +256,7 @@ def _target(target: dict[str, Any] | None) -> str:
 
 
 def _distribution(column: dict[str, Any]) -> str:
-    """Return the counts of a column as bars, or the values of a category with theirs."""
+    """Return the counts of a column as bars, or the values of a category with their counts."""
     counts = column["counts"]
     if column["values"] is not None:
         pairs = sorted(zip(counts, column["values"], strict=True), key=lambda pair: -pair[0])

@@ -7,7 +7,7 @@ from sibling import JobFailed, ServiceError, ServiceUnreachable
 
 
 class ExitCode(IntEnum):
-    """Exit codes; shells use those from 128."""
+    """Exit codes; shells use codes from 128."""
 
     SUCCESS = 0
     ERROR = 1

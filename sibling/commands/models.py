@@ -62,13 +62,13 @@ def versions(model: ModelName, url: Url = DEFAULT_URL) -> None:
 def show(model: Model, url: Url = DEFAULT_URL) -> None:
     """Show a model: tasks, lineage, scores, and the report of search and comparison."""
     with Client(url) as client:
-        found = find_model(client, model)
-        report = find_report(found)
+        remote = find_model(client, model)
+        report = find_report(remote)
     if is_json():
-        print_json(found.info | {"report": report})
+        print_json(remote.info | {"report": report})
         return
-    print_fields(found.info | found.info["lineage"], *_FIELDS)
-    print_scores(found)
+    print_fields(remote.info | remote.info["lineage"], *_FIELDS)
+    print_scores(remote)
     if report is not None:
         print_report(report)
 
@@ -80,22 +80,25 @@ def compare(
 ) -> None:
     """Compare the mean scores of models, on training rows and, where evaluated, held-out rows."""
     with Client(url) as client:
-        found = [find_model(client, name) for name in models]
-        summaries = [_summary(model, find_report(model)) for model in found]
+        remotes = [find_model(client, name) for name in models]
+        summaries = [_summary(model, find_report(model)) for model in remotes]
     if print_json(summaries):
         return
-    labels = [f"{one['name']}/{one['version']}" for one in summaries]
+    labels = [f"{summary['name']}/{summary['version']}" for summary in summaries]
     rows: list[list[Any]] = [
-        [field, *(one[field] for one in summaries)] for field in ("algorithm", "dataset_id")
+        [field, *(summary[field] for summary in summaries)] for field in ("algorithm", "dataset_id")
     ]
     for kind in ("training", "held_out"):
-        metrics = sorted({metric for one in summaries for metric in one[kind]})
+        metrics = sorted({metric for summary in summaries for metric in summary[kind]})
         rows += [
-            [f"{kind.replace('_', '-')} {metric}", *(one[kind].get(metric) for one in summaries)]
+            [
+                f"{kind.replace('_', '-')} {metric}",
+                *(summary[kind].get(metric) for summary in summaries),
+            ]
             for metric in metrics
         ]
     print_table(rows, ("", *labels))
-    if len({one["dataset_id"] for one in summaries}) > 1:
+    if len({summary["dataset_id"] for summary in summaries}) > 1:
         print_note("note: the models were trained on different datasets")
 
 
@@ -123,25 +126,25 @@ def plot(
 ) -> None:
     """Draw a plot of a model to a file, or list its plots."""
     with Client(url) as client:
-        found = find_model(client, model)
+        remote = find_model(client, model)
         if name is None:
-            print_list(found.plots(), "name", "title", "sentence")
+            print_list(remote.plots(), "name", "title", "sentence")
             return
-        target = output or _file_name(found, f"-{name}.svg")
+        target = output or _file_name(remote, f"-{name}.svg")
         try:
-            file = found.save_plot(name, target, theme=theme)
+            file = remote.save_plot(name, target, theme=theme)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--output") from None
-    print_result(f"{name} of {found.name}, version {found.version}: {file}", file=str(file))
+    print_result(f"{name} of {remote.name}, version {remote.version}: {file}", file=str(file))
 
 
 @models.command()
 def download(model: Model, *, output: Output = None, url: Url = DEFAULT_URL) -> None:
     """Download a model to a file that Python can load without the service."""
     with Client(url) as client:
-        found = find_model(client, model)
-        file = found.download(output or _file_name(found, ".safetensors"))
-    print_result(f"{found.name}, version {found.version}: {file}", file=str(file))
+        remote = find_model(client, model)
+        file = remote.download(output or _file_name(remote, ".safetensors"))
+    print_result(f"{remote.name}, version {remote.version}: {file}", file=str(file))
 
 
 @models.command()
@@ -181,10 +184,10 @@ def alias(
                 client.delete_alias(name, alias)
             print_result(f"{name}@{alias} is deleted", model=name, alias=alias)
             return
-        found = find_model(client, model)
-        found.set_alias(alias)
-    text = f"{found.name}@{alias} is version {found.version}"
-    print_result(text, model=found.name, alias=alias, version=found.version)
+        remote = find_model(client, model)
+        remote.set_alias(alias)
+    text = f"{remote.name}@{alias} is version {remote.version}"
+    print_result(text, model=remote.name, alias=alias, version=remote.version)
 
 
 def find_report(model: RemoteModel) -> dict[str, Any] | None:

@@ -88,7 +88,7 @@ def find_model(client: Client, reference: str) -> RemoteModel:
     Raises
     ------
     ServiceError
-        There is none; the message suggests a similar name, or lists the versions.
+        The model does not exist; the message suggests a similar name, or lists the versions.
     """
     name, version = split_version(reference)
     with suggesting_model(client, reference):
@@ -97,17 +97,14 @@ def find_model(client: Client, reference: str) -> RemoteModel:
 
 @contextmanager
 def suggesting_model(client: Client, reference: str) -> Iterator[None]:
-    """Add to an error of the block that there is no such model what there is.
-
-    This is a similar name, a similar alias, or the versions.
-    """
+    """Add a hint to a not-found error of the block: a similar name or alias, or the versions."""
     with _explaining(lambda: _hint_of_model(client, reference)):
         yield
 
 
 @contextmanager
 def suggesting_id(items: Iterable[dict[str, Any]], reference: str) -> Iterator[None]:
-    """Add a similar id to an error of the block that there is no such job or dataset."""
+    """Add a similar id of a job or dataset to a not-found error of the block."""
     with _explaining(lambda: _similar(reference, _ids(items), similarity=_ID_SIMILARITY)):
         yield
 
@@ -118,15 +115,15 @@ def find_dataset(client: Client, reference: str) -> str:
     Raises
     ------
     ServiceError
-        No dataset has this name; the message suggests a similar one.
+        No dataset has this name; the message suggests a similar name.
     ValueError
         Several datasets have this name.
     """
     if reference.startswith("ds_"):
         _check_dataset(client, reference)
         return reference
-    found = client.datasets(text=reference)
-    ids = [item["id"] for item in found if item["name"] == reference]
+    matches = client.datasets(text=reference)
+    ids = [item["id"] for item in matches if item["name"] == reference]
     if len(ids) == 1:
         return str(ids[0])
     if ids:
@@ -144,7 +141,7 @@ def is_dataset(data: str) -> bool:
 
 @contextmanager
 def _explaining(find_hint: Callable[[], str]) -> Iterator[None]:
-    """Add a hint to an error of the block that something does not exist."""
+    """Add a hint to a not-found error of the block."""
     try:
         yield
     except ServiceError as error:
@@ -189,6 +186,6 @@ def _ids(items: Iterable[dict[str, Any]]) -> list[str]:
     return [item["id"] for item in islice(items, _MAX_IDS)]
 
 
-def _similar(name: str, known: Iterable[str], *, similarity: float = 0.6) -> str:
-    similar = get_close_matches(name, list(known), n=1, cutoff=similarity)
+def _similar(name: str, names: Iterable[str], *, similarity: float = 0.6) -> str:
+    similar = get_close_matches(name, list(names), n=1, cutoff=similarity)
     return f"; did you mean '{similar[0]}'?" if similar else ""

@@ -39,7 +39,7 @@ def print_json(value: Any, *, indent: bool = True) -> bool:
     Parameters
     ----------
     indent
-        Whether the JSON takes several lines; not for results that come one after the other.
+        Whether the JSON takes several lines; False for a result that is one of a stream.
     """
     if not is_json():
         return False
@@ -49,13 +49,13 @@ def print_json(value: Any, *, indent: bool = True) -> bool:
 
 
 def print_result(sentence: str, **values: Any) -> None:
-    """Print what a command has done: the values with ``--json``, a sentence otherwise."""
+    """Print the result of a command: the values with ``--json``, a sentence otherwise."""
     if not print_json(values):
         print_text(sentence)
 
 
 def print_list(items: Iterable[Mapping[str, Any]], *columns: str) -> None:
-    """Print a list: some columns as a table, or with ``--json`` the whole items."""
+    """Print a list: some columns as a table, or with ``--json`` all fields of the items."""
     if is_json():
         print_json(list(items))
     else:
@@ -63,7 +63,7 @@ def print_list(items: Iterable[Mapping[str, Any]], *columns: str) -> None:
 
 
 def print_fields(item: Mapping[str, Any], *fields: str) -> None:
-    """Print an item: some fields, one a line, or with ``--json`` the whole item."""
+    """Print an item: some fields, one per line, or with ``--json`` all fields."""
     if not print_json(item):
         _print_rows([(name, item[name]) for name in fields], header=None)
 

@@ -118,17 +118,18 @@ def _add_method(method: str) -> None:
 def _format_of(output: Path | None) -> Format:
     if output is None:
         return "csv"
-    found = _FORMATS.get(output.suffix.lower())
-    if found is None:
-        known = ", ".join(_FORMATS)
+    output_format = _FORMATS.get(output.suffix.lower())
+    if output_format is None:
+        extensions = ", ".join(_FORMATS)
         raise typer.BadParameter(
-            f"expected an output file with extension {known}, got '{output.name}'; set --format"
+            f"expected an output file with extension {extensions}, got '{output.name}'; set "
+            "--format"
         )
-    return found
+    return output_format
 
 
 def _read_rows(path: Path) -> Any:
-    """Return what a file contains: an array, or bytes for the service with their media type.
+    """Return the rows of a file: an array, or bytes for the service with their media type.
 
     Raises
     ------
@@ -159,16 +160,16 @@ def _parse(body: bytes) -> NDArray[Any] | tuple[bytes, str]:
 
 def _read_npy(body: bytes) -> NDArray[Any]:
     try:
-        found: NDArray[Any] = np.load(io.BytesIO(body), allow_pickle=False)
+        array: NDArray[Any] = np.load(io.BytesIO(body), allow_pickle=False)
     except ValueError as error:
         raise ValueError(f"is not a valid .npy file: {error}") from error
-    return found
+    return array
 
 
 def _read_json(body: bytes) -> tuple[bytes, str]:
-    """Return JSON records, or lines with one each, and their media type; other text is CSV."""
+    """Return JSON records, or lines of records, and their media type; other text is CSV."""
     try:
-        found = orjson.loads(body)
+        document = orjson.loads(body)
     except orjson.JSONDecodeError:
         first, *_ = body.splitlines()
         try:
@@ -176,23 +177,23 @@ def _read_json(body: bytes) -> tuple[bytes, str]:
         except orjson.JSONDecodeError:
             return body, _CSV
         return body, _LINES
-    records = [found] if isinstance(found, dict) and not _has_lists(found) else found
+    records = [document] if isinstance(document, dict) and not _has_lists(document) else document
     rows = records if isinstance(records, list) else []
     if not all(isinstance(record, dict) for record in rows):
         raise ValueError('is JSON, but not a list of records such as [{"age": 61}]')
-    return body if records is found else orjson.dumps(records), _JSON
+    return body if records is document else orjson.dumps(records), _JSON
 
 
 def _has_lists(document: dict[str, Any]) -> bool:
-    """Return whether an object has records by task, or the fields of a request; else it is one."""
+    """Return whether an object has lists: records by task, or a request; a record has none."""
     return any(isinstance(value, list) for value in document.values())
 
 
 def _labels(remote: RemoteModel, task: str | None) -> tuple[Any, ...]:
-    """Return the classes of the outputs; without a task, those that all tasks have in common."""
+    """Return the classes of the outputs; without a task, only if all tasks have the same."""
     tasks = remote.tasks if task is None else (task,)
-    found = {remote.classes(name) for name in tasks}
-    return found.pop() if len(found) == 1 else ()
+    class_sets = {remote.classes(name) for name in tasks}
+    return class_sets.pop() if len(class_sets) == 1 else ()
 
 
 def _as_csv(outputs: NDArray[Any], labels: tuple[Any, ...], head: dict[str, Any]) -> bytes:

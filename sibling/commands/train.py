@@ -115,7 +115,7 @@ def train(
     """Upload data, train a model, and show the progress."""
     if method != "grid" and not search:
         raise typer.BadParameter("--method needs values to try; add --search NAME=[V1,V2,...]")
-    options = _given(
+    options = _without_none(
         task_column=task_column,
         target_column=target_column,
         target_kind=target_kind,
@@ -131,7 +131,7 @@ def train(
             params,
             model=model,
             seed=seed,
-            limits=_given(memory_mb=memory_mb, timeout_s=timeout_s),
+            limits=_without_none(memory_mb=memory_mb, timeout_s=timeout_s),
             search={"space": space, "method": method} if space else None,
             compare=compare,
             evaluate=evaluate,
@@ -143,7 +143,7 @@ def train(
 
 
 def _show(model: RemoteModel) -> None:
-    """Print a new model with its scores, and the report of its comparison if there is one."""
+    """Print a new model with its scores, and its report if it has one."""
     report = find_report(model)
     if is_json():
         print_json(model.info | {"report": report})
@@ -163,7 +163,7 @@ def _wait(job: TrainingJob) -> RemoteModel:
         raise
 
 
-def _given(**options: Any) -> dict[str, Any]:
+def _without_none(**options: Any) -> dict[str, Any]:
     """Return the options that are not None."""
     return {name: value for name, value in options.items() if value is not None}
 
