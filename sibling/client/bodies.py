@@ -20,10 +20,10 @@ def tasks_body(
     Raises
     ------
     ValueError
-        There are targets, or others, for a task without rows.
+        There are targets, groups or weights for a task without rows.
     """
-    for what, given in (("targets", targets), *extras.items()):
-        unknown = sorted(given.keys() - data.keys())
+    for what, by_task in (("targets", targets), *extras.items()):
+        unknown = sorted(by_task.keys() - data.keys())
         if unknown:
             raise ValueError(f"there are {what} for tasks without rows: {', '.join(unknown)}")
     arrays: dict[str, NDArray[Any]] = {}
@@ -37,9 +37,11 @@ def tasks_body(
             arrays[f"{task}/feature_names"] = np.array(rows.names)
     for task, y in targets.items():
         arrays[f"{task}/y"] = read_labels(y, data[task], of=f"targets of task '{task}'")
-    for what, given in extras.items():
-        for task, own in given.items():
-            arrays[f"{task}/{what}"] = read_labels(own, data[task], of=f"{what} of task '{task}'")
+    for what, by_task in extras.items():
+        for task, values in by_task.items():
+            arrays[f"{task}/{what}"] = read_labels(
+                values, data[task], of=f"{what} of task '{task}'"
+            )
     body = io.BytesIO()
     np.savez(body, **arrays)  # type: ignore[arg-type]  # no array has the name of an option
     body.seek(0)
@@ -76,7 +78,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value of a record that JSON does not have: a date, or a scalar of NumPy."""
+    """Return a value that JSON does not have, a date or a scalar of NumPy, as text or number."""
     return value.isoformat() if hasattr(value, "isoformat") else value.item()
 
 

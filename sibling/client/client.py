@@ -81,22 +81,22 @@ class ServiceMethods(DatasetMethods[Mode], JobMethods[Mode], ModelMethods[Mode],
         ServiceError
             When they are iterated: the API key has neither the scope ``audit:read`` nor ``admin``.
         """
-        given = {"owner": owner, "key_id": key_id, "operation": operation, "object": object}
+        filters = {"owner": owner, "key_id": key_id, "operation": operation, "object": object}
         times = {"since": since, "until": until}
-        given |= {name: None if t is None else t.isoformat() for name, t in times.items()}
-        query = {name: value for name, value in given.items() if value is not None}
+        filters |= {name: None if t is None else t.isoformat() for name, t in times.items()}
+        query = {name: value for name, value in filters.items() if value is not None}
         return Listing(self._http, lambda: self._http.pages("/v1/audit", **query))
 
     async def _algorithm(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = await self._http.get(path("v1", "algorithms", name))
-        return found
+        body: dict[str, Any] = await self._http.get(path("v1", "algorithms", name))
+        return body
 
 
 class Client(ServiceMethods[Sync]):
     """Client of a Sibling service.
 
-    A pickled client has the URL, but not the API key: a copy in another process, such as those of
-    joblib, takes ``SIBLING_API_KEY`` of its environment.
+    A pickled client has the URL, but not the API key: a copy in another process, such as a worker
+    of joblib, takes ``SIBLING_API_KEY`` of its environment.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Client(ServiceMethods[Sync]):
         super().__init__(connect(BlockingTransport, base_url, api_key, timeout_s))
 
     def __deepcopy__(self, _: dict[int, Any]) -> Self:
-        """Return the same client: a copy of what uses it shares the connections."""
+        """Return the same client, so that copies of its users share the connections."""
         return self
 
     def __enter__(self) -> Self:

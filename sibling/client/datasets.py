@@ -102,10 +102,10 @@ class DatasetMethods(Remote[Mode]):
         progress
             Whether to show a progress bar on a terminal or in a notebook.
         on_progress
-            Called with the number of bytes that have been sent, and of all.
+            Called with the number of bytes sent so far, and the total number of bytes.
         on_parsed
-            Called with the number of bytes that the service has parsed, and of all, from time to
-            time while it parses a large file of CSV or Arrow.
+            Called with the number of bytes that the service has parsed, and the total number, from
+            time to time while it parses a large file of CSV or Arrow.
         options
             Options for a table: ``task_column="school"``, ``target_column="score"``,
             ``group_column="patient"``, ``weight_column="count"``,
@@ -135,7 +135,7 @@ class DatasetMethods(Remote[Mode]):
         *sources: Dataset | str | Mapping[str, Any],
         name: str,
     ) -> Dataset:
-        """Make a dataset of others, without another upload, and return it when it is ready.
+        """Make a dataset of other datasets, without an upload, and return it when it is ready.
 
         Rows of tasks with the same name are put together in the order of the sources, so a dataset
         grows by an upload of the new rows: ``combine(old, client.upload(new), name="march")``.
@@ -162,7 +162,7 @@ class DatasetMethods(Remote[Mode]):
 
     @property
     def datasets(self) -> Collection[Mode, "Dataset"]:
-        """The datasets, newest first; ``client.datasets[id]`` is one of them."""
+        """The datasets, newest first; indexed by id."""
         return Collection(self._http, "/v1/datasets", self._dataset)
 
     @property
@@ -200,12 +200,12 @@ class DatasetMethods(Remote[Mode]):
         n_rows: int = 5,
         first_row: int = 0,
     ) -> dict[str, Any]:
-        """Return rows, columns and targets of tasks, and what can be trained.
+        """Return rows, columns and targets of tasks, and the algorithms that can be trained.
 
         Parameters
         ----------
         tasks
-            Names of tasks. Default: the first ones.
+            Names of tasks. Default: the first tasks.
         n_rows, first_row
             Number of rows of each task, and the number of the first of them, from 0.
         """
@@ -261,8 +261,8 @@ class DatasetMethods(Remote[Mode]):
                 (t for end, t in MEDIA_TYPES.items() if file_name.endswith(end)), None
             )
             if media_type is None:
-                known = ", ".join(MEDIA_TYPES)
-                raise ValueError(f"expected a file with one of {known}, got '{source.name}'")
+                endings = ", ".join(MEDIA_TYPES)
+                raise ValueError(f"expected a file with one of {endings}, got '{source.name}'")
             query = {"name": name or source.stem, **options}
             return await self._upload_file(source, media_type, query, on_progress, on_parsed)
         if is_frame(data):
@@ -276,7 +276,7 @@ class DatasetMethods(Remote[Mode]):
                 f"{type(data).__name__}"
             )
         data, targets = _by_name(data), _by_name(targets)
-        extras = {what: _by_name(given) for what, given in extras.items()}
+        extras = {what: _by_name(by_task) for what, by_task in extras.items()}
         if any(map(is_raw, data.values())):
             table, roles = join_tables(data, targets, **extras)
             query = {"name": name or "tables", **roles, **options}
@@ -353,21 +353,21 @@ def _is_final(info: dict[str, Any]) -> bool:
 
 
 def dataset_id_of(dataset: Dataset | str) -> str:
-    """Return the id of a dataset that is given as such or by its id."""
+    """Return the id of a dataset, given the dataset or its id."""
     return dataset.id if isinstance(dataset, Dataset) else dataset
 
 
-def _by_name(given: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return what is given for each task, by names that are text.
+def _by_name(by_task: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a mapping by task whose names are text.
 
     Raises
     ------
     ValueError
         Two names are the same text, such as 1 and "1".
     """
-    named = {str(task): one for task, one in given.items()}
-    if len(named) < len(given):
-        name = next(name for name, n in Counter(map(str, given)).items() if n > 1)
+    named = {str(task): value for task, value in by_task.items()}
+    if len(named) < len(by_task):
+        name = next(name for name, n in Counter(map(str, by_task)).items() if n > 1)
         raise ValueError(f"two tasks have the name '{name}'; rename one of them")
     return named
 

@@ -1,4 +1,4 @@
-"""What notebooks show of datasets, jobs and models. All text is escaped."""
+"""HTML of datasets, jobs and models for notebooks. All text is escaped."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
@@ -43,7 +43,7 @@ def job_html(info: Mapping[str, Any]) -> str:
 
 
 def expected_time(info: Mapping[str, Any]) -> str | None:
-    """Return how long a job is expected to take, such as "about 4 min"; None if it is unknown."""
+    """Return the expected duration of a job, such as "about 4 min"; None if it is unknown."""
     # services of earlier versions do not estimate it
     expected_s = info.get("expected_s")
     return None if expected_s is None else f"about {describe_duration(expected_s)}"
@@ -57,7 +57,7 @@ def model_html(
     Parameters
     ----------
     pictures
-        Plots as SVG, by what they show.
+        Plots as SVG, by their sentence.
     """
     fields = {
         "algorithm": info["algorithm"],

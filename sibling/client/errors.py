@@ -15,7 +15,7 @@ class ServiceError(Exception):
     errors
         Locations of the error: pointer or parameter; task, row and column if known.
     remedy
-        What to do, if the service says so; tracebacks show it.
+        Advice of the service, if it gives any; tracebacks show it.
     """
 
     def __init__(
@@ -44,17 +44,17 @@ class ServiceError(Exception):
             self.add_note(remedy)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how to copy the error: its message alone makes none."""
-        given = self.status, self.code, self.detail, self.errors, self.remedy
-        return type(self), given, vars(self)
+        """Return how to rebuild the error, which needs more than its message."""
+        arguments = self.status, self.code, self.detail, self.errors, self.remedy
+        return type(self), arguments, vars(self)
 
     @classmethod
     def from_response(cls, response: httpx.Response) -> "ServiceError":
         """Return the error in a response."""
         try:
             body = response.json()
-            found = body["code"], body["detail"], body["errors"], body.get("remedy")
-            return cls(response.status_code, *found)
+            fields = body["code"], body["detail"], body["errors"], body.get("remedy")
+            return cls(response.status_code, *fields)
         except (
             ValueError,
             KeyError,
@@ -77,9 +77,9 @@ class ServiceUnreachable(ConnectionError):
     url
         URL of the service.
     reason
-        What the connection says.
+        Error message of the connection.
     consequence
-        What that means for the caller, if it is known.
+        Consequence for the caller, if it is known.
     """
 
     def __init__(self, url: str, reason: str, consequence: str | None = None) -> None:
@@ -105,9 +105,9 @@ class JobFailed(Exception):
     job
         The job as returned by the service.
     code, detail, remedy
-        The code of the error as listed in docs/reference/errors.md, what happened, and what to do.
+        Code of the error as listed in docs/reference/errors.md, its description, and advice.
     error
-        All that is known: also task, row, column and parameter.
+        The whole error, with task, row, column and parameter if they are known.
     """
 
     def __init__(self, job: dict[str, Any]) -> None:

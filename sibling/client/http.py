@@ -64,8 +64,8 @@ class Http:
     ) -> httpx.Response:
         """Send a request and return the response.
 
-        If an attempt to delete something is repeated, 404 is no error: the attempt before may have
-        deleted it without a response.
+        If a deletion is repeated, 404 is no error: the attempt before may have deleted the resource
+        without a response.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class Http:
     async def get_final(self, path: str, wait_s: float, *, is_final: Callable[[Any], bool]) -> Any:
         """Return the JSON at a path once it is final, or as it is after ``wait_s`` seconds.
 
-        The service waits, unless it has as many waiting requests as it may have.
+        The service waits, unless too many other requests are waiting.
         """
         deadline = time.monotonic() + wait_s
         left_s = wait_s
@@ -106,7 +106,7 @@ class Http:
     async def create(self, path: str, spec: Mapping[str, Any], **params: Any) -> Any:
         """Post JSON, and return the JSON of the response.
 
-        An idempotency key makes retries safe: what the request creates is created once.
+        An idempotency key makes retries safe: the resource is created only once.
         """
         headers = {"Idempotency-Key": uuid4().hex, "Content-Type": "application/json"}
         body = json.dumps(spec, default=_to_json)

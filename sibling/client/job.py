@@ -53,7 +53,7 @@ class RemoteJob(Remote[Mode]):
 
     @property
     def expected(self) -> str | None:
-        """How long the job is expected to take, such as "about 4 min"; None if it is unknown."""
+        """Expected duration of the job, such as "about 4 min"; None if it is unknown."""
         return display.expected_time(self.info)
 
     @remote_method
@@ -184,8 +184,8 @@ class TrainingJob(RemoteJob[Mode]):
     @remote_method
     async def spec(self) -> dict[str, Any]:
         """Return the specification of the job as it was submitted, without defaults."""
-        found: dict[str, Any] = await self._http.get(f"{self._path}/spec")
-        return found
+        spec: dict[str, Any] = await self._http.get(f"{self._path}/spec")
+        return spec
 
     @remote_method
     async def wait(

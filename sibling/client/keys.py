@@ -26,7 +26,7 @@ class KeyMethods(Remote[Mode]):
         scopes
             Scopes such as ``models:read``, all of which the key of this client must have.
         name
-            What the key is for.
+            Purpose of the key.
         days
             Days until it expires. Default: never; but no later than the key of this client.
 
@@ -36,9 +36,9 @@ class KeyMethods(Remote[Mode]):
             The key of this client does not have a scope (``forbidden``), or the service needs no
             keys (``wrong-state``).
         """
-        given = {"scopes": list(scopes), "name": name, "days": days}
+        body = {"scopes": list(scopes), "name": name, "days": days}
         # sent once: another attempt would create another key, whose secret nobody sees
-        response = await self._http.send("POST", "/v1/keys", json=given, retry=False)
+        response = await self._http.send("POST", "/v1/keys", json=body, retry=False)
         created: dict[str, Any] = response.json()
         return created
 
@@ -55,5 +55,5 @@ class KeyMethods(Remote[Mode]):
         await self._http.send("DELETE", path("v1", "keys", key_id), params=params)
 
     async def _key(self, key_id: str) -> dict[str, Any]:
-        found: dict[str, Any] = await self._http.get(path("v1", "keys", key_id))
-        return found
+        body: dict[str, Any] = await self._http.get(path("v1", "keys", key_id))
+        return body

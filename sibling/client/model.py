@@ -54,9 +54,9 @@ class RemoteModel(Remote[Mode]):
     polars, Arrow), whose columns are matched by name to those of the training data. Linear models
     accept matrices of ``scipy.sparse``, too. ``task`` is the task of all rows; leave it out if a
     data frame or records have the task of each row, in a column with the name that it had in the
-    training table (:attr:`task_column`) or in a column ``task``. If they have it and it is another
-    one than ``task``, the service refuses the rows. Named levels of the index of a data frame are
-    columns, too; those that the model does not have are left out.
+    training table (:attr:`task_column`) or in a column ``task``. If that task differs from
+    ``task``, the service refuses the rows. Named levels of the index of a data frame are columns,
+    too; levels that the model does not have are left out.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class RemoteModel(Remote[Mode]):
         self._path = path("v1", "models", info["name"], "versions", info["version"])
         #: The report, once it has been fetched; it never changes.
         self._report: dict[str, Any] | None = None
-        #: The first plots as SVG, with what they show, once they have been fetched.
+        #: The first plots as SVG by their sentence, once they have been fetched.
         self._pictures: dict[str, bytes] = {}
         self._v2 = path("v2", "models", info["name"], "versions", info["version"])
 
@@ -211,7 +211,7 @@ class RemoteModel(Remote[Mode]):
 
     @remote_method
     async def plots(self) -> list[dict[str, Any]]:
-        """Return the plots that there are of the model: names, titles and what they show."""
+        """Return names, titles and findings of the model's plots, most informative first."""
         return [plot async for plot in self._http.pages(f"{self._path}/plots")]
 
     @remote_method
@@ -221,7 +221,7 @@ class RemoteModel(Remote[Mode]):
         Parameters
         ----------
         name
-            Name of a plot, such as ``"relations"``; :meth:`plots` lists those of the model.
+            Name of a plot, such as ``"relations"``; see :meth:`plots`.
         theme
             ``"light"`` or ``"dark"``, like the page that it is for.
 
@@ -339,8 +339,8 @@ class RemoteModel(Remote[Mode]):
         if not self._pictures:
             listed = await self._http.get(f"{self._path}/plots", page_size=_MAX_PICTURES)
             self._pictures = {
-                one["sentence"]: await self._fetch_plot(one["name"], "image/svg+xml", "light")
-                for one in listed["items"]
+                plot["sentence"]: await self._fetch_plot(plot["name"], "image/svg+xml", "light")
+                for plot in listed["items"]
             }
 
     async def _fetch_report(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class ModelMethods(Remote[Mode]):
 
     @property
     def models(self) -> Collection[Mode, RemoteModel[Mode]]:
-        """The latest version of every model; ``client.models["pupils/2"]`` is one."""
+        """The latest version of every model; indexed by reference, such as ``"pupils/2"``."""
         return Collection(self._http, "/v1/models", self._model)
 
     def versions(self, name: str) -> Listing[Mode]:
@@ -42,7 +42,7 @@ class ModelMethods(Remote[Mode]):
         Raises
         ------
         ServiceError
-            There is none (``not-found``).
+            There is no such model (``not-found``).
         ValueError
             No model can have this name.
         """
@@ -61,7 +61,7 @@ class ModelMethods(Remote[Mode]):
 
     @remote_method
     async def compared_plots(self, models: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the plots that at least two models have on common axes, and what they show.
+        """Return names, titles and findings of plots of at least two models on common axes.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class ModelMethods(Remote[Mode]):
         Parameters
         ----------
         name
-            Name of a plot, such as ``"scores"``; :meth:`compared_plots` lists those of the models.
+            Name of a plot, such as ``"scores"``; see :meth:`compared_plots`.
         models
             ``NAME``, ``NAME/VERSION`` or ``NAME@ALIAS`` of each.
         theme
@@ -99,5 +99,5 @@ class ModelMethods(Remote[Mode]):
         if version is None:
             name, version = split_version(name)
         suffix = () if version is None else ("versions", version)
-        found: dict[str, Any] = await self._http.get(path("v1", "models", name, *suffix))
-        return RemoteModel(self._http, found)
+        info: dict[str, Any] = await self._http.get(path("v1", "models", name, *suffix))
+        return RemoteModel(self._http, info)

@@ -1,7 +1,7 @@
 """Methods that are written once, as coroutines, for programs with and without asyncio.
 
 The methods of a :class:`sibling.Client` run their coroutine to its end at once: its transport
-blocks, so the coroutine is never suspended. Those of a :class:`sibling.AsyncClient` return it.
+blocks, so the coroutine is never suspended. Methods of a :class:`sibling.AsyncClient` return it.
 """
 
 import functools
@@ -31,7 +31,7 @@ class Async:
     """Mode of :class:`AsyncClient`: methods return coroutines."""
 
 
-#: What the service lists of an item.
+#: Entry of an item in a list of the service.
 Entry = dict[str, Any]
 
 Mode = TypeVar("Mode", default=Sync)
@@ -109,8 +109,8 @@ class Listing(Remote[Mode]):
 class Collection(Listing[Mode], Generic[Mode, Item]):
     """A collection such as ``client.models``: iterated, filtered by a call, indexed by name.
 
-    Iterating yields what the service lists, as dictionaries; ``client.models["pupils"]`` is the
-    model itself, or a coroutine that returns it.
+    Iterating yields the entries of the service's list, as dictionaries; ``client.models["pupils"]``
+    is the model itself, or a coroutine that returns it.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, T
 #: Called with the number of bytes done and the total number of bytes.
 OnProgress = Callable[[int, int], None]
 
-#: What is to the left of every bar.
+#: Text to the left of every bar.
 _DESCRIBED: Final = "{task.description:<12}"
 
 
@@ -20,7 +20,7 @@ def progress_bar(*columns: ProgressColumn, transient: bool = False) -> Progress:
     Parameters
     ----------
     columns
-        What is to the right of the bar.
+        Columns to the right of the bar.
     transient
         Whether the bar disappears at its end.
     """
@@ -45,7 +45,7 @@ def upload_bar(
     Yields
     ------
     (OnProgress, OnProgress)
-        Functions to call in place of those given, which they call too.
+        Functions to call instead of the arguments, which they call too.
     """
     with progress_bar(DownloadColumn(), transient=True) as bar:
         row = bar.add_task("uploading", total=None)

@@ -1,4 +1,4 @@
-"""Jobs of the service: training, batch inference, and what was submitted before."""
+"""Jobs of the service: training, batch inference, and jobs that were submitted before."""
 
 from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
@@ -58,7 +58,7 @@ class JobMethods(Remote[Mode]):
             5}``, or
             ``{"space": {"C": {"low": 0.01, "high": 100.0, "scale": "log"}}, "method": "random"}``.
         compare
-            Compare the algorithm with methods that train each task separately and with others that
+            Compare the algorithm with methods that train each task separately and with methods that
             train all tasks together. The report of the model says whether learning together
             helps, and which method is best. Options: ``{"splits": {...}, "metric": ...,
             "min_effect": 0.01}``.
@@ -99,8 +99,8 @@ class JobMethods(Remote[Mode]):
         """Submit a job that adds the tasks of a dataset to a model, and return the job.
 
         Shared parameters of the model stay fixed. The result is a new version of the model,
-        or a new model called ``name``. Concurrent jobs each extend the given version only, so
-        none includes the tasks of the others.
+        or a new model called ``name``. Concurrent jobs each extend this version only, so the result
+        of one job does not include the tasks of another.
         """
         return await self._queue(
             {
@@ -152,8 +152,8 @@ class JobMethods(Remote[Mode]):
             The job is invalid.
         """
         spec = _specify(dataset, algorithm, params, **options)
-        found: dict[str, Any] = await self._http.create("/v1/jobs", spec, validate_only=True)
-        return found
+        validated: dict[str, Any] = await self._http.create("/v1/jobs", spec, validate_only=True)
+        return validated
 
     @remote_method
     async def infer(
@@ -182,7 +182,7 @@ class JobMethods(Remote[Mode]):
         makes_dataset
             Whether to store numeric outputs as a dataset too.
         name
-            Name of that dataset.
+            Name of the dataset of outputs.
         limits
             Limits of the job, as for :meth:`train`.
         """
@@ -215,23 +215,23 @@ class JobMethods(Remote[Mode]):
         model
             The model, or a name or ``NAME@ALIAS``.
         dataset
-            Another dataset, such as one that has grown. Default: that of the model.
+            Another dataset, such as a later one with more rows. Default: the dataset of the model.
         name
             Name of another model. Default: the result is the next version of the model.
         seed
-            Another random seed. Default: that of the model.
+            Another random seed. Default: the seed of the model.
         """
         info = (
             await self._http.get(path("v1", "models", model))
             if isinstance(model, str)
             else (model.info)
         )
-        given = {
+        fields = {
             "dataset_id": None if dataset is None else dataset_id_of(dataset),
             "model": name,
             "seed": seed,
         }
-        changes = {key: value for key, value in given.items() if value is not None}
+        changes = {key: value for key, value in fields.items() if value is not None}
         address = path("v1", "jobs", info["lineage"]["job_id"]) + ":repeat"
         return TrainingJob(self._http, await self._http.create(address, changes))
 
@@ -259,7 +259,7 @@ class JobMethods(Remote[Mode]):
 
     @property
     def jobs(self) -> Collection[Mode, TrainingJob[Mode]]:
-        """The jobs, newest first; ``client.jobs(state="running")`` are some of them.
+        """The jobs, newest first; indexed by id, filtered as in ``client.jobs(state="running")``.
 
         Filters are ``state`` and ``parent_id``, which returns the child jobs of a job instead.
         """

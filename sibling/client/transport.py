@@ -44,7 +44,7 @@ class Transport(Protocol):
 
 
 class _OwnClient(Generic[HttpxClient]):
-    """Holder of a client of httpx, of which every process opens its own.
+    """Holder of an httpx client for each process that uses it.
 
     A fork has the open sockets of its parent, and would read responses to others. It keeps them
     unused, without closing them: that could end TLS for the parent as well, or wait for a lock that
