@@ -28,15 +28,21 @@ _STAMP: Final = "sibling-kernels"
 _PROCESSOR: Final = ("model name", "flags", "Features")
 
 
+def is_compiled() -> bool:
+    """Return whether the cache has all kernels."""
+    return _is_stamped(_fingerprint())
+
+
 def ensure_compiled() -> None:
-    """Compile all kernels in other processes, unless the cache has them."""
+    """Compile all kernels unless the cache has them, in processes that end with this one."""
     expected = _fingerprint()
     if _is_stamped(expected):
         return
     with _lock():
         if not _is_stamped(expected):  # else another process has done it meanwhile
             log.info("kernels.compiling", why="this code has not been compiled on this processor")
-            subprocess.run([sys.executable, "-P", "-m", "service.operations.warm"], check=False)
+            command = [sys.executable, "-P", "-m", "service.operations.warm", str(os.getpid())]
+            subprocess.run(command, check=False)  # noqa: S603 - our own interpreter and module
 
 
 def set_compiled() -> None:

@@ -26,8 +26,8 @@ from service.access.bootstrap import ensure_bootstrap_key
 from service.observability.logs import configure_logs
 from service.observability.metrics import SHARED_DIRECTORY
 from service.observability.tracing import missing_package, start_tracing
-from service.processes.kernels import ensure_compiled
 from service.processes.lifetime import set_parent_death_signal
+from service.server.warming import serve_until_compiled
 from service.settings import MIB, Settings
 from service.storage.schema import SchemaMismatch, open_database
 
@@ -58,9 +58,9 @@ def run(settings: Settings, *, any_port: bool) -> None:
     """
     configure_logs(settings.log_level)
     _preflight(settings)
-    ensure_compiled()
     _allow_many_connections()
     with _listener(settings, any_port=any_port) as listener, _shared_metrics(settings.workers):
+        serve_until_compiled(listener, settings)
         announced = threading.Event()
         scheme = "http" if settings.tls_cert_file is None else "https"
         arguments = (listener, scheme, announced)

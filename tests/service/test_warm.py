@@ -1,9 +1,13 @@
 """Kernels are compiled before a server or worker computes with them, and never by itself."""
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 
+import httpx
+import psutil
 import pytest
 
 #: A step of RMT-PCA whose last bit shows whether its process compiled the kernels itself.
@@ -59,3 +63,54 @@ def test_kernels_are_compiled_once(tmp_path):
     (cache / "sibling-kernels").write_text(found)
     assert run(ENSURE, cache) == []
     assert [path.name for path in cache.iterdir()] == ["sibling-kernels"]
+
+
+@pytest.fixture
+def cold_server(tmp_path):
+    """``url, process``: a server whose kernels are not compiled yet."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    names = ("NUMBA_CACHE_DIR", "HOME", "SIBLING_DATA_DIR")
+    environment = os.environ | {name: str(tmp_path / name) for name in names}
+    command = [sys.executable, "-m", "sibling", "serve", "--port", str(port)]
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    yield f"http://127.0.0.1:{port}", psutil.Process(process.pid)
+    process.kill()
+    process.wait()
+
+
+def answer_of(url):
+    try:
+        return httpx.get(url)
+    except httpx.TransportError:
+        return None
+
+
+@pytest.mark.seconds("starts a server, which begins to compile")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_server_that_compiles_kernels_says_so_and_ends_with_all_processes(
+    cold_server, wait_until, number
+):
+    url, server = cold_server
+    wait_until(lambda: answer_of(f"{url}/v2/health/live") is not None)
+    live, ready = (httpx.get(f"{url}/v2/health/{name}") for name in ("live", "ready"))
+    assert (live.status_code, live.json()["live"], live.json()["ready"]) == (200, True, False)
+    assert ready.status_code == 503
+    assert "compiled" in ready.json()["reasons"][0]
+    other = httpx.post(f"{url}/v1/jobs", json={})
+    assert (other.status_code, other.json()["code"]) == (503, "unavailable")
+    assert int(other.headers["retry-after"]) > 0
+    wait_until(lambda: len(server.children(recursive=True)) >= 2)  # one compiles in others
+    family = [server, *server.children(recursive=True)]
+    server.send_signal(number)
+    assert not psutil.wait_procs(family, timeout=60)[1]
+
+
+@pytest.mark.slow
+def test_a_server_is_ready_once_the_kernels_are_compiled(cold_server, wait_until):
+    url, server = cold_server
+    wait_until(lambda: answer_of(f"{url}/v2/health/ready") is not None)
+    wait_until(lambda: (found := answer_of(f"{url}/v2/health/ready")) and found.is_success)
+    assert httpx.get(f"{url}/v1/jobs").json()["items"] == []
+    server.terminate()
+    server.wait(timeout=60)
