@@ -4,16 +4,19 @@
     W ← argmin γ‖W‖² + ρ/2 ‖W − V' − U‖²       (a prox),  V' = a V + (1 − a) W
     U ← U + V' − W
 
-ρU is always in γ∂‖W‖². So residuals R with 2XᵀR = ρU have the dual norm that W needs, and their
-dual value is as close to the optimum as the value of W. That of the residuals of W is not: all
-singular values of their XᵀR are nearly the same, so the error of the largest is of first order.
+Any residuals give a lower bound. Of tasks with more rows than columns, none nearly dependent, they
+are the R with 2XᵀR = ρU. As ρU is always in γ∂‖W‖², they have the dual norm that W needs, and their
+dual value is as close to the optimum as the value of W. Other problems have the bound by the
+residuals of V, whose error is of first order.
 
-It is for tasks with more rows than columns, none nearly dependent; others have the bound by the
-residuals of W. A matrix of each task is inverted once, in O(T d³); a step costs O(T d²) and a
-decomposition of W.
+ρ is adapted until primal and dual residuals, each relative to its variables, are about equal.
+Without that, problems with few rows or a small γ need thousands of steps. It may change after 4, 8,
+16, ... steps: so rarely that new inverses cost little, and that the method converges as for a fixed
+ρ. A change costs O(T d² min(n, d)), a step O(T d min(n, d)) and a decomposition of W.
 
 Reference: Boyd, Parikh, Chu, Peleato, Eckstein, *Distributed optimization and statistical learning
-via the alternating direction method of multipliers*, 2011, doi:10.1561/2200000016
+via the alternating direction method of multipliers*, 2011, doi:10.1561/2200000016; Wohlberg, *ADMM
+penalty parameter selection by residual balancing*, 2017, arXiv:1704.06209 (relative residuals)
 """
 
 import math
@@ -36,8 +39,13 @@ from algorithms.numerics.stacks import Stacks
 
 Array = NDArray[np.float64]
 
+TINY = np.finfo(float).tiny
 #: a, of the range in which the method converges, (0, 2); the reference recommends 1.5 to 1.8.
 RELAXATION = 1.6
+#: Number of steps before ρ changes first: well-conditioned problems are nearly solved by then.
+FIRST_CHANGE = 4
+#: Smallest factor of ρ, or of its inverse, that is worth new inverses, and the largest.
+MIN_CHANGE, MAX_CHANGE = 1.3, 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +56,17 @@ class ADMMState(LoopState):
     ----------
     W, U : (T, d)
         Coefficients, and multipliers divided by ρ.
+    bound
+        Largest lower bound.
+    n_steps
+        Number of steps.
     """
 
     W: Array
     U: Array
+    rho: float
+    bound: float
+    n_steps: int
 
     def final(self) -> Self:
         """Return the state without multipliers."""
@@ -73,22 +88,44 @@ def alternate_directions(
     """
     if W is None:
         W = _least_squares_fit(problem.stacks)
-    rho = _penalty(problem)
-    fit = _ProximalFit.of(problem, rho)
-
-    def state(W: Array, U: Array, size: float) -> ADMMState:
-        value = objective(problem, residuals_of(problem, W), size)
-        gap = relative_gap(value, _bound(problem, W, rho / 2 * U))
-        return ADMMState(objective=value, residual=gap, W=W, U=U)
+    fit = _ProximalFit.of(problem, _penalty(problem.stacks))
 
     def step(before: ADMMState) -> ADMMState:
-        V = fit(before.W - before.U)
+        nonlocal fit
+        if fit.rho != before.rho:
+            fit = _ProximalFit.of(problem, before.rho)
+        V, residuals = fit(before.W - before.U)
         total = RELAXATION * V + (1 - RELAXATION) * before.W + before.U
-        W, size = problem.norm.shrink_with_norm(total, problem.gamma / rho, power=2)
-        return state(W, total - W, size)
+        W, size = problem.norm.shrink_with_norm(total, problem.gamma / fit.rho, power=2)
+        U, n_steps = total - W, before.n_steps + 1
+        value = objective(problem, residuals_of(problem, W), size)
+        bound = max(before.bound, _bound(problem, residuals, fit.rho / 2 * U))
+        factor = 1.0
+        if n_steps >= FIRST_CHANGE and n_steps.bit_count() == 1:
+            factor = _change_of_penalty(V, W, before.W, U)
+        return ADMMState(
+            objective=value,
+            residual=relative_gap(value, bound),
+            W=W,
+            U=U / factor,
+            rho=fit.rho * factor,
+            bound=bound,
+            n_steps=n_steps,
+        )
 
-    slope = problem.stacks.adjoint(residuals_of(problem, W))
-    start = state(W, 2 / rho * slope, problem.norm.norm(W))
+    residuals = residuals_of(problem, W)
+    slope = problem.stacks.adjoint(residuals)
+    value = objective(problem, residuals, problem.norm.norm(W))
+    bound = _bound(problem, residuals, slope)
+    start = ADMMState(
+        objective=value,
+        residual=relative_gap(value, bound),
+        W=W,
+        U=2 / fit.rho * slope,
+        rho=fit.rho,
+        bound=bound,
+        n_steps=0,
+    )
     return trace.run(loop, step, start, max_iter=max_iter, tolerance=tolerance)
 
 
@@ -99,7 +136,8 @@ class _ProximalFit:
     Parameters
     ----------
     inverses
-        (2 XᵀX + ρI)⁻¹ of every block, (g, d, d) for each stack.
+        (2 XᵀX + ρI)⁻¹ of every block, (g, d, d) for each stack; (2 XXᵀ + ρI)⁻¹, (g, n, n), if it
+        has fewer rows than columns.
     target : (T, d)
         2 X_tᵀy_t.
     """
@@ -112,18 +150,40 @@ class _ProximalFit:
     @classmethod
     def of(cls, problem: SquareProblem, rho: float) -> Self:
         stacks = problem.stacks
-        ridge = rho * np.eye(stacks.n_features)
-        inverses = [np.empty_like(G) for G in stacks.grams]
-        for of_stack, G in zip(inverses, stacks.grams, strict=True):
+        inverses = []
+        for G in stacks.inner_products:
+            ridge = rho * np.eye(G.shape[-1])
+            of_stack = np.empty_like(G)
             for t, one in enumerate(G):
                 of_stack[t] = inverse_of_definite(2 * one + ridge)
+            inverses.append(of_stack)
         return cls(stacks, inverses, 2 * stacks.adjoint([part.Y for part in stacks.parts]), rho)
 
-    def __call__(self, W: Array) -> Array:
-        V, goal = np.empty_like(W), self.target + self.rho * W
+    def __call__(self, W: Array) -> tuple[Array, list[Array]]:
+        """Return V (T, d), and its residuals (g, n, m) for each stack, unless it has inverses."""
+        V, residuals = np.empty_like(W), []
         for part, M in zip(self.stacks.parts, self.inverses, strict=True):
-            V[part.columns] = part.gather(goal) @ M
-        return V
+            w = part.gather(W)
+            if part.X.shape[1] < self.stacks.n_features:
+                R = self.rho * M @ (part.Y - part.X @ np.swapaxes(w, 1, 2))
+                V[part.columns] = w + 2 / self.rho * (np.swapaxes(R, 1, 2) @ part.X)
+                residuals.append(R)  # y − X V would cancel for few rows and a small γ
+            else:
+                v = (part.gather(self.target) + self.rho * w) @ M
+                V[part.columns] = v
+                if self.stacks.inverses is None:
+                    residuals.append(part.Y - part.X @ np.swapaxes(v, 1, 2))
+        return V, residuals
+
+
+def _change_of_penalty(V: Array, W: Array, W_before: Array, U: Array) -> float:
+    """Return the factor of ρ that balances the residuals; 1 if they are nearly balanced."""
+    primal = np.linalg.norm(V - W) / max(np.linalg.norm(V), np.linalg.norm(W), TINY)
+    dual = np.linalg.norm(W - W_before) / max(np.linalg.norm(U), TINY)
+    if primal == 0 or dual == 0:
+        return 1.0
+    factor = float(np.clip(math.sqrt(primal / dual), 1 / MAX_CHANGE, MAX_CHANGE))
+    return factor if max(factor, 1 / factor) > MIN_CHANGE else 1.0
 
 
 def _least_squares_fit(stacks: Stacks) -> Array:
@@ -134,11 +194,10 @@ def _least_squares_fit(stacks: Stacks) -> Array:
     return W
 
 
-def _bound(problem: SquareProblem, W: Array, Z: Array) -> float:
-    """Return the dual value of residuals with XᵀR = Z, or of those of W if there may be none."""
+def _bound(problem: SquareProblem, residuals: list[Array], Z: Array) -> float:
+    """Return the dual value of residuals with XᵀR = Z; of the given ones if there may be none."""
     stacks = problem.stacks
     if stacks.inverses is None:
-        residuals = residuals_of(problem, W)
         return lower_bound(problem, residuals, stacks.adjoint(residuals))
     residuals = [
         np.swapaxes(part.gather(Z) @ inverse, 1, 2)
@@ -147,12 +206,11 @@ def _bound(problem: SquareProblem, W: Array, Z: Array) -> float:
     return lower_bound(problem, residuals, Z)
 
 
-def _penalty(problem: SquareProblem) -> float:
-    """Return ρ: the geometric mean of the arithmetic and the harmonic mean of the curvatures.
+def _penalty(stacks: Stacks) -> float:
+    """Return the first ρ: the geometric mean of arithmetic and harmonic mean of the curvatures.
 
     Without inverses some curvatures are 0, and it is the arithmetic mean.
     """
-    stacks = problem.stacks
     total = sum(float(np.vdot(part.X, part.X)) for part in stacks.parts)
     n = stacks.n_features * sum(len(part.X) for part in stacks.parts)
     if stacks.inverses is None:

@@ -14,17 +14,17 @@ with the trace norm, or for diagonal D (``features="selected"``) the 2,1-norm (e
 summed, not averaged; the square loss is (y − f)². With one task this is ridge regression. The
 kernel form uses coordinates of the Gram matrix of all rows (representer theorem).
 
-Solvers stop on the relative duality gap: variable projection or ADMM for the square loss, descent
-on factors for other losses (:mod:`algorithms.mtfl.solver`). Cost of a step: O(T n d r), where
-r <= min(d, T) decreases to the rank of D, after a QR decomposition of each task with more rows than
-columns. Deviations: ``docs/explanation/papers.md``. Results: ``docs/benchmarks/accuracy.md``.
+Solvers stop on the relative duality gap: ADMM for the square loss, descent on factors for other
+losses (:mod:`algorithms.mtfl.solver`). Cost of a step: O(T d min(n, d)), after a QR decomposition
+of each task with more rows than columns. Deviations: ``docs/explanation/papers.md``. Results:
+``docs/benchmarks/accuracy.md``.
 
 A fit runs in five steps; ``paper.py`` has the paper's own algorithm:
 
 1. ``algorithm.py``: ``fit`` checks the tasks and takes parameters as in ``params.py``.
 2. ``design.py``: rows are standardised and reduced, targets are centred.
 3. ``selection.py``: leave-one-out or cross-validation chooses γ, if asked for.
-4. ``solver.py``: ``solve`` picks the solver, such as ``admm.py`` or ``projection.py``.
+4. ``solver.py``: ``solve`` picks the solver, ``admm.py`` or ``factors.py``.
 5. ``functions.py``: W becomes functions of rows as uploaded, and D the features of ``model.py``.
 
 Reference: Argyriou, Evgeniou, Pontil, *Multi-task feature learning*, NIPS 2006; *Convex multi-task

@@ -60,7 +60,7 @@ def alternate(
 
     def step(state: AlternationState) -> AlternationState:
         norm = problem.norm
-        W = norm.lift(fit_in_metric(problem, state.U).V, state.U)
+        W = fit_in_metric(problem, state.U)
         residuals = residuals_of(problem, W)
         value = objective(problem, residuals, norm.norm(W))
         gap = relative_gap(

@@ -93,11 +93,10 @@ class MTFLParams(Params):
         Field(
             "auto",
             title="Solver",
-            description="Solver for the square loss; all reach the same optimum. 'auto': 'admm' "
-            "(alternating direction method of multipliers) if every task is well conditioned, "
-            "variable projection otherwise, and proximal gradient for many columns that are "
-            "dependent. 'alternation': the paper's Algorithm 1, which is slow. Other losses have "
-            "one solver, 'auto'.",
+            description="Solver for the square loss; all reach the same optimum. 'auto', 'admm': "
+            "the alternating direction method of multipliers. 'alternation': the paper's Algorithm "
+            "1, which is slow. 'variable-projection', 'proximal-gradient': former solvers, now the "
+            "same as 'admm'. Other losses have one solver, 'auto'.",
         )
     )
     tolerance: GapTolerance = 1e-6

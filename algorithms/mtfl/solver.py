@@ -1,10 +1,6 @@
-"""The solvers of MTFL, and the choice between them.
+"""The solvers of MTFL: ADMM for the square loss, and descent on factors for other losses.
 
-For the square loss ``auto`` selects ADMM if the curvatures of all tasks have a small ratio, and
-variable projection otherwise. ADMM and proximal gradient need steps in proportion to the root of
-that ratio, each of which costs O(T d²); a step of variable projection costs O(T d³). Proximal
-gradient replaces ADMM for large problems in which a task has dependent columns.
-``docs/benchmarks/speed.md`` has the times of all solvers.
+Algorithm 1 of the paper is there for comparison. ``docs/benchmarks/speed.md`` has the times.
 """
 
 from dataclasses import dataclass
@@ -13,28 +9,16 @@ from typing import Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.trace import LoopState, StoppingRule, Trace
+from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.mtfl.admm import ADMMState, alternate_directions
 from algorithms.mtfl.alternation import AlternationState, alternate
 from algorithms.mtfl.factors import minimise_factors
 from algorithms.mtfl.margins import MarginProblem, mean_scores
-from algorithms.mtfl.projection import minimise_root
-from algorithms.mtfl.proximal import descend_proximal
-from algorithms.mtfl.square import SquareProblem, fit_in_metric, relative_gap
-from algorithms.solvers.proximal_gradient import ProximalState
+from algorithms.mtfl.square import SquareProblem, relative_gap
 
 Array = NDArray[np.float64]
+#: All but the last mean ADMM: two other methods, which were slower, had these names once.
 Solver = Literal["auto", "variable-projection", "admm", "proximal-gradient", "alternation"]
-
-#: Largest ratio of curvatures over all tasks for which ADMM needs few steps, and the
-#: same divided by d², for which its steps cost less than the fewer ones of variable projection.
-WELL_CONDITIONED = 100.0
-WELL_CONDITIONED_PER_SQUARE = 0.05
-#: T d³ from which a step of variable projection costs so much that the other methods are faster
-#: whatever the curvatures are.
-LARGE_STEP = 5e7
-#: Share of D that a warm start spreads over all directions, so that none has weight 0.
-WARM_SHARE = 0.03
 
 
 class _Limits(TypedDict):
@@ -100,42 +84,11 @@ def solve(
     }
     if isinstance(problem, MarginProblem):
         return _solve_margins(problem, start, limits)
+    if solver == "alternation":  # from D = I/d, without a warm start
+        root = _even_root(problem)
+        return _solution(problem, alternate(problem, root, **limits), "alternation")
     W = None if start is None else start.W
-    if solver == "auto":
-        solver = _suitable(problem)
-    if solver == "variable-projection":
-        return _by_projection(problem, W, limits)
-    state: ADMMState | ProximalState | AlternationState
-    if solver == "admm":
-        state = alternate_directions(problem, W, **limits)
-    elif solver == "proximal-gradient":
-        shape = (problem.stacks.n_columns, problem.stacks.n_features)
-        curvature = problem.stacks.curvatures[1]
-        first = np.zeros(shape) if W is None else W
-        state = descend_proximal(problem, first, L=curvature, **limits)
-    else:  # Algorithm 1 from D = I/d, without a warm start
-        state = alternate(problem, _even_root(problem), **limits)
-    return _solution(state.W, problem.norm.root(state.W, 0.0), state, solver)
-
-
-def _suitable(problem: SquareProblem) -> Solver:
-    """Return the solver that 'auto' selects."""
-    stacks = problem.stacks
-    if stacks.n_columns * stacks.n_features**3 >= LARGE_STEP:
-        return "proximal-gradient" if stacks.inverses is None else "admm"
-    if not stacks.is_tall:  # a curvature is 0
-        return "variable-projection"
-    low, high = stacks.curvatures
-    most = max(WELL_CONDITIONED, WELL_CONDITIONED_PER_SQUARE * stacks.n_features**2)
-    return "admm" if high <= most * low and stacks.inverses is not None else "variable-projection"
-
-
-def _by_projection(problem: SquareProblem, start: Array | None, limits: _Limits) -> Solution:
-    W = _first_fit(problem) if start is None else start
-    state = minimise_root(problem, problem.norm.spread_root(W, WARM_SHARE), **limits)
-    W = problem.norm.lift(state.V, state.U)
-    U = state.U / np.linalg.norm(state.U)
-    return _solution(W, U, state, "variable-projection")
+    return _solution(problem, alternate_directions(problem, W, **limits), "admm")
 
 
 def _solve_margins(problem: MarginProblem, start: Solution | None, limits: _Limits) -> Solution:
@@ -149,16 +102,11 @@ def _solve_margins(problem: MarginProblem, start: Solution | None, limits: _Limi
     return Solution(state.W, b, U, state.objective, state.bound, "factors")
 
 
-def _solution(W: Array, U: Array, state: LoopState, solver: str) -> Solution:
+def _solution(problem: SquareProblem, state: ADMMState | AlternationState, solver: str) -> Solution:
     """Return the solution for the square loss; the residual of the loop is the relative gap."""
-    bound = state.objective * (1 - state.residual)
+    W, bound = state.W, state.objective * (1 - state.residual)
+    U = problem.norm.root(W, 0.0)
     return Solution(W, np.zeros(len(W)), U, state.objective, bound, solver)
-
-
-def _first_fit(problem: SquareProblem) -> Array:
-    """Return the optimal W (T, d) for the fixed metric D = I/d."""
-    U = _even_root(problem)
-    return problem.norm.lift(fit_in_metric(problem, U).V, U)
 
 
 def _even_root(problem: SquareProblem) -> Array:

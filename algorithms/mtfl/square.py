@@ -35,41 +35,14 @@ class SquareProblem:
     gamma: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
-    """The fits of all tasks in a metric D = UUᵀ / tr(UUᵀ).
-
-    Parameters
-    ----------
-    V : (T, r)
-        Coordinates with W = V Uᵀ.
-    Z : (T, d)
-        X_tᵀ(y_t − X_t w_t).
-    value
-        Objective R(W, D) of (6), an upper bound on the optimum.
-    bound
-        Dual value, a lower bound.
-    """
-
-    V: Array
-    Z: Array
-    value: float
-    bound: float
-
-    @property
-    def gap(self) -> float:
-        """Relative duality gap."""
-        return relative_gap(self.value, self.bound)
-
-
 def square_problem(blocks: list[Block], *, norm: FeatureNorm, gamma: float) -> SquareProblem:
     """Return the problem for blocks, which must be centred if there are intercepts."""
     compressed = LeastSquares.of(blocks, centre=False)
     return SquareProblem(compressed.stacks, compressed.remainder, norm, gamma)
 
 
-def fit_in_metric(problem: SquareProblem, U: Array) -> Fitted:
-    """Return the minimiser over V of Σ_t ‖y_t − X_tUv_t‖² + γ‖U‖²‖V‖².
+def fit_in_metric(problem: SquareProblem, U: Array) -> Array:
+    """Return W = V Uᵀ (T, d), where V minimises Σ_t ‖y_t − X_tUv_t‖² + γ‖U‖²‖V‖².
 
     The linear system of each task has the size of its rows or of the columns of U, whichever is
     smaller.
@@ -77,22 +50,15 @@ def fit_in_metric(problem: SquareProblem, U: Array) -> Fitted:
     stacks, norm = problem.stacks, problem.norm
     ridge = problem.gamma * float(np.sum(U**2))
     V = np.zeros((stacks.n_columns, U.shape[-1]))
-    residuals: list[Array] = []
     for part in stacks.parts:
         A = norm.project(part.X, U)
         At = np.swapaxes(A, 1, 2)
         if A.shape[2] <= A.shape[1]:
             v = np.linalg.solve(_add_ridge_inplace(At @ A, ridge), At @ part.Y)
-            residuals.append(np.asarray(part.Y - A @ v))
         else:
-            c = np.linalg.solve(_add_ridge_inplace(A @ At, ridge), part.Y)
-            v = At @ c
-            residuals.append(np.asarray(ridge * c))
+            v = At @ np.linalg.solve(_add_ridge_inplace(A @ At, ridge), part.Y)
         V[part.columns] = np.swapaxes(v, 1, 2)
-    Z = stacks.adjoint(residuals)
-    loss = sum(float(np.sum(R**2)) for R in residuals)
-    value = problem.remainder + loss + ridge * float(np.sum(V**2))
-    return Fitted(V, Z, value, lower_bound(problem, residuals, Z))
+    return norm.lift(V, U)
 
 
 def lower_bound(problem: SquareProblem, residuals: list[Array], Z: Array) -> float:

@@ -1,7 +1,7 @@
 """Expected work of multi-task feature learning.
 
 A step costs O(T n q) for T tasks of n rows, compressed to at most q coordinates. How many steps
-there are depends on the data: few if every task has more rows than coordinates, hundreds otherwise.
+there are depends on the data: few if every task has more rows than coordinates, dozens otherwise.
 The counts are those of benchmarks.
 """
 
@@ -21,7 +21,7 @@ from algorithms.mtfl.params import MTFLParams
 from algorithms.mtfl.selection import MIN_ROWS_PER_COLUMN, loss_of
 
 #: Steps for one γ: with at least as many rows as coordinates in each task, and with fewer.
-N_TALL, N_WIDE = 6.0, 100.0
+N_TALL, N_WIDE = 8.0, 35.0
 #: The same for losses of margins: one, and more unless there are so many rows per coordinate.
 N_MARGIN: Final = 8.0
 MANY_ROWS: Final = 20.0

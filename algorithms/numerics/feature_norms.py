@@ -50,10 +50,6 @@ class FeatureNorm(ABC):
         """Return U with UUᵀ = D of eq. 9 for WᵀW + εI; on the range of W only if ε = 0."""
 
     @abstractmethod
-    def spread_root(self, W: Array, share: float) -> Array:
-        """Return U for D of eq. 9, with a share of its trace spread over min(d, T) directions."""
-
-    @abstractmethod
     def factor(self, W: Array, *, min_ratio: float) -> tuple[Array, Array]:
         """Return U and V with V Uᵀ = W.
 
@@ -124,13 +120,6 @@ class TraceNorm(FeatureNorm):
         total = float(spectrum.sum())
         return np.asarray(right.T * np.sqrt(spectrum / total if total > 0 else 1.0 / d))
 
-    def spread_root(self, W: Array, share: float) -> Array:
-        """Return U (d, r) with r = min(d, T)."""
-        _, s, right = np.linalg.svd(W, full_matrices=False)
-        total = float(s.sum())
-        spectrum = (1 - share) * s / total if total > 0 else np.zeros(len(s))
-        return np.asarray(right.T * np.sqrt(spectrum + share / len(s)))
-
     def factor(self, W: Array, *, min_ratio: float) -> tuple[Array, Array]:
         """Return U (d, r) and V (T, r) with V Uᵀ = W and r = min(d, T)."""
         left, s, right = np.linalg.svd(W, full_matrices=False)
@@ -176,13 +165,6 @@ class ColumnNorm(FeatureNorm):
             if total > 0
             else np.full(len(spectrum), len(spectrum) ** -0.5)
         )
-
-    def spread_root(self, W: Array, share: float) -> Array:
-        """Return the diagonal of U, (d,)."""
-        norms = self.values(W)
-        total = float(norms.sum())
-        spectrum = (1 - share) * norms / total if total > 0 else np.zeros(len(norms))
-        return np.sqrt(spectrum + share / len(norms))
 
     def factor(self, W: Array, *, min_ratio: float) -> tuple[Array, Array]:
         """Return the diagonal of U, (d,), and V (T, d) with V diag(U) = W."""

@@ -128,18 +128,23 @@ class Stacks:
                 rows = _flat(part.X, f)
                 total += rows.T @ rows
             else:
-                total += np.tensordot(f, self.grams[i], 1)
+                total += np.tensordot(f, self.inner_products[i], 1)
         return total
 
-    @property
-    def is_tall(self) -> bool:
-        """Whether every block has at least as many rows of positive weight as features."""
-        return all((part.weight > 0).sum(axis=1).min() >= self.n_features for part in self.parts)
+    @cached_property
+    def inner_products(self) -> tuple[Array, ...]:
+        """XᵀX of every block, (g, d, d) for each stack; XXᵀ, (g, n, n), if n < d."""
+        transposed = (np.swapaxes(part.X, 1, 2) for part in self.parts)
+        return tuple(
+            part.X @ Xt if part.X.shape[1] < self.n_features else Xt @ part.X
+            for part, Xt in zip(self.parts, transposed, strict=True)
+        )
 
     @cached_property
-    def grams(self) -> tuple[Array, ...]:
-        """XᵀX of every block, (g, d, d) for each stack."""
-        return tuple(np.swapaxes(part.X, 1, 2) @ part.X for part in self.parts)
+    def largest_curvature(self) -> float:
+        """The largest eigenvalue of 2 XᵀX over all blocks."""
+        values = (np.linalg.eigvalsh(inner)[:, -1].max() for inner in self.inner_products)
+        return 2 * float(max(values))
 
     @cached_property
     def inverses(self) -> tuple[Array, ...] | None:
@@ -167,18 +172,6 @@ class Stacks:
                 return None
             inverses.append(inverse)
         return tuple(inverses)
-
-    @cached_property
-    def curvatures(self) -> tuple[float, float]:
-        """The smallest and the largest eigenvalue of 2 XᵀX over all blocks."""
-        low, high = np.inf, 0.0
-        for i, part in enumerate(self.parts):
-            is_wide = part.X.shape[1] < self.n_features
-            inner = part.X @ np.swapaxes(part.X, 1, 2) if is_wide else self.grams[i]
-            values = np.linalg.eigvalsh(inner)
-            low = min(low, float(values.min()))
-            high = max(high, float(values.max()))
-        return (2 * max(low, 0.0) if self.is_tall else 0.0), 2 * high
 
     def with_rows(self, change: Callable[[Array], Array], n_features: int) -> "Stacks":
         """Return the stacks with changed rows; ``change`` maps (g, n, d) to (g, n, n_features)."""

@@ -48,7 +48,7 @@ class SquaredLoss:
     def of(cls, design: Design, *, centre: bool) -> Self:
         """Return the loss for the rows of a design, centred if there are intercepts."""
         problem = design.least_squares(centre=centre)
-        return cls(problem.stacks, problem.remainder, problem.stacks.curvatures[1])
+        return cls(problem.stacks, problem.remainder, problem.stacks.largest_curvature)
 
     @property
     def shape(self) -> tuple[int, int]:
