@@ -12,7 +12,7 @@ import pytest
 import algorithms
 import service
 import sibling
-from algorithms.wrappers.preparation import arrow_columns
+from algorithms.wrappers.preparation import invalid_column
 from service.datasets.issues import Rejected, ValidationIssue
 from service.errors.problems import Problem
 from service.storage.shortages import Shortage, ShortOf
@@ -29,8 +29,8 @@ EXAMPLES = {
     JobFailed: lambda: JobFailed({"id": "job_1", "state": "failed", "error": FAILED}),
     Problem: lambda: Problem("invalid-params", "k is 0", errors=[PLACE], headers={"Allow": "GET"}),
     Rejected: lambda: Rejected(*(ValidationIssue("bad-value", f"row {i}", row=i) for i in (1, 2))),
-    arrow_columns.InvalidColumn: lambda: arrow_columns.InvalidColumn(
-        *(arrow_columns.Problem("bad-value", f"row {i}", "age", i) for i in (1, 2))
+    invalid_column.InvalidColumn: lambda: invalid_column.InvalidColumn(
+        *(invalid_column.Problem("bad-value", f"row {i}", "age", i) for i in (1, 2))
     ),
     ShortOf: lambda: ShortOf(Shortage(errno.ENOSPC, "the cache")),
     Refused: lambda: Refused({"status": 409, "detail": "the job runs"}),

@@ -5,10 +5,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column
-from service.errors.problems import Problem
+from algorithms.wrappers.preparation.encoder import encode
+from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 from service.inference.call import InputSpec
 from service.inference.formats.csv_body import read_csv
-from service.inference.raw_values import encode_column
 from service.inference.task_column import TaskSource
 
 NAN = np.nan
@@ -22,7 +22,7 @@ NAN = np.nan
     ],
 )
 def test_numbers_and_missing_markers(decimal, cells, expected):
-    found = encode_column(cells, Column("age"), task="a", decimal=decimal)
+    found = encode(cells, Column("age"), decimal=decimal)
     assert_array_equal(found, expected)
 
 
@@ -30,17 +30,20 @@ def test_numbers_and_missing_markers(decimal, cells, expected):
     ("decimal", "cell"), [(".", "1,5"), (",", "1.5"), (",", "1,234,5"), (".", "1_0"), (".", "inf")]
 )
 def test_a_number_in_another_notation_is_located(decimal, cell):
-    with pytest.raises(Problem) as caught:
-        encode_column(["1", cell], Column("age"), task="a", decimal=decimal)
-    assert "row 1, column 'age': expected a number" in str(caught.value)
-    assert repr(cell) in str(caught.value)
+    with pytest.raises(InvalidColumn) as caught:
+        encode(["1", cell], Column("age"), decimal=decimal)
+    if cell == "inf":
+        assert "row 1, column 'age': inf is not a finite number" in str(caught.value)
+    else:
+        assert "row 1, column 'age': expected a number" in str(caught.value)
+        assert repr(cell) in str(caught.value)
 
 
 def test_a_marker_that_is_a_category_is_no_missing_value():
     country = Column("country", "category", ("DE", "NA"))
-    assert_array_equal(encode_column(["NA", "?"], country, task="a", decimal="."), [1, NAN])
+    assert_array_equal(encode(["NA", "?"], country, decimal="."), [1, NAN])
     country = Column("country", "category", ("DE", "FR"))
-    assert_array_equal(encode_column(["NA", "?"], country, task="a", decimal="."), [NAN, NAN])
+    assert_array_equal(encode(["NA", "?"], country, decimal="."), [NAN, NAN])
 
 
 def test_codes_with_zeros_in_front_are_text():
@@ -54,9 +57,9 @@ def test_codes_with_zeros_in_front_are_text():
 def test_dates_of_spreadsheets_are_read_where_they_are_clear(decimal):
     seen = Column("seen", "date")
     cells = ["31.01.2024 14:30", "1/31/2024 14:30", "31/01/2024 14:30", "2024/01/31 14:30"]
-    found = encode_column([*cells, "2024-01-31T14:30"], seen, task="a", decimal=decimal)
+    found = encode([*cells, "2024-01-31T14:30"], seen, decimal=decimal)
     assert set(found) == {1706711400.0}
     for cell in ("01/02/2024", "30.02.2024"):
-        with pytest.raises(Problem) as caught:
-            encode_column([cell], seen, task="a", decimal=decimal)
+        with pytest.raises(InvalidColumn) as caught:
+            encode([cell], seen, decimal=decimal)
         assert f"'seen': expected a date such as 2026-01-31, got '{cell}'" in str(caught.value)

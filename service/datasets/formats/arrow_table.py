@@ -7,7 +7,8 @@ writes the values as numbers, and splits the rows by task.
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,20 +16,18 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import find_similar
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
-from algorithms.wrappers.preparation.arrow_columns import (
-    Ignored,
-    InvalidColumn,
-    decoded,
-    is_text,
-    read_column,
-)
+from algorithms.wrappers.preparation.arrow_columns import Ignored, decoded, read_column
 from algorithms.wrappers.preparation.columns import Column, ColumnKind
+from algorithms.wrappers.preparation.encoder import is_text
+from algorithms.wrappers.preparation.invalid_column import InvalidColumn
+from algorithms.wrappers.preparation.written_dates import has_named_month, is_written
 from service.datasets.formats.arrow_labels import (
     read_groups,
     read_target,
     read_task_names,
     read_weights,
 )
+from service.datasets.formats.column_issues import rejected
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.row_extras import NO_EXTRAS, RowExtras
@@ -41,9 +40,10 @@ from service.datasets.formats.validation import (
     split_rows,
     tasks_of_targets,
 )
-from service.datasets.formats.written_dates import has_named_month, is_written
-from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
+from service.datasets.issues import ValidationIssues, reject
 
+#: A column, and its values as numbers.
+Encoded: TypeAlias = tuple[Column, NDArray[np.float64]]
 #: Columns written to the matrix of rows together: its rows are apart in memory, so that one column
 #: at a time takes several times as long.
 _COLUMNS_AT_ONCE: Final = 16
@@ -57,7 +57,13 @@ _UNNAMED_INDEX: Final = re.compile("__index_level_[0-9]+__")
 
 
 def tasks_of(
-    table: pa.Table, options: ReadOptions, limits: Limits, *, reads_dates: bool = False
+    table: pa.Table,
+    options: ReadOptions,
+    limits: Limits,
+    *,
+    reads_dates: bool = False,
+    finds_dates: bool = False,
+    encoded: Mapping[str, Encoded] = MappingProxyType({}),
 ) -> Parsed:
     """Return the tasks of a table.
 
@@ -65,6 +71,10 @@ def tasks_of(
     ----------
     reads_dates
         Whether the format reads dates as spreadsheets write them, or says why not.
+    finds_dates
+        Whether text that is all ISO dates is dates: the format has no other ones.
+    encoded
+        Columns that are numbers already.
 
     Raises
     ------
@@ -77,7 +87,7 @@ def tasks_of(
     if table.num_rows == 0:
         reject("no-rows", NO_ROWS)
     issues = ValidationIssues()
-    X, columns, notes = _features(table, roles, options, issues)
+    X, columns, notes = _features(table, roles, options, issues, encoded, finds_dates=finds_dates)
     notes += _text_dates(table, roles, options, reads_dates=reads_dates)
     notes += [f"column '{name}' is an index without a name and is left out" for name in index]
     extras, codes = NO_EXTRAS, None
@@ -164,7 +174,13 @@ def _missing_targets(targets: Mapping[str, Target], n_rows: int, *, are_kept: bo
 
 
 def _features(
-    table: pa.Table, roles: TableColumns, options: ReadOptions, issues: ValidationIssues
+    table: pa.Table,
+    roles: TableColumns,
+    options: ReadOptions,
+    issues: ValidationIssues,
+    encoded: Mapping[str, Encoded],
+    *,
+    finds_dates: bool,
 ) -> tuple[NDArray[np.float64], list[Column], list[str]]:
     declared = options.kinds()
     columns: list[Column] = []
@@ -179,7 +195,9 @@ def _features(
             columns.append(Column(name))
             continue
         with issues.collect():
-            found = _read_column(column, name, declared.get(name))
+            found = encoded.get(name) or _read_column(
+                column, name, declared.get(name), finds_dates=finds_dates
+            )
             if isinstance(found, Ignored):
                 remedy = f"; declare column_kind={name}:category to use it" if found.is_text else ""
                 notes.append(found.note + remedy)
@@ -239,22 +257,12 @@ def _write_floats(
 
 
 def _read_column(
-    column: pa.ChunkedArray, name: str, kind: ColumnKind | None
-) -> tuple[Column, NDArray[np.float64]] | Ignored:
+    column: pa.ChunkedArray, name: str, kind: ColumnKind | None, *, finds_dates: bool = False
+) -> Encoded | Ignored:
     try:
-        return read_column(column, name, kind)
+        return read_column(column, name, kind, finds_dates=finds_dates)
     except InvalidColumn as error:
-        remedy = f"; ignore_column={name} leaves the column out"
-        issues = (
-            ValidationIssue(
-                one.code,
-                one.detail + (remedy if one.code == "invalid-label" else ""),
-                row=one.row,
-                column=one.column,
-            )
-            for one in error.problems
-        )
-        raise Rejected(*issues) from None
+        raise rejected(error) from None
 
 
 def _extras(table: pa.Table, roles: TableColumns) -> RowExtras:

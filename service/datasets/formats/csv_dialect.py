@@ -8,21 +8,17 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final
 
+from algorithms.wrappers.preparation.text_values import MISSING_MARKERS, NUMBER
 from service.datasets.formats.options import ReadOptions
 from service.datasets.issues import reject
 
-#: Cells that are a missing value in columns of numbers and of text, beside empty ones.
-MISSING_MARKERS: Final = (
-    *("NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "NaN", "nan", "NAN", "-nan"),
-    *("NULL", "Null", "null", "None", "?"),
-)
 _DELIMITERS: Final = ",;\t|"
 _DECLARATION: Final = re.compile(r'sep=([^\w\s".]|\t)\s*', re.IGNORECASE)
 _SAMPLE_CHARACTERS: Final = 256 * 1024
 _SAMPLE_RECORDS: Final = 200
 #: More than the names of 100,000 columns; a header may be longer than the sample.
 _MAX_LINE_CHARACTERS: Final = 32 * 1024 * 1024
-_NUMBER: Final = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*")
+_NUMBER: Final = re.compile(rf"\s*{NUMBER}\s*")
 _WITH_COMMA: Final = re.compile(r"\s*[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?\s*")
 _WITH_POINT: Final = re.compile(r"\s*[+-]?[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?\s*")
 #: 1,234 may be a number above 1000 as well as one near 1.

@@ -14,15 +14,14 @@ import pyarrow.compute as pc
 import pyarrow.csv as pv
 
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
-from algorithms.wrappers.preparation.columns import DateWriting
-from service.datasets.formats.arrow_table import NO_ROWS, tasks_of
+from algorithms.wrappers.preparation.texts import Texts
+from service.datasets.formats.arrow_table import NO_ROWS, Encoded, tasks_of
 from service.datasets.formats.csv_dates import DateColumn, declared_dates, found_dates
 from service.datasets.formats.csv_dialect import Dialect, find_dialect, markers_of
 from service.datasets.formats.csv_numbers import (
     WEIGHT_ADVICE,
-    Texts,
-    check_exact,
     invalid_dates,
+    numbers_of,
     typed,
     typed_target,
 )
@@ -73,8 +72,8 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     with issues.collect():
         try:
             left = options.model_copy(update={"ignore_column": ()})  # they were not read
-            parsed = tasks_of(table.typed(rows), left, limits, reads_dates=True)
-            parsed = parsed.with_dates(table.dates)
+            typed = table.typed(rows)
+            parsed = tasks_of(typed, left, limits, reads_dates=True, encoded=table.dates)
         except Rejected as rejected:
             raise places.located(rejected) from None
     issues.check()
@@ -89,7 +88,7 @@ class _Table:
     Attributes
     ----------
     dates
-        How dates are written, for the columns that have some which are not in ISO format.
+        The columns of dates.
     """
 
     text: CsvText
@@ -99,7 +98,7 @@ class _Table:
     has_wrong_widths: bool = False
     n_missing: int = 0
     date_notes: list[str] = field(default_factory=list)
-    dates: dict[str, DateWriting] = field(default_factory=dict)
+    dates: dict[str, Encoded] = field(default_factory=dict)
 
     def read(self, places: Places) -> pa.Table:
         """Return the rows, with columns of numbers as such where all cells are numbers."""
@@ -143,7 +142,7 @@ class _Table:
                     columns[name] = typed_target(texts, self.dialect.decimal, kind)
                 elif name not in labels and declared.get(name) == "date":
                     order = self.options.date_orders().get(name)
-                    columns[name] = self._noted(name, declared_dates(texts, order))
+                    self._keep(name, declared_dates(texts, order))
                 elif name in labels or declared.get(name, "number") != "number":
                     columns[name] = texts.all()
                 else:
@@ -151,20 +150,21 @@ class _Table:
                     columns[name] = typed(texts, self.dialect.decimal, advice=advice)
                     if pa.types.is_string(columns[name].type):
                         found = found_dates(texts)
-                        note = found.note or invalid_dates(texts)
-                        columns[name] = self._noted(name, found._replace(note=note))
+                        note = found.note
+                        if found.dates is None and note is None:
+                            note = invalid_dates(texts)
+                        self._keep(name, found._replace(note=note))
         with issues.collect():
             self._check_exact(rows)
         issues.check()
         return pa.table(columns)
 
-    def _noted(self, name: str, column: DateColumn) -> pa.ChunkedArray:
-        """Return the values of a column, and keep how its dates are written."""
+    def _keep(self, name: str, column: DateColumn) -> None:
+        """Keep the dates of a column, and how they were read."""
         if column.note is not None:
             self.date_notes.append(column.note)
-        if column.writing != DateWriting():
-            self.dates[name] = column.writing
-        return column.values
+        if column.dates is not None:
+            self.dates[name] = column.dates
 
     def _check_exact(self, rows: pa.Table) -> None:
         """Raise Rejected with the integers in columns of numbers that a float64 does not hold.
@@ -181,7 +181,8 @@ class _Table:
         issues = ValidationIssues()
         for name in large:
             with issues.collect():
-                check_exact(Texts.of(texts.column(name), name, ()))
+                markers = markers_of(self.options)
+                numbers_of(Texts.of(texts.column(name), name, markers), self.dialect.decimal)
         issues.check()
 
     def notes(self) -> list[str]:

@@ -1,16 +1,15 @@
 """Parser of JSON: a list of records, records by task, or one record a line."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 import pyarrow as pa
 
-from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.json_strict import check_strictly, reject_invalid
+from service.datasets.formats.object_columns import column_of
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.progress import report_progress
@@ -22,12 +21,6 @@ Record = dict[str, Any]
 _EXPECTED: Final = (
     'expected a list of records such as [{"task": "a", "x": 1}], or {"a": [records of task a]}'
 )
-_TYPES: Final[dict[type, tuple[str, pa.DataType]]] = {
-    bool: ("a boolean", pa.bool_()),
-    int: ("a number", pa.float64()),
-    float: ("a number", pa.float64()),
-    str: ("text", pa.string()),
-}
 _TASK: Final = "task"
 _LINES_PER_REPORT: Final = 1000
 #: How orjson says that it gets no memory.
@@ -42,7 +35,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
-    return tasks_of(_read(path, limits), options, limits)
+    return tasks_of(_read(path, limits), options, limits, finds_dates=True)
 
 
 def parse_lines(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
@@ -53,7 +46,7 @@ def parse_lines(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
-    return tasks_of(_table(list(_lines(path)), limits), options, limits)
+    return tasks_of(_table(list(_lines(path)), limits), options, limits, finds_dates=True)
 
 
 def _read(path: Path, limits: Limits) -> pa.Table:
@@ -122,46 +115,6 @@ def _table(records: list[Record], limits: Limits) -> pa.Table:
     for name in names:
         values = [record.get(name) for record in records]
         with issues.collect():
-            columns[name] = _column(values, name)
+            columns[name] = column_of(values, name)
     issues.check()
     return pa.table(columns)
-
-
-def _column(values: list[Any], name: str) -> pa.Array:
-    """Return values of one type as an Arrow array; text that is all dates becomes dates."""
-    first: tuple[int, str, pa.DataType] | None = None
-    for row, value in enumerate(values):
-        if value is None:
-            continue
-        found = _TYPES.get(type(value))
-        if found is None:
-            what = "a list" if isinstance(value, list) else "an object"
-            detail = f"row {row}, column '{name}' is {what}; expected a number, text, true, false"
-            reject("unsupported-dtype", f"{detail} or null", row=row, column=name)
-        if first is None:
-            first = row, *found
-        elif found[0] != first[1]:
-            detail = f"column '{name}' is {first[1]} in row {first[0]} and {found[0]} in row {row}"
-            reject("mixed-types", f"{detail}; write all values in one way", row=row, column=name)
-        if type(value) is int and abs(value) > MAX_EXACT_INTEGER:
-            detail = f"row {row}, column '{name}' is {value}, above 2**53; ignore columns of ids"
-            reject("inexact-integer", detail, row=row, column=name)
-    if first is None:
-        return pa.nulls(len(values))
-    if first[2] == pa.string():
-        return _dates(values) or pa.array(values, pa.string())
-    return pa.array(values, first[2])
-
-
-def _dates(values: list[str | None]) -> pa.Array | None:
-    """Return dates if all texts are ISO dates, else None."""
-    try:
-        found = [None if text is None else _as_utc(text) for text in values]
-    except (ValueError, OverflowError):  # the latter in the first and the last year
-        return None
-    return pa.array(found, pa.timestamp("us"))
-
-
-def _as_utc(text: str) -> datetime:
-    time = datetime.fromisoformat(text)
-    return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, cast, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from algorithms.wrappers.preparation.columns import ColumnKind
-from service.datasets.formats.written_dates import DateOrder
+from algorithms.wrappers.preparation.written_dates import DateOrder
 from service.datasets.issues import ValidationIssues, reject
 
 if TYPE_CHECKING:  # the child process does not import the settings

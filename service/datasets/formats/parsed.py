@@ -1,14 +1,14 @@
 """The result of parsing an upload."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
 from algorithms.interface.tasks import Task
 from algorithms.numerics.sparse_rows import is_sparse
-from algorithms.wrappers.preparation.columns import Column, DateWriting
+from algorithms.wrappers.preparation.columns import Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,3 @@ class Parsed:
         )
         kinds = None if is_plain else tuple(columns)
         return cls(tasks, kinds, notes, ignored, tuple(unlabelled), task_column)
-
-    def with_dates(self, written: Mapping[str, DateWriting]) -> Self:
-        """Return the tasks with how the dates of some columns are written, by name."""
-        if self.columns is None or not written:
-            return self
-        columns = tuple(
-            replace(column, dates=written.get(column.name, column.dates)) for column in self.columns
-        )
-        return replace(self, columns=columns)

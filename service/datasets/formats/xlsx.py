@@ -4,7 +4,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import IO, Any, Final
 from zipfile import BadZipFile
@@ -15,6 +14,7 @@ from python_calamine import CalamineError, CalamineWorkbook
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.npz_archive import check_archive_size
+from service.datasets.formats.object_columns import column_of
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.validation import check_counts
@@ -22,14 +22,6 @@ from service.datasets.formats.xlsx_results import unread_results
 from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
 
 _TASK: Final = "task"
-_NUMBER: Final = "a number"
-_TYPES: Final[tuple[tuple[type, str, pa.DataType], ...]] = (
-    (bool, "a boolean", pa.bool_()),
-    (int, _NUMBER, pa.float64()),
-    (float, _NUMBER, pa.float64()),
-    (date, "a date", pa.timestamp("us")),  # a datetime is a date, too
-    (str, "text", pa.string()),
-)
 _CORRUPT: Final = (
     CalamineError,
     BadZipFile,
@@ -39,11 +31,6 @@ _CORRUPT: Final = (
     ValueError,
     NotImplementedError,
     RuntimeError,
-)
-#: Types of cells that cannot be a column.
-_UNSUPPORTED: Final[tuple[tuple[type, str], ...]] = (
-    (time, "a time of day"),
-    (timedelta, "a duration"),
 )
 
 
@@ -156,53 +143,17 @@ def _table(header: list[str], rows: list[_Row], *, has_tasks: bool) -> pa.Table:
     """Return the rows of all sheets; of several sheets, with the column ``task``."""
     columns = [pa.array([row.place.sheet for row in rows], pa.string())] if has_tasks else []
     issues = ValidationIssues()
+
+    def place_of(row: int) -> str:
+        return str(rows[row].place)
+
     for j, name in enumerate(header):
         column: Any = pa.nulls(len(rows))
         with issues.collect():
-            column = _column(rows, j, name)
+            column = column_of([row.cell(j) for row in rows], name, place_of)
         columns.append(column)
     issues.check()
     return pa.Table.from_arrays(columns, names=[_TASK, *header] if has_tasks else header)
-
-
-def _column(rows: list[_Row], j: int, name: str) -> pa.Array:
-    """Return the cells of a column, which have one type; empty ones are missing."""
-    cells = [row.cell(j) for row in rows]
-    found: tuple[int, str, pa.DataType] | None = None
-    for i, value in enumerate(cells):
-        if value is None:
-            continue
-        what, type_ = _type_of(value, i, name)
-        if found is None:
-            found = i, what, type_
-        elif found[1] != what:
-            detail = f"row {i}, column '{name}': this is {what}, but {rows[found[0]].place} has"
-            detail += f" {found[1]}; write all cells in one way"
-            reject("mixed-types", detail, row=i, column=name)
-    if found is None:
-        return pa.nulls(len(cells))
-    if found[1] == _NUMBER and all(cell is None or _is_whole(cell) for cell in cells):
-        return pa.array([None if cell is None else int(cell) for cell in cells], pa.int64())
-    if pa.types.is_timestamp(found[2]):
-        cells = [_moment(cell) for cell in cells]
-    return pa.array(cells, found[2])
-
-
-def _type_of(value: Any, row: int, name: str) -> tuple[str, pa.DataType]:
-    """Return what a cell is, and its type in a table."""
-    found = next(((what, type_) for kind, what, type_ in _TYPES if isinstance(value, kind)), None)
-    if found is None:
-        what = next((w for kind, w in _UNSUPPORTED if isinstance(value, kind)), "not supported")
-        detail = f"row {row}, column '{name}': this is {what}; write it as a number (such as hours)"
-        reject("unsupported-dtype", f"{detail} or ignore the column", row=row, column=name)
-    return found
-
-
-def _moment(day: date | None) -> datetime | None:
-    """Return a date as the moment at which it begins."""
-    if day is None or isinstance(day, datetime):
-        return day
-    return datetime.combine(day, time())
 
 
 @contextmanager

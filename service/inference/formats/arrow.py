@@ -7,12 +7,10 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NoReturn
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from algorithms.wrappers.preparation.arrow_columns import decoded
+from algorithms.wrappers.preparation.encoder import is_text
 from service.errors.problems import Problem
 from service.inference.call import Body, Call, InferenceResult
 from service.inference.formats.table import TableRows, call_of, columns_of
@@ -102,7 +100,7 @@ def read_parquet(body: Body, tasks: TaskSource) -> Call:
         groups = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
         _check_size(max(sum(groups), 8 * metadata.num_rows * metadata.num_columns))
         # text stays dictionary-encoded: a long one would otherwise be copied for every row
-        encoded = [f.name for f in schema if _is_text(f.type)]
+        encoded = [f.name for f in schema if is_text(f.type)]
         with _open(body, encoded) as file:
             n_rows = max(1, _MAX_BATCH_CELLS // max(1, metadata.num_columns))
             batches = file.iter_batches(n_rows, use_threads=False)
@@ -143,19 +141,8 @@ def rows_of_batches(schema: Any, batches: Iterable[Any]) -> TableRows:
     table = pa.Table.from_batches(kept, schema)
     # check offsets against the buffers before use
     table.validate(full=True)
-    types = ["text" if _is_text(field.type) else str(field.type) for field in schema]
-    columns = [_column(column) for column in table.columns]
     names = tuple(table.column_names)
-    return TableRows(names, columns, table.num_rows, types=types, optional=_index_of(schema))
-
-
-def _column(column: Any) -> NDArray[Any] | list[Any] | None:
-    """Return the values of a column; None for a type that no model takes."""
-    if pa.types.is_dictionary(column.type) and not _is_text(column.type):
-        column = decoded(column)
-    if _is_number(column.type):
-        return _numbers(column)
-    return _values(column) if _is_text(column.type) or _is_other(column.type) else None
+    return TableRows(names, table.columns, table.num_rows, optional=_index_of(schema))
 
 
 def _index_of(schema: Any) -> frozenset[str]:
@@ -213,48 +200,6 @@ def _check_size(n_bytes: int) -> None:
     if n_bytes > _MAX_DECODED_BYTES:
         detail = f"the decoded columns take {n_bytes} bytes, the maximum is {_MAX_DECODED_BYTES}"
         raise Problem("body-too-large", f"{detail}; send fewer rows per request")
-
-
-def _is_text(kind: Any) -> bool:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
-
-
-def _is_number(kind: Any) -> bool:
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    )
-
-
-def _is_other(kind: Any) -> bool:
-    return bool(
-        pa.types.is_boolean(kind)
-        or pa.types.is_timestamp(kind)
-        or pa.types.is_date(kind)
-        or pa.types.is_null(kind)
-    )
-
-
-def _values(column: Any) -> list[Any]:
-    """Return the values of a column as Python objects; equal texts are the same object."""
-    if not _is_text(column.type):
-        return list(column.to_pylist())
-    values: list[Any] = []
-    for chunk in column.chunks:
-        texts = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        known = texts.dictionary.to_pylist()
-        values += [None if i is None else known[i] for i in texts.indices.to_pylist()]
-    return values
-
-
-def _numbers(column: Any) -> NDArray[Any]:
-    """Return the numbers of a column, with NaN for missing values."""
-    if column.null_count or pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64(), safe=True)
-    return np.asarray(column.to_numpy())
 
 
 def _table(result: InferenceResult) -> Any:

@@ -4,12 +4,12 @@ import csv
 import io
 from typing import Final, NoReturn
 
+from algorithms.wrappers.preparation.text_values import is_number_cell
 from service.datasets.formats.csv_dialect import find_decimal, find_delimiter, find_preamble
 from service.datasets.formats.text_encoding import LEGACY, UTF8, detect_encoding
 from service.errors.problems import Problem
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_data
 from service.inference.formats.table import TableRows, call_of, columns_of
-from service.inference.raw_values import parse_number
 from service.inference.task_column import TaskSource
 
 _MAX_LINES: Final = 1_000_000
@@ -91,15 +91,10 @@ def _header_of(
     if not records:
         return None
     if has_header is None:
-        has_header = not all(_is_number(cell, decimal) for cell in records[0])
+        has_header = not all(is_number_cell(cell, decimal) for cell in records[0])
     if not has_header:
         return None
     return [cell.strip() for cell in records[0]]
-
-
-def _is_number(cell: str, decimal: str) -> bool:
-    """Return whether a cell is a number or a missing value."""
-    return parse_number(cell, decimal) is not None
 
 
 def _raise_malformed(why: str) -> NoReturn:

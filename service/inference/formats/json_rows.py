@@ -1,19 +1,20 @@
 """Rows of JSON bodies: lists of values, records, and arrays of numbers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 
+from algorithms.wrappers.preparation.columns import Column
 from service.inference.call import (
     InputSpec,
     Matrix,
     raise_invalid_data,
     raise_invalid_request,
 )
-from service.inference.formats.table import positions_of
-from service.inference.raw_values import encode_column
+from service.inference.formats.table import encode_values, positions_of
 from service.inference.task_column import TaskSource
 
 _MAX_PROBLEMS: Final = 5
@@ -45,11 +46,15 @@ class ListRows:
         JSON pointer to the rows in the body.
     flat_width
         Number of columns if the body has one flat list of values; else None.
+    names
+        Names of the columns of a table, in which numbers may be text as in uploads; None for an
+        array of numbers.
     """
 
     rows: Any
     pointer: str
     flat_width: int | None = None
+    names: tuple[str, ...] | None = None
 
     def n_values(self) -> int:
         """Return the number of values; the rows may still be invalid."""
@@ -82,19 +87,24 @@ class ListRows:
                 raise_invalid_data(
                     f"{spec}; row {i} {actual}", task=spec.task, row=i, pointer=place
                 )
-        if spec.kinds is not None and self.rows:
-            columns = zip(*self.rows, strict=True)
-            return np.column_stack(
-                [
-                    encode_column(values, kind, task=spec.task)
-                    for values, kind in zip(columns, spec.kinds, strict=True)
-                ]
-            )
+        if spec.kinds is not None:
+            return self._encode(spec.kinds, spec)
         # numpy would convert true to 1, and text and null to objects
         allowed = _NUMBERS | {type(None)} if spec.allow_missing else _NUMBERS
-        if not set(map(type, chain.from_iterable(self.rows))) <= allowed:
+        types = set(map(type, chain.from_iterable(self.rows)))
+        if types <= allowed:
+            return np.array(self.rows, dtype=np.float64).reshape(len(self.rows), spec.width)
+        if self.names is None or str not in types:
             self._refuse_first(spec, allowed)
-        return np.array(self.rows, dtype=np.float64).reshape(len(self.rows), spec.width)
+        return self._encode([*map(Column, self.names)], spec)
+
+    def _encode(self, kinds: Sequence[Column], spec: InputSpec) -> Matrix:
+        """Return the rows of a table with columns of some kinds."""
+        matrix = np.empty((len(self.rows), len(kinds)))
+        if self.rows:
+            for j, values in enumerate(zip(*self.rows, strict=True)):
+                matrix[:, j] = encode_values(values, kinds[j], task=spec.task)
+        return matrix
 
     def select(self, columns: list[int], names: tuple[str, ...]) -> "ListRows":
         """Return some of the columns; rows that are not of this length are an error later."""
@@ -170,7 +180,7 @@ class ListRows:
                     pointer=f"{self.pointer}/{i}",
                 )
             rows.append(list(map(record.get, names)))
-        return ListRows(rows, self.pointer)
+        return ListRows(rows, self.pointer, names=names)
 
     def _refuse_first(self, spec: InputSpec, allowed: frozenset[type]) -> NoReturn:
         row, column, value = next(

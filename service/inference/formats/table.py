@@ -3,12 +3,17 @@
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from algorithms.wrappers.preparation.columns import Column
+from algorithms.wrappers.preparation.encoder import encode, is_text, kind_of_type
+from algorithms.wrappers.preparation.invalid_column import InvalidColumn
+from algorithms.wrappers.preparation.text_values import is_number_cell
+from algorithms.wrappers.preparation.texts import Texts
 from service.datasets.column_matching import check_unique, match_columns
 from service.inference.call import (
     Call,
@@ -17,10 +22,11 @@ from service.inference.call import (
     Matrix,
     raise_invalid_data,
     raise_invalid_request,
-    to_float64,
 )
-from service.inference.raw_values import encode_column, parse_number
 from service.inference.task_column import TaskSource
+
+#: Values of a column: of Arrow, an array of numbers, or objects.
+ColumnValues: TypeAlias = pa.ChunkedArray | NDArray[Any] | Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +38,18 @@ class TableRows:
     names
         Column names; None if the table has no header.
     columns
-        Arrays of numbers, each (n_rows,), or lists of other values; None for values of a type that
-        no model takes.
+        The values of each column, as :func:`~algorithms.wrappers.preparation.encoder.encode` takes
+        them.
     decimal
-        The decimal separator of cells of CSV; None if the lists contain values of other formats.
-    types
-        Names of the types of the columns, for messages, if the format has types.
+        The decimal separator of cells of CSV; None if the values are of other formats.
     optional
         Columns that are left out unless they are columns of the model: an index of pandas.
     """
 
     names: tuple[str, ...] | None
-    columns: Sequence[NDArray[Any] | list[Any] | None]
+    columns: Sequence[ColumnValues]
     n_rows: int
     decimal: str | None = None
-    types: Sequence[str] = ()
     optional: frozenset[str] = frozenset()
 
     def n_values(self) -> int:
@@ -62,50 +65,48 @@ class TableRows:
             [*compress(self.columns, is_kept)],
             self.n_rows,
             self.decimal,
-            [*compress(self.types, is_kept)],
             self.optional,
         )
 
-    def values_of(self, name: str) -> NDArray[Any] | list[Any] | None:
+    def values_of(self, name: str) -> ColumnValues:
         """Return the values of a column."""
         return self.columns[(self.names or ()).index(name)]
 
     def has_numbers(self, name: str) -> bool:
         """Return whether all values of a column are numbers."""
         values = self.values_of(name)
-        if self.decimal is None or values is None:
+        if isinstance(values, pa.ChunkedArray):
+            return kind_of_type(values.type) == "number"
+        if self.decimal is None:
             return isinstance(values, np.ndarray)
-        return all(parse_number(cell, self.decimal) is not None for cell in values)
+        return all(is_number_cell(cell, self.decimal) for cell in values)
 
     def as_matrix(self, spec: InputSpec) -> Matrix:
         """Return the rows with columns in the order of the model."""
         chosen = positions_of(self.names, len(self.columns), spec, optional=self.optional)
-        columns = [self.columns[position] for position in chosen]
         labels = [j if self.names is None else self.names[j] for j in chosen]
         kinds = spec.kinds or [Column(str(label)) for label in labels]
         matrix = np.empty((self.n_rows, len(chosen)))
-        for j, (values, column) in enumerate(zip(columns, kinds, strict=True)):
-            is_array = isinstance(values, np.ndarray)
-            if values is None:
-                detail = f"column '{labels[j]}' has type {self.types[chosen[j]]}; expected numbers,"
-                detail = f"{detail} text, booleans or dates"
-                raise_invalid_data(detail, task=spec.task, column=labels[j])
-            if isinstance(values, np.ndarray) and column.kind == "number":
-                matrix[:, j] = to_float64(values[:, np.newaxis], task=spec.task, names=labels[j:])[
-                    :, 0
-                ]
-            elif not is_array and column.kind == "number" and self.types:
-                detail = f"column '{labels[j]}' has type {self.types[chosen[j]]}; expected numbers"
-                raise_invalid_data(detail, task=spec.task, column=labels[j])
-            else:
-                matrix[:, j] = encode_column(
-                    values.tolist() if isinstance(values, np.ndarray) else values,
-                    column,
-                    task=spec.task,
-                    decimal=None if is_array else self.decimal,
-                    label=labels[j],
-                )
+        for j, column in enumerate(kinds):
+            values = self.columns[chosen[j]]
+            matrix[:, j] = encode_values(values, column, task=spec.task, decimal=self.decimal)
         return matrix
+
+
+def encode_values(
+    values: ColumnValues, column: Column, *, task: str, decimal: str | None = None
+) -> Matrix:
+    """Return the values of a column as numbers, with NaN for missing ones.
+
+    Raises
+    ------
+    Problem
+        A value cannot be one of the column; with its place.
+    """
+    try:
+        return encode(values, column, decimal=decimal)
+    except InvalidColumn as error:
+        raise_invalid_data(error.message, task=task, row=error.row, column=column.name)
 
 
 def positions_of(
@@ -165,11 +166,19 @@ def call_of(rows: TableRows, tasks: TaskSource) -> Call:
     return Call(chosen, rows.without(found) if found else rows)
 
 
-def _listed(values: NDArray[Any] | list[Any] | None) -> list[Any]:
-    """Return the values of a column; none of a type that has no names of tasks."""
-    if values is None:
-        return [None]
-    return values.tolist() if isinstance(values, np.ndarray) else values
+def _listed(values: ColumnValues) -> Sequence[Any]:
+    """Return the values of a column of tasks; None for those of a type that has no names of tasks.
+
+    Equal texts are the same object.
+    """
+    if isinstance(values, np.ndarray):
+        return list(values.tolist())
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    if is_text(values.type):
+        texts = Texts.of(values, "")
+        return np.array(texts.levels.to_pylist(), object)[texts.positions].tolist()
+    return values.to_pylist() if kind_of_type(values.type) == "number" else [None] * len(values)
 
 
 def columns_of(result: InferenceResult) -> dict[str, NDArray[Any]]:

@@ -109,8 +109,7 @@ def rows_of_columns(inputs: Sequence[tuple[Tensor, Values]]) -> ColumnInputs:
             raise_invalid_request(f"{tensor.pointer}/shape", detail)
         columns.append(_values(tensor, values))
     names = tuple(tensor.name.removeprefix(_PREFIX) for tensor, _ in inputs)
-    types = [tensor.datatype for tensor, _ in inputs]
-    return ColumnInputs(TableRows(names, columns, first.size, types=types), first.pointer)
+    return ColumnInputs(TableRows(names, columns, first.size), first.pointer)
 
 
 def _values(tensor: Tensor, values: Values) -> NDArray[Any] | list[Any]:

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from algorithms.wrappers.preparation.written_dates import form_of, order_of, to_iso
 from service.datasets.canonical import read_all_rows
 from service.datasets.formats.csv_table import _BLOCK_BYTES, parse
 from service.datasets.formats.options import Limits, ReadOptions
-from service.datasets.formats.written_dates import form_of, order_of, to_iso
 from service.datasets.issues import MAX_ISSUES, Rejected
 
 LIMITS = Limits(
@@ -650,6 +650,7 @@ def test_all_issues_are_reported_at_once(reader):
     assert places == {
         ("wrong-width", 1, None),
         ("not-a-number", 0, "a"),
+        ("not-finite", 0, "a"),
         ("mixed-labels", 3, "b"),
     }
 

@@ -1,0 +1,324 @@
+"""The encoder: values of a raw column as the numbers that a model takes.
+
+Uploads, rows for a model and estimators encode columns here, so that equal values become equal
+numbers in training and in calls, in every format. Text is read by the rules in
+:mod:`algorithms.wrappers.preparation.text_values`, each different text once. Many different texts
+that are all plain numbers or dates are read by Arrow (:mod:`.texts`): faster, with equal results.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
+from algorithms.wrappers.preparation import text_values as rules
+from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column, ColumnKind
+from algorithms.wrappers.preparation.invalid_column import (
+    MAX_PROBLEMS,
+    PLURALS,
+    InvalidColumn,
+    Problem,
+    reject_values,
+)
+from algorithms.wrappers.preparation.texts import Texts, plain_dates, plain_numbers
+
+Values: TypeAlias = NDArray[np.float64]
+#: Up to so many rows, and below so many different texts, Python is faster than Arrow.
+_FEW_ROWS: Final = 50
+_MANY_TEXTS: Final = 100
+_KINDS_OF_TYPES: Final[dict[ColumnKind, tuple[pa.DataType, ...]]] = {
+    "boolean": (pa.bool_(),),
+    "number": (
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),
+        *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+        *(pa.float16(), pa.float32(), pa.float64()),
+    ),
+    "date": (pa.timestamp("us"), pa.date32(), pa.date64()),
+}
+#: By the ids of types, which are found in less time than by the functions of Arrow.
+_KIND_OF_TYPE: Final = {t.id: kind for kind, types in _KINDS_OF_TYPES.items() for t in types}
+_TEXT_TYPES: Final = frozenset({pa.string().id, pa.large_string().id, pa.string_view().id})
+_DICTIONARY: Final = pa.dictionary(pa.int32(), pa.string()).id
+#: Numbers may be 0 and 1 in a column of booleans.
+_BITS: Final = ("number", "boolean")
+
+
+def encode(
+    values: pa.ChunkedArray | Texts | NDArray[Any] | Sequence[Any],
+    column: Column,
+    *,
+    decimal: str | None = None,
+) -> Values:
+    """Return the values of a raw column as numbers, with NaN for missing ones.
+
+    Parameters
+    ----------
+    values
+        A column of Arrow, its texts, an array of numbers; or numbers, texts, booleans, dates and
+        None. Blank text is a missing value.
+    decimal
+        The decimal separator of cells of CSV; None if values have types of their own. In CSV, a
+        missing marker such as NA is a missing value, too, unless it is a category of the column.
+
+    Returns
+    -------
+    (n_values,)
+
+    Raises
+    ------
+    InvalidColumn
+        Values are not of the column's kind, infinite, or integers that a float64 does not hold.
+    """
+    if isinstance(values, pa.ChunkedArray):
+        if not is_text(values.type):
+            return _of_typed(values, column)
+        values = values.to_pylist() if len(values) <= _FEW_ROWS else Texts.of(values, column.name)
+    writing = _Writing.of(column, decimal)
+    if isinstance(values, Texts):
+        return _of_texts(values, writing)
+    if isinstance(values, np.ndarray):
+        if column.kind == "number" and len(values) > _FEW_ROWS:
+            integers = values if values.dtype.kind in "iu" else None
+            return _checked(values.astype(np.float64, copy=False), integers, writing)
+        values = values.tolist()
+    return _of_objects(values, writing)
+
+
+def find_levels(values: pa.ChunkedArray) -> tuple[str, ...]:
+    """Return the levels of a category that has these values."""
+    levels = {rules.level_of(value) for value in _distinct(values)[0]}
+    return tuple(sorted(level for level in levels if level))
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Return whether values of a type are text."""
+    return (type_.value_type if type_.id == _DICTIONARY else type_).id in _TEXT_TYPES
+
+
+def kind_of_type(type_: pa.DataType) -> ColumnKind | None:
+    """Return the kind of all values of a type; None for text, nulls and types without a kind."""
+    type_ = type_.value_type if type_.id == _DICTIONARY else type_
+    return "number" if pa.types.is_decimal(type_) else _KIND_OF_TYPE.get(type_.id)
+
+
+# --- values one by one ---------------------------------------------------------------------------
+
+
+class _Writing(NamedTuple):
+    """A column, and how its text is written.
+
+    Attributes
+    ----------
+    positions
+        Positions of the levels of a category.
+    """
+
+    column: Column
+    positions: Mapping[str, float]
+    decimal: str
+    markers: frozenset[str]
+
+    @classmethod
+    def of(cls, column: Column, decimal: str | None) -> "_Writing":
+        """Return the writing of text, or of cells of CSV with a decimal separator."""
+        markers: frozenset[str] = frozenset() if decimal is None else rules.MARKERS
+        return cls(column, _positions_of(column.levels), decimal or ".", markers)
+
+
+@lru_cache(1024)
+def _positions_of(levels: tuple[str, ...]) -> Mapping[str, float]:
+    return {level: float(i) for i, level in enumerate(levels)}
+
+
+def _of_objects(values: Sequence[Any], writing: _Writing) -> Values:
+    numbers = _read(values, writing)
+    if None in numbers:
+        wrong = (row for row, number in enumerate(numbers) if number is None)
+        _reject(((row, values[row]) for row in wrong), writing)
+    return np.array(numbers, dtype=np.float64)
+
+
+def _read(values: Iterable[Any], writing: _Writing) -> list[float | None]:
+    """Return objects as numbers; None for those that are not of the column's kind."""
+    read_text, read_value = _TEXTS[writing.column.kind], _VALUES[writing.column.kind]
+    numbers: list[float | None] = []
+    for value in values:
+        if isinstance(value, str):
+            number = read_text(value, writing)
+            if number is None and rules.is_missing(value, writing.markers):
+                number = math.nan
+        else:
+            number = math.nan if value is None else read_value(value, writing)
+        numbers.append(number)
+    return numbers
+
+
+def _number(value: Any, _: _Writing) -> float | None:
+    if type(value) is float:
+        return _finite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        return None
+    is_exact = isinstance(value, float | np.floating) or not rules.is_inexact(value)
+    return _finite(float(value)) if is_exact else None
+
+
+def _finite(number: float | None) -> float | None:
+    return None if number is None or math.isinf(number) else number
+
+
+def _text_number(text: str, writing: _Writing) -> float | None:
+    number = rules.read_number(text, writing.decimal)
+    if number is None or -MAX_EXACT_INTEGER < number < MAX_EXACT_INTEGER:
+        return number
+    return None if rules.is_inexact(text) else _finite(number)
+
+
+def _boolean(value: Any, _: _Writing) -> float | None:
+    if isinstance(value, float) and math.isnan(value):
+        return value
+    is_bit = isinstance(value, bool | int | float | np.number) and value in (0, 1)
+    return float(value) if is_bit else None
+
+
+def _date(value: Any, _: _Writing) -> float | None:
+    if isinstance(value, float) and math.isnan(value):
+        return value
+    return rules.seconds_of(value) if isinstance(value, date) else None
+
+
+def _category(value: Any, writing: _Writing) -> float | None:
+    if isinstance(value, str) and value in writing.positions:
+        return writing.positions[value]
+    level = rules.level_of(value)
+    if not level:
+        return None if level is None else math.nan
+    position = writing.positions.get(level)
+    if position is None:
+        return math.nan if level in writing.markers else UNKNOWN_LEVEL
+    return position
+
+
+_Read: TypeAlias = Callable[[Any, _Writing], float | None]
+_VALUES: Final[dict[ColumnKind, _Read]] = {
+    "number": _number,
+    "boolean": _boolean,
+    "date": _date,
+    "category": _category,
+}
+_TEXTS: Final[dict[ColumnKind, _Read]] = {
+    "number": _text_number,
+    "boolean": lambda text, _: rules.read_boolean(text),
+    "date": lambda text, writing: rules.read_date(text, writing.column.dates),
+    "category": _category,
+}
+
+# --- columns -------------------------------------------------------------------------------------
+
+
+def _of_texts(texts: Texts, writing: _Writing) -> Values:
+    kind, levels = writing.column.kind, None
+    if len(texts.levels) >= _MANY_TEXTS and kind == "number":
+        levels = plain_numbers(texts, writing.decimal)
+    elif len(texts.levels) >= _MANY_TEXTS and kind == "date":
+        levels = plain_dates(texts, writing.column.dates)
+    if levels is None:
+        numbers = _read(texts.levels.to_pylist(), writing)
+        if None in numbers:
+            is_wrong = np.array([number is None for number in numbers])
+            _reject(texts.rows_of(is_wrong, MAX_PROBLEMS), writing)
+        levels = np.array(numbers, dtype=np.float64)
+    return levels[texts.positions]
+
+
+def _of_typed(values: pa.ChunkedArray, column: Column) -> Values:
+    """Return values of any type but text as numbers."""
+    if pa.types.is_null(values.type):
+        return np.full(len(values), np.nan)
+    found, wanted = kind_of_type(values.type), column.kind
+    if found is None or (wanted not in (found, "category") and (found, wanted) != _BITS):
+        detail = f"column '{column.name}' has type {values.type}; expected {PLURALS[wanted]}"
+        code = "unsupported-dtype" if found is None else "not-of-kind"
+        raise InvalidColumn(Problem(code, detail, column.name))
+    writing = _Writing.of(column, None)
+    if wanted == "category":
+        distinct, positions = _distinct(values)
+        return np.array(_read(distinct, writing), np.float64)[positions]
+    values = _plain(values)
+    if wanted == "date":
+        return _seconds(values)
+    if len(values) <= _FEW_ROWS and not pa.types.is_decimal(values.type):
+        return _of_objects(values.to_pylist(), writing)
+    if found == "boolean":
+        return _floats(values.cast(pa.uint8()))
+    integers = values if pa.types.is_integer(values.type) else None
+    return _checked(_floats(values), integers, writing)
+
+
+def _checked(numbers: Values, integers: Any, writing: _Writing) -> Values:
+    """Return numbers of a column, which are exact, finite, and bits for booleans.
+
+    Parameters
+    ----------
+    integers
+        The same numbers, if they are integers.
+    """
+    if writing.column.kind == "boolean":
+        is_doubtful = ~((numbers == 0) | (numbers == 1) | np.isnan(numbers))
+    elif integers is None:
+        is_doubtful = np.isinf(numbers)
+    else:
+        is_doubtful = np.abs(numbers) >= MAX_EXACT_INTEGER
+    if is_doubtful.any():
+        rows = np.flatnonzero(is_doubtful).tolist()
+        exact = numbers if integers is None else integers
+        given = ((row, exact[row]) for row in rows)
+        values = ((row, v.as_py() if isinstance(v, pa.Scalar) else v.item()) for row, v in given)
+        wrong = ((row, value) for row, value in values if _read([value], writing) == [None])
+        _reject(wrong, writing)
+    return numbers
+
+
+def _distinct(values: pa.ChunkedArray) -> tuple[list[Any], NDArray[Any]]:
+    """Return the different values of a column, and the position of each row's value in them."""
+    if is_text(values.type):
+        texts = Texts.of(values, "")
+        return texts.levels.to_pylist(), texts.positions
+    values, kind = _plain(values), kind_of_type(values.type)
+    if kind == "date":
+        values = pa.chunked_array([values.to_numpy().astype("datetime64[us]")])
+    elif not (pa.types.is_integer(values.type) or pa.types.is_boolean(values.type)):
+        values = values.cast(pa.float64())
+    distinct = values.unique()
+    return distinct.to_pylist(), np.asarray(pc.index_in(values, distinct))
+
+
+def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return values that are in no dictionary."""
+    if not pa.types.is_dictionary(values.type):
+        return values
+    return values.cast(values.type.value_type)
+
+
+def _seconds(values: pa.ChunkedArray) -> Values:
+    """Return moments as seconds since 1970, with NaN for missing ones."""
+    moments = values.to_numpy().astype("datetime64[us]")
+    return np.where(np.isnat(moments), np.nan, moments.view(np.int64) / rules.MICROSECONDS)
+
+
+def _floats(values: pa.ChunkedArray) -> Values:
+    """Return values as float64, with NaN for missing ones."""
+    floats: Values = np.array(values.cast(pa.float64(), safe=False).to_numpy(), np.float64)
+    floats[np.isnan(floats)] = np.nan  # one bit pattern, so that equal rows have equal hashes
+    return floats
+
+
+def _reject(values: Iterable[tuple[int, Any]], writing: _Writing) -> None:
+    """Raise InvalidColumn with the first of the wrong values, given with their rows, if any."""
+    reject_values(values, writing.column, writing.decimal)

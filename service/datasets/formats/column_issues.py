@@ -1,0 +1,30 @@
+"""Problems with columns as issues of an upload, with what to do."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from algorithms.wrappers.preparation.invalid_column import InvalidColumn
+from service.datasets.issues import Rejected, ValidationIssue
+
+_ADVICE: Final = {
+    "invalid-label": "ignore_column={name} leaves the column out",
+    "not-finite": "leave the cell empty if it is unknown",
+    "inexact-integer": "ignore columns of ids, or declare column_kind={name}:category",
+    "unsupported-dtype": "convert it, or ignore it",
+}
+
+
+def rejected(error: InvalidColumn, advice: Mapping[str, str] = {}) -> Rejected:
+    """Return the issues of a column.
+
+    Parameters
+    ----------
+    advice
+        What to do about problems, by their codes, where it is not the usual.
+    """
+    issues = []
+    for one in error.problems:
+        remedy = (_ADVICE | advice).get(one.code, "").format(name=one.column)
+        detail = f"{one.detail}; {remedy}" if remedy else one.detail
+        issues.append(ValidationIssue(one.code, detail, row=one.row, column=one.column))
+    return Rejected(*issues)

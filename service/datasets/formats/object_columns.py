@@ -1,0 +1,95 @@
+"""Columns of Python objects, as JSON and workbooks have them, as columns of Arrow."""
+
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
+from service.datasets.issues import reject
+
+_NUMBER: Final = "a number"
+_TYPES: Final[dict[type, tuple[str, pa.DataType]]] = {
+    bool: ("a boolean", pa.bool_()),
+    int: (_NUMBER, pa.float64()),
+    float: (_NUMBER, pa.float64()),
+    str: ("text", pa.string()),
+    date: ("a date", pa.timestamp("us")),
+    datetime: ("a date", pa.timestamp("us")),
+}
+#: Types that cannot be a column, and what to do.
+_UNSUPPORTED: Final[dict[type, tuple[str, str]]] = {
+    time: ("a time of day", "write it as a number (such as hours)"),
+    timedelta: ("a duration", "write it as a number (such as hours)"),
+    list: ("a list", "expected a number, text, true, false or null"),
+    dict: ("an object", "expected a number, text, true, false or null"),
+}
+
+
+def _row(row: int) -> str:
+    return f"row {row}"
+
+
+def column_of(values: Sequence[Any], name: str, place_of: Callable[[int], str] = _row) -> pa.Array:
+    """Return values as a column of one type; None is a missing value.
+
+    Numbers that are all whole are integers, since they may be names of tasks.
+
+    Parameters
+    ----------
+    place_of
+        Returns the place of a row for messages.
+
+    Raises
+    ------
+    Rejected
+        With the row of a value of another type than the first, or of a type without columns.
+    """
+    first: tuple[int, str, pa.DataType] | None = None
+    are_whole = True
+    for row, value in enumerate(values):
+        if value is None:
+            continue
+        what, type_ = _type_of(value, row, name)
+        if first is None:
+            first = row, what, type_
+        elif first[1] != what:
+            detail = f"row {row}, column '{name}': this is {what}, but {place_of(first[0])} has"
+            detail += f" {first[1]}; write all values in one way"
+            reject("mixed-types", detail, row=row, column=name)
+        are_whole &= what == _NUMBER and _is_whole(value, row, name)
+    if first is None:
+        return pa.nulls(len(values))
+    if are_whole:
+        return pa.array([None if v is None else int(v) for v in values], pa.int64())
+    if pa.types.is_timestamp(first[2]):
+        values = [_moment(value) for value in values]
+    return pa.array(values, first[2])
+
+
+def _type_of(value: Any, row: int, name: str) -> tuple[str, pa.DataType]:
+    """Return what a value is, and its type in a table."""
+    found = _TYPES.get(type(value))
+    if found is None:
+        what, advice = _UNSUPPORTED.get(type(value), ("not supported", "write it as text"))
+        detail = f"row {row}, column '{name}': this is {what}; {advice} or ignore the column"
+        reject("unsupported-dtype", detail, row=row, column=name)
+    return found
+
+
+def _is_whole(number: float, row: int, name: str) -> bool:
+    """Return whether a number is an integer that a float64 holds; others are refused."""
+    if isinstance(number, float):
+        return number.is_integer() and abs(number) <= MAX_EXACT_INTEGER
+    if abs(number) > MAX_EXACT_INTEGER:
+        detail = f"row {row}, column '{name}' is {number}, above 2**53; ignore columns of ids"
+        reject("inexact-integer", detail, row=row, column=name)
+    return True
+
+
+def _moment(day: date | None) -> datetime | None:
+    """Return a date as the moment at which it begins."""
+    if day is None or isinstance(day, datetime):
+        return day
+    return datetime.combine(day, time())

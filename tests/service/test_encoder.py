@@ -1,0 +1,204 @@
+"""Values of columns become the same numbers in training and in calls, in every format."""
+
+import io
+import json
+import tempfile
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import openpyxl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.registry import find_format
+from service.inference.call import InputSpec
+from service.inference.formats import reader_of
+from service.inference.task_column import TaskSource
+from service.inference.v2.request import read_request
+from sibling.estimators.tables import read_new_table
+
+CSV, JSON, LINES = "text/csv", "application/json", "application/x-ndjson"
+PARQUET = "application/vnd.apache.parquet"
+STREAM, FILE = "application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.file"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+LIMITS = Limits(
+    decompressed_bytes=10**9, decompression_ratio=10**6, tasks=50, features=50, name_length=30
+)
+KINDS = ("number", "boolean", "category", "date")
+
+# --- the formats, each as a writer of a column ---------------------------------------------------
+
+
+def as_csv(values):
+    def cell(value):
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return str(value).lower()
+        text = value.isoformat() if isinstance(value, date) else str(value)
+        return '"' + text.replace('"', '""') + '"'
+
+    return "\n".join(["task,x", *(f"t,{cell(value)}" for value in values), ""]).encode()
+
+
+def as_records(values):
+    return [
+        {"task": "t", "x": value.isoformat() if isinstance(value, date) else value}
+        for value in values
+    ]
+
+
+def as_json(values):
+    return json.dumps(as_records(values)).encode()
+
+
+def as_lines(values):
+    return "\n".join(map(json.dumps, as_records(values))).encode()
+
+
+def as_arrow(values):
+    return pa.table({"task": ["t"] * len(values), "x": pa.array(values)})
+
+
+def as_parquet(values):
+    sink = io.BytesIO()
+    pq.write_table(as_arrow(values), sink)
+    return sink.getvalue()
+
+
+def as_ipc(open_):
+    def write(values):
+        sink = io.BytesIO()
+        table = as_arrow(values)
+        with open_(sink, table.schema) as writer:
+            writer.write_table(table, max_chunksize=3)
+        return sink.getvalue()
+
+    return write
+
+
+def as_workbook(values):
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet()
+    for row in (["task", "x"], *(["t", value] for value in values)):
+        sheet.append(row)
+    sink = io.BytesIO()
+    book.save(sink)
+    return sink.getvalue()
+
+
+WRITERS = {
+    CSV: as_csv,
+    JSON: as_json,
+    LINES: as_lines,
+    PARQUET: as_parquet,
+    STREAM: as_ipc(pa.ipc.new_stream),
+    FILE: as_ipc(pa.ipc.new_file),
+    XLSX: as_workbook,
+}
+
+
+def train(media_type, body, kind):
+    """Return the values of the column in an upload with a declared kind, and the column."""
+    options = ReadOptions(column_kind=(f"x:{kind}",))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file"
+        path.write_bytes(body)
+        parsed = find_format(media_type).read(path, options, LIMITS)
+    return parsed.tasks[0].X[:, 0], parsed.columns
+
+
+def spec_of(columns):
+    return InputSpec("t", "predict", 1, allow_missing=True, columns=lambda: ("x",), kinds=columns)
+
+
+def call(media_type, body, columns):
+    """Return the values of the column as a call has them."""
+    read, _ = reader_of(media_type)
+    return read(body, TaskSource(None, "task", lambda _: False)).rows.as_matrix(spec_of(columns))
+
+
+def call_v2(values, columns):
+    """Return the values as a call of the Open Inference Protocol has them."""
+    known = [value for value in values if value is not None]
+    datatype = "BYTES"
+    if known and isinstance(known[0], bool):
+        datatype = "BOOL"
+    elif known and isinstance(known[0], int | float):
+        datatype = "FP64"
+    data = [value.isoformat() if isinstance(value, date) else value for value in values]
+    tensor = {"name": "x", "shape": [len(values)], "datatype": datatype, "data": data}
+    body = json.dumps({"inputs": [tensor], "parameters": {"task": "t"}}).encode()
+    names = ("task", "m", 1)
+    _, found = read_request(body, None, names, TaskSource(None, "task", lambda _: False))
+    return found.rows.as_matrix(spec_of(columns))
+
+
+# --- the values ----------------------------------------------------------------------------------
+
+
+def lists_of(values):
+    """Return columns, of which some values are missing, but not all."""
+    return st.lists(st.none() | values, min_size=1, max_size=8).filter(
+        lambda column: any(value is not None for value in column)
+    )
+
+
+LETTERS = st.characters(codec="utf-8", exclude_categories=("C", "Z"))
+WORDS = st.text(st.just(" ") | LETTERS, max_size=6).map(lambda text: f"c{text}")
+# workbooks have 16 digits, which round the largest number up
+FINITE = st.floats(-1e300, 1e300, allow_subnormal=False)
+NUMBERS = FINITE.map(lambda x: x + 0.0) | st.integers(-(2**53) + 1, 2**53 - 1)
+# workbooks have milliseconds, and dates from March 1900 on
+FIRST, LAST = map(datetime.fromisoformat, ("1901-01-01", "2250-01-01"))
+MOMENTS = st.datetimes(
+    datetime.fromisoformat("1901-01-01"), datetime.fromisoformat("2250-01-01")
+).map(lambda moment: moment.replace(microsecond=moment.microsecond // 1000 * 1000))
+BOOLEAN_WORDS = st.sampled_from(["true", "FALSE", "yes", "No", "t", "f", "Y", "n", "1", "0"])
+WRITTEN = st.one_of(
+    MOMENTS.map(datetime.isoformat),
+    MOMENTS.map(lambda moment: moment.date().isoformat()),
+    MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC).isoformat(" ")),
+    MOMENTS.map(lambda moment: f"{moment:%d.%m.%Y}"),
+    MOMENTS.map(lambda moment: f"{moment:%Y/%m/%d %H:%M}"),
+)
+COLUMNS = {
+    "numbers": ("number", lists_of(FINITE)),
+    "integers": ("number", lists_of(st.integers(-(2**53), 2**53))),
+    "numbers as text": ("number", lists_of(NUMBERS.map(lambda x: f" {x!r}") | st.just("+2"))),
+    "booleans": ("boolean", lists_of(st.booleans())),
+    "bits": ("boolean", lists_of(st.integers(0, 1))),
+    "booleans as text": ("boolean", lists_of(BOOLEAN_WORDS)),
+    "categories": ("category", lists_of(WORDS)),
+    "categories of integers": ("category", lists_of(st.integers(-1000, 1000))),
+    "categories of booleans": ("category", lists_of(st.booleans())),
+    "categories of dates": ("category", lists_of(MOMENTS.map(datetime.date))),
+    "dates": ("date", lists_of(MOMENTS)),
+    "dates as text": ("date", lists_of(WRITTEN)),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_values_are_the_same_numbers_in_training_and_in_calls_in_every_format(name, data):
+    kind, columns = COLUMNS[name]
+    values = data.draw(columns)
+    expected, described = train(PARQUET, as_parquet(values), kind)
+    for media_type, write in WRITERS.items():
+        body = write(values)
+        trained, own = train(media_type, body, kind)
+        assert own == described, media_type
+        assert_array_equal(trained, expected, err_msg=f"training with {media_type}")
+        called = call(media_type, body, own)[:, 0]
+        assert_array_equal(called, expected, err_msg=f"call with {media_type}")
+    assert_array_equal(call_v2(values, described)[:, 0], expected)
+    if described is not None:
+        table = pa.table({"x": pa.array(values)})
+        assert_array_equal(read_new_table(table, described)[:, 0], expected)
