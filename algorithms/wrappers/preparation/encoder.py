@@ -33,19 +33,6 @@ Values: TypeAlias = NDArray[np.float64]
 #: Up to so many rows, and below so many different texts, Python is faster than Arrow.
 _FEW_ROWS: Final = 50
 _MANY_TEXTS: Final = 100
-_KINDS_OF_TYPES: Final[dict[ColumnKind, tuple[pa.DataType, ...]]] = {
-    "boolean": (pa.bool_(),),
-    "number": (
-        *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),
-        *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
-        *(pa.float16(), pa.float32(), pa.float64()),
-    ),
-    "date": (pa.timestamp("us"), pa.date32(), pa.date64()),
-}
-#: By the ids of types, which are found in less time than by the functions of Arrow.
-_KIND_OF_TYPE: Final = {t.id: kind for kind, types in _KINDS_OF_TYPES.items() for t in types}
-_TEXT_TYPES: Final = frozenset({pa.string().id, pa.large_string().id, pa.string_view().id})
-_DICTIONARY: Final = pa.dictionary(pa.int32(), pa.string()).id
 #: Numbers may be 0 and 1 in a column of booleans.
 _BITS: Final = ("number", "boolean")
 
@@ -99,13 +86,19 @@ def find_levels(values: pa.ChunkedArray) -> tuple[str, ...]:
 
 def is_text(type_: pa.DataType) -> bool:
     """Return whether values of a type are text."""
-    return (type_.value_type if type_.id == _DICTIONARY else type_).id in _TEXT_TYPES
+    type_ = type_.value_type if pa.types.is_dictionary(type_) else type_
+    is_plain = pa.types.is_string(type_) or pa.types.is_large_string(type_)
+    return bool(is_plain or pa.types.is_string_view(type_))
 
 
 def kind_of_type(type_: pa.DataType) -> ColumnKind | None:
     """Return the kind of all values of a type; None for text, nulls and types without a kind."""
-    type_ = type_.value_type if type_.id == _DICTIONARY else type_
-    return "number" if pa.types.is_decimal(type_) else _KIND_OF_TYPE.get(type_.id)
+    type_ = type_.value_type if pa.types.is_dictionary(type_) else type_
+    if pa.types.is_boolean(type_):
+        return "boolean"
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
+        return "number"
+    return "date" if pa.types.is_timestamp(type_) or pa.types.is_date(type_) else None
 
 
 # --- values one by one ---------------------------------------------------------------------------
@@ -223,7 +216,8 @@ _TEXTS: Final[dict[ColumnKind, _Read]] = {
 
 
 def _of_texts(texts: Texts, writing: _Writing) -> Values:
-    kind, levels = writing.column.kind, None
+    kind = writing.column.kind
+    levels: Values | None = None
     if len(texts.levels) >= _MANY_TEXTS and kind == "number":
         levels = plain_numbers(texts, writing.decimal)
     elif len(texts.levels) >= _MANY_TEXTS and kind == "date":
@@ -234,7 +228,8 @@ def _of_texts(texts: Texts, writing: _Writing) -> Values:
             is_wrong = np.array([number is None for number in numbers])
             _reject(texts.rows_of(is_wrong, MAX_PROBLEMS), writing)
         levels = np.array(numbers, dtype=np.float64)
-    return levels[texts.positions]
+    encoded: Values = levels[texts.positions]
+    return encoded
 
 
 def _of_typed(values: pa.ChunkedArray, column: Column) -> Values:
@@ -249,7 +244,8 @@ def _of_typed(values: pa.ChunkedArray, column: Column) -> Values:
     writing = _Writing.of(column, None)
     if wanted == "category":
         distinct, positions = _distinct(values)
-        return np.array(_read(distinct, writing), np.float64)[positions]
+        levels: Values = np.array(_read(distinct, writing), np.float64)
+        return np.take(levels, positions)
     values = _plain(values)
     if wanted == "date":
         return _seconds(values)
@@ -267,21 +263,16 @@ def _checked(numbers: Values, integers: Any, writing: _Writing) -> Values:
     Parameters
     ----------
     integers
-        The same numbers, if they are integers.
+        The same numbers as an array or a column of Arrow, if they are integers.
     """
     if writing.column.kind == "boolean":
         is_doubtful = ~((numbers == 0) | (numbers == 1) | np.isnan(numbers))
-    elif integers is None:
-        is_doubtful = np.isinf(numbers)
     else:
-        is_doubtful = np.abs(numbers) >= MAX_EXACT_INTEGER
-    if is_doubtful.any():
-        rows = np.flatnonzero(is_doubtful).tolist()
-        exact = numbers if integers is None else integers
-        given = ((row, exact[row]) for row in rows)
-        values = ((row, v.as_py() if isinstance(v, pa.Scalar) else v.item()) for row, v in given)
-        wrong = ((row, value) for row, value in values if _read([value], writing) == [None])
-        _reject(wrong, writing)
+        is_doubtful = np.abs(numbers) >= (math.inf if integers is None else MAX_EXACT_INTEGER)
+    if is_doubtful.any():  # one by one, to say which are wrong
+        given = numbers if integers is None else integers
+        values = given.tolist() if isinstance(given, np.ndarray) else given.to_pylist()
+        return _of_objects(values, writing)
     return numbers
 
 

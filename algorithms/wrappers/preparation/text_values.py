@@ -103,7 +103,8 @@ def _iso_moment(text: str) -> datetime | None:
     """Return the moment of an ISO date, also in the basic format, but not by its week."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        moment = moment.astimezone(UTC) if moment.tzinfo else moment
+    except (ValueError, OverflowError):  # the latter in the first and the last year
         return None
     separator = text[10:11] if text[4] == "-" else text[8:9]
     return moment if separator in ("", "T", " ") and "W" not in text else None
@@ -133,8 +134,8 @@ def level_of(value: Any) -> str | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, datetime):
-        value = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
-        return value.isoformat() if value.time() != time() else value.date().isoformat()
+        moment = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+        return (moment if moment.time() != time() else moment.date()).isoformat()
     return str(value) if isinstance(value, int | float | np.number | date) else None
 
 

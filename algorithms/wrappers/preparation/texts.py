@@ -25,8 +25,9 @@ from algorithms.wrappers.preparation.text_values import (
 from algorithms.wrappers.preparation.written_dates import DateForm, FoundOrder, form_of, to_iso
 
 Values = NDArray[np.float64]
-#: Year 1: Python has no earlier dates.
+#: Python has the dates of the years 1 to 9999.
 _FIRST_SECOND: Final = -62_135_596_800
+_END_SECOND: Final = 253_402_300_800
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,8 @@ def plain_dates(texts: Texts, writing: DateWriting) -> Values | None:
     except pa.ArrowInvalid:  # some days do not exist
         return None
     seconds = _floats(instants.cast(pa.int64())) / MICROSECONDS
-    return None if (seconds < _FIRST_SECOND).any() else seconds
+    is_beyond = (seconds < _FIRST_SECOND) | (seconds >= _END_SECOND)
+    return None if is_beyond.any() else seconds
 
 
 def _iso_instants(levels: pa.Array) -> pa.Array:

@@ -1,6 +1,7 @@
 """Problems with columns as issues of an upload, with what to do."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
@@ -14,7 +15,7 @@ _ADVICE: Final = {
 }
 
 
-def rejected(error: InvalidColumn, advice: Mapping[str, str] = {}) -> Rejected:
+def rejected(error: InvalidColumn, advice: Mapping[str, str] = MappingProxyType({})) -> Rejected:
     """Return the issues of a column.
 
     Parameters
@@ -24,7 +25,7 @@ def rejected(error: InvalidColumn, advice: Mapping[str, str] = {}) -> Rejected:
     """
     issues = []
     for one in error.problems:
-        remedy = (_ADVICE | advice).get(one.code, "").format(name=one.column)
+        remedy = {**_ADVICE, **advice}.get(one.code, "").format(name=one.column)
         detail = f"{one.detail}; {remedy}" if remedy else one.detail
         issues.append(ValidationIssue(one.code, detail, row=one.row, column=one.column))
     return Rejected(*issues)

@@ -177,8 +177,9 @@ def _listed(values: ColumnValues) -> Sequence[Any]:
         return values
     if is_text(values.type):
         texts = Texts.of(values, "")
-        return np.array(texts.levels.to_pylist(), object)[texts.positions].tolist()
-    return values.to_pylist() if kind_of_type(values.type) == "number" else [None] * len(values)
+        return list(np.array(texts.levels.to_pylist(), object)[texts.positions])
+    is_number = kind_of_type(values.type) == "number"
+    return list(values.to_pylist()) if is_number else [None] * len(values)
 
 
 def columns_of(result: InferenceResult) -> dict[str, NDArray[Any]]:
