@@ -263,7 +263,7 @@ MIN_ALGORITHMS = 10
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out files whose tests are all slow: their imports are a tenth of the collection."""
-    is_test = collection_path.name.startswith("test_") and config.option.markexpr == "not slow"
+    is_test = collection_path.match("test_*.py") and config.option.markexpr == "not slow"
     is_slow = is_test and ALL_SLOW.search(collection_path.read_text(encoding="utf-8"))
     return True if is_slow else None
 

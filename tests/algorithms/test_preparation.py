@@ -18,7 +18,7 @@ from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.splits.splits import Splits
 from algorithms.wrappers.preparation.algorithm import prepared
-from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column, recode
+from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column, DateWriting, recode
 from algorithms.wrappers.preparation.learning import Preparation
 from algorithms.wrappers.preparation.recipe import Recipe
 from algorithms.wrappers.preparation.rows import RowPreparation
@@ -165,6 +165,19 @@ def test_tasks_that_share_rows_share_prepared_rows():
     tasks = [Task(f"{i}", X, y=np.arange(30.0), feature_names=names) for i in range(2)]
     first, second = Preparation.learn(TaskSet(tuple(tasks)), COLUMNS, Recipe()).apply(tasks)
     assert first.X is second.X
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        DateWriting(),
+        DateWriting(day_first=True),
+        DateWriting(day_first=False, has_short_years=True),
+    ],
+)
+def test_how_dates_were_written_survives_a_file(dates):
+    column = Column("seen", "date", dates=dates)
+    assert Column.from_json(column.to_json()) == column
 
 
 def test_levels_of_other_columns_are_matched_by_name():

@@ -16,7 +16,7 @@ from service.errors.problems import Problem
 from service.settings import Settings
 from service.storage.blobs import BlobStore
 from service.storage.job_states import JobState
-from service.storage.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
+from service.storage.rows import BlobRow, DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
 from sibling import Client, JobFailed, ServiceError
 
 CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
@@ -105,8 +105,9 @@ def test_uploads_at_the_same_time_do_not_exceed_a_quota(upload, database):
 def test_models_and_unfinished_jobs_that_train_one_count_together(database, upload):
     dataset_id = upload(b"x", settings())
     names = ("params", "software", "classes", "metrics", "history")
-    plans = [None, {"kind": "search"}, {"kind": "adapt"}, {"kind": "infer"}, None]
-    states = [JobState.QUEUED, JobState.WAITING, JobState.RUNNING, JobState.QUEUED, "succeeded"]
+    plans = [None, {"kind": "search"}, {"kind": "adapt"}, {"kind": "infer"}, None, None]
+    states = [JobState.QUEUED, JobState.WAITING, JobState.RUNNING, JobState.QUEUED]
+    states += [JobState.SUCCEEDED, JobState.QUEUED]  # the last one is a child job
     with database.write() as session:
         blob_id = session.scalar(sa.select(BlobRow.id))
         for number, (plan, state) in enumerate(zip(plans, states, strict=True)):
@@ -116,6 +117,7 @@ def test_models_and_unfinished_jobs_that_train_one_count_together(database, uplo
                     params={}, seed=0, model_name="m", timeout_s=1, memory_mb=1, max_attempts=1,
                     root_id=f"job_{number}", state=state, plan=plan,
                     base_version_id="mdl_0" if number in (2, 3) else None,
+                    parent_id="job_1" if number == 5 else None,
                 )
             )  # fmt: skip
         session.flush()
@@ -139,6 +141,25 @@ def test_models_and_unfinished_jobs_that_train_one_count_together(database, uplo
             quotas.check_training(session, "ada", settings(max_models=4))
         with pytest.raises(Problem, match="you have 1 stored bytes; the maximum is 1"):
             quotas.check_training(session, "ada", settings(max_stored_bytes=1))
+
+
+def test_what_is_stored_may_reach_the_limit_but_not_exceed_it(upload, database):
+    upload(b"12345", settings())
+    with database.write() as session:
+        stored_bytes.check_after_storing(session, "ada", 5)
+        with pytest.raises(stored_bytes.StoredBytesExceeded):
+            stored_bytes.check_after_storing(session, "ada", 4)
+
+
+def test_uploads_count_until_they_are_datasets(upload, database):
+    dataset_id = upload(b"12345", settings())
+    common = {"owner": "ada", "name": "d", "media_type": "text/csv", "options": {}, "length": 7}
+    with database.write() as session:
+        session.add(UploadRow(id="up_1", **common))
+        session.add(UploadRow(id="up_2", dataset_id=dataset_id, **common))
+    with database.read() as session:
+        assert quotas.count_uploads(session, "ada") == 1
+        assert stored_bytes.stored_bytes(session, "ada") == 5 + 7
 
 
 # --- over HTTP -----------------------------------------------------------------------------------

@@ -62,6 +62,16 @@ def test_a_refused_request_costs_no_token(clock):
     limiter.check("ada")
 
 
+def test_an_idle_owner_saves_up_no_more_than_a_burst(clock):
+    limiter = RateLimiter(1, clock=clock)
+    limiter.check("ada")
+    clock.now_s += 1000
+    for _ in range(BURST):
+        limiter.check("ada")
+    with pytest.raises(Problem):
+        limiter.check("ada")
+
+
 def test_owners_do_not_limit_each_other(clock):
     limiter = RateLimiter(1, clock=clock)
     for _ in range(BURST):

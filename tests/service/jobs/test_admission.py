@@ -110,6 +110,13 @@ def test_an_owner_who_submitted_first_does_not_keep_the_slot(database, new_job):
     assert order == [ada[0], bob, ada[1], ada[2]]
 
 
+def test_jobs_that_are_submitted_together_count_as_running(database, new_job):
+    running = new_job("bob")
+    assert admitted(database, 1) == [running]
+    bob, ada = new_job("bob"), [new_job("ada") for _ in range(2)]
+    assert admitted(database, 2) == [ada[0], bob]
+
+
 def test_priority_orders_the_jobs_of_one_owner_only(database, new_job):
     urgent = [new_job("ada", priority=9) for _ in range(4)]
     later = new_job("ada")
