@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from algorithms.interface.errors import InvalidData, UnusedWeights
-from algorithms.interface.tasks import TargetKind, TaskSummary
+from algorithms.interface.tasks import TargetKind, Task, TaskSummary
 from algorithms.interface.work import VALUE_BYTES, describe_size
 
 #: Maximum number of coordinates of the sparse rows of all tasks, which take 200 MB. Beyond it, the
@@ -258,6 +258,21 @@ def check_same_classes(names: Sequence[str], classes: Sequence[tuple[Any, ...] |
                 "form 'pooled' needs the same classes in all tasks: use form 'task'",
                 task=name,
             )
+
+
+def check_same_kind(task: Task, classes: Sequence[Any] | None) -> None:
+    """Raise InvalidData if a task to add to a model has targets of another kind.
+
+    Parameters
+    ----------
+    classes
+        Labels of the tasks of the model; none if their targets are numbers.
+    """
+    if (task.target == "numbers") != (not classes):
+        kind = "class labels" if classes else "numeric targets"
+        raise InvalidData(
+            f"task '{task.name}' needs {kind}, like the tasks of the model", task=task.name
+        )
 
 
 def check_known_labels(summaries: Sequence[TaskSummary]) -> None:

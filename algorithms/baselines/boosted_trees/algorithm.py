@@ -32,8 +32,13 @@ from algorithms.baselines.boosted_trees.training import Problem, check_installed
 from algorithms.evaluation import Split, fold_splits
 from algorithms.families.linear.bases import fit_standardisation
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.errors import InvalidData
-from algorithms.interface.needs import Needs, check_classes, check_known_labels, check_same_classes
+from algorithms.interface.needs import (
+    Needs,
+    check_classes,
+    check_known_labels,
+    check_same_classes,
+    check_same_kind,
+)
 from algorithms.interface.target_scales import deviation, numeric_targets
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
@@ -161,11 +166,7 @@ class BoostedTrees(Algorithm[BoostedTreesParams, TreesModel]):
         params = BoostedTreesParams.model_validate(model.fit_info["params"])
         self.check([task.summary()], params)
         first = model.parts[0]
-        if bool(first.classes) != (task.target == "classes"):
-            kind = "class labels" if first.classes else "numeric targets"
-            raise InvalidData(
-                f"task '{task.name}' needs {kind}, like the tasks of the model", task=task.name
-            )
+        check_same_kind(task, first.classes)
         tasks = (*model.tasks, task.name)
         if params.form == "pooled":
             check_same_classes([model.tasks[0], task.name], [first.classes, _labels(task)])

@@ -25,18 +25,19 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from algorithms.baselines.cmtl.params import CMTLParams
 from algorithms.baselines.cmtl.penalty import ClusterPenalty
-from algorithms.baselines.linear.baseline import LinearBaseline
 from algorithms.baselines.linear.choice import column_variance
-from algorithms.evaluation import grid_candidates, held_out_loss, select_params
-from algorithms.evaluation.selection.failures import failure_warnings
-from algorithms.families.linear.design import Design, Form, prepare
+from algorithms.baselines.linear.clustered import (
+    COPIED,
+    ClusteredBaseline,
+    gap_warnings,
+    names_of_functions,
+    prepare_design,
+)
+from algorithms.families.linear.design import Design
 from algorithms.families.linear.model import LinearModel
 from algorithms.families.linear.penalised import SquaredLoss
-from algorithms.families.linear.targets import names_of_columns
 from algorithms.families.linear.work import estimate_penalised
 from algorithms.interface.algorithm import Baseline, PreparedFold
-from algorithms.interface.params import end_warnings
-from algorithms.interface.target_scales import scales_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.interface.work import WorkEstimate, count_candidates
@@ -44,10 +45,8 @@ from algorithms.solvers.proximal_gradient import ProximalState
 
 Array = NDArray[np.float64]
 
-_COPIED = ("standardise", "fit_intercept", "scale_targets")
 
-
-class CMTL(LinearBaseline[CMTLParams]):
+class CMTL(ClusteredBaseline[CMTLParams]):
     """Clustered multi-task learning by its convex relaxation."""
 
     name = "cmtl"
@@ -59,11 +58,12 @@ class CMTL(LinearBaseline[CMTLParams]):
     )
     reference = "Jacob, Bach, Vert (2008), https://arxiv.org/abs/0809.2085"
     baselines = (
-        Baseline("ridge", "single_task", _COPIED, {"form": "task"}),
-        Baseline("ridge", "pooled", _COPIED, {"form": "pooled"}),
-        Baseline("mean-regularised", "multi_task", _COPIED),
+        Baseline("ridge", "single_task", COPIED, {"form": "task"}),
+        Baseline("ridge", "pooled", COPIED, {"form": "pooled"}),
+        Baseline("mean-regularised", "multi_task", COPIED),
     )
     Params = CMTLParams
+    number = "n_clusters"
 
     def work(self, summaries: Sequence[TaskSummary], params: CMTLParams) -> WorkEstimate:
         """Return the work of the proximal gradient steps, and of the selection."""
@@ -83,9 +83,9 @@ class CMTL(LinearBaseline[CMTLParams]):
         fit_info: dict[str, Any] = {"params": params.model_dump(mode="json")}
         warnings: tuple[str, ...] = ()
         if params.selection == "cv":
-            params, chosen, warnings = self._select(tasks, params, trace=trace, rng=rng)
+            params, chosen, warnings = self.select(tasks, params, trace=trace, rng=rng)
             fit_info |= chosen
-        design = _design(tasks, params)
+        design = prepare_design(tasks, params)
         penalty = _penalty(design, params)
         loss = SquaredLoss.of(design, centre=params.fit_intercept)
         end = _solve(loss, penalty, params, np.zeros(loss.shape), trace=trace)
@@ -97,9 +97,7 @@ class CMTL(LinearBaseline[CMTLParams]):
             "relative_gap": end.residual,
             "clusters": _clusters(design, end.W, penalty.n_clusters),
         }
-        if end.residual > params.tolerance:
-            message = f"stopped with a relative duality gap of {end.residual:.1e}"
-            warnings = (f"{message}; increase max_iter", *warnings)
+        warnings = (*gap_warnings(end, tolerance=params.tolerance), *warnings)
         return self.model_of(
             tasks, design, end.W, params=params, fit_info=fit_info, warnings=warnings
         )
@@ -110,7 +108,7 @@ class CMTL(LinearBaseline[CMTLParams]):
         """Return a fold with one loss for every candidate, each started from the one before."""
         del rng
         self.check(train.summaries(), params)
-        design = _design(train, params)
+        design = prepare_design(train, params)
         loss = SquaredLoss.of(design, centre=params.fit_intercept)
         W = np.zeros(loss.shape)
 
@@ -120,39 +118,6 @@ class CMTL(LinearBaseline[CMTLParams]):
             return self.model_of(train, design, W, params=one, fit_info={})
 
         return PreparedFold(fit, test, has_warm_starts=True)
-
-    def _select(
-        self, tasks: TaskSet, params: CMTLParams, *, trace: Trace, rng: np.random.Generator
-    ) -> tuple[CMTLParams, dict[str, Any], tuple[str, ...]]:
-        """Return the selected parameters, the results of the selection as JSON, and warnings.
-
-        Of equally good parameters, those with the strongest regularisation and the fewest clusters
-        are selected.
-        """
-        scales = scales_by_task(tasks, params.scale_targets, is_centered=params.fit_intercept)
-        selection = select_params(
-            self,
-            tasks.by_name(),
-            grid_candidates(params, prefer_large=("gamma",)),
-            n_folds=params.n_folds,
-            trace=trace,
-            rng=rng,
-            loss=held_out_loss(scales),
-        )
-        best = selection.params
-        chosen = {name: getattr(best, name) for name in params.GRIDS}
-        ends = end_warnings(params, chosen, limits={"n_clusters": len(tasks)})
-        fit_info = {"cv_errors": list(selection.losses), **selection.fit_info}
-        return best, fit_info, (*failure_warnings(selection.failed), *ends)
-
-
-def _design(tasks: TaskSet, params: CMTLParams) -> Design:
-    return prepare(
-        tasks,
-        Form(params.standardise),
-        scale_targets=params.scale_targets,
-        has_intercept=params.fit_intercept,
-    )
 
 
 def _solve(
@@ -175,11 +140,7 @@ def _penalty(design: Design, params: CMTLParams) -> ClusterPenalty:
 
 def _clusters(design: Design, W: Array, n_clusters: int) -> dict[str, int]:
     """Return the cluster of each function, numbered by first occurrence."""
-    names = [
-        name
-        for task, one in zip(design.names, design.targets, strict=True)
-        for name in names_of_columns(task, one.classes)
-    ]
+    names = names_of_functions(design)
     if len(W) == 1:
         return dict.fromkeys(names, 0)
     found = fcluster(linkage(W, method="ward"), n_clusters, criterion="maxclust").tolist()

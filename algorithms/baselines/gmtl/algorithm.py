@@ -26,17 +26,17 @@ from algorithms.baselines.gmtl.grouping import improved, numbered, starts
 from algorithms.baselines.gmtl.params import GMTLParams
 from algorithms.baselines.gmtl.penalty import GroupedTraceNorm, Groups
 from algorithms.baselines.gmtl.work import estimate_gmtl
-from algorithms.baselines.linear.baseline import LinearBaseline
 from algorithms.baselines.linear.choice import column_variance
-from algorithms.evaluation import grid_candidates, held_out_loss, select_params
-from algorithms.evaluation.selection.failures import failure_warnings
-from algorithms.families.linear.design import Design, Form, prepare
+from algorithms.baselines.linear.clustered import (
+    COPIED,
+    ClusteredBaseline,
+    gap_warnings,
+    names_of_functions,
+    prepare_design,
+)
 from algorithms.families.linear.model import LinearModel
 from algorithms.families.linear.penalised import SquaredLoss
-from algorithms.families.linear.targets import names_of_columns
 from algorithms.interface.algorithm import Baseline, PreparedFold
-from algorithms.interface.params import end_warnings
-from algorithms.interface.target_scales import scales_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.interface.work import WorkEstimate
@@ -44,7 +44,6 @@ from algorithms.solvers.proximal_gradient import ProximalState
 
 Array = NDArray[np.float64]
 
-_COPIED = ("standardise", "fit_intercept", "scale_targets")
 #: Relative duality gap of W while groups are searched.
 _SEARCH_TOLERANCE = 1e-3
 #: Limit on the fits of W from one start; a search takes few.
@@ -59,7 +58,7 @@ class _Found:
     end: ProximalState
 
 
-class GMTL(LinearBaseline[GMTLParams]):
+class GMTL(ClusteredBaseline[GMTLParams]):
     """Grouped multi-task feature learning."""
 
     name = "gmtl"
@@ -71,11 +70,12 @@ class GMTL(LinearBaseline[GMTLParams]):
     )
     reference = "Kang, Grauman, Sha (2011), https://icml.cc/2011/papers/344_icmlpaper.pdf"
     baselines = (
-        Baseline("ridge", "single_task", _COPIED, {"form": "task"}),
-        Baseline("ridge", "pooled", _COPIED, {"form": "pooled"}),
-        Baseline("cmtl", "multi_task", _COPIED),
+        Baseline("ridge", "single_task", COPIED, {"form": "task"}),
+        Baseline("ridge", "pooled", COPIED, {"form": "pooled"}),
+        Baseline("cmtl", "multi_task", COPIED),
     )
     Params = GMTLParams
+    number = "n_groups"
 
     def work(self, summaries: Sequence[TaskSummary], params: GMTLParams) -> WorkEstimate:
         """Return the work of the searches for groups, and of the selection."""
@@ -89,7 +89,7 @@ class GMTL(LinearBaseline[GMTLParams]):
         fit_info: dict[str, Any] = {"params": params.model_dump(mode="json")}
         warnings: tuple[str, ...] = ()
         if params.selection == "cv":
-            params, chosen, warnings = self._select(tasks, params, trace=trace, rng=rng)
+            params, chosen, warnings = self.select(tasks, params, trace=trace, rng=rng)
             fit_info |= chosen
         problem = _Problem(tasks, params)
         design, names = problem.design, problem.names
@@ -105,9 +105,7 @@ class GMTL(LinearBaseline[GMTLParams]):
             "relative_gap": end.residual,
             "groups": dict(zip(names, groups.tolist(), strict=True)),
         }
-        if end.residual > params.tolerance:
-            message = f"stopped with a relative duality gap of {end.residual:.1e}"
-            warnings = (f"{message}; increase max_iter", *warnings)
+        warnings = (*gap_warnings(end, tolerance=params.tolerance), *warnings)
         return self.model_of(
             tasks, design, end.W, params=params, fit_info=fit_info, warnings=warnings
         )
@@ -125,30 +123,6 @@ class GMTL(LinearBaseline[GMTLParams]):
 
         return PreparedFold(fit, test)
 
-    def _select(
-        self, tasks: TaskSet, params: GMTLParams, *, trace: Trace, rng: np.random.Generator
-    ) -> tuple[GMTLParams, dict[str, Any], tuple[str, ...]]:
-        """Return the selected parameters, the results of the selection as JSON, and warnings.
-
-        Of equally good parameters, those with the strongest regularisation and the fewest groups
-        are selected.
-        """
-        scales = scales_by_task(tasks, params.scale_targets, is_centered=params.fit_intercept)
-        selection = select_params(
-            self,
-            tasks.by_name(),
-            grid_candidates(params, prefer_large=("gamma",)),
-            n_folds=params.n_folds,
-            trace=trace,
-            rng=rng,
-            loss=held_out_loss(scales),
-        )
-        best = selection.params
-        chosen = {name: getattr(best, name) for name in params.GRIDS}
-        ends = end_warnings(params, chosen, limits={"n_groups": len(tasks)})
-        fit_info = {"cv_errors": list(selection.losses), **selection.fit_info}
-        return best, fit_info, (*failure_warnings(selection.failed), *ends)
-
 
 class _Problem:
     """The squared loss of all tasks, with the last solution for a single group.
@@ -160,13 +134,8 @@ class _Problem:
     """
 
     def __init__(self, tasks: TaskSet, params: GMTLParams) -> None:
-        self.design = prepare(
-            tasks,
-            Form(params.standardise),
-            scale_targets=params.scale_targets,
-            has_intercept=params.fit_intercept,
-        )
-        self.names = _names(self.design)
+        self.design = prepare_design(tasks, params)
+        self.names = names_of_functions(self.design)
         self._loss = SquaredLoss.of(self.design, centre=params.fit_intercept)
         self._unit = column_variance(self.design)
         self._single: tuple[float, ProximalState] | None = None
@@ -219,12 +188,3 @@ class _Problem:
     ) -> ProximalState:
         penalty = GroupedTraceNorm(params.gamma * self._unit, groups)
         return self._loss.minimise(penalty, W, stopping=stopping, trace=trace, loop=loop)
-
-
-def _names(design: Design) -> list[str]:
-    """Return the name of each function: that of its task, with its class if there are several."""
-    return [
-        name
-        for task, one in zip(design.names, design.targets, strict=True)
-        for name in names_of_columns(task, one.classes)
-    ]

@@ -27,8 +27,13 @@ from algorithms.evaluation import grid_candidates, held_out_loss, select_params
 from algorithms.evaluation.selection.failures import failure_warnings
 from algorithms.families.linear.bases import fit_standardisation
 from algorithms.interface.algorithm import Algorithm, PreparedFold
-from algorithms.interface.errors import InvalidData
-from algorithms.interface.needs import Needs, check_classes, check_known_labels, check_same_classes
+from algorithms.interface.needs import (
+    Needs,
+    check_classes,
+    check_known_labels,
+    check_same_classes,
+    check_same_kind,
+)
 from algorithms.interface.params import end_warnings
 from algorithms.interface.target_scales import numeric_targets, scales_by_task
 from algorithms.interface.tasks import (
@@ -181,11 +186,7 @@ class Neighbours(Algorithm[NeighboursParams, NeighboursModel]):
         params = NeighboursParams.model_validate(model.fit_info["params"], strict=False)
         self.check([task.summary()], params)
         first, new = model.references[0], _references(task, model.mean, model.scale)
-        if bool(first.classes) != bool(new.classes):
-            kind = "class labels" if first.classes else "numeric targets"
-            raise InvalidData(
-                f"task '{task.name}' needs {kind}, like the tasks of the model", task=task.name
-            )
+        check_same_kind(task, first.classes)
         tasks = (*model.tasks, task.name)
         if params.form == "pooled":
             check_same_classes([model.tasks[0], task.name], [first.classes, new.classes])

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from algorithms.families.linear.functions import Functions
 from algorithms.families.linear.targets import decode
-from algorithms.interface.errors import InvalidData
 from algorithms.interface.header import pick_learned
 from algorithms.interface.model import Model
+from algorithms.interface.needs import check_same_kind
 from algorithms.interface.target_scales import NO_PRIOR
 from algorithms.interface.tasks import Task
 
@@ -146,9 +146,4 @@ class LinearModel(FunctionModel):
 
 def check_new_task(model: FunctionModel, task: Task) -> None:
     """Raise InvalidData if a task has another kind of targets than the model."""
-    is_numbers = model.functions.classes[0] is None
-    if (task.target == "numbers") != is_numbers:
-        kind = "numeric targets" if is_numbers else "class labels"
-        raise InvalidData(
-            f"task '{task.name}' needs {kind}, like the tasks of the model", task=task.name
-        )
+    check_same_kind(task, model.functions.classes[0])

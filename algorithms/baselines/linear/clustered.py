@@ -1,0 +1,82 @@
+"""What linear baselines share whose convex penalty has a number of clusters or groups of tasks."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from algorithms.baselines.linear.baseline import LinearBaseline, P
+from algorithms.evaluation import grid_candidates, held_out_loss, select_params
+from algorithms.evaluation.selection.failures import failure_warnings
+from algorithms.families.linear.design import Design, Form, prepare
+from algorithms.families.linear.targets import names_of_columns
+from algorithms.interface.params import end_warnings
+from algorithms.interface.target_scales import scales_by_task
+from algorithms.interface.tasks import TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.solvers.proximal_gradient import ProximalState
+
+#: Parameters that their baselines copy.
+COPIED = ("standardise", "fit_intercept", "scale_targets")
+
+
+class ClusteredBaseline(LinearBaseline[P]):
+    """Base class: a linear function for each task, in clusters that are not known before.
+
+    Attributes
+    ----------
+    number
+        Name of the parameter with the number of clusters.
+    """
+
+    number: ClassVar[str]
+
+    def select(
+        self, tasks: TaskSet, params: Any, *, trace: Trace, rng: np.random.Generator
+    ) -> tuple[P, dict[str, Any], tuple[str, ...]]:
+        """Return the selected parameters, the results of the selection as JSON, and warnings.
+
+        Of equally good parameters, those with the strongest regularisation and the fewest clusters
+        are selected.
+        """
+        scales = scales_by_task(tasks, params.scale_targets, is_centered=params.fit_intercept)
+        selection = select_params(
+            self,
+            tasks.by_name(),
+            grid_candidates(params, prefer_large=("gamma",)),
+            n_folds=params.n_folds,
+            trace=trace,
+            rng=rng,
+            loss=held_out_loss(scales),
+        )
+        best = selection.params
+        chosen = {name: getattr(best, name) for name in params.GRIDS}
+        ends = end_warnings(params, chosen, limits={self.number: len(tasks)})
+        fit_info = {"cv_errors": list(selection.losses), **selection.fit_info}
+        return best, fit_info, (*failure_warnings(selection.failed), *ends)
+
+
+def prepare_design(tasks: TaskSet, params: Any) -> Design:
+    """Return the design of some tasks."""
+    return prepare(
+        tasks,
+        Form(params.standardise),
+        scale_targets=params.scale_targets,
+        has_intercept=params.fit_intercept,
+    )
+
+
+def names_of_functions(design: Design) -> list[str]:
+    """Return the name of each function: that of its task, with its class if there are several."""
+    return [
+        name
+        for task, one in zip(design.names, design.targets, strict=True)
+        for name in names_of_columns(task, one.classes)
+    ]
+
+
+def gap_warnings(end: ProximalState, *, tolerance: float) -> tuple[str, ...]:
+    """Return a warning if a fit ended above the tolerance."""
+    if end.residual <= tolerance:
+        return ()
+    message = f"stopped with a relative duality gap of {end.residual:.1e}"
+    return (f"{message}; increase max_iter",)
