@@ -17,9 +17,9 @@ from algorithms.interface.algorithm import Algorithm, load_extensions
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact, InvalidData, UnusedWeights
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
-from algorithms.interface.json_values import json_ready
 from algorithms.interface.lazy_mapping import LazyMapping
 from algorithms.interface.model import Model
+from algorithms.interface.stored_fields import json_ready
 from algorithms.wrappers.calibration.model import load_calibration, without_calibration
 from algorithms.wrappers.per_task.model import load_alone, without_alone
 from algorithms.wrappers.preparation.learning import Preparation, without_preparation

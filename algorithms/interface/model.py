@@ -3,14 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from algorithms.interface.embedding import Embedding
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.interface.methods import LEVEL_METHODS, METHODS
@@ -19,6 +19,24 @@ from algorithms.interface.stored_fields import arrays_of, header_of, read_fields
 from algorithms.interface.tasks import Array, TargetKind, Task, unknown_task
 from algorithms.numerics.finite import all_finite
 from algorithms.numerics.sparse_rows import as_canonical, first_not_finite
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedding:
+    """Points in the space of a model's ``transform``.
+
+    Parameters
+    ----------
+    coordinates : (n, k)
+    classes : (n,)
+        Label of each point; empty without labels.
+    points
+        What the points are.
+    """
+
+    coordinates: NDArray[np.float64]
+    classes: tuple[str, ...] | tuple[int, ...]
+    points: Literal["training rows", "class means", "labelled rows", "active rows"]
 
 
 class Model(ABC):

@@ -28,14 +28,28 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, TypeAdapter
 
-from algorithms.interface.json_values import json_ready
-
 #: Metadata of a field that a class stores by itself, or not at all.
 NOT_STORED: Final = {"is_stored": False}
 #: Names of fields in files of version 0.1.
 _FIRST_NAMES: Final = {"fit_info": "facts"}
 
 T = TypeVar("T")
+
+
+def json_ready(value: Any) -> Any:
+    """Return the value with None for each number that is not finite, at any depth.
+
+    A dataclass becomes an object with its fields.
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: json_ready(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_ready(item) for item in value]
+    if is_dataclass(value):
+        return {field.name: json_ready(getattr(value, field.name)) for field in fields(value)}
+    return value
 
 
 def _as_infinite(value: Any) -> Any:

@@ -7,8 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.embedding import Embedding
-from algorithms.interface.model import Model
+from algorithms.interface.model import Embedding, Model
 from algorithms.interface.relations import Relations
 
 

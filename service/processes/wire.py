@@ -6,7 +6,7 @@ import select
 import socket
 from typing import Any, Final
 
-from algorithms.interface.json_values import json_ready
+from algorithms.interface.stored_fields import json_ready
 
 _READ_BYTES: Final = 65536
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from algorithms.families.kernel_machines.certificate import Certificate
-from algorithms.interface.json_values import json_ready
+from algorithms.interface.stored_fields import json_ready
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.numerics.gaps import ROUNDING, relative_gap

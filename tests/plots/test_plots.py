@@ -13,7 +13,7 @@ from scipy.linalg import subspace_angles
 from scipy.spatial.distance import squareform
 from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 
-from algorithms.interface.embedding import Embedding
+from algorithms.interface.model import Embedding
 from algorithms.interface.relations import relations_of
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace

@@ -10,10 +10,9 @@ from scipy.spatial.distance import cdist
 
 from algorithms.families.latent.gp import BLOCK, project
 from algorithms.families.latent.parts import Classes, LatentPart, read_part, write_part
-from algorithms.interface.embedding import Embedding
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.header import dump_header, load_header
-from algorithms.interface.model import Model
+from algorithms.interface.model import Embedding, Model
 from algorithms.interface.tasks import TargetKind, Task
 from algorithms.interface.trace import PROJECTION, Trace
 

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from algorithms.families.projections.parts import TaskProjection, nearest_class, per_class
-from algorithms.interface.embedding import Embedding
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.model import Model, check_array
+from algorithms.interface.model import Embedding, Model, check_array
 from algorithms.interface.tasks import describe_tasks
 
 Array = NDArray[np.float64]

@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.embedding import Embedding
-from algorithms.interface.model import Model
+from algorithms.interface.model import Embedding, Model
 from algorithms.wrappers.wrapped_model import WrappedModel
 
 _PREFIX: Final = "alone"
