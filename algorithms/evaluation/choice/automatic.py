@@ -1,10 +1,10 @@
-"""Automatic choice of a method, and what can be said of it without bias.
+"""Automatic choice of a method, and an unbiased estimate of its score.
 
 Contenders a select their parameters inside the training rows of every outer split f, which gives
 inner scores s(a, f) and outer scores o(a, f) (:mod:`algorithms.evaluation.selection.nested`). A
 choice among a set S of contenders is a pipeline like any other: in split f it takes the contender
 of S with the best s(a, f), so that its score in that split is o(a*(f), f). The mean over splits is
-an unbiased estimate of what the choice achieves. The best mean of o(a, ·) over contenders is not:
+an unbiased estimate of the score of the choice. The best mean of o(a, ·) over contenders is biased:
 it is the best of many.
 
 The verdict on learning together compares two such pipelines, the choice among methods that learn
@@ -79,9 +79,9 @@ class AutomaticOptions(MetricChoice):
     )
     per_task: bool = Field(
         default=False,
-        description="Compare also a choice for each task: learned together with the others by the "
-        "best method that does, or alone by the best one for the others. It is taken if its inner "
-        "score is better than that of one method for all tasks by `min_effect`; the model then "
+        description="Compare also a choice for each task: learned together by the best method that "
+        "learns together, or alone by the best method for the remaining tasks. It is taken if its "
+        "inner score is better than the score of one method by `min_effect`; the model then "
         "has two fits. Needs the average 'tasks'.",
     )
 

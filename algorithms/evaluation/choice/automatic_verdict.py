@@ -63,7 +63,7 @@ def update_choice(stored: Mapping[str, Any]) -> Mapping[str, Any]:
     ruled = choice_by_rule(stored)
     if ruled == stored:
         return stored
-    # a report does not say which methods were left out for what they are, and which on the way
+    # a report does not tell unsuitable methods from dropped ones
     return summarize_choice(ruled, unsuitable=(), dropped=stored["left_out"])
 
 
@@ -206,7 +206,7 @@ def _describe_left_out(
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names and the number of further names."""
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     return ", ".join(names[:_MAX_NAMES]) + more
 

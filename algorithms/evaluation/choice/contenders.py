@@ -44,9 +44,9 @@ class Contender:
 def contenders_of(algorithm: Algo) -> list[Contender]:
     """Return the contenders of an algorithm.
 
-    An algorithm that can train each task alone, and all tasks pooled, has one for each. One that
-    can select parameters of every task alone also has one that does, and each variant of an
-    algorithm is one.
+    An algorithm that can train each task alone, and all tasks pooled, has a contender for each. If
+    it can select parameters per task, it has a contender for that, too. Each variant of an
+    algorithm is a contender.
 
     Raises
     ------

@@ -1,14 +1,14 @@
 """The number of rows per task from which learning together no longer helps.
 
-The choice among methods that learn together or pooled, and the one among methods that learn each
+The choice among methods that learn together or pooled, and the choice among methods that learn each
 task alone, are made anew with a part of the training rows of every outer split, and scored on its
 held-out rows. The gain of the first over the second, as a mean over splits, is fitted by
 c + b n^(-a), with c <= 0: with any number of rows of its own, a task does not need the others.
 Points are weighted by their variances. Sharing helps at n rows per task if the gain there exceeds
 the smallest relevant one; the number sought is the largest such n, up to :data:`MAX_GROWTH` times
-the rows that there are.
+the present number.
 
-Its interval is that of the same number over random gains, from the t distribution with the
+Its interval is the interval of the same number over random gains, from the t distribution with the
 covariance of the gains over splits, times 1/J + n_test/n_train as in
 :mod:`algorithms.evaluation.scores.gains`: a plain bootstrap of J splits that share rows is too
 narrow.
@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 #: Scores in every split, by the number of parts of the training rows.
 SideScores = Mapping[int, Sequence[float | None]]
 
-#: Largest number of rows per task that is extrapolated to, per row that there is.
+#: Largest number of rows per task to extrapolate to, relative to the present number.
 MAX_GROWTH: Final = 10.0
 #: Smallest number of points that determine a curve.
 _MIN_POINTS: Final = 3
@@ -172,7 +172,7 @@ def _needed(
     Parameters
     ----------
     more
-        Larger numbers of rows than there are.
+        Numbers of rows larger than the present number.
     expected
         The relevant gain at these; 0 if it is not relevant.
     """

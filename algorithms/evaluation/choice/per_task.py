@@ -10,8 +10,8 @@ their number). Empirical Bayes shrinks it towards the mean of all tasks,
 and the task is learned together if d̂_t >= 0. Where tasks do not differ more than by chance, τ² is 0
 and all of them get the common choice. Folds of a task share training rows, so s² is a little small.
 
-This choice is a contender like the others (:func:`divided_entry`). Its inner score must not be that
-of the folds that it was made by: the tasks of an inner fold are divided by the other folds alone.
+This choice is a contender like the others (:func:`divided_entry`). Its inner score must not come
+from the folds that decided it: the tasks of an inner fold are divided by the other folds alone.
 
 Reference: Efron, Morris, *Data analysis using Stein's estimator and its generalizations*, Journal
 of the American Statistical Association 70 (1975), doi:10.1080/01621459.1975.10479864
@@ -76,10 +76,10 @@ def divided_entry(
 ) -> tuple[Entry, int]:
     """Return the choice for each task between learning together and alone as one more contender.
 
-    In every split the method of the tasks that are learned together is that of a choice, and the
-    method of the others is that with which the division has the best inner score. Algorithm and
-    parameters are those of the tasks that are learned together; if there are none with all rows,
-    those of the others.
+    In every split, a choice has selected the method of the tasks that are learned together; the
+    method of the other tasks gives the division the best inner score. Algorithm and parameters come
+    from the tasks that are learned together, or from the other tasks if the final fit learns no
+    tasks together.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def divided_entry(
 
     Returns
     -------
-    The contender, and the position of the one that learns tasks alone with all rows.
+    The contender, and the position of the contender that learns tasks alone with all rows.
     """
     results = []
     for f, i in enumerate(together.chosen):
@@ -148,7 +148,7 @@ def with_divided(
 
 
 def _divide(ours: SplitResult, theirs: SplitResult, metric: Metric) -> SplitResult:
-    """Return the result of a split in which each task has that of one of two contenders."""
+    """Return the result of a split in which each task has the result of one of two contenders."""
     shared, _ = tasks_of(ours, theirs, metric)
     inner = _cross_fitted(ours["inner_by_task"], theirs["inner_by_task"], metric)
     return {

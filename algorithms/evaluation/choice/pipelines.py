@@ -14,7 +14,7 @@ from algorithms.evaluation.selection.nested import SplitResult
 from algorithms.evaluation.selection.validation import Scores, concatenate_scores
 from algorithms.interface.algorithm import Role
 
-#: Role of a contender: that of its method, or 'per_task' if tasks have different ones.
+#: Role of a contender: the role of its method, or 'per_task' if tasks have different methods.
 EntryRole = Role | Literal["per_task"]
 
 
@@ -55,7 +55,7 @@ class Pipeline:
     chosen
         Position of the chosen contender in each split.
     final
-        Position of the one that is chosen with all rows.
+        Position of the contender that is chosen with all rows.
     """
 
     chosen: tuple[int, ...]

@@ -80,7 +80,7 @@ def compare_families(
     Parameters
     ----------
     together, apart
-        Positions of the methods that learn together, and of those that learn each task alone.
+        Positions of the methods that learn together, and of the methods that learn each task alone.
     gains
         Returns the gain of the first method over the second.
     min_effect
@@ -120,8 +120,8 @@ def verdict_of(comparison: GainTest | None, *, p_value: float | None = None) -> 
     """Return the verdict of a comparison.
 
     *helps*, *hurts*: the difference is significant and at least the smallest relevant gain.
-    *equal*: the difference, or its whole interval, is smaller than that. *unclear*: the data do not
-    decide. *none*: nothing was tested.
+    *equal*: the difference, or its whole interval, is smaller than this gain. *unclear*: the data
+    do not decide. *none*: nothing was tested.
 
     Parameters
     ----------

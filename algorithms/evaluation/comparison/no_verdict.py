@@ -1,11 +1,11 @@
 """The rule for reports without a verdict.
 
-There is no verdict on learning together if there is only one task. There is none on two sides of
-methods if one of them has no method, or only constant predictions, or if there are no two splits in
-which both have a score: then nothing was compared, however small a p value may be. What has no
-verdict has a reason instead, and no number.
+There is no verdict on learning together if there is only one task. There is no verdict on two sides
+of methods if a side has no method, or only constant predictions, or if fewer than two splits have
+scores of both sides: then nothing was compared, however small a p value may be. A result without a
+verdict has a reason instead, and no numbers.
 
-The rule takes reports as they are stored, so it also applies to those of earlier versions.
+The rule takes reports as they are stored, so it also applies to reports of earlier versions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,11 @@ NO_METHOD: Final = "a side has no method"
 ONLY_CONSTANTS: Final = "a side has only constant predictions"
 FEW_SCORES: Final = "there are fewer than two splits with scores of both sides"
 
-#: What a comparison of two families of methods has besides its verdict.
+#: Members of a comparison of two families of methods, besides its verdict.
 FAMILY_KEYS: Final = (
     *("together", "apart", "gain", "low", "high", "p_value", "p_adjusted", "margin"),
 )
-#: What a comparison of two choices has besides its verdict.
+#: Members of a comparison of two choices, besides its verdict.
 PAIR_KEYS: Final = (
     *("first", "second", "first_value", "second_value"),
     *("gain", "low", "high", "p_value", "margin"),
@@ -58,7 +58,7 @@ def why_no_verdict(*sides: Sequence[str], n_tasks: int | None = None) -> str | N
 
 
 def describe_no_verdict(reason: str) -> str:
-    """Return the sentence that there is no verdict on learning together."""
+    """Return a sentence on the missing verdict on learning together."""
     return f"There is no verdict on learning together: {reason}."
 
 
@@ -109,7 +109,7 @@ def _by_rule(
     Parameters
     ----------
     keys
-        What a result that is None would have besides its verdict.
+        Members of a result that is None, besides its verdict.
     """
     verdict = dict.fromkeys(keys) if verdict is None else verdict
     if reason is None and verdict["gain"] is None:

@@ -1,18 +1,18 @@
 """Importance of the columns of a trained model, for each task and for all of them.
 
-Of a model that is linear in its columns, the importance of a column is the standard deviation of
-what it adds to the prediction, std(x_j) |w_j|: the size of the coefficient of the standardised
+For a model that is linear in its columns, the importance of a column is the standard deviation of
+its contribution to the prediction, std(x_j) |w_j|: the size of the coefficient of the standardised
 column. For numbers it is relative to the standard deviation of the targets of the task, and for
 more than two classes the root mean square over the classes, less their mean, which changes no
-prediction. A raw column that became several prepared columns has that of their sum.
+prediction. A raw column that became several prepared columns has the importance of their sum.
 
 Of other models it is the permutation importance (Breiman 2001, doi:10.1023/A:1010933404324): how
 much the score falls if the values of a column are permuted between the rows of a task. The score
 is R² for numbers, the area under the ROC curve for two classes with a decision function, else the
 accuracy.
 
-Both are computed from rows that the model was trained with: they show what the model uses, not
-what holds for new rows. Correlated columns share their importance.
+Both are computed from rows that the model was trained with: they describe the model, not new rows.
+Correlated columns share their importance.
 """
 
 import time
@@ -90,9 +90,9 @@ def importance_of(
     rng: np.random.Generator,
     budget_s: float,
 ) -> Importance | None:
-    """Return the importance of the columns of a model; None if it has none.
+    """Return the importance of the columns of a model, or None.
 
-    It has none if it predicts no targets, or if permuting would take longer than the budget.
+    None if the model predicts no targets, or if permuting would take longer than the budget.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ class MetricChoice(StrictModel):
     metric: str | None = Field(
         None,
         max_length=64,
-        description="Deciding metric: error_rate, rmse, ... Default: one that suits the targets.",
+        description="Deciding metric: error_rate, rmse, ... Default: one suited to the targets.",
     )
     average: Average = Field(
         "tasks", description="Average over tasks ('tasks'), or over the rows of all tasks ('rows')."
@@ -258,7 +258,7 @@ def _no_metric_error(
 
 
 def deciding_metric(metrics: Sequence[Metric], choice: MetricChoice) -> Metric:
-    """Return the chosen metric; the first one by default.
+    """Return the chosen metric; the first metric by default.
 
     Raises
     ------

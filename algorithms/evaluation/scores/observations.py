@@ -99,7 +99,7 @@ def numbers(model: PredictingModel, task: Task) -> TruthAndPrediction:
 
 
 def entries(model: InvertibleModel, task: Task) -> TruthAndPrediction:
-    """Return the entries of the centred rows, and those of their reconstructions."""
+    """Return the entries of the centred rows and of their reconstructions."""
     if task.input != "rows":
         raise InvalidData(
             f"task '{task.name}' has covariance matrices; models can be scored on rows only",

@@ -49,7 +49,7 @@ def predictions_per_split(splits: Splits) -> int:
 
 
 class PredictionSampler:
-    """Chooses held-out rows, and records what models predict for them.
+    """Chooses held-out rows, and records the models' predictions for them.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def with_fixed_values(
     Parameters
     ----------
     values
-        Parameters of one candidate: those of the job and those of the search.
+        Parameters of one candidate, from the job and from the search.
     searched
         Names of the parameters of the search.
     """

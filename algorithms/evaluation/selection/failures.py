@@ -11,7 +11,7 @@ _MAX_NAMES: Final = 3
 
 
 def describe_left_out(left_out: Sequence[Mapping[str, str]]) -> str:
-    """Return why methods are left out: each reason once, the one of most methods first.
+    """Return why methods are left out: each reason once, the most frequent first.
 
     Reasons are equal if they differ only in the name of the method.
 
@@ -68,7 +68,7 @@ def all_failed(failed: Sequence[Mapping[str, Any]], first: Diverged | None = Non
 
 
 def _shortened(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names and the number of further names."""
     if len(names) <= _MAX_NAMES:
         return ", ".join(names)
     return f"{', '.join(names[: _MAX_NAMES - 1])} and {len(names) - _MAX_NAMES + 1} more"

@@ -43,7 +43,7 @@ class TimeLimit(Exception):
 
 
 class SplitResult(TypedDict):
-    """What one contender did in one outer split, as JSON.
+    """Result of one contender in one outer split, as JSON.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class NestedOptions:
 def default_inner_folds(tasks: TaskSet) -> int:
     """Return the default number of inner folds, by the number of distinct rows of all tasks.
 
-    Rows that must be held out together, such as those of a group, count as one.
+    Rows that must be held out together, such as the rows of a group, count as one.
     """
     n_units = len(units_of(tasks).sizes)
     return next((folds for folds, limit in _FOLDS_OF_FEW_ROWS if n_units < limit), _FOLDS)

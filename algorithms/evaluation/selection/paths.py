@@ -1,7 +1,8 @@
 """Fit candidates along a regularisation path if the algorithm supports it.
 
 Such an algorithm has a *path parameter*, such as the strength of regularisation. Candidates that
-differ in this parameter alone are fitted one after the other, each started from the one before.
+differ in this parameter alone are fitted one after the other, each started from the previous
+solution.
 """
 
 from collections.abc import Callable, Mapping, Sequence

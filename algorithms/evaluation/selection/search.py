@@ -103,7 +103,7 @@ def list_candidates(
     Parameters
     ----------
     values
-        Parameters of the job; the search replaces those in its space.
+        Parameters of the job; the search overrides the parameters in its space.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def list_candidates(
 
 
 def plan_rounds(search: SearchOptions, n_candidates: int) -> list[Round]:
-    """Return the rounds in order; candidates of the last one are scored on all splits."""
+    """Return the rounds in order; candidates of the last round are scored on all splits."""
     n_splits, factor = search.splits().count(), search.factor
     n_rounds = 1
     if search.method == "halving":
@@ -155,7 +155,7 @@ def plan_rounds(search: SearchOptions, n_candidates: int) -> list[Round]:
 def rank_candidates(results: Mapping[int, Scores], metric: Metric, average: Average) -> list[int]:
     """Return the candidates that did not fail from the best to the worst.
 
-    Equal ones keep their order; candidates without a value come last.
+    Equal candidates keep their order; candidates without a value come last.
     """
     sign = -1.0 if metric.larger_is_better else 1.0
     means = {

@@ -37,9 +37,9 @@ class Selection(Generic[P]):
     Parameters
     ----------
     params
-        The candidate with the smallest mean loss; the first one if several tie.
+        The candidate with the smallest mean loss; the first if several tie.
     losses
-        Mean held-out loss of each candidate, in their order; infinite for one that failed.
+        Mean held-out loss of each candidate, in their order; infinite for a failed candidate.
     failed
         The ``params`` and the ``reason`` of each candidate that failed.
     """
@@ -92,7 +92,7 @@ def select_params(
     tasks
         Training rows, without the rows of a final test.
     candidates
-        Candidates in order of preference; of equal ones the first is selected.
+        Candidates in order of preference; among equal candidates the first is selected.
     loop
         Name of the loop in the trace; one step fits one candidate without one fold.
 
@@ -126,8 +126,8 @@ def select_per_task(
     """Return the candidate with the smallest mean loss over all tasks, and the best of each task.
 
     For algorithms that train each task alone: all tasks are fitted at once, and each is scored on
-    its own rows. A task without held-out rows gets the common candidate. The arguments are those
-    of :func:`select_params`.
+    its own rows. A task without held-out rows gets the common candidate. The arguments are the same
+    as for :func:`select_params`.
     """
 
     def losses_by_task(model: PredictingModel, test: TaskSet) -> list[float]:
@@ -252,7 +252,7 @@ class _Failures:
             self._errors[which] = error
 
     def check(self, losses: Array) -> tuple[dict[str, Any], ...]:
-        """Return the failed candidates, those of infinite loss; raise Diverged if all failed."""
+        """Return the failed candidates (of infinite loss); raise Diverged if all failed."""
         which_failed = [int(which) for which in np.flatnonzero(np.isinf(losses))]
         failed = tuple(self._describe(which) for which in which_failed)
         if len(failed) == len(losses):

@@ -58,8 +58,8 @@ class _SplitScores(LoopState):
     """Values (n_splits, n_candidates, n_metrics, n_tasks + 1), NaN if there is no value.
 
     The last entry of the last axis is the value over the rows of all tasks. ``has_failed``
-    (n_splits, n_candidates) marks fits that failed. ``predictions`` (n_splits, n_rows, 2) are those
-    of the first candidate for a sample of the held-out rows.
+    (n_splits, n_candidates) marks fits that failed. ``predictions`` (n_splits, n_rows, 2) are
+    predictions of the first candidate for a sample of the held-out rows.
     """
 
     values: Array
@@ -201,8 +201,8 @@ def mean_scores(scores: Scores) -> dict[str, dict[str, float | None]]:
 def mean_intervals(scores: Scores, *, ratio: float) -> dict[str, dict[str, float | None]]:
     """Return the 95 % interval of the mean over tasks of every metric, as JSON.
 
-    It is that of :mod:`algorithms.evaluation.scores.gains`, over the splits; None with fewer than
-    two splits.
+    It is computed as in :mod:`algorithms.evaluation.scores.gains`, over the splits; None with fewer
+    than two splits.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def mean_intervals(scores: Scores, *, ratio: float) -> dict[str, dict[str, float
 
 
 def mean_known(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values that are not None; None if all are."""
+    """Return the mean of the values that are not None; None if all are None."""
     numbers = [value for value in values if value is not None]
     return float(np.mean(numbers)) if numbers else None
 
