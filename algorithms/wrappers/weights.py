@@ -67,7 +67,7 @@ class WeightedAlgorithm(WrappedAlgorithm):
 def own_class_weight(
     algorithm: Algorithm[Any, Any], class_weight: ClassWeight | None
 ) -> tuple[dict[str, Any], ClassWeight | None]:
-    """Return class weights as a parameter of the algorithm, if it has one, and those that are left.
+    """Return class weights as a parameter of the algorithm, if it has one, and the remaining ones.
 
     A parameter ``class_weight`` of an algorithm takes names only.
     """

@@ -13,7 +13,7 @@ from algorithms.interface.relations import Relations
 
 @dataclass(frozen=True, eq=False)
 class WrappedModel(Model):
-    """Base class of models that have what another model has; subclasses change parts of it."""
+    """Base class of models that delegate to another model; subclasses override parts of it."""
 
     inner: Model
 
@@ -68,7 +68,7 @@ class WrappedModel(Model):
         return self.inner.coefficients(task)
 
     def learned(self) -> dict[str, Any]:
-        """Return what was learned by the names that scikit-learn has for it."""
+        """Return the learned quantities by their scikit-learn names."""
         return self.inner.learned()
 
     def available_methods(self) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ class WrappedModel(Model):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Raise TypeError: the registry puts a model and what extends it together."""
+        """Raise TypeError: the registry joins a model and its extension."""
         del arrays, header
         raise TypeError("load this model with algorithms.registry.load_model")
 

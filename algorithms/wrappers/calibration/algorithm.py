@@ -28,9 +28,9 @@ Indices = NDArray[np.intp]
 
 
 class CalibratedAlgorithm(WrappedAlgorithm):
-    """An algorithm whose fit also learns what its outputs mean for rows that it has not seen.
+    """An algorithm whose fit also calibrates its outputs with held-out rows.
 
-    The model is that of the algorithm by itself, bit for bit, with further methods.
+    The model equals the model of the algorithm alone, bit for bit, and has further methods.
     """
 
     def __init__(self, inner: Algorithm[Any, Any], options: Calibration) -> None:

@@ -4,8 +4,8 @@ Row i was held out of the model μ_k(i), and R_i = |y_i - μ_k(i)(x_i)|. The int
 level 1 - α has as its upper end the smallest u with Σ_i w_i 1[μ_k(i)(x) + R_i ≤ u] ≥ 1 - α, and its
 lower end is the mirror image. The set of a new row has the classes c with Σ_i w_i 1[E_i <
 E_k(i)(x, c)] < 1 - α. E is the adaptive score: the probability of all classes that are more
-probable than c, and a random part of that of c itself. The weights sum up to less than 1: the rest
-is the weight of the new row, which could be anywhere.
+probable than c, and a random part of the probability of c itself. The weights sum up to less than
+1: the rest is the weight of the new row, which could be anywhere.
 
 A task with n ≥ 2/α held-out rows has weights 1/(n + 1) for its own rows. A new row of *that task*
 is then covered with probability 1 - 2α - √(2/n) at least (Barber et al., theorem 4), and usually
@@ -14,8 +14,8 @@ about 1 - α.
 A smaller task borrows the rows of the T - 1 others, each task with weight 1/T, if T ≥ 1/α. If tasks
 are exchangeable, a new row of a *random task* is then covered about as often (Dunn et al., Lee et
 al.); a single task may be covered more or less often. Residuals are divided by the scale of their
-task without the row itself, and multiplied by that of the new row's task; scales of small tasks are
-shrunk towards the others (:mod:`algorithms.numerics.moderated_scales`).
+task without the row itself, and multiplied by the scale of the new row's task; scales of small
+tasks are shrunk towards the others (:mod:`algorithms.numerics.moderated_scales`).
 
 References: Barber, Candès, Ramdas, Tibshirani, *Predictive inference with the jackknife+*, Ann.
 Stat. 2021, doi:10.1214/20-AOS1965; Romano, Sesia, Candès, *Classification with valid and adaptive
@@ -50,7 +50,7 @@ class Weighted:
     ----------
     scores, folds, weights : (n,)
     is_borrowed
-        Whether the rows are those of other tasks.
+        Whether the rows come from other tasks.
     """
 
     scores: Array
@@ -72,7 +72,7 @@ class ConformalScores:
     scores, folds, owner : (n_rows,)
         Score of each row, the fold it was held out in, and the position of its task.
     n_tasks
-        Number of tasks, also of those without a held-out row.
+        Number of tasks, including tasks without a held-out row.
     has_scale
         Whether scores have the scale of their task.
     """
@@ -86,8 +86,8 @@ class ConformalScores:
     def of_task(self, task: int, level: float) -> Weighted:
         """Return the held-out rows for new rows of a task, given by its position.
 
-        The rows of the task itself if they are many, else those of the others, if there are tasks
-        enough, else those of which the weight is larger.
+        The rows of the task itself if they are many, else the rows of the other tasks if there are
+        enough tasks, else whichever rows have the larger weight.
         """
         own_rows = self._own(task)
         if len(own_rows.scores) * (1.0 - level) >= OWN_ROWS - _SLACK:
@@ -116,7 +116,7 @@ class ConformalScores:
         return Weighted(scores, self.folds[rows], weights, is_borrowed=True)
 
     def _scales(self) -> tuple[Array, Array]:
-        """Return the scale of each task (n_tasks,), and for each row that without it (n_rows,)."""
+        """Return the scales of the tasks (n_tasks,), and for each row without it (n_rows,)."""
         counts = np.bincount(self.owner, minlength=self.n_tasks)
         squares = np.bincount(self.owner, self.scores**2, minlength=self.n_tasks)
         has_scale = (counts > 0) & (squares > 0)
@@ -186,7 +186,8 @@ def _quantile(values: Array, weights: Array, level: float) -> Array:
 def adaptive_scores(p: Array, u: Array) -> Array:
     """Return E(x, c) of every class, (n_samples, n_classes).
 
-    It is the probability of all classes that are more probable than c, plus u times that of c.
+    It is the probability of all classes that are more probable than c, plus u times the probability
+    of c.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def cross_fit(
 ) -> CrossFit:
     """Return the fits with all rows and without each fold.
 
-    The fit with all rows is that of the algorithm by itself, with the same random numbers. Folds
+    The fit with all rows equals the fit of the algorithm alone, with the same random numbers. Folds
     keep groups, equal rows and the shares of the classes together as in an evaluation.
 
     Raises

@@ -75,7 +75,7 @@ class CalibratedModel(WrappedModel):
         return self.inner.width(source, task=task)
 
     def learned(self) -> dict[str, Any]:
-        """Return what was learned by the names that scikit-learn has for it."""
+        """Return the learned quantities by their scikit-learn names."""
         return self.inner.learned() | {"calibration": self.report()}
 
     def available_methods(self) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ class CalibratedModel(WrappedModel):
         return METHODS_FOR["classes" if self.maps else "numbers"]
 
     def _source(self) -> str:
-        """Return the method of the model that those of the calibration use."""
+        """Return the method of the model that the calibrated methods use."""
         methods = self.inner.available_methods() if self.maps else ("predict",)
         return next(name for name in SCORE_METHODS if name in methods)
 

@@ -6,7 +6,7 @@ function, else a sigmoid (:mod:`algorithms.numerics.sigmoid`). Weights of rows c
 
 A small task borrows: rows of the other tasks with the same labels count too, all together as much
 as :data:`BORROWED_WEIGHT` rows of the task. For that, the scores of a task are divided by their
-root mean square, which is itself shrunk towards that of the other tasks
+root mean square, which is itself shrunk towards the root mean square of the other tasks
 (:mod:`algorithms.numerics.moderated_scales`).
 """
 
@@ -44,7 +44,7 @@ class Scored:
     classes
         All labels of the task, sorted.
     scores : (n_samples, n_columns)
-        One column for two classes, that of the last one, else one for each class.
+        One column for each class; of two classes, only the column of the last.
     codes : (n_samples,)
         Position of the label of each row in ``classes``.
     weights : (n_samples,) or None
@@ -124,7 +124,7 @@ def normalise(p: Array) -> Array:
     Parameters
     ----------
     p : (n_samples, 1) or (n_samples, n_classes)
-        The probability of the last of two classes, or that of each class against the rest.
+        The probability of the last of two classes, or of each class against the rest.
     """
     if p.shape[1] == 1:
         return np.concatenate([1.0 - p, p], axis=1)
@@ -147,7 +147,7 @@ def learn_maps(
     Raises
     ------
     InvalidData
-        Neither a task nor another one with the same labels has a score.
+        Neither a task nor another task with the same labels has a score.
     """
     groups: dict[Labels, dict[str, Scored]] = {}
     for name, scores in scored.items():

@@ -24,7 +24,7 @@ def report_quality(
     """Return the quality of the probabilities of rows that were held out, as JSON.
 
     The probabilities of a fold come from maps that were learned from the other folds. ``before``
-    has those of the sigmoid 1/(1 + exp(-score)) instead of a learned map.
+    has the probabilities of the sigmoid 1/(1 + exp(-score)) instead of a learned map.
 
     Parameters
     ----------
@@ -47,7 +47,8 @@ def reliability(
     """Return the reliability curve: a point for each bin of probabilities that has rows.
 
     ``low`` and ``high`` are the ends of the 95 % binomial interval of the share of the class
-    (Clopper and Pearson). With weights, it is that of the effective number of rows, (Σw)²/Σw².
+    (Clopper and Pearson). With weights, the interval is computed for the effective number of rows,
+    (Σw)²/Σw².
 
     Parameters
     ----------

@@ -15,12 +15,13 @@ SCORE_METHODS: Final = ("decision_function", "distances", "predict")
 def class_scores(model: Model, X: Any, *, task: str) -> Array:
     """Return scores that are larger for rows of the class.
 
-    Distances become margins, the smallest distance to another class minus that to the class. If a
-    classifier has only labels, the score is 1 for the predicted class and -1 for the others.
+    Distances become margins, the smallest distance to another class minus the distance to the
+    class. If a classifier has only labels, the score is 1 for the predicted class and -1 for the
+    others.
 
     Returns
     -------
-    (n_samples, 1) for two classes, where the score is that of the class that sorts last; else
+    (n_samples, 1) for two classes, where the score belongs to the class that sorts last; else
     (n_samples, n_classes).
     """
     classes = model.classes(task)
@@ -38,7 +39,7 @@ def class_scores(model: Model, X: Any, *, task: str) -> Array:
 
 
 def _margins(distances: Array) -> Array:
-    """Return the smallest distance to another class minus that to the class."""
+    """Return the smallest distance to another class minus the distance to the class."""
     order = np.argsort(distances, axis=1)
     nearest, second = (np.take_along_axis(distances, order[:, [i]], axis=1) for i in (0, 1))
     is_nearest = np.arange(distances.shape[1]) == order[:, :1]

@@ -21,14 +21,13 @@ Algo = Algorithm[Any, Any]
 class PerTaskAlgorithm(WrappedAlgorithm):
     """An algorithm with another one, whose model replaces its own for some tasks.
 
-    Both are fitted to all tasks with the same random numbers, so that each model is the one of the
-    algorithm by itself, bit for bit.
+    Both are fitted to all tasks with the same random numbers, so that each model equals the model
+    of its algorithm alone, bit for bit.
 
     Parameters
     ----------
     inner
-        The algorithm of the tasks that are learned together. Its name and parameters are those of
-        the whole.
+        The algorithm of the tasks that are learned together. The whole has its name and parameters.
     alone
         The algorithm of the others.
     params_alone
@@ -66,14 +65,14 @@ class PerTaskAlgorithm(WrappedAlgorithm):
     def fit_path(
         self, tasks: TaskSet, params: Sequence[Params], *, trace: Trace, rng: np.random.Generator
     ) -> list[PerTaskModel]:
-        """Return one model for each of ``params``, those of the first algorithm."""
+        """Return one model for each of ``params``, which the first algorithm takes."""
         alone = self._alone.fit(tasks, self._params_alone, trace=trace.nested(), rng=deepcopy(rng))
         models = self._inner.fit_path(tasks, params, trace=trace, rng=rng)
         return [PerTaskModel(inner, alone, self._tasks_alone) for inner in models]
 
 
 class PerTaskAdaptation(WrappedAlgorithm):
-    """The algorithm of a model of two fits, as it adds tasks: to those learned together."""
+    """The algorithm that adds a task to a model of two fits: to the tasks learned together."""
 
     def adapt(self, model: PerTaskModel, task: Task, *, trace: Trace | None = None) -> PerTaskModel:
         """Return the model with a new task, which is learned from the tasks learned together."""
@@ -97,12 +96,12 @@ def for_parts(algorithm: Algo, model: Model) -> Algo:
 def per_task(
     algorithm: Algo, alone: Mapping[str, Any] | None, *, find: Callable[[str], Algo]
 ) -> Algo:
-    """Return the algorithm with another one for some tasks; the algorithm itself without one.
+    """Return the algorithm combined with another one for some tasks, if ``alone`` names one.
 
     Parameters
     ----------
     alone
-        ``algorithm``, ``params`` and ``tasks`` of those that are learned alone.
+        ``algorithm``, ``params`` and ``tasks`` of the tasks that are learned alone.
     find
         Returns an algorithm by its name.
     """

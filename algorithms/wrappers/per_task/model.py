@@ -21,8 +21,8 @@ Load = Callable[[str, Mapping[str, NDArray[Any]], Mapping[str, Any]], Model]
 class PerTaskModel(WrappedModel):
     """A model that learned its tasks together, with another that replaces it for some of them.
 
-    Each method of a task is that of the task's model, bit for bit. Both models were fitted to all
-    tasks, so that each is the same as without the other.
+    Each method of a task calls the task's model, so its outputs are equal bit for bit. Both models
+    were fitted to all tasks, so that each is the same as without the other.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class PerTaskModel(WrappedModel):
     def learned(self) -> dict[str, Any]:
         """Return the arrays that both models have for each task, such as ``coef``.
 
-        What only one of the models has learned is in its own ``learned()``.
+        Arrays that only one of the models has are in its own ``learned()``.
         """
         ours, theirs = self.inner.learned(), self.alone.learned()
         rows = {task: t for t, task in enumerate(self.alone.tasks)}
@@ -136,7 +136,7 @@ class PerTaskModel(WrappedModel):
 def load_alone(
     inner: Model, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any], *, load: Load
 ) -> Model:
-    """Return the model with that of the tasks learned alone, if a model file has one.
+    """Return the model joined with the model of the tasks learned alone, if a file has one.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class DateWriting:
     has_short_years: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is known, as JSON."""
+        """Return the known settings as JSON."""
         fields = {} if self.day_first is None else {"day_first": self.day_first}
         return fields | ({"has_short_years": True} if self.has_short_years else {})
 
@@ -77,14 +77,14 @@ def unnamed(n_columns: int) -> tuple[Column, ...]:
 
 
 def recode(X: Array, given: Sequence[Column], wanted: Sequence[Column], *, task: str) -> Array:
-    """Return raw rows with the levels of other columns, such as those of a model.
+    """Return raw rows with the levels of other columns, such as the columns of a model.
 
     A level that the wanted column does not have becomes :data:`UNKNOWN_LEVEL`.
 
     Parameters
     ----------
     X : (n_samples, n_columns)
-        Its columns are ``given``; those of ``wanted`` have the same order.
+        Rows with the columns ``given``; ``wanted`` has the same order.
 
     Raises
     ------

@@ -63,7 +63,7 @@ class Preparation:
         return cls(recipe, tuple(parts), part_of)
 
     def with_task(self, task: Task) -> "Preparation":
-        """Return the preparations with that of a new task, whose columns are those of a known one.
+        """Return the preparations with one for a new task, which has the columns of a known task.
 
         Raises
         ------
@@ -99,7 +99,7 @@ class Preparation:
         return TaskSet(tuple(prepared))
 
     def describe(self) -> dict[str, Any]:
-        """Return what was done, for people, as JSON: options, raw and prepared columns by task."""
+        """Return a readable summary as JSON: options, raw and prepared columns by task."""
         parts = [
             {
                 "columns": [column.to_json() for column in part.columns],
@@ -152,7 +152,7 @@ def without_preparation(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray
 
 
 def columns_of(task: Task, columns: Sequence[Column] | None) -> tuple[Column, ...]:
-    """Return the columns of a task in its order; those without a kind are numbers."""
+    """Return the columns of a task in its order; columns without a kind are numbers."""
     if task.input != "rows" or is_sparse(task.X):
         what = "covariance matrices" if task.input != "rows" else "sparse rows"
         raise InvalidData(
@@ -165,5 +165,5 @@ def columns_of(task: Task, columns: Sequence[Column] | None) -> tuple[Column, ..
 
 
 def _distinct_rows(tasks: Sequence[Task]) -> Array:
-    """Return the rows of all tasks, those that tasks share only once."""
+    """Return the rows of all tasks; rows that tasks share occur once."""
     return np.concatenate(list({id(task.X): task.X for task in tasks}.values()))

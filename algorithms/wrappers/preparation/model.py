@@ -37,7 +37,7 @@ class PreparedModel(WrappedModel):
         return len(self.preparation.of(task).columns)
 
     def learned(self) -> dict[str, Any]:
-        """Return what was learned, in terms of the prepared columns."""
+        """Return the learned quantities, in terms of the prepared columns."""
         return self.inner.learned()
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""What a preparation learned from training rows, and its application to raw rows."""
+"""A preparation learned from training rows, and its application to raw rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from algorithms.interface.tasks import Array
 from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column
 from algorithms.wrappers.preparation.recipe import Recipe
 
-#: Positions in the levels of a category for what shares one column: rare and unknown values.
+#: Positions in the levels of a category for values that share a column: rare and unknown ones.
 _OTHER: Final = -1
 _MISSING: Final = -2
 
@@ -79,7 +79,7 @@ class RowPreparation:
     def relearn(self, X: Array, recipe: Recipe) -> "RowPreparation":
         """Return the preparation with fill values and scales learned from other raw rows.
 
-        Rows without any value in a column take what was learned before.
+        A column without any value keeps its previous fill value and scale.
         """
         learned = RowPreparation.learn(X, self.columns, recipe)
         is_known = ~np.isnan(X).all(0)
@@ -121,7 +121,7 @@ class RowPreparation:
         return np.repeat(np.arange(len(self.columns)), counts)
 
     def check(self, X: Array, *, task: str) -> None:
-        """Raise InvalidData if a value is not one of its column."""
+        """Raise InvalidData if a value does not belong to its column."""
         for j, column in enumerate(self.columns):
             values = X[:, j]
             if column.kind == "boolean":
@@ -229,7 +229,7 @@ def _ranks(column: Column, recipe: Recipe) -> tuple[int, ...]:
 
 
 def _kept_levels(codes: Array, column: Column, recipe: Recipe) -> tuple[int, ...]:
-    """Return the levels with a column of their own, and -1 if there are others."""
+    """Return the levels with a column of their own, and -1 if there are other levels."""
     present = codes[~np.isnan(codes)]
     counts = np.bincount(present[present >= 0].astype(np.intp), minlength=len(column.levels))
     kept = np.flatnonzero(counts >= recipe.min_count).tolist()
