@@ -157,7 +157,7 @@ def fitting_candidates(
     tasks: Sequence[TaskSummary],
     splits: Splits,
 ) -> tuple[tuple[dict[str, Any], ...], str]:
-    """Return the candidates that suit the tasks, and why the last of the others does not."""
+    """Return the candidates that suit the tasks, and the reason against the last unsuitable one."""
     fitting, reason = [], ""
     for values in candidates:
         try:

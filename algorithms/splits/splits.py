@@ -242,7 +242,7 @@ def rows_of(tasks: TaskSet, units: Units, *, seed: Sequence[int]) -> Rows:
 def fold_split(tasks: TaskSet, *, fold: int, n_folds: int, seed: int) -> Split | None:
     """Return the split that holds out a fold; None if the fold is empty.
 
-    The folds are those of :func:`folds_of`. A task without rows in the fold is in the training
+    The folds come from :func:`folds_of`. A task without rows in the fold is in the training
     part only.
     """
     folds = folds_of(tasks, n_folds=n_folds, seed=seed)
@@ -320,7 +320,7 @@ def _positive(tasks: TaskSet) -> TaskSet:
 def _widen(
     tasks: TaskSet, kept: TaskSet, values: NDArray[V], *, fill: bool | int
 ) -> dict[str, NDArray[V]]:
-    """Return the values of each task, given those of its rows of positive weight.
+    """Return the values of each task from the values of its rows with positive weight.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Report on rows that belong together: how many there are, and which ones a named split divides."""
+"""Report on rows that belong together: their number, and the splits that divide them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
