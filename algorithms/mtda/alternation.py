@@ -123,8 +123,8 @@ def best_factor(A: Array, P: Array, *, between: Array, tie: float) -> Array:
     P : (d', d)
         Orthonormal columns.
     between : (n_classes, p)
-        B with S_b = BᵀB. Of equal eigenvalues, those with the largest S_b are used: at the largest
-        ratio, the last useful direction and fillers have equal eigenvalues.
+        B with S_b = BᵀB. Among equal eigenvalues, directions with the largest S_b are used: at the
+        largest ratio, the last useful direction and fillers have equal eigenvalues.
     tie
         Eigenvalues that differ by less count as equal.
     """

@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 def fit(
     S_b: list[Array], S_t: list[Array], W: list[Array], P: Array, *, n_rounds: int, n_iter: int
 ) -> tuple[list[Array], Array]:
-    """Return the W_i (d_i, d') and P (d', d) of eq. 3, from the given ones, by scatter matrices."""
+    """Return the W_i (d_i, d') and P (d', d) of eq. 3, from given starts, by scatter matrices."""
     d, W = P.shape[1], list(W)
     for _ in range(n_rounds):  # repeated until convergence
         for i in range(len(W)):  # optimise W_i, eq. 4, with a = a_i and b = b_i
