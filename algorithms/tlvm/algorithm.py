@@ -11,7 +11,7 @@ the latents X_tJ of the target's active rows jointly:
 
     min  -ln N([Y_I; Y_tJ]; 0, K([X_I; X_tJ])) + λ D · Div(N(0, K_aa), N(0, K_bb))
 
-Each active row of the target is paired with one of the source; Div is a divergence between the
+Each active row of the target is paired with a row of the source; Div is a divergence between the
 covariances of the paired rows a (source) and b (target). A new row gets the most likely latent
 (eq. 25) and the reconstruction ŷ = YᵀK⁻¹k (eq. 27). Cost of a step: O(r³ + r² min(r, D)).
 
@@ -194,8 +194,8 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
     def adapt_task(self, model: LatentModel, task: Task, *, trace: Trace) -> LatentModel:
         """Return the model with a new target, for which the source's active rows are enough.
 
-        A target without labels does not get those of the source, because the model does not store
-        the source's other rows.
+        A target without labels does not get the labels of the source, because the model does not
+        store the source's other rows.
         """
         params = TLVMParams.model_validate(model.fit_info["params"])
         part = model.part_of(model.fit_info["source"])

@@ -1,8 +1,8 @@
 """TLVM as the paper states it: Table 1 with the objective as printed, for given active rows.
 
 Gao, Wang, Li, Tao, *Transfer latent variable model based on divergence analysis*, Pattern
-Recognition 44, 2011. Eqs. 22 and 23 are corrected (``docs/explanation/papers.md``); gradients are
-conjugate, not scaled conjugate ones. The tests compare it with ``algorithm.py``.
+Recognition 44, 2011. Eqs. 22 and 23 are corrected (``docs/explanation/papers.md``); conjugate
+gradients replace scaled conjugate gradients. The tests compare it with ``algorithm.py``.
 """
 
 import numpy as np
