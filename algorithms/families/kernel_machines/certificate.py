@@ -24,7 +24,7 @@ class Certificate:
     terms : same shape as y
         loss - gain + κF >= 0 of each example. With Θ of (10), their sum is primal - dual.
     penalty_gap
-        Additional gap >= 0 of a Θ other than that of (10).
+        Additional gap >= 0 if Θ is not the optimum (10).
     """
 
     primal: float

@@ -175,7 +175,7 @@ def examples_of(
     Parameters
     ----------
     weights
-        Weights of the classes, which multiply those of the rows.
+        Weights of the classes, which multiply the weights of the rows.
     prior
         Prior of the scales of numeric targets.
     """

@@ -55,7 +55,7 @@ class KernelMachine(Model):
         With landmarks, which are then the support: z = k(x, support) expand.
     adapted
         Rows (m_t, d) and α (m_t,) of outputs that were added by adaptation. Such an output depends
-        on the outputs before it; those do not depend on it, so their predictions do not change.
+        on the outputs before it, but they do not depend on it, so their predictions do not change.
     target_prior
         Prior of the scale of a new task's targets.
     fit_info
@@ -142,7 +142,7 @@ class KernelMachine(Model):
         Returns
         -------
         (n_samples,)
-            Labels are strings or integers, like those of the task.
+            Labels are strings or integers, like the labels of the task.
         """
         rows = self.check_rows(X, method="predict", task=task)
         target = self.target_of(task)

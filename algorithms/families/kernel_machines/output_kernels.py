@@ -112,7 +112,7 @@ def learned_kernel(
 ) -> OutputKernel:
     """Return the output kernel for the penalty λV.
 
-    V is Σ|Θ|^p with p = 2k/(2k-1), or that of exp or cosh, which ignore ``k`` and ``v_scale``.
+    V is Σ|Θ|^p with p = 2k/(2k-1), or the V of exp or cosh, which ignore ``k`` and ``v_scale``.
     """
     if penalty != "power":
         kind = EXP if penalty == "exp" else COSH

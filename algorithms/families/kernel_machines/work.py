@@ -1,8 +1,8 @@
 """Expected work of kernel machines.
 
 With N rows, m outputs and n examples, the kernel matrix takes O(N² d) operations, and a pass of
-dual coordinate ascent O(nN), or O(nq) with q features. How many passes there are depends on the
-data: the counts are those of benchmarks.
+dual coordinate ascent O(nN), or O(nq) with q features. The number of passes depends on the data;
+the counts come from benchmarks.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from algorithms.interface.work import (
     n_rows,
 )
 
-#: Numbers that pass through memory for each entry of a kernel matrix, and of one for predictions.
+#: Numbers that pass through memory for each entry of a kernel matrix, in a fit and in predictions.
 KERNEL_VALUES: Final = 7.0
 PREDICTION_VALUES: Final = 3.0
 #: Sweeps over the rows of a task in each pass, and the cost of a sweep: it works on rows in the
-#: cache, which are faster to read than what passes through memory.
+#: cache, which are faster to read than rows in memory.
 SWEEPS: Final = 8.0
 SWEEP_VALUES: Final = 0.15
 #: Passes over the kernel matrix, or the features, in each pass of the ascent: products,
@@ -34,7 +34,7 @@ PASS_VALUES: Final = 0.12
 PASSES: Final = {"numbers": 3.0, "classes": 7.0}
 #: Passes for each of m related outputs.
 RELATED_PASSES: Final = {"numbers": 0.9, "classes": 1.6}
-#: Passes of the candidates of a selection, relative to those of the default C.
+#: Passes of the candidates of a selection, relative to the passes of the default C.
 SELECTION_PASSES: Final = {"numbers": 1.3, "classes": 1.8}
 #: Steps of one pass, and of each output in it.
 PASS_STEPS, OUTPUT_STEPS = 40, 3

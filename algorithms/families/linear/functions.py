@@ -118,7 +118,7 @@ class Functions:
         intercept: Array,
         fitted: Array,
     ) -> "Functions":
-        """Return the functions with those of a new task, W (p, m) and intercept (m,).
+        """Return the functions extended by a new task with W (p, m) and intercept (m,).
 
         Parameters
         ----------

@@ -121,7 +121,7 @@ class FunctionModel(Model):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def header(self) -> dict[str, Any]:
-        """Return everything but the arrays, as JSON: that of the functions."""
+        """Return everything but the arrays, as JSON: the header of the functions."""
         header: dict[str, Any] = super().header()["functions"]
         return header
 

@@ -30,8 +30,8 @@ PROXIMAL_VALUES: Final = 0.4
 PROXIMAL_CALLS: Final = 20
 FUNCTION_CALLS: Final = 20
 PREDICTION_CALLS: Final = 25
-#: Calls for units of one size in the leave-one-out errors of a candidate, of which a task has at
-#: most so many, and for each unit.
+#: Calls for units of one size in the leave-one-out errors of a candidate, the maximum number of
+#: sizes in a task, and calls for each unit.
 UNIT_SIZE_CALLS, MAX_UNIT_SIZES, UNIT_CALLS = 20, 8, 1.5
 #: Multiple of k³ for a unit of k rows: a solution, and the eigenvalues that show if there is one.
 UNIT_FLOPS: Final = 5.0
@@ -136,7 +136,7 @@ def estimate_penalised(
     max_iter: int,
     n_wide: float = PROXIMAL_WIDE,
 ) -> WorkEstimate:
-    """Return the work of a proximal gradient method, with that of the selection.
+    """Return the work of a proximal gradient method, including the selection.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         rng: np.random.Generator,
         loop: str = "selection",
     ) -> tuple[P, dict[str, Any]]:
-        """Return the given parameters, or those selected by cross-validation with its results."""
+        """Return the given or the selected parameters, and the results of the selection."""
         if params.selection == "given":
             return params, {"selection": "given"}
         # prefer few dimensions and strong shrinkage

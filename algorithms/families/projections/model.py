@@ -24,10 +24,10 @@ MAX_BLOCK_SIZE = 4_000_000
 class ProjectionClassifier(Model):
     """A projection for each task, with a nearest-neighbour or nearest-centroid classifier.
 
-    Distances that differ by less than 1e-12, relative to the size of the rows, count as equal. Of
-    equally near references, the one that is nearer in the full (standardised) space counts; if
-    these distances are equal, too, the label that sorts first. Ties are common if the trace ratio
-    is 1, because every class is then a single point.
+    Distances that differ by less than 1e-12, relative to the size of the rows, count as equal.
+    Among equally near references, the nearest in the full (standardised) space counts; if these
+    distances are equal, too, the label that sorts first. Ties are common if the trace ratio is 1,
+    because every class is then a single point.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ class ProjectionParams(Params):
         "nearest-neighbour",
         title="Classifier",
         description="Classifier in the projected space: the label of the nearest training row, or "
-        "of the nearest class mean. Of equally near ones, the one that is nearer before the "
+        "of the nearest class mean. Among equally near ones, the nearest before the "
         "projection counts, then the label that sorts first.",
     )
     selection: Literal["given", "cv"] = Field(

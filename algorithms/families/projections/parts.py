@@ -122,5 +122,5 @@ def per_class(distances: Array, part: TaskProjection) -> Array:
 
 
 def _ties(distances: Array, tolerance: Array) -> NDArray[np.bool_]:
-    """Return whether each distance equals the smallest one of its row, (n, m)."""
+    """Return whether each distance equals the smallest of its row, (n, m)."""
     return np.asarray(distances <= (distances.min(axis=1) + tolerance)[:, np.newaxis])

@@ -2,9 +2,9 @@
 
 The eigenvectors of S_b - αS_t depend on α alone: candidates differ in the number of directions and
 in the ridge, which shifts all eigenvalues. So the decompositions for one candidate also give the F
-of :mod:`algorithms.numerics.trace_ratio` and its slope, at the same α, for all others, and the
-root of a candidate is first interpolated between those of earlier ones. One step of Newton's method
-is then often enough.
+of :mod:`algorithms.numerics.trace_ratio` and its slope, at the same α, for all others, and the root
+of a candidate is first interpolated between the roots of earlier candidates. One step of Newton's
+method is then often enough.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ class _Sums:
 
 
 class RatioPath:
-    """The largest trace ratios of candidates, each started from those before."""
+    """The largest trace ratios of candidates, each started from the previous ratios."""
 
     def __init__(self) -> None:
         self._alphas: list[float] = []
@@ -91,7 +91,7 @@ class RatioPath:
     def _start(self, pencils: Sequence[Pencil]) -> float:
         """Return the root of F as interpolated between the known α, 0 if none is known.
 
-        F decreases, so α is a function of it, whose slope is that of F inverted.
+        F decreases, so α is a function of it, with the inverse slope of F.
         """
         if not self._alphas:
             return 0.0

@@ -135,7 +135,7 @@ class Scatters:
         return replace(self, mean=np.zeros(r), scale=np.ones(r), rows=rows, V=np.eye(r, self.rank))
 
     def coordinates(self, X: Array) -> Array:
-        """Return rows (m, d) as rows of :meth:`in_span`, (m, r); what is outside is left out."""
+        """Return rows (m, d) as rows of :meth:`in_span`, (m, r), without their parts outside."""
         rows = (X - self.mean) / self.scale
         return rows @ self.V if self.rank else np.zeros((len(X), 1))
 

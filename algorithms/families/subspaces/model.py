@@ -198,7 +198,7 @@ def adapt_model(
     U : (1, k, d) or None
         Subspace of the new task as orthonormal rows; None for the shared subspace of the model.
     fit_info
-        Additions to those of the model.
+        Additions to the ``fit_info`` of the model.
     """
     C, (name,) = moments.C, moments.names
     if U is None:

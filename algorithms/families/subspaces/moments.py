@@ -77,7 +77,7 @@ def estimate_moments(tasks: Sequence[Task], *, k: int) -> Moments:
 
 
 def estimate_memory(summaries: Sequence[TaskSummary]) -> MemoryEstimate:
-    """Return the expected memory of the rows and of what :func:`from_factors` makes of them."""
+    """Return the expected memory of the rows and of the result of :func:`from_factors`."""
     d, T = summaries[0].n_features, len(summaries)
     if any(task.input == "covariances" for task in summaries):
         n_bytes = rows_bytes(summaries) + DENSE_COPIES * VALUE_BYTES * T * d**2
