@@ -52,7 +52,7 @@ class AggregateParams(RidgeParams):
         30,
         title="Common dimensions d'",
         description="Number of principal components of each task. A task of lower rank has no "
-        "part in the last ones.",
+        "part in the last components.",
     )
     d_prime_grid: Grid[Dimension] = Field(
         (10, 30, 100),
@@ -117,7 +117,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
     def candidate_directions(
         self, tasks: Sequence[Task], scatters: Sequence[Scatters]
     ) -> Directions[AggregateParams]:
-        """Return a function for the common directions, of which those for d are the first d."""
+        """Return a function for the common directions: the first d of more."""
         del tasks
         cache: dict[tuple[float, int], Array] = {}
 

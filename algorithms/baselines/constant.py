@@ -1,9 +1,9 @@
 """The trivial baseline: the same prediction for every row of a task, or of all tasks.
 
-It predicts the mean of numeric targets, or the most frequent label (of several, the one that sorts
-first), with the shares of the classes as scores. It reconstructs rows as their mean. Means and
-shares are those of each task, or of the rows of all tasks. A method that is not better has learned
-nothing from the columns. Cost: O(nd).
+It predicts the mean of numeric targets, or the most frequent label (among ties, the first in sorted
+order), with the shares of the classes as scores. It reconstructs rows as their mean. Means and
+shares are computed for each task, or over the rows of all tasks. A method that is not better has
+learned nothing from the columns. Cost: O(nd).
 
 Reference: the estimators DummyRegressor and DummyClassifier,
 https://scikit-learn.org/stable/modules/model_evaluation.html#dummy-estimators
@@ -36,7 +36,7 @@ class ConstantParams(Params):
     form: Literal["task", "pooled"] = Field(
         "task",
         title="Form",
-        description="'task': mean or class frequencies of each task. 'pooled': those of the rows "
+        description="'task': mean or class frequencies of each task. 'pooled': of the rows "
         "of all tasks, which need the same columns and classes.",
     )
 
@@ -119,7 +119,7 @@ class ConstantModel(Model):
         return np.full(n_rows, np.array(part.classes)[int(part.values.argmax())])
 
     def decision_function(self, X: object, *, task: str) -> Array:
-        """Return the share of each class for every row; for two classes, that of the second."""
+        """Return the share of each class for every row; for two classes, of the second."""
         n_rows = len(self.check_rows(X, method="decision_function", task=task))
         values = self._part(task).values
         return np.full(n_rows, values[1]) if len(values) == 2 else np.tile(values, (n_rows, 1))
@@ -186,7 +186,7 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
         del params, trace
 
     def adapt_task(self, model: ConstantModel, task: Task, *, trace: Trace) -> ConstantModel:
-        """Return the model with a new task: the constants of its rows, or those of all tasks."""
+        """Return the model with a new task: the constants of its rows, or of all tasks."""
         del trace
         # version 0.1 had no parameters
         params = ConstantParams.model_validate(model.fit_info.get("params", {}))
@@ -198,7 +198,7 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
             check_same_classes([model.tasks[0], task.name], [first.classes, part.classes])
             if len(first.values) != len(part.values):
                 raise InvalidData(
-                    f"task '{task.name}' needs targets like those of the tasks of the model",
+                    f"task '{task.name}' needs targets of the same kind as the model's tasks",
                     task=task.name,
                 )
             part = first
@@ -214,9 +214,9 @@ def _check_same_targets(summaries: Sequence[TaskSummary]) -> None:
     for task in summaries:
         if task.target != first.target:
             raise InvalidData(
-                f"the targets of task '{first.name}' are {first.target}, those of task "
-                f"'{task.name}' {task.target}; form 'pooled' needs the same kind in all tasks: use "
-                "form 'task'",
+                f"the targets of task '{first.name}' are {first.target}, the targets of "
+                f"task '{task.name}' {task.target}; form 'pooled' needs the same kind in all "
+                "tasks: use form 'task'",
                 task=task.name,
             )
 

@@ -5,8 +5,8 @@ S_w = S_t - S_b, and S_t regularised to S_t + ρI, ρ = γ tr(S_t)/d:
 
 - ``pca-classifier`` maximises tr(UᵀS_tU) over UᵀU = I, without labels.
 - ``lda-rt`` maximises tr((UᵀS_tU)⁻¹UᵀS_bU) (ratio trace, eq. 1): generalised eigenvectors of
-  (S_b, S_t), which equal those of (S_b, S_w). Fisherface first projects to the n - c leading
-  principal components, in which S_w is regular.
+  (S_b, S_t), which equal the eigenvectors of (S_b, S_w). Fisherface first projects to the n - c
+  leading principal components, in which S_w is regular.
 - ``lda-tr`` maximises tr(UᵀS_bU)/tr(UᵀS_tU) over UᵀU = I (trace ratio, eq. 2).
 - ``lda-null`` maximises tr(UᵀS_bU) over UᵀU = I with UᵀS_wU = 0.
 
@@ -87,7 +87,7 @@ class TaskDirections:
     Y : (r, m)
         Columns of U in the span.
     k
-        Number of columns of U; those beyond m are orthonormal fillers outside the span.
+        Number of columns of U; columns beyond m are orthonormal fillers outside the span.
     fit_info
         Results for the task, as JSON.
     """
@@ -144,7 +144,7 @@ class TaskByTask(ProjectionAlgorithm[P]):
     def candidate_directions(
         self, tasks: Sequence[Task], scatters: Sequence[Scatters]
     ) -> Directions[P]:
-        """Return a function for the directions of each task; those for d are the first of more."""
+        """Return a function for the directions of each task: the first d of more."""
         cache: dict[str, list[Array]] = {}
 
         def directions(params: P) -> list[Array]:
@@ -169,7 +169,7 @@ class TaskByTask(ProjectionAlgorithm[P]):
     def fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
-        """Return the projection of each task, for the given parameters or those selected for it."""
+        """Return the projection of each task, for the given or the selected parameters."""
         with self.checked(tasks, params):
             trace.expect_loops(len(tasks) * (2 if params.selection == "cv" else 1))
             seed = int(rng.integers(2**32))
@@ -239,7 +239,7 @@ class PCAClassifier(TaskByTask[ProjectionParams]):
     def directions(
         self, task: Scatters, params: ProjectionParams, *, trace: Trace, loop: str
     ) -> TaskDirections:
-        """Return the leading eigenvectors of S_t, which are the first ones of the basis."""
+        """Return the leading eigenvectors of S_t, which are the first vectors of the basis."""
         k = min(params.d, task.rank)
         Y = trace.run_once(loop, lambda: (np.eye(task.rank)[:, :k], float(task.total[:k].sum())))
         return TaskDirections(Y, k, {})
@@ -370,8 +370,8 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
     ) -> TaskDirections:
         """Return the directions with the largest S_b in the null space of S_w.
 
-        If there is no null space in the span of the rows, they are those of LDA. The null space
-        outside the span does not separate classes.
+        If there is no null space in the span of the rows, they equal the directions of LDA. The
+        null space outside the span does not separate classes.
         """
         d = min(params.d, task.n_classes - 1)
 

@@ -56,7 +56,7 @@ class GPLVMParams(LatentParams, SourceParams):
     mean: Literal["own", "source"] = Field(
         "own",
         title="Mean",
-        description="Mean that centres the rows of a task: the task's own, or that of the source, "
+        description="Mean that centres the rows of a task: the task's own, or the source's mean, "
         "as if the mean of the task were unknown.",
     )
 

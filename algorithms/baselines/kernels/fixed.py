@@ -5,10 +5,10 @@
 Θ is the *output kernel*. An output is the function of a task, or of one class of a task with three
 or more classes. With Θ = I each output has a separate machine (support vector machine, ridge
 regression, ...). With Θ = (1 - a)I + a 11ᵀ the function of every task is the sum of a common
-function and one of its own, and a is the common share of the prior variance (Evgeniou and Pontil
-2004); a = 1 is one machine for all rows. Only outputs with the same meaning are related: those of
-regression tasks, of two-class tasks with the same two classes, or of the same class in tasks with
-three or more classes. Other entries of Θ off the diagonal are 0.
+function and a function of its own, and a is the common share of the prior variance (Evgeniou and
+Pontil 2004); a = 1 is one machine for all rows. Only outputs with the same meaning are related:
+outputs of regression tasks, of two-class tasks with the same two classes, or of the same class in
+tasks with three or more classes. Other entries of Θ off the diagonal are 0.
 
 Cost: dual coordinate ascent as for output-kernel learning, with constant Θ.
 
@@ -17,8 +17,8 @@ doi:10.1145/1014052.1014067
 
 For a given graph of tasks with the Laplacian matrix L, Θ = (L + δI)⁻¹, divided by its mean diagonal
 (section 3.1.3 of Evgeniou, Micchelli, Pontil, *Learning multiple tasks with kernel methods*, JMLR
-2005, https://jmlr.org/papers/v6/evgeniou05a.html). The penalty is then that of the differences
-between neighbours, Σ_st w_st‖f_s − f_t‖²/2 + δ Σ_t ‖f_t‖².
+2005, https://jmlr.org/papers/v6/evgeniou05a.html). The penalty is then on the differences between
+neighbours, Σ_st w_st‖f_s − f_t‖²/2 + δ Σ_t ‖f_t‖².
 """
 
 from abc import abstractmethod

@@ -42,7 +42,8 @@ Array = NDArray[np.float64]
 
 #: Barrier of ConvexOKL relative to the mean eigenvalue of B, and its factor of decay per step.
 BARRIER, BARRIER_DECAY = 1e-3, 0.5
-#: Steps of both methods; those of OKL grow with the rows and the outputs. Counted in benchmarks.
+#: Steps of both methods; the steps of OKL grow with the rows and the outputs. Counted in
+#: benchmarks.
 N_STEPS: Final = 5.0
 STEPS_PER_PAIR: Final = 0.1
 

@@ -69,7 +69,7 @@ class LinearBaseline(Algorithm[P, LinearModel]):
     ) -> tuple[P, dict[str, Any]]:
         """Return the parameters selected by cross-validation, and its results as JSON.
 
-        Of equally good parameters, those with the strongest regularisation are selected.
+        Among equally good parameters, the strongest regularisation is selected.
 
         Parameters
         ----------

@@ -30,7 +30,7 @@ class Choice:
 class _Errors(LoopState):
     """Errors of the first ``n_done`` candidates, (n_done, 1 + n_parts).
 
-    The first column is the error over all rows; the others are those over the parts of
+    The first column is the error over all rows; the other columns are errors over the parts of
     :func:`choose_gammas`.
     """
 
@@ -41,7 +41,7 @@ class _Errors(LoopState):
 def choose_gamma(
     params: LeaveOneOutParams, error: Callable[[float], float], *, trace: Trace, task: str
 ) -> Choice:
-    """Return the given gamma, or the one with the smallest error; of equal errors, the largest.
+    """Return the given gamma, or the largest gamma with the smallest error.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Elimination of the tasks' own parts from mean-regularised learning, for many regularisations.
 
-The symbols are those of ``mean_regularised.py``. One eigendecomposition of each task serves every
-γ, and one of S every μ. No matrix is larger than the rows.
+The symbols are the same as in ``mean_regularised.py``. One eigendecomposition of each task serves
+every γ, and one of S every μ. No matrix is larger than the rows.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ Indices = NDArray[np.intp]
 class Spectrum:
     """Rows of a task, factorised so that X = PM and PᵀH = diag(γ/(λ + γ)) Pᵀ for every γ.
 
-    With at least as many rows as columns, M has the eigenvectors of XᵀX; with fewer, P has those of
-    XXᵀ.
+    With at least as many rows as columns, M has the eigenvectors of XᵀX; with fewer, P has the
+    eigenvectors of XXᵀ.
 
     Parameters
     ----------

@@ -149,7 +149,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
     def prepare_fold(
         self, train: TaskSet, test: TaskSet, params: SharedLassoParams, *, rng: np.random.Generator
     ) -> PreparedFold[SharedLassoParams, LinearModel]:
-        """Return a fold with one problem for every share, each started from the one before."""
+        """Return a fold with one problem for every share, each started from the previous one."""
         del rng
         self.check(train.summaries(), params)
         design = _design(train, params)

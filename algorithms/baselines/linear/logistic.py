@@ -138,7 +138,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
     def prepare_fold(
         self, train: TaskSet, test: TaskSet, params: LogisticParams, *, rng: np.random.Generator
     ) -> PreparedFold[LogisticParams, LinearModel]:
-        """Return a fold with the same rows for every gamma, each started from the one before."""
+        """Return a fold with the same rows for every gamma, each started from the previous one."""
         del rng
         self.check(train.summaries(), params)
         design, parts = _designs(train, params)
@@ -161,7 +161,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         fit_info: Mapping[str, Any],
         warnings: tuple[str, ...],
     ) -> LinearModel:
-        """Return the model for W (T, q) and b (T,), or those of all tasks as one."""
+        """Return the model for W (T, q) and b (T,), or for all tasks as one."""
         W, b = solution
         n_columns = sum(design.sizes)
         if len(W) < n_columns:
@@ -212,7 +212,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
 
 
 def _designs(tasks: TaskSet, params: LogisticParams) -> tuple[Design, Design]:
-    """Return the design of the tasks, and that of the functions: one for all if pooled."""
+    """Return the design of the tasks and the design of the functions: one for all if pooled."""
     design = prepare(
         tasks, Form(params.standardise), scale_targets="none", has_intercept=params.fit_intercept
     )

@@ -1,4 +1,4 @@
-"""Mean-regularised multi-task learning: the sum of a common function and one of each task.
+"""Mean-regularised multi-task learning: the sum of a common function and a function of each task.
 
     min Σ_t ‖y_t − X_t(w_0 + v_t) − b_t‖² + γ Σ_t ‖v_t‖² + μ‖w_0‖²,   w_t = w_0 + v_t
 

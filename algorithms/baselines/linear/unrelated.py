@@ -1,7 +1,7 @@
 """Search for tasks that are better learned alone, by leave-one-out errors.
 
-Backward elimination: the tasks with the largest errors of the common fit, relative to those of a
-fit of their own, are left out of it, until two are left; of the sets on this path, the one with the
+Backward elimination: the tasks with the largest errors of the common fit, relative to the errors of
+a separate fit, are left out of it, until two are left; of the sets on this path, the set with the
 smallest error of all tasks is taken. A path has about 8 log T sets, because an eighth of the tasks
 is left out at once. The best of many sets looks better than it is, so it is taken only if it is
 clearly better than both other ways:
@@ -37,8 +37,8 @@ def find_unrelated(
     Parameters
     ----------
     together
-        Returns the squared leave-one-out errors (n,) of all rows, of which those of other tasks are
-        ignored, if the tasks at some positions have a common fit.
+        Returns the squared leave-one-out errors (n,) of all rows if the tasks at some positions
+        have a common fit; the errors of other tasks are ignored.
     alone : (n,)
         Those of rows if each task has its own fit.
     task, unit : (n,)

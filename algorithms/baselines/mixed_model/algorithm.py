@@ -2,12 +2,12 @@
 
     y_t = X_t(b + u_t) + e_t,   u_t ~ N(0, Σ),   e_t ~ N(0, σ²I)
 
-X_t has a column of ones. The fixed effects b are common to all tasks, and u_t is what task t adds:
-an intercept, or an intercept and coefficients. Σ and σ² maximise the restricted likelihood (REML),
-so that the data decide how far each coefficient is drawn to the common one: none where tasks
-differ, all the way where they do not. The prediction is X(b + E[u_t]) (empirical Bayes, or BLUP).
-Two classes are coded as −1 and 1, which is least squares and not a logistic link. The noise of a
-row of weight s has the variance σ²/s.
+X_t has a column of ones. The fixed effects b are common to all tasks, and task t adds u_t: an
+intercept, or an intercept and coefficients. Σ and σ² maximise the restricted likelihood (REML), so
+that the data decide how far each coefficient is drawn to the common one: none where tasks differ,
+all the way where they do not. The prediction is X(b + E[u_t]) (empirical Bayes, or BLUP). Two
+classes are coded as −1 and 1, which is least squares and not a logistic link. The noise of a row of
+weight s has the variance σ²/s.
 
 Cost: O(T d³) per quasi-Newton step after the products of the columns, never n × n. A new task gets
 E[u] from its own rows, with b, Σ and σ² fixed.
@@ -167,7 +167,7 @@ class MixedModel(LinearBaseline[MixedModelParams]):
         )
 
     def adapt_task(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
-        """Return the model with a new task, whose E[u] is that of its rows for the fixed Σ."""
+        """Return the model with a new task, whose E[u] follows from its rows for the fixed Σ."""
         del trace
         check_new_task(model, task)
         info = model.fit_info
