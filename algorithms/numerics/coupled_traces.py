@@ -96,8 +96,8 @@ class CoupledTraces(Protocol):
     def ascend(self, point: Array, *, n_steps: int) -> Array:
         """Return the point after parallel ascent steps, which never lower J; λ > 0.
 
-        A step replaces each basis by one of the rows of F_t = U_t (C_t + λG), where G includes the
-        projector of task t itself. So J is convex in the bases, and the new basis maximises its
+        A step replaces each basis by a basis of the rows of F_t = U_t (C_t + λG), where G includes
+        the projector of task t itself. So J is convex in the bases, and the new basis maximises its
         linear lower bound at U_t.
         """
 

@@ -101,7 +101,7 @@ def svd_of_centred(A: Array) -> tuple[Array, Array, Array]:
 
 
 def complete(V: Array, k: int) -> Array:
-    """Return k orthonormal rows that begin with those of V.
+    """Return k orthonormal rows that begin with the rows of V.
 
     Parameters
     ----------

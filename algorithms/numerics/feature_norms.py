@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 #: Smallest threshold of singular values, relative to the largest, for which they may come from
-#: WᵀW: errors of those above it, relative to the largest, are 1e-16 divided by it.
+#: WᵀW: errors of singular values above it, relative to the largest, are 1e-16 divided by it.
 MIN_CUT = 1e-3
 
 

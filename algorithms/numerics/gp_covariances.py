@@ -1,7 +1,8 @@
 """Covariance functions of a Gaussian process over latent points, and their gradients.
 
 The hyper-parameters θ = (ln a, ln g, ln w) are logarithms: variance, inverse squared width, noise.
-K_f is the covariance of the process; K = K_f + (w + floor) E is that of the observed rows.
+K_f is the covariance of the process; K = K_f + (w + floor) E is the covariance of the observed
+rows.
 """
 
 import math

@@ -98,7 +98,7 @@ def line_search(
 ) -> Point | None:
     """Return a point along a direction that meets the weak Wolfe conditions, or ``None``.
 
-    If no trial meets both, return the last one with sufficient decrease.
+    If no trial meets both, return the last trial with sufficient decrease.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def line_search(
     initial_step
         Length of the first trial.
     max_step
-        No trial is longer than the first one of at least this length.
+        No trial is longer than the first trial of at least this length.
     """
     slope = float(start.gradient @ along)
     if not slope < 0:

@@ -83,8 +83,8 @@ class RidgePath:
     Y : (n, m)
         Targets, centred if there is an intercept, times the roots of the weights.
     roots : (n,)
-        Their products are what an intercept adds to the hat matrix; 0 without intercept, and for
-        eigenvectors of AAᵀ, of which the one that an intercept adds is left out.
+        An intercept adds their products to the hat matrix; 0 without intercept, and for
+        eigenvectors of AAᵀ, which leave out the eigenvector of the intercept.
     is_dual
         Whether P has eigenvectors of AAᵀ.
     """
@@ -199,7 +199,7 @@ def left_out_rows(residuals: Array, diagonal: Array) -> Array:
     Parameters
     ----------
     diagonal : (n, 1) or (n, m)
-        Diagonal of I − H, the same for all columns or that of each.
+        Diagonal of I − H, the same for all columns or for each.
     """
     return np.asarray(residuals / np.where(diagonal > MIN_FREEDOM, diagonal, np.nan))
 

@@ -100,7 +100,7 @@ def _area(scores: Any, is_positive: Any, weights: Array | None) -> float:
     positive, negative = scores[is_positive], np.sort(scores[~is_positive])
     if positive.size == 0 or negative.size == 0:
         return float("nan")
-    # negative rows with a smaller score, and half of those with the same score
+    # negative rows with a smaller score, and half of the rows with the same score
     n_smaller = negative.searchsorted(positive, "left").sum()
     n_not_larger = negative.searchsorted(positive, "right").sum()
     return float((n_smaller + n_not_larger) / (2 * positive.size * negative.size))

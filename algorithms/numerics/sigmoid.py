@@ -2,7 +2,7 @@
 
 The sigmoid is p(s) = 1/(1 + exp(-(a s + b))). It maximises Σ_i w_i (τ_i log p_i + (1 - τ_i)
 log(1 - p_i)) with τ = (N₊ + 1)/(N₊ + 2) for the class and 1/(N₋ + 2) for the others, where N₊ and
-N₋ are their weights. These targets are those of a uniform prior of the probability, so that classes
+N₋ are their weights. These targets follow from a uniform prior of the probability, so that classes
 that are separated do not get an infinite slope.
 
 The step function minimises Σ_i w_i (p(s_i) - y_i)² over all increasing functions; between the

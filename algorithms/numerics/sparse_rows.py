@@ -21,7 +21,7 @@ _GRAM_BLOCK = 256
 
 
 def is_sparse(X: object) -> TypeGuard[Any]:
-    """Return whether rows are sparse; type checkers then allow what only sparse rows have."""
+    """Return whether rows are sparse; type checkers then allow the members of sparse rows."""
     return isinstance(X, csr_array)
 
 

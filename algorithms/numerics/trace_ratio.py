@@ -90,9 +90,9 @@ class Spectrum:
 
 
 def first_ratio(pencils: Sequence[Pencil]) -> float:
-    """Return a ratio that some U have, at most the largest: that of discriminant directions.
+    """Return a ratio that some U attain, at most the largest: by discriminant directions.
 
-    It is 0 if a task needs more directions than those, and fillers are too few.
+    It is 0 if a task needs more directions than these, and fillers are too few.
     """
     parts = np.zeros(2)
     for pencil in pencils:
@@ -148,7 +148,7 @@ def directions_from(pencil: Pencil, spectrum: Spectrum) -> Array:
 
 
 def leading_with_ties(A: Array, between: Array, k: int, *, tie: float) -> Array:
-    """Return k leading eigenvectors of A; among equal eigenvalues, those with the largest S_b.
+    """Return k leading eigenvectors of A; of equal eigenvalues, vectors with the largest S_b.
 
     Parameters
     ----------
