@@ -1,1 +1,1 @@
-"""What every algorithm speaks: parameters, tasks, models, the trace of a fit, errors, files."""
+"""Interface of all algorithms: parameters, tasks, models, the trace of a fit, errors, files."""

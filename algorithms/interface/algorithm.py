@@ -61,7 +61,7 @@ class Baseline:
     renamed_params: Mapping[str, str] = field(default_factory=dict)
 
     def params_from(self, params: Params) -> dict[str, Any]:
-        """Return the baseline's parameter values, given those of the compared algorithm."""
+        """Return the baseline's parameter values, given the compared algorithm's parameters."""
         names = {**{name: name for name in self.copied_params}, **self.renamed_params}
         return {
             **{own_name: getattr(params, name) for own_name, name in names.items()},
@@ -80,7 +80,7 @@ class PreparedFold(Generic[P, M]):
     test
         The held-out rows, in the coordinates that the models take.
     has_warm_starts
-        Whether a fit starts from the one before, so that the order of the candidates matters.
+        Whether a fit starts from the previous fit, so that the order of the candidates matters.
     """
 
     fit: Callable[[P, Trace], M]
@@ -121,7 +121,7 @@ class Algorithm(ABC, Generic[P, M]):
         Raises
         ------
         InvalidParams
-            A name is unknown, or a value is out of bounds; the message names the first one.
+            A name is unknown, or a value is out of bounds; the message names the first.
         """
         try:
             return self.Params.model_validate_json(json.dumps(dict(values)))
@@ -219,8 +219,8 @@ class Algorithm(ABC, Generic[P, M]):
     ) -> PreparedFold[P, M]:
         """Return a fold for the fits of candidates, with all that they have in common.
 
-        Predictions for the held-out rows equal those of the models of :meth:`fit` up to the
-        tolerance of the fit.
+        Predictions for the held-out rows equal the predictions of the models of :meth:`fit` up to
+        the tolerance of the fit.
 
         Parameters
         ----------
@@ -238,7 +238,7 @@ class Algorithm(ABC, Generic[P, M]):
     def final_objective(self, params: P, trace: Trace) -> float | None:
         """Return the objective of all tasks together at the end of a fit.
 
-        None if there is none: each task has its own, or the last loop was not that of the model.
+        None if each task has its own objective, or the last loop did not fit the model.
         """
         del params
         return trace.objective
@@ -315,7 +315,8 @@ def load_extensions(taken: Collection[str]) -> dict[str, Extension]:
         [project.entry-points."sibling.algorithms"]
         shrunken-means = "sibling_shrunken_means:ShrunkenMeans"
 
-    The name is that of the algorithm, and the object its class, a subclass of :class:`Algorithm`.
+    The entry point has the name of the algorithm, and its object is the class, a subclass of
+    :class:`Algorithm`.
 
     Parameters
     ----------

@@ -105,7 +105,7 @@ def find_similar(name: str, known: Collection[str]) -> str | None:
 
 
 def explain_unknown(name: str, known: Collection[str], *, what: str) -> str:
-    """Return a message on an unknown name that suggests a similar one, or lists the known ones.
+    """Return a message on an unknown name that suggests a similar one, or lists the known names.
 
     Parameters
     ----------

@@ -114,7 +114,7 @@ class Model(ABC):
         return None
 
     def learned(self) -> dict[str, Any]:
-        """Return what was learned by the names that scikit-learn has for it.
+        """Return the learned quantities by their scikit-learn names.
 
         The names are without the underscore at their end: ``coef``, ``components``, ``objective``.
         Arrays have one row or matrix for each task, in the order of :attr:`tasks`, unless the tasks

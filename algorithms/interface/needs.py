@@ -1,7 +1,7 @@
 """Requirements of an algorithm on its tasks: targets, columns, labels, and sparse rows.
 
-Linear methods replace sparse rows by their coordinates in the span of all rows. These are dense,
-but there are at most as many as rows.
+Linear methods replace sparse rows by their coordinates in the span of all rows. Coordinates are
+dense, but no more numerous than the rows.
 """
 
 from collections.abc import Collection, Sequence
@@ -220,7 +220,7 @@ def refuse_sparse(
     Parameters
     ----------
     what
-        What takes no sparse rows: an algorithm, perhaps with the value of a parameter.
+        Subject that takes no sparse rows: an algorithm, perhaps with the value of a parameter.
     """
     sparse = next((task for task in summaries if task.is_sparse), None)
     if sparse is None or sparse.n_stored is None:

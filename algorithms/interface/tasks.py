@@ -93,7 +93,8 @@ class Task:
         Group of each sample (a patient, a session), as numbers or text. Samples of one group, in
         all tasks, are held out together.
     weights : (n_samples,) or None
-        Weight of each row, at least 0; :mod:`algorithms.interface.weights` scales those of a fit.
+        Weight of each row, at least 0; :mod:`algorithms.interface.weights` scales the weights of a
+        fit.
     """
 
     name: str

@@ -130,7 +130,7 @@ class Trace:
     checkpoint
         Where finished loops and the state of the running loop are stored, at intervals and on
         cancellation. If the file exists, finished loops are not repeated and the running loop
-        resumes. The result is bit-identical to that of an uninterrupted fit.
+        resumes. The result is bit-identical to the result of an uninterrupted fit.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Trace:
     ) -> None:
         self.history: list[Step] = []
         self.stop_reasons: dict[str, StopReason] = {}
-        #: Number of iterations of all finished loops, those of an interrupted fit included.
+        #: Number of iterations of all finished loops, including loops of an interrupted fit.
         self.n_iterations = 0
         #: Objective at the end of the last finished loop.
         self.objective: float | None = None

@@ -97,7 +97,7 @@ def cells_of(tasks: TaskSet) -> Indices:
 
 
 def sole_units(cell: Indices, unit: Indices) -> NDArray[np.bool_]:
-    """Return whether each unit is the only one of a class of a task, (n_units,).
+    """Return whether each unit is the only unit of a class of a task, (n_units,).
 
     Such a unit must always train.
     """
@@ -140,7 +140,7 @@ def tie_of(task: Task, unit: Indices) -> str | None:
             largest = rows
     if largest is None or len(largest) == 1:
         return None
-    which = "all" if len(largest) == task.n_samples else f"those of class '{classes[largest[0]]}'"
+    which = "all" if len(largest) == task.n_samples else f"class '{classes[largest[0]]}'"
     return f"the rows of task '{task.name}' ({which}) {_tie_reason(task, largest)}"
 
 

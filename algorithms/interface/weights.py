@@ -1,4 +1,4 @@
-"""Weights of rows in a fit: their scale, and those that follow from weights of classes.
+"""Weights of rows in a fit: their scale, and row weights from weights of classes.
 
 A fit sees rows of positive weight only, with weights of mean 1 in each task. So a common factor of
 the weights of a task changes nothing, the strength of a regularisation keeps its meaning, and a row
@@ -19,8 +19,9 @@ from algorithms.interface.tasks import Array, Task, TaskSet
 #: ``"balanced"``: every class of a task has the same total weight. A mapping: weights by class.
 ClassWeight = Literal["none", "balanced"] | dict[str, Annotated[float, Field(gt=0, lt=1e100)]]
 CLASS_WEIGHT_DESCRIPTION: Final = (
-    "Weights of the classes in the fit, which multiply those of the rows and are computed from the "
-    "training rows of each fit. 'balanced': every class of a task has the same total weight. "
+    "Weights of the classes in the fit, which multiply the weights of the rows and are computed "
+    "from the training rows of each fit. 'balanced': every class of a task has the same total "
+    "weight. "
     "{class: weight}: weights by class; classes that are not named have weight 1."
 )
 

@@ -2,7 +2,7 @@
 
 A fit is counted as the operations of its dense linear algebra, the numbers that pass through
 memory, and its small steps: calls of Python and NumPy whose time does not depend on the size of the
-data. Reference speeds turn these counts into seconds. They are those of one core of a server;
+data. Reference speeds turn these counts into seconds. They hold for one core of a server;
 another machine differs by a factor that is about the same for all fits.
 """
 
@@ -42,14 +42,14 @@ SVD_FLOPS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Peak memory of the tasks and their fit, without that of a process that does nothing.
+    """Peak memory of the tasks and their fit, without the memory of an idle process.
 
     Parameters
     ----------
     n_bytes
         Expected to be within a factor of 2 of the peak, if it is large.
     largest
-        What takes most of it, such as "the kernel matrix of 70,000 rows".
+        Largest part, such as "the kernel matrix of 70,000 rows".
     remedy
         Parameters or data that need less.
     """
@@ -103,7 +103,7 @@ class WorkEstimate:
     Parameters
     ----------
     largest
-        What takes most of it, such as "40 eigendecompositions of the kernel of 20,000 rows".
+        Largest part, such as "40 eigendecompositions of the kernel of 20,000 rows".
     remedy
         Parameters or data that need less.
     flops

@@ -216,7 +216,7 @@ def test_zeros_of_either_sign_are_the_same_row_and_the_last_bit_counts() -> None
     ("y", "groups", "message"),
     [
         (None, ["p1"] * 3, r"'a' \(all\) are of one group, 'p1'"),
-        (["u", "v", "v"], ["p1", "p2", "p2"], r"\(those of class 'v'\) are of one group, 'p2'"),
+        (["u", "v", "v"], ["p1", "p2", "p2"], r"\(class 'v'\) are of one group, 'p2'"),
     ],
 )
 def test_a_group_that_leaves_no_rows_to_hold_out_is_named(y, groups, message) -> None:
