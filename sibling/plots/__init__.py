@@ -1,6 +1,7 @@
 """Plots of models as Vega-Lite specifications: the same in estimators, service and client.
 
-A plot knows no algorithm. It is there if the model, its history or its report has what it shows.
+A plot does not depend on an algorithm. It is available if the model, its history or its report has
+the data to show.
 """
 
 from sibling.charts import Theme

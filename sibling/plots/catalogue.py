@@ -55,7 +55,7 @@ class UnknownPlot(LookupError):
 
 
 class NoPlot(LookupError):
-    """Raised where the source of a plot does not have what the plot shows."""
+    """Raised if the source of a plot lacks the data to show."""
 
 
 def find_plot(name: str) -> Plot:
@@ -72,7 +72,7 @@ def find_plot(name: str) -> Plot:
 
 
 def available(source: Source) -> dict[str, Content]:
-    """Return what the plots of a source show, by their names."""
+    """Return the contents of the plots of a source, by plot name."""
     described = {name: plot.describe(source) for name, plot in PLOTS.items()}
     return {name: content for name, content in described.items() if content is not None}
 
@@ -92,7 +92,7 @@ def specification(
     UnknownPlot
         There is no plot of this name.
     NoPlot
-        The source does not have what the plot shows.
+        The source lacks the data to show.
     MissingPackage
         altair is not installed.
     """

@@ -34,7 +34,7 @@ class ComparedPlot:
     Parameters
     ----------
     describe
-        Returns the content; None if fewer than two models have what is shown.
+        Returns the content; None if fewer than two models have the data to show.
     draw
         Returns the chart of altair for a content.
     """
@@ -46,7 +46,7 @@ class ComparedPlot:
 
 
 def compared(sources: Sources) -> dict[str, Content]:
-    """Return what the plots of several models show, by their names."""
+    """Return the contents of the plots of several models, by plot name."""
     described = {name: plot.describe(sources) for name, plot in COMPARED.items()}
     return {name: content for name, content in described.items() if content is not None}
 
@@ -61,7 +61,7 @@ def compared_specification(
     UnknownPlot
         There is no plot of this name.
     NoPlot
-        Fewer than two models have what the plot shows.
+        Fewer than two models have the data to show.
     MissingPackage
         altair is not installed.
     """

@@ -13,7 +13,7 @@ _METRICS: Final = {"r2": "R²", "auc": "area under the ROC curve", "accuracy": "
 
 
 def describe(source: Source) -> Content | None:
-    """Return the mean importance of the columns, and that of each task; None if all are 0."""
+    """Return the importance of the columns, as a mean and for each task; None if all are 0."""
     importance = source.importance
     if importance is None or not any(value and value > 0 for value in importance["shared"]):
         return None

@@ -9,7 +9,7 @@ from algorithms.evaluation.choice.curve_verdict import describe_curve
 from sibling.plots.source import Content, Plot, Row, Source
 from sibling.plots.style import COLOURS, NEUTRAL, SHAPES
 
-#: What the sides are called, by their names in a report.
+#: Labels of the sides, by their names in a report.
 _SIDES: Final = {"together": "together or pooled", "apart": "each task alone"}
 #: Number of points of a fitted curve.
 _N_POINTS: Final = 60

@@ -126,12 +126,12 @@ def _powers(steps: Sequence[Row]) -> list[float]:
 
 
 def _panel(loop: str) -> str:
-    """Return what loops with comparable objectives share: their name without running numbers."""
+    """Return the common name of loops with comparable objectives, without running numbers."""
     return _NUMBERS.sub(lambda match: match[1] or "", loop)
 
 
 def _title(steps: Sequence[Row], number: int) -> str:
-    """Return the loop of a panel, or the first and the last one."""
+    """Return the loop of a panel, or the first and the last loop."""
     loops = list(dict.fromkeys(row["loop"] for row in steps if row["panel"] == number))
     return loops[0] if len(loops) == 1 else f"{loops[0]} to {loops[-1]}"
 
@@ -150,7 +150,7 @@ def _course(rows: Sequence[Row], loop: str, *, is_named: bool) -> str | None:
 
 
 def _enumerate(parts: Sequence[str]) -> str:
-    """Return parts of a sentence with commas and 'and'; of many, the first ones and a number."""
+    """Return parts of a sentence with commas and 'and'; of many, the first parts and a number."""
     if len(parts) > _MAX_DESCRIBED:
         n_more = len(parts) - _MAX_DESCRIBED + 1
         parts = [*parts[: _MAX_DESCRIBED - 1], f"further in {n_more} other loops"]

@@ -80,7 +80,7 @@ def draw(content: Content) -> Any:
 
 
 def _without_noise(coordinates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return coordinates of which one that only has rounding errors is 0."""
+    """Return coordinates, with 0 for a coordinate that only has rounding errors."""
     spreads = np.ptp(coordinates, axis=0)
     return np.where(spreads < _MIN_SPREAD * spreads.max(), 0.0, coordinates)
 

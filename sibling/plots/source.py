@@ -1,4 +1,4 @@
-"""What plots are made from, and what a plot shows."""
+"""Sources and contents of plots."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -39,9 +39,9 @@ class HeldOut:
     scores
         Decision function of each task, with its classes, if the targets are classes.
     n_rows
-        Number of rows of which these are a sample; None if they are all.
+        Number of all rows if these are a sample; None otherwise.
     what
-        What one of them is called.
+        Term for a row in sentences.
     """
 
     task: NDArray[Any]
@@ -59,7 +59,7 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is known of a model; each plot is there if what it needs is.
+    """Data on a model; each plot is available if the data that it needs is.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Source:
     importance: Mapping[str, Any] | None = None
 
     def learned(self) -> dict[str, Any]:
-        """Return what the model has learned, by name."""
+        """Return the learned quantities of the model by name."""
         return {} if self.model is None else self.model.learned()
 
     def part(self, name: str) -> Mapping[str, Any] | None:
@@ -91,18 +91,18 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a plot shows.
+    """Content of a plot.
 
     Parameters
     ----------
     tables
         Rows by the name of their table; every number is finite or None.
     sentence
-        What there is to see, also for readers of the text alone.
+        Description of the plot, also for readers who only have the text.
     notes
-        What was left out, and by which rule.
+        Omissions, and the rule of each.
     options
-        What else the drawing needs, such as titles of axes.
+        Further input of the drawing, such as titles of axes.
     """
 
     tables: Mapping[str, Sequence[Row]]
@@ -118,13 +118,13 @@ class Plot:
     Parameters
     ----------
     describe
-        Returns the content for a source; None if the source does not have what is shown.
+        Returns the content for a source; None if the source lacks the data to show.
     draw
         Returns the chart of altair for a content. Its data are the tables, by name.
     target
         Kind of the targets of the rows that are shown; None for plots without rows.
     needs
-        What the targets of the rows must be.
+        Kind that the targets of the rows must have.
     """
 
     name: str

@@ -62,7 +62,7 @@ def config(theme: Theme) -> dict[str, Any]:
 
 
 def class_scales(classes: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the scales of colour and shape, which differ in one of both for any two classes."""
+    """Return the scales of colour and shape, such that any two classes differ in one of both."""
     colours = [COLOURS[i % len(COLOURS)] for i in range(len(classes))]
     n = len(SHAPES)
     # the shape changes with the colour, and moves on where the colours begin again
