@@ -1,7 +1,7 @@
 """scikit-learn estimators of all algorithms of the registry.
 
-Nothing here knows an algorithm: the name of an estimator is that of the algorithm's class, its
-parameters are those of the algorithm's ``Params``, and its methods are those of its models.
+Nothing here depends on a single algorithm: an estimator takes its name from the algorithm's class,
+its parameters from the algorithm's ``Params``, and its methods from the algorithm's models.
 """
 
 from typing import Any, Final

@@ -26,10 +26,11 @@ _COMMON: Final[dict[str, tuple[Any, str]]] = {
         """Fit also without each of some folds of the rows, for ``predict_proba``, ``predict_set``
     and ``predict_interval``: True, or options such as ``{'n_folds': 10}``. None: without.""",
     ),
-    "random_state": (0, "Seed of the fit, as that of a job."),
+    "random_state": (0, "Seed of the fit, as for a job."),
 }
-_CLASS_WEIGHT: Final = """Weights of classes, which multiply those of the rows: ``'balanced'``, for
-    the same total weight of every class of a task, or ``{class: weight}``. None: equal weights."""
+_CLASS_WEIGHT: Final = """Weights of classes, which multiply the weights of the rows:
+    ``'balanced'``, for the same total weight of every class of a task, or ``{class: weight}``.
+    None: equal weights."""
 _TARGET: Final = (
     "auto",
     """``'numbers'``: regression. ``'classes'``: classification. ``'auto'``: numbers, integers too,

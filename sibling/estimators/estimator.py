@@ -62,7 +62,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     history_
         Recorded steps of the fit, by column: loop, iteration, objective and residual.
     n_iter_
-        Number of iterations of the fit, at least 1, including those that select parameters.
+        Number of iterations of the fit, at least 1, including iterations that select parameters.
     metrics_
         Scores on the training rows: ``{metric: {task: value}}``.
     fit_info_
@@ -158,7 +158,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         X : (n_samples, n_features)
             Rows of the new task.
         y : (n_samples,)
-            Targets, of the same kind as those of the other tasks.
+            Targets, of the same kind as the targets of the other tasks.
         task
             Name of the new task, as text or an integer.
         groups : (n_samples,)
@@ -168,8 +168,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        The estimator, whose learned quantities are then those of all tasks. ``history_`` and
-        ``n_iter_`` stay those of the fit.
+        The estimator, whose learned quantities then cover all tasks. ``history_`` and ``n_iter_``
+        still describe the fit.
 
         Raises
         ------
@@ -214,8 +214,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         name
-            Name of a plot, such as ``"relations"``. Default: the names of those that there are,
-            also of those that need rows.
+            Name of a plot, such as ``"relations"``. Default: return the names of the available
+            plots, including plots that need rows.
         X, y, tasks
             Rows, as for ``score``, for the plots of predictions: ``"predictions"``,
             ``"residuals"``, ``"confusion"``, ``"roc"``.
@@ -244,10 +244,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | PathLike[str]) -> None:
         """Write the trained model to a file without executable code.
 
-        The file is that of a job with the same tasks, parameters and seed, byte for byte, on the
-        same kind of processor and with the same versions. With more than 512 rows or columns the
-        last digits also depend on the number of BLAS threads: set ``threads`` of the job, and here
-        the limit of :mod:`threadpoolctl`. The file has no parameters of the estimator.
+        The file equals the file of a job with the same tasks, parameters and seed, byte for byte,
+        on the same kind of processor and with the same versions. With more than 512 rows or columns
+        the last digits also depend on the number of BLAS threads: set ``threads`` of the job, and
+        here the limit of :mod:`threadpoolctl`. The file has no parameters of the estimator.
         """
         check_is_fitted(self)
         save_model(self.model_.with_task_column(self._task_column), Path(path))
@@ -290,7 +290,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
                 self.feature_names_in_ = np.array(names, dtype=object)
 
     def _set_model(self, model: Model) -> None:
-        """Set the attributes that the model determines, and remove those of an earlier fit."""
+        """Set the attributes that the model determines, and remove attributes of an earlier fit."""
         for name in list(vars(self)):
             if name.endswith("_") and not name.startswith("_") and name not in _OF_ROWS:
                 delattr(self, name)
@@ -318,7 +318,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "model_")
 
     def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn should know of the estimator."""
+        """Return the tags of the estimator for scikit-learn."""
         tags = super().__sklearn_tags__()
         needs, kinds = self._algorithm.needs, kinds_of(self._algorithm)
         tags.input_tags.allow_nan = True

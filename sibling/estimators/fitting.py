@@ -31,7 +31,7 @@ _CLASS_WEIGHT: Final = TypeAdapter[ClassWeight | None](ClassWeight | None)
 
 
 def parse_params(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> Params:
-    """Return the parameters of an algorithm; those that are None have their defaults."""
+    """Return the parameters of an algorithm; None stands for a default."""
     params: Params = algorithm.parse(
         {name: _plain(value) for name, value in values.items() if value is not None}
     )

@@ -1,4 +1,4 @@
-"""Tasks from what users pass to ``fit``: arrays or tables, with the task of each row or by task."""
+"""Tasks from the arguments of ``fit``: arrays or tables, with the task of each row or by task."""
 
 import unicodedata
 from collections.abc import Container, Mapping, Sequence
@@ -46,7 +46,7 @@ class Given:
     classes
         The distinct labels, sorted, in the dtype of the caller; None for other targets.
     task_column
-        Name of what had the task of each row, a column of a data frame.
+        Name of the column of a data frame that had the task of each row.
     """
 
     tasks: TaskSet
@@ -239,7 +239,7 @@ def read_new_rows(
     Raises
     ------
     ValueError
-        The columns are not those of the training rows.
+        The columns differ from the columns of the training rows.
     """
     if method not in FEATURE_METHODS:
         return np.asarray(check_array(X, **_OPTIONS | {"accept_sparse": False}))
@@ -274,7 +274,7 @@ def read_new_task(
     Raises
     ------
     ValueError
-        The values cannot be used, or the columns are not those of the other tasks.
+        The values cannot be used, or the columns differ from the columns of the other tasks.
     """
     rows = read_new_rows(estimator, X, "transform", expected=None)
     weights = None if sample_weight is None else _as_weights(sample_weight, rows.shape[0])
@@ -435,7 +435,7 @@ def _as_groups(groups: Any, n_rows: int) -> NDArray[Any]:
 
 
 def _as_weights(weights: Any, n_rows: int) -> NDArray[np.float64]:
-    """Return the weights of rows, whose values a task checks; one number is that of all rows."""
+    """Return the weights of rows, whose values a task checks; one number holds for all rows."""
     try:
         values = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError):

@@ -35,8 +35,8 @@ Parameters
 ----------
 X : (n_samples, n_columns), or such rows by task
 tasks : (n_samples,), or the name of the task of all rows
-    The task of each row. Default: in the column of X that is named as that of the tasks of
-    ``fit`` was, or ``task``; else the only task of the model.
+    The task of each row. Default: the column of X with the name of the task column in ``fit``, or
+    ``task``; else the only task of the model.
 
 Returns
 -------
@@ -176,7 +176,7 @@ def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = 
 
 
 class Transformer(ClassNamePrefixFeaturesOutMixin):  # type: ignore[misc]
-    """What estimators with ``transform`` have besides."""
+    """Mixin of estimators with ``transform``."""
 
     def fit_transform(
         self,
@@ -245,7 +245,7 @@ def _check_widths(method: str, names: list[str], parts: list[NDArray[Any]]) -> N
 
 
 def _restore(estimator: Any, method: str, outputs: NDArray[Any]) -> NDArray[Any]:
-    """Return predicted labels in the dtype of those given to ``fit``.
+    """Return predicted labels in the dtype of the labels given to ``fit``.
 
     Integers stay so if only the labels of other tasks are text.
     """

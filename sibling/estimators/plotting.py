@@ -1,4 +1,4 @@
-"""What plots of an estimator are made from."""
+"""Sources of the plots of an estimator."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from sibling.plots import PLOTS, HeldOut, Source
 
 
 def source_of(estimator: Any, X: Any, y: Any, tasks: Any) -> Source:
-    """Return what a fitted estimator has to show.
+    """Return the source of the plots of a fitted estimator.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def _predicted(estimator: Any, X: Any, y: Any, tasks: Any) -> HeldOut:
 
 
 def _check_targets(X: Any, y: Any, where: str, *, has_classes: bool) -> None:
-    """Raise InvalidData if there is not one target for each row, or a number is none."""
+    """Raise InvalidData if there is not one target for each row, or a target is not a number."""
     values, n_rows = np.asarray(y), X.shape[0] if hasattr(X, "shape") else len(X)
     if values.shape != (n_rows,):
         raise InvalidData(

@@ -61,7 +61,7 @@ def read_new_table(X: Any, wanted: Sequence[Column]) -> Array:
     Raises
     ------
     ValueError
-        X is not a data frame, lacks a column, or has one of another kind.
+        X is not a data frame, lacks a column, or has a column of another kind.
     """
     from algorithms.wrappers.preparation.arrow_columns import read_column
 
