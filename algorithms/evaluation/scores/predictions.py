@@ -92,7 +92,15 @@ class PredictionSampler:
         self.shape = (len(held_out), max(sizes, default=0), 2)
 
     def observe(self, model: Model, split: Split, which: int, held_out: HeldOut) -> Array:
-        """Return the predictions (or positions of classes) and scores of a split, (n_rows, 2)."""
+        """Return the predictions (or positions of classes) and scores of a split, (n_rows, 2).
+
+        Parameters
+        ----------
+        which
+            Position of the split.
+        held_out
+            Whether each row is held out, by task.
+        """
         values = np.full(self.shape[1:], np.nan)
         start = 0
         model, tests = unwrap(model, split.test.tasks)

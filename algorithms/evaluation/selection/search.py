@@ -176,6 +176,13 @@ def select_best(
 ) -> int:
     """Run all rounds of a search and return the position of the best candidate.
 
+    Parameters
+    ----------
+    score
+        Returns the scores of the candidates at some positions on the splits at some positions.
+    metric
+        Orders the candidates.
+
     Raises
     ------
     Diverged
