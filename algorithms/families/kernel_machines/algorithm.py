@@ -165,7 +165,15 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         seed: int,
         trace: Trace,
     ) -> KernelMachine:
-        """Return the model of the prepared rows for the given C."""
+        """Return the model of the prepared rows for the given C.
+
+        Parameters
+        ----------
+        prepared
+            The rows of ``tasks``.
+        fit_info
+            Results of the selection of parameters.
+        """
         # an overflow makes the certificate infinite
         with limit_blas_threads(_order(prepared)), np.errstate(over="ignore", invalid="ignore"):
             try:

@@ -75,7 +75,15 @@ def build_machine(
     fit_info: Mapping[str, Any],
     tolerance: float,
 ) -> KernelMachine:
-    """Return the model of a solution, without rows whose coefficients are 0."""
+    """Return the model of a solution, without rows whose coefficients are 0.
+
+    Parameters
+    ----------
+    fit_info
+        Additions to the results in the model's ``fit_info``.
+    tolerance
+        Relative duality gap above which the model has a warning.
+    """
     e = prepared.examples
     names = [name for target in e.targets for name in target.output_names()]
     relations = relations_of(solution.theta, names)

@@ -35,7 +35,17 @@ def sdca_pass(
     rng: np.random.Generator,
     recompute: bool,
 ) -> None:
-    """Update κ and the products by a step for every example, in random order."""
+    """Update κ and the products by a step for every example, in random order.
+
+    Parameters
+    ----------
+    pieces : (n, 5)
+        ``Loss.pieces`` of the examples.
+    kappa, products, g
+        κ (n,), ``Problem.products`` and ``Problem.gram`` of it; updated in place.
+    recompute
+        Whether the products are computed from κ at the end, which removes rounding errors.
+    """
     e, loss, kernel = problem.examples, problem.loss, problem.kernel
     row, output = e.row_and_output
     source = e.X if problem.K is None else problem.K
@@ -58,7 +68,13 @@ def task_pass(
     rng: np.random.Generator,
     recompute: bool,
 ) -> None:
-    """Update κ, products and g by sweeps over each output, with the others fixed."""
+    """Update κ, products and g by sweeps over each output, with the other outputs fixed.
+
+    Parameters
+    ----------
+    pieces, kappa, products, g, recompute
+        As in :func:`sdca_pass`.
+    """
     e, loss, kernel, K = problem.examples, problem.loss, problem.kernel, problem.K
     if kernel.has_dense_theta:
         sdca_pass(problem, pieces, kappa, products, g, rng=rng, recompute=False)
@@ -84,7 +100,13 @@ def block_pass(
     rng: np.random.Generator,
     recompute: bool,
 ) -> None:
-    """Update κ and the products by sweeps over blocks of shared rows with all outputs."""
+    """Update κ and the products by sweeps over blocks of shared rows with all outputs.
+
+    Parameters
+    ----------
+    pieces, kappa, products, g, recompute
+        As in :func:`sdca_pass`.
+    """
     e, loss, kernel, K = problem.examples, problem.loss, problem.kernel, problem.K
     T, N = e.n_outputs, len(e.X)
     kappas, by_output = kappa.reshape(T, N), pieces.reshape(T, N, 5)

@@ -64,7 +64,15 @@ class SquaredLoss:
         trace: Trace,
         loop: str,
     ) -> ProximalState:
-        """Return the state at the optimal W (T, d), from a start, to a relative duality gap."""
+        """Return the state at the optimal W (T, d), from a start, to a relative duality gap.
+
+        Parameters
+        ----------
+        W : (T, d)
+            Start.
+        loop
+            Name of the loop in the trace.
+        """
         return proximal_gradient(
             lambda V: self._evaluate(V, penalty),
             penalty.shrink,

@@ -61,7 +61,13 @@ class TaskProjection:
 def build_part(
     scatters: Scatters, U: Array, *, classifier: Classifier, W: Array | None = None
 ) -> TaskProjection:
-    """Return the part of a task with the projection U (d_i, k_i)."""
+    """Return the part of a task with the projection U (d_i, k_i).
+
+    Parameters
+    ----------
+    W : (d_i, d') or None
+        The task's own part of U = W P, for algorithms with such parts.
+    """
     if classifier == "nearest-neighbour":
         references, labels = scatters.rows, scatters.labels
     else:
