@@ -143,7 +143,13 @@ def _solve(
 
 
 def solution_at(problem: Problem, kappa: Array, *, T: int, trace: Trace | None = None) -> Solution:
-    """Return the solution for the given Θ, with its duality gap under the constraint tr Θ <= T."""
+    """Return the solution for the given Θ, with its duality gap under the constraint tr Θ <= T.
+
+    Parameters
+    ----------
+    trace
+        Has the reason why the solver stopped; None: the solution has no reason.
+    """
     e, theta, C = problem.examples, problem.kernel.Theta, problem.kernel.C
     products = problem.products(kappa)
     g = problem.gram(kappa, products)

@@ -47,7 +47,13 @@ def estimate_ridge(
     kernel: Kernel = "linear",
     is_pooled: bool = False,
 ) -> WorkEstimate:
-    """Return the work of ridge regressions, with leave-one-out errors of each candidate."""
+    """Return the work of ridge regressions, with leave-one-out errors of each candidate.
+
+    Parameters
+    ----------
+    is_pooled
+        Whether there is one regression for the rows of all tasks.
+    """
     q = n_coordinates(summaries, kernel=kernel)
     sizes = [n_rows(summaries)] if is_pooled else [summary.n_samples for summary in summaries]
     n_candidates = len(set(params.grid)) if params.selection == "loo" else 0
