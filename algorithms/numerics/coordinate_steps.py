@@ -26,7 +26,21 @@ def thetas(rule: Rule, g: Array) -> Array:
 def predict_after(
     delta: float, *, rule: Rule, Theta: Array, k_ii: float, b: Array, g: Array, r: int
 ) -> float:
-    """Return F(δ), the prediction for the example after a step δ."""
+    """Return F(δ), the prediction for the example after a step δ.
+
+    Parameters
+    ----------
+    rule, Theta
+        Rule for Θ as a function of g, and Θ (T, T) if it is fixed.
+    k_ii
+        Kernel of the example with itself.
+    b : (T,)
+        Products of the example's kernel row with the κ of each output.
+    g : (T, T)
+        Gram matrix of the functions.
+    r
+        Output of the example.
+    """
     moved = b.copy()
     moved[r] += k_ii * delta
     if rule[0] == FIXED:
@@ -51,7 +65,17 @@ def best_kappa(
     g: Array,
     r: int,
 ) -> float:
-    """Return the κ_i that maximises the dual with all others fixed."""
+    """Return the κ_i that maximises the dual with all others fixed.
+
+    Parameters
+    ----------
+    piece
+        (y, q, lo, hi, w) of the example, from ``Loss.pieces``.
+    eps
+        Half the width of the insensitive tube.
+    rule, Theta, k_ii, b, g, r
+        As in :func:`predict_after`.
+    """
     y, q, lo, hi, w = piece
 
     def predicted(new: float) -> float:

@@ -88,6 +88,11 @@ def predictor(
 ) -> Predictor:
     """Return the process conditioned on active rows Y (r, D) at latents (r, L).
 
+    Parameters
+    ----------
+    floor
+        Variance that is added to the noise.
+
     Raises
     ------
     LinAlgError
@@ -157,7 +162,15 @@ def refine_latents(
 
 
 def negative_log_density(s: Array, e: Array, D: Array | float, *, is_robust: bool) -> Array:
-    """Return f = (D/2) ln v + e/(2v), with v = s, or v = max(s, e/D) in the robust form."""
+    """Return f = (D/2) ln v + e/(2v), with v = s, or v = max(s, e/D) in the robust form.
+
+    Parameters
+    ----------
+    s
+        Variance of a feature.
+    e
+        Squared error of a row, summed over its D features.
+    """
     v = np.maximum(s, e / D) if is_robust else s
     return np.asarray(0.5 * (D * np.log(v) + e / v))
 
