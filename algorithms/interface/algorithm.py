@@ -203,7 +203,15 @@ class Algorithm(ABC, Generic[P, M]):
 
     @abstractmethod
     def fit(self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator) -> M:
-        """Return the model trained on the tasks."""
+        """Return the model trained on the tasks.
+
+        Parameters
+        ----------
+        trace
+            Records the iterations, and can interrupt or resume the fit.
+        rng
+            Source of all random numbers of the fit.
+        """
 
     def fit_path(
         self, tasks: TaskSet, params: Sequence[P], *, trace: Trace, rng: np.random.Generator

@@ -14,7 +14,7 @@ class AlgorithmError(Exception):
     Parameters
     ----------
     message
-        One sentence: what was expected, what came, where, what to do.
+        One sentence: the expected and the actual value, the place, and the remedy.
     task, row, column, field
         Location of the error, if known: task name, zero-based row, column name or zero-based
         number, parameter name.

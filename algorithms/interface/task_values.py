@@ -107,7 +107,13 @@ def as_groups(groups: object, task: str, n_samples: int) -> NDArray[Any] | None:
 def as_weights(
     weights: object, task: str, n_samples: int, *, has_targets: bool = False
 ) -> Array | None:
-    """Return the weight of each row; None without weights."""
+    """Return the weight of each row; None without weights.
+
+    Parameters
+    ----------
+    has_targets
+        Whether the task has targets, so that some weight must be positive.
+    """
     if weights is None:
         return None
     values = _one_per_row(weights, "weights", task, n_samples)

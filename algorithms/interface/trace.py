@@ -79,7 +79,7 @@ class LoopState:
     def final(self) -> Self:
         """Return the state without the arrays that only further steps of its loop need.
 
-        A checkpoint has the state of every finished loop, so subclasses drop what is large here.
+        A checkpoint has the state of every finished loop, so subclasses drop large members here.
         """
         return self
 
