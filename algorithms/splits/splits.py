@@ -105,6 +105,13 @@ class Splits(StrictModel):
     def split(self, tasks: TaskSet, index: int, *, seed: int, min_rows: int = 1) -> Split | None:
         """Return a split; None if it would hold out no row of any task.
 
+        Parameters
+        ----------
+        index
+            Position of the split, below :meth:`count`.
+        min_rows
+            Minimum number of training rows per task, except under the scheme 'given'.
+
         Raises
         ------
         InvalidData
