@@ -46,6 +46,11 @@ def transfer(
     """Return the transfer to a target with rows Y_t (m, D).
 
     The rows are centred by their own mean and divided by the scale of the source.
+
+    Parameters
+    ----------
+    name
+        Name of the target in the trace.
     """
     theta, covariance = source.theta, COVARIANCES[params.kernel]
     noise = float(np.exp(theta[2])) + params.floor
