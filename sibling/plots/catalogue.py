@@ -111,7 +111,15 @@ def assemble(
     theme: Theme,
     has_title: bool,
 ) -> dict[str, Any]:
-    """Return the specification of a chart with its title, its sentence, its notes, and its data."""
+    """Return the specification of a chart with its title, its sentence, its notes, and its data.
+
+    Parameters
+    ----------
+    draw
+        Returns the chart without its title.
+    has_title
+        Whether the title and the sentence are drawn above the chart.
+    """
     alt = load_altair()
     texts = (content.sentence, *content.notes) if has_title else content.notes
     lines = [line for text in texts for line in wrap(text, _MAX_LETTERS)]

@@ -56,6 +56,11 @@ def compared_specification(
 ) -> dict[str, Any]:
     """Return a plot of several models as a Vega-Lite specification.
 
+    Parameters
+    ----------
+    has_title
+        Whether the title and the sentence are drawn above the plot.
+
     Raises
     ------
     UnknownPlot

@@ -153,7 +153,15 @@ def counted(n: int, noun: str) -> str:
 
 
 def kept(shown: int, total: int, what: str, rule: str = "evenly spaced") -> tuple[str, ...]:
-    """Return a note if not all of something is shown."""
+    """Return a note if not all of something is shown.
+
+    Parameters
+    ----------
+    what
+        Plural noun.
+    rule
+        How the shown items were chosen.
+    """
     return () if shown >= total else (f"{shown:,} of {total:,} {what} are shown ({rule}).",)
 
 
