@@ -178,7 +178,17 @@ def fit_model(
     trace: Trace,
     seed: Any,
 ) -> Model:
-    """Return the model that a job makes of the same tasks, parameters and seed."""
+    """Return the model that a job makes of the same tasks, parameters and seed.
+
+    Parameters
+    ----------
+    recipe
+        Options of the preparation; None: only where columns need it, with the defaults.
+    calibration
+        Options of the calibration; None: without.
+    class_weight
+        Weights of classes that the fit multiplies with the weights of the rows; None: equal.
+    """
     ready = prepared(algorithm, data.columns, recipe)
     has_weights = any(task.weights is not None for task in data.tasks)
     ready = calibrated(weighted(ready, class_weight, has_weights=has_weights), calibration)

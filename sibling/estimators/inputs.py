@@ -271,6 +271,11 @@ def read_new_task(
 ) -> Given:
     """Return a task to be added to the model of an estimator.
 
+    Parameters
+    ----------
+    kind
+        Kind of the targets; None: they are ignored.
+
     Raises
     ------
     ValueError
