@@ -97,7 +97,7 @@ def gain_test(gain: Gain | None, *, min_effect: float) -> GainTest | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class AutomaticChoice:
     """An automatic choice.
 
     Parameters
@@ -123,7 +123,7 @@ def report_choice(
     *,
     n_inner_folds: int,
     ratio: float,
-) -> Choice:
+) -> AutomaticChoice:
     """Return the choice among some contenders.
 
     Parameters
@@ -184,7 +184,7 @@ def report_choice(
         report["per_task"] = per_task
         if chosen is divided:
             report["alone"] = _alone(per_task, pair[1])
-    return Choice(chosen, report, _predictions(entries, everything))
+    return AutomaticChoice(chosen, report, _predictions(entries, everything))
 
 
 def _predictions(entries: Sequence[Entry], everything: Pipeline) -> Predictions | None:
