@@ -23,7 +23,7 @@ Handler = Callable[[Request, Exception], Awaitable[Response]]
 def install_error_pages(app: FastAPI) -> None:
     """Show browsers a page, for example where no route matches, or no session can be opened.
 
-    The handlers of the API are installed before; they say what is wrong.
+    The handlers of the API are installed before, and create the problem document.
     """
     for error in (HTTPException, RequestValidationError, Problem, *UNAVAILABLE):
         handler: Any = app.exception_handlers[error]

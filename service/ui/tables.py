@@ -32,7 +32,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """A row; its key stays the same while its contents change."""
 
     key: str
@@ -53,7 +53,7 @@ class Table:
 
     caption: str
     columns: Sequence[str]
-    rows: Sequence[Row]
+    rows: Sequence[TableRow]
     empty: str = "None yet."
 
     def numbers(self) -> list[bool]:
@@ -63,7 +63,7 @@ class Table:
 
     @property
     def has_squares(self) -> bool:
-        """Whether cells are states without words, of which many stand side by side on a phone."""
+        """Whether cells are states without words; on a phone, many of them stand side by side."""
         return any(cell.kind == "square" for row in self.rows[:1] for cell in row.cells)
 
     @property
@@ -123,7 +123,15 @@ def bars(counts: Sequence[int], label: str) -> Cell:
 
 
 def action(text: str, method: str, path: str, question: str, *, label: str) -> Cell:
-    """Return a cell with a button that sends a request after a question."""
+    """Return a cell with a button that sends a request after a question.
+
+    Parameters
+    ----------
+    question
+        Text that the user confirms before the request is sent.
+    label
+        Text for screen readers.
+    """
     value = {"method": method, "path": path, "question": question, "label": label}
     return Cell(text, "action", value=value)
 

@@ -1,4 +1,4 @@
-"""Algorithms: the list, and one with its parameters."""
+"""The list of algorithms, and an algorithm with its parameters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Final
 from algorithms.registry import paper_code
 from service.ui import formats, tables
 from service.ui.api import Api, segment
-from service.ui.tables import Row, Table
+from service.ui.tables import Table, TableRow
 
 _TARGETS: Final = {
     "none": "no targets",
@@ -19,7 +19,7 @@ _TARGETS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmView:
-    """An algorithm, and its code as the paper states it, if there is some."""
+    """An algorithm, and code as the paper states it, or None."""
 
     algorithm: Mapping[str, Any]
     needs: Sequence[str]
@@ -31,7 +31,7 @@ async def algorithms_table(api: Api) -> Table:
     """Return all algorithms."""
     page = await api.get("/v1/algorithms", page_size=200)
     rows = [
-        Row(
+        TableRow(
             a["name"],
             [
                 tables.text(a["title"], f"/algorithms/{segment(a['name'])}", note=a["name"]),
@@ -51,7 +51,7 @@ async def algorithm_view(api: Api, name: str) -> AlgorithmView:
     algorithm = await api.get(f"/v1/algorithms/{segment(name)}")
     fields = algorithm["params"]["properties"]
     rows = [
-        Row(
+        TableRow(
             f"param-{key}",
             [
                 tables.text(field["title"], note=key),

@@ -1,11 +1,11 @@
-"""The audit log: who changed what."""
+"""The audit log: changes, with owner, key and outcome."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from service.ui import formats, tables
 from service.ui.api import Api
-from service.ui.tables import Cell, Row, Table
+from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.lists import PAGE_SIZE, ListFilter, ListView, list_view
 
 _FILTERS: Final = {
@@ -24,7 +24,7 @@ async def audit_view(api: Api, query: Mapping[str, str]) -> ListView:
     where = {name: query[name] for name in (*_FILTERS, "page_token") if query.get(name)}
     page = await api.get("/v1/audit", page_size=PAGE_SIZE, **where)
     columns = ("Time", "Operation", "Outcome", "Resource", "Owner", "Key", "From")
-    rows = [Row(event["id"], _cells(event)) for event in page["items"]]
+    rows = [TableRow(event["id"], _cells(event)) for event in page["items"]]
     empty = "No event matches." if where else "Nothing has been changed yet."
     return list_view(
         "/audit",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from service.ui import formats, tables
-from service.ui.tables import Row, Table
+from service.ui.tables import Table, TableRow
 
 _MAX_METHODS: Final = 10
 
@@ -14,7 +14,7 @@ def leaderboard(choice: Mapping[str, Any]) -> Table:
     best = choice["leaderboard"][:_MAX_METHODS]
     values = tables.numbers([row["value"] for row in best])
     rows = [
-        Row(
+        TableRow(
             f"method-{i}",
             [*_cells(choice, row), value, tables.quantity(formats.interval(row) or formats.NONE)],
         )

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 from service.ui import formats, tables
 from service.ui.api import Api, segment
 from service.ui.api_examples import ApiExample
-from service.ui.tables import Cell, Row, Table
+from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.lists import model_href
-from service.ui.views.plots import Plot, plot_href
+from service.ui.views.plots import PlotView, plot_href
 from service.ui.views.reports import mean
 from sibling.plots import held_out_scores, metric_words
 
@@ -77,7 +77,7 @@ class ComparisonView:
     scores: Table | None
     tasks: Table | None
     params: Table | None
-    common: Sequence[Plot]
+    common: Sequence[PlotView]
     plots: Sequence[PlotRow]
     example: ApiExample
 
@@ -126,18 +126,20 @@ async def _read(api: Api, name: str, version: str) -> _ComparedVersion:
     return _ComparedVersion(model, path, held_out_scores(report), plots)
 
 
-async def _common_plots(api: Api, versions: Sequence[_ComparedVersion]) -> list[Plot]:
+async def _common_plots(api: Api, versions: Sequence[_ComparedVersion]) -> list[PlotView]:
     if len(versions) < _MIN_MODELS:
         return []
     query = urlencode([("model", version.reference) for version in versions])
     listed = (await api.get("/v1/models:plots", model=[v.reference for v in versions]))["items"]
     return [
-        Plot(plot["title"], plot["sentence"], plot_href(f"/v1/models:plots/{plot['name']}", query))
+        PlotView(
+            plot["title"], plot["sentence"], plot_href(f"/v1/models:plots/{plot['name']}", query)
+        )
         for plot in listed
     ]
 
 
-def _sentence(versions: Sequence[_ComparedVersion], common: Sequence[Plot]) -> str:
+def _sentence(versions: Sequence[_ComparedVersion], common: Sequence[PlotView]) -> str:
     """Return the sentence on the best version, or on missing versions or scores."""
     if len(versions) < _MIN_MODELS:
         return (
@@ -188,12 +190,14 @@ def _scores(versions: Sequence[_ComparedVersion]) -> Table:
         Cell(version.title, "number", model_href(version.model["name"], version.model["version"]))
         for version in versions
     ]
-    rows = [Row("models", [Cell("Model"), *links])]
+    rows = [TableRow("models", [Cell("Model"), *links])]
     for metric, by_model in means.items():
         values, notes = zip(
             *(by_model.get(i, (None, "")) for i in range(len(versions))), strict=True
         )
-        rows.append(Row(f"score-{metric}", [tables.text(metric), *tables.numbers(values, notes)]))
+        rows.append(
+            TableRow(f"score-{metric}", [tables.text(metric), *tables.numbers(values, notes)])
+        )
     caption = "Scores, mean over tasks with 95 % intervals"
     return Table(caption, _columns("Score", versions), rows)
 
@@ -225,7 +229,7 @@ def _tasks(versions: Sequence[_ComparedVersion]) -> Table | None:
     values = [(held_out or {"by_task": {}})["by_task"].get(metric, {}) for held_out in scores]
     columns = [tables.numbers([by_task.get(task) for task in tasks]) for by_task in values]
     rows = [
-        Row(f"task-{task}", [tables.text(task), *(column[i] for column in columns)])
+        TableRow(f"task-{task}", [tables.text(task), *(column[i] for column in columns)])
         for i, task in enumerate(tasks)
     ]
     caption = f"{metric_words(metric)} on held-out rows, by task"
@@ -240,7 +244,7 @@ def _params(versions: Sequence[_ComparedVersion]) -> Table:
         for name, value in version.model["lineage"]["params"].items():
             values.setdefault(name, [None] * len(versions))[i] = value
     rows = [
-        Row(f"param-{name}", [tables.text(name), *(tables.text(value) for value in row)])
+        TableRow(f"param-{name}", [tables.text(name), *(tables.text(value) for value in row)])
         for name, row in values.items()
         if any(value != row[0] for value in row)
     ]

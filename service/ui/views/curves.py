@@ -49,7 +49,7 @@ def curves_of(events: Sequence[Mapping[str, Any]]) -> list[Curve]:
     ]
 
 
-def _curve(key: str, what: str, values: Sequence[float], heights: Sequence[float]) -> Curve:
+def _curve(key: str, quantity: str, values: Sequence[float], heights: Sequence[float]) -> Curve:
     """Return a curve through the heights, described by the values."""
     if len(values) < 2:
         return Curve(key, "", "")
@@ -60,7 +60,7 @@ def _curve(key: str, what: str, values: Sequence[float], heights: Sequence[float
         for i, height in enumerate(heights)
     )
     label = (
-        f"{what} went from {formats.number(values[0], 5)} to {formats.number(values[-1], 5)} "
+        f"{quantity} went from {formats.number(values[0], 5)} to {formats.number(values[-1], 5)} "
         f"in {formats.count(len(values), 'report')} of progress."
     )
     return Curve(key, " ".join(points), label)

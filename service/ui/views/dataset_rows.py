@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from service.ui import formats, tables
 from service.ui.api import Api, segment
-from service.ui.tables import Cell, Row, Table
+from service.ui.tables import Cell, Table, TableRow
 
 #: Rows of a page.
 N_ROWS: Final = 50
@@ -27,7 +27,7 @@ class RowsView:
     more_columns
         A sentence if there are more columns than are shown.
     previous_href, next_href
-        Addresses of the pages before and after; None if there is none.
+        Addresses of the pages before and after; None without such a page.
     """
 
     dataset: Mapping[str, Any]
@@ -97,7 +97,7 @@ def rows_table(
         leading = [tables.number(first_row + i + 1)]
         leading += [] if targets is None else [value_cell(targets[i])]
         cells = [value_cell(row[name], is_number=name in numbers) for name in names]
-        rows.append(Row(f"{task['name']}-row-{i}", leading + cells))
+        rows.append(TableRow(f"{task['name']}-row-{i}", leading + cells))
     columns = ["Row", *names] if targets is None else ["Row", target, *names]
     return Table(title, columns, rows, "No rows to show.")
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from service.storage.dataset_states import DatasetState
 from service.ui import formats, tables
 from service.ui.api import Api, segment
-from service.ui.tables import Cell, Row, Table
+from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.dataset_rows import (
     download_href,
     rows_href,
@@ -155,7 +155,7 @@ def _sizes(tasks: Sequence[Mapping[str, Any]]) -> Table | None:
         return None
     largest = max(task["n_samples"] for task in tasks)
     rows = [
-        Row(
+        TableRow(
             f"size-{task['name']}",
             [
                 tables.text(task["name"]),
@@ -200,7 +200,7 @@ def _task(dataset_id: str, task: Mapping[str, Any], target: str) -> TaskSection:
         columns=Table(
             title,
             ("Column", "Kind", "Missing", "Distinct", "Distribution", "Smallest", "Largest"),
-            [Row(f"{task['name']}-{c['name']}", _column_cells(c)) for c in columns],
+            [TableRow(f"{task['name']}-{c['name']}", _column_cells(c)) for c in columns],
             "Covariance matrices have no columns to show.",
         ),
         target=None if counts is None else _classes(task["name"], counts),
@@ -215,7 +215,7 @@ def _task(dataset_id: str, task: Mapping[str, Any], target: str) -> TaskSection:
 def _classes(task: str, counts: Mapping[str, int]) -> Table:
     total = sum(counts.values())
     rows = [
-        Row(
+        TableRow(
             f"{task}-class-{name}",
             [
                 tables.text(name),
@@ -256,7 +256,7 @@ def _unsuitable(others: Sequence[Mapping[str, Any]]) -> Table | None:
     if not others:
         return None
     rows = [
-        Row(
+        TableRow(
             f"obstacle-{a['algorithm']}",
             [
                 tables.text(a["algorithm"], f"/algorithms/{segment(a['algorithm'])}"),

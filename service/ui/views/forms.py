@@ -95,7 +95,15 @@ class JobForm:
 
 
 async def job_form(api: Api, *, dataset: str, algorithm: str, like: str) -> JobForm:
-    """Return the form of a new job on a dataset, or with the specification of an earlier job."""
+    """Return the form of a new job on a dataset, or with the specification of an earlier job.
+
+    Parameters
+    ----------
+    dataset, algorithm
+        Id and name to select; empty for the values of the earlier job.
+    like
+        Id of an earlier job whose specification fills the form; empty for none.
+    """
     spec = await _spec_of(api, like) if like else {}
     dataset = dataset or spec.get("dataset_id", "")
     algorithm = algorithm or spec.get("algorithm", "")

@@ -9,7 +9,7 @@ from service.jobs.studies.automatic_rounds import AUTOMATIC
 from service.ui import formats, tables
 from service.ui.api import WRONG_STATE, Api, Refused, segment
 from service.ui.api_examples import ApiExample, submission
-from service.ui.tables import Cell, Row, Table
+from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.curves import Curve, curves_of
 from service.ui.views.jobs import model_cell, progress_cell, state_cell
 from service.ui.views.lists import dataset_cell
@@ -76,13 +76,13 @@ async def job_view(api: Api, job_id: str) -> JobView:
         attempts=Table(
             "Attempts",
             ("Attempt", "Outcome", "Worker", "Started", "Duration", "Error"),
-            [Row(f"attempt-{a['attempt']}", _attempt_cells(a)) for a in job["attempts"]],
+            [TableRow(f"attempt-{a['attempt']}", _attempt_cells(a)) for a in job["attempts"]],
             "It has not started yet.",
         ),
         events=Table(
             "Events, newest first",
             ("Event", "Contents", "Time"),
-            [Row(f"event-{e['id']}", _event_cells(e)) for e in events[::-1][:_SHOWN_EVENTS]],
+            [TableRow(f"event-{e['id']}", _event_cells(e)) for e in events[::-1][:_SHOWN_EVENTS]],
         ),
         submission=await _submission(api, path),
     )

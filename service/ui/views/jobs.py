@@ -7,7 +7,7 @@ from typing import Any, Final
 from service.storage.job_states import JobState, ShownJobState
 from service.ui import formats, tables
 from service.ui.api import Api
-from service.ui.tables import Cell, Row, Table
+from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.lists import (
     PAGE_SIZE,
     ListFilter,
@@ -21,9 +21,9 @@ from service.ui.views.lists import (
 COLUMNS: Final = ("Job", "State", "Progress", "Algorithm", "Model", "Submitted")
 
 
-def job_rows(items: Sequence[Mapping[str, Any]]) -> list[Row]:
+def job_rows(items: Sequence[Mapping[str, Any]]) -> list[TableRow]:
     """Return the rows of a table of jobs."""
-    return [Row(job["id"], _cells(job, _version_cell(job))) for job in items]
+    return [TableRow(job["id"], _cells(job, _version_cell(job))) for job in items]
 
 
 def table_without_models(
@@ -37,7 +37,7 @@ def table_without_models(
         Title of the column with the progress, or with the errors of jobs that failed.
     """
     columns = ("Job", "State", progress, "Algorithm", "Submitted")
-    return Table(caption, columns, [Row(job["id"], _cells(job)) for job in items])
+    return Table(caption, columns, [TableRow(job["id"], _cells(job)) for job in items])
 
 
 def _cells(job: Mapping[str, Any], *model: Cell) -> list[Cell]:

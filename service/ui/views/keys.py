@@ -7,7 +7,7 @@ from typing import Any, Final
 from service.access.keys import SCOPES, allows
 from service.ui import tables
 from service.ui.api import Api
-from service.ui.tables import Cell, Row, Table
+from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.lists import PAGE_SIZE
 
 #: Days until a key expires that the form offers.
@@ -43,7 +43,7 @@ async def keys_view(api: Api, query: Mapping[str, str], scopes: Sequence[str]) -
     page = await api.get("/v1/keys", page_size=PAGE_SIZE, page_token=token)
     granted = list(scopes)
     may_write = allows(granted, "keys:write")
-    rows = [Row(key["id"], _cells(key, may_write=may_write)) for key in page["items"]]
+    rows = [TableRow(key["id"], _cells(key, may_write=may_write)) for key in page["items"]]
     about = ("Name", "Key", "State", "Scopes", "Created", "Created by", "Expires")
     columns = (*about, "", "") if may_write else about
     following = page["next_page_token"]

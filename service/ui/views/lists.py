@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from service.storage.dataset_states import DatasetState
 from service.ui import formats, tables
 from service.ui.api import Api, segment
-from service.ui.tables import Cell, Row, Table
+from service.ui.tables import Cell, Table, TableRow
 from sibling.plots import metric_words
 
 PAGE_SIZE: Final = 50
@@ -17,7 +17,7 @@ FORBIDDEN: Final = 403
 
 @dataclass(frozen=True, slots=True)
 class ListFilter:
-    """A filter with a list of values, or with any value if there is none."""
+    """A filter with values to choose from; without a list, any text is a value."""
 
     name: str
     label: str
@@ -65,7 +65,17 @@ def list_view(
     choices: Sequence[ListFilter],
     has_text: bool = True,
 ) -> ListView:
-    """Return the view of a page of a list, whose query has filters and a page token."""
+    """Return the view of a page of a list.
+
+    Parameters
+    ----------
+    query
+        Filters, and the token of this page.
+    token
+        Token of the next page; None on the last page.
+    has_text
+        Whether the list can be searched for a text.
+    """
     filters = {k: v for k, v in query.items() if k != "page_token" and v}
     following = urlencode({**filters, "page_token": token})
     return ListView(
@@ -83,9 +93,9 @@ def list_view(
     )
 
 
-def dataset_rows(items: Sequence[Mapping[str, Any]]) -> list[Row]:
+def dataset_rows(items: Sequence[Mapping[str, Any]]) -> list[TableRow]:
     """Return the rows of a table of datasets."""
-    return [Row(d["id"], _dataset_cells(d)) for d in items]
+    return [TableRow(d["id"], _dataset_cells(d)) for d in items]
 
 
 DATASET_COLUMNS: Final = ("Dataset", "State", "Tasks", "Rows", "Size", "Uploaded")
@@ -106,9 +116,9 @@ def _dataset_cells(dataset: Mapping[str, Any]) -> list[Cell]:
     ]
 
 
-def model_rows(items: Sequence[Mapping[str, Any]], *, by_name: bool = False) -> list[Row]:
+def model_rows(items: Sequence[Mapping[str, Any]], *, by_name: bool = False) -> list[TableRow]:
     """Return the rows of a table of model versions, or of the latest version of each model."""
-    return [Row(m["name" if by_name else "id"], _model_cells(m)) for m in items]
+    return [TableRow(m["name" if by_name else "id"], _model_cells(m)) for m in items]
 
 
 def _model_cells(model: Mapping[str, Any]) -> list[Cell]:
@@ -147,7 +157,7 @@ async def algorithm_names(api: Api) -> list[str]:
 
 
 async def dataset_cell(api: Api, dataset_id: str) -> Cell:
-    """Return a cell with the name and the id of a dataset; with the id if it is not known."""
+    """Return a cell with the name and id of a dataset; only the id if the name is unknown."""
     href = f"/datasets/{dataset_id}"
     dataset = await api.find(f"/v1{href}", refused=FORBIDDEN)
     if dataset is None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from service.ui import formats, tables
 from service.ui.api import Api, segment
-from service.ui.tables import Cell, Row, Table
+from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.lists import MODEL_COLUMNS, model_href, model_rows
 
 
@@ -34,7 +34,7 @@ async def model_view(api: Api, name: str, token: str | None) -> ModelView:
         aliases=Table(
             "Aliases",
             ("Alias", "Version", "Moved"),
-            [Row(f"alias-{alias['alias']}", _alias_cells(name, alias)) for alias in aliases],
+            [TableRow(f"alias-{alias['alias']}", _alias_cells(name, alias)) for alias in aliases],
             "No alias points to a version yet.",
         ),
         next_href=None if following is None else f"{model_href(name)}?page_token={following}",

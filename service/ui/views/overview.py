@@ -8,7 +8,7 @@ from typing import Any, Final
 from service.storage.job_states import UNFINISHED, ShownJobState
 from service.ui import formats, tables
 from service.ui.api import Api
-from service.ui.tables import Cell, Row, Table
+from service.ui.tables import Cell, Table, TableRow
 from service.ui.views import jobs, lists
 
 _RECENT: Final = timedelta(days=1)
@@ -76,12 +76,12 @@ def _datasets(items: Sequence[Mapping[str, Any]]) -> Table:
     return Table("Newest datasets", lists.DATASET_COLUMNS, lists.dataset_rows(items))
 
 
-def _model_row(job: Mapping[str, Any]) -> Row:
+def _model_row(job: Mapping[str, Any]) -> TableRow:
     """Return the row of a job that succeeded: its result, and whether learning together helps."""
     result = job["result"] or {}
     pair = result.get("together_or_apart") or result
     verdict = f"no verdict: {pair['reason']}" if pair.get("reason") else pair.get("verdict", "")
-    return Row(
+    return TableRow(
         job["id"],
         [
             jobs.model_cell(job),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from service.ui import formats, tables
-from service.ui.tables import Cell, Row, Table
+from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.jobs import progress_cell, state_cell
 
 _COLUMNS: Final = ("Part", "State", "Progress", "Method", "Parameters", "Splits")
@@ -14,9 +14,9 @@ _MIN_METHODS: Final = 2
 
 
 def part_table(parts: Sequence[Mapping[str, Any]], n_parts: int) -> Table:
-    """Return the table of parts, of which there may be more."""
+    """Return the table of parts, which may be only the newest of ``n_parts``."""
     title = "All parts" if len(parts) == n_parts else f"The newest {len(parts)} of {n_parts} parts"
-    return Table(title, _COLUMNS, [Row(part["id"], _cells(part)) for part in parts])
+    return Table(title, _COLUMNS, [TableRow(part["id"], _cells(part)) for part in parts])
 
 
 def _cells(part: Mapping[str, Any]) -> list[Cell]:
@@ -45,7 +45,7 @@ def grid_of(parts: Sequence[Mapping[str, Any]]) -> Table | None:
     if len(by_method) < _MIN_METHODS or len(splits) < _MIN_METHODS:
         return None
     rows = [
-        Row(
+        TableRow(
             f"grid-{i}",
             [tables.text(method), *(_square(row.get(split), split) for split in splits)],
         )

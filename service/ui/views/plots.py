@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Plot:
+class PlotView:
     """A plot: its title, its finding in a sentence, and its address."""
 
     title: str

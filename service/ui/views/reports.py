@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from algorithms.evaluation.comparison.no_verdict import NO_VERDICT, describe_no_verdict
 from service.ui import formats, tables
-from service.ui.tables import Cell, Row, Table
+from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.choices import leaderboard
 from sibling.plots import metric_words
 
@@ -78,9 +78,11 @@ def means(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Tab
     return Table("Scores", columns, rows, "The algorithm has no score.")
 
 
-def _mean_row(name: str, value: float | None, interval: Mapping[str, Any] | None) -> Row:
+def _mean_row(name: str, value: float | None, interval: Mapping[str, Any] | None) -> TableRow:
     text = formats.interval(interval) or formats.NONE
-    return Row(f"mean-{name}", [tables.text(name), tables.number(value), tables.quantity(text)])
+    return TableRow(
+        f"mean-{name}", [tables.text(name), tables.number(value), tables.quantity(text)]
+    )
 
 
 def scores(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Table:
@@ -99,7 +101,7 @@ def scores(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Ta
         tables.numbers([by_task.get(task) for task in tasks]) for by_task in by_metric.values()
     ]
     rows = [
-        Row(f"score-{task}", [tables.text(task), *(column[i] for column in columns)])
+        TableRow(f"score-{task}", [tables.text(task), *(column[i] for column in columns)])
         for i, task in enumerate(tasks)
     ]
     more = len(model["tasks"]) > _MAX_ROWS
@@ -127,7 +129,7 @@ def _compared(comparison: Mapping[str, Any]) -> Table:
         tables.numbers([method["mean"].get(name) for method in compared]) for name in metrics
     ]
     rows = [
-        Row(f"method-{i}", [_method_cell(method), *(column[i] for column in columns)])
+        TableRow(f"method-{i}", [_method_cell(method), *(column[i] for column in columns)])
         for i, method in enumerate(compared)
     ]
     titles = (comparison["title"], *(f"mean {metric_words(metric)}" for metric in metrics))
@@ -151,7 +153,7 @@ def gains(tasks: Mapping[str, Mapping[str, Any]]) -> Table | None:
         return None
     values = tables.numbers([result["gain"] for result in tasks.values()])
     rows = [
-        Row(
+        TableRow(
             f"gain-{task}",
             [
                 tables.text(task),
@@ -191,7 +193,7 @@ def candidates(search: Mapping[str, Any]) -> Table:
     ranked = sorted(numbered, key=rank)[:_MAX_ROWS]
     values = tables.numbers([c["mean"].get(search["metric"]) for _, c in ranked])
     rows = [
-        Row(
+        TableRow(
             f"candidate-{i}",
             [
                 tables.text(candidate["params"], note="chosen" if i == search["best"] else ""),

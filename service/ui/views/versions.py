@@ -10,7 +10,7 @@ from service.ui.api_examples import ApiExample
 from service.ui.tables import Cell, Table
 from service.ui.views import reports
 from service.ui.views.lists import dataset_cell
-from service.ui.views.plots import Plot, plot_href
+from service.ui.views.plots import PlotView, plot_href
 from service.ui.views.snippets import example_of, snippets_of
 
 
@@ -50,7 +50,7 @@ class VersionView:
     methods: Table | None
     gains: Table | None
     candidates: Table | None
-    plots: Sequence[Plot]
+    plots: Sequence[PlotView]
     vega: str
     request: ApiExample
     params: Sequence[tuple[str, Cell]]
@@ -111,12 +111,12 @@ def _sentence(model: Mapping[str, Any], history: Mapping[str, Any]) -> str:
     return f"{model['algorithm']} learned {tasks} in {fit}{reason}."
 
 
-async def _plots(api: Api, path: str) -> list[Plot]:
+async def _plots(api: Api, path: str) -> list[PlotView]:
     page = await api.find(f"{path}/plots")
     if page is None:
         return []
     return [
-        Plot(plot["title"], plot["sentence"], plot_href(f"{path}/plots/{plot['name']}"))
+        PlotView(plot["title"], plot["sentence"], plot_href(f"{path}/plots/{plot['name']}"))
         for plot in page["items"]
     ]
 
