@@ -139,7 +139,7 @@ class ChoiceCurve(BaseModel):
 
 
 class LearnedAlone(BaseModel):
-    """How some tasks of a model are learned alone, while the others are learned together."""
+    """Method and parameters of tasks that are learned alone, while others learn together."""
 
     algorithm: str = Field(description="Algorithm name.")
     variant: str = Field("", description="Distinguishes methods of the same name and role.")
@@ -166,8 +166,8 @@ class Choice(BaseModel):
         "best of many, so the comparison is biased against the choice.",
     )
     together_or_apart: ChoicePair | None = Field(
-        description="Methods that learn tasks together or pooled, against those that learn each "
-        "task alone; the verdict is none with one task, or if a side has only constants."
+        description="Methods that learn tasks together or pooled, against methods for each task "
+        "alone; the verdict is none with one task, or if a side has only constants."
     )
     multi_task_or_pooled: ChoicePair | None = Field(
         description="Multi-task methods against pooled ones."

@@ -194,7 +194,13 @@ def drawing(
     media_type: str,
     **headers: str,
 ) -> Response:
-    """Return a response with a specification, or with an image of it; for routes in a thread."""
+    """Return a response with a specification, or with an image of it; for routes in a thread.
+
+    Parameters
+    ----------
+    drawn
+        Vega-Lite specification.
+    """
     if media_type == JSON:
         content = json.dumps(drawn, allow_nan=False).encode()
     else:

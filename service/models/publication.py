@@ -22,7 +22,13 @@ def add_version(
     result: Mapping[str, Any],
     artifact: Path,
 ) -> None:
-    """Store the artifact of a training job, and add it as the next version of the job's model."""
+    """Store the artifact of a training job, and add it as the next version of the job's model.
+
+    Parameters
+    ----------
+    result
+        Columns of the version, as returned by the training process.
+    """
     # locks in the same order as deleting a version does, to avoid a deadlock
     model = _next_version(session, job)
     blob = blobs.put_file(session, artifact)
