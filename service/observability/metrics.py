@@ -138,7 +138,15 @@ class Metrics:
     def observe_request(
         self, *, method: str, route: str | None, status: int | None, elapsed_s: float
     ) -> None:
-        """Count a request; the status is None if the client disconnected."""
+        """Count a request.
+
+        Parameters
+        ----------
+        route
+            Template of the route, such as ``/v1/jobs/{job_id}``; None if no route matches.
+        status
+            HTTP status; None if the client disconnected before the response.
+        """
         method = method if method in _METHODS else _OTHER
         labels = method, route or _OTHER, str(status or _OTHER)
         children = self._children.get(labels)
