@@ -22,7 +22,15 @@ def create(
     name: str | None = None,
     creator_id: str | None = None,
 ) -> KeyRow:
-    """Store a key, without its secret."""
+    """Store a key, without its secret.
+
+    Parameters
+    ----------
+    expires_at
+        None if the key never expires.
+    creator_id
+        Id of the key that creates this key; None for a key of an operator.
+    """
     row = KeyRow(
         id=key.id,
         owner=owner,
