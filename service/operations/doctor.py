@@ -191,7 +191,7 @@ def _check_scheduler(settings: Settings) -> Finding:
 
 
 def _check_kernels() -> Finding:
-    """Load every compiled function, and count those that were not in the cache on disk."""
+    """Load every compiled function, and count functions that were not in the cache on disk."""
     from numba.core.dispatcher import Dispatcher
 
     from algorithms.numerics import warm
