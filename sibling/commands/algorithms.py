@@ -27,7 +27,7 @@ def show(
     ],
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Show what an algorithm learns, and its parameters."""
+    """Show the summary and parameters of an algorithm."""
     with Client(url) as client:
         algorithm = client.algorithm(name)
     if print_json(algorithm):
