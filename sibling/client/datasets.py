@@ -96,7 +96,7 @@ class DatasetMethods(Remote[Mode]):
             the same group (a patient, a session), in any task, are held out together.
         sample_weight
             ``{task: (n_samples,)}`` numbers of at least 0; only with arrays and data frames. How
-            much each row counts among those of its task in fits and metrics.
+            much each row counts within its task in fits and metrics.
         name
             Name of the dataset. Default: the name of the file, or ``arrays``.
         progress

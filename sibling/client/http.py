@@ -190,6 +190,11 @@ def connect(
 ) -> Http:
     """Return the connection to a service; by default its URL and key are of the environment.
 
+    Parameters
+    ----------
+    transport
+        Class of the transport.
+
     Raises
     ------
     ServiceUnreachable

@@ -51,7 +51,7 @@ class RemoteModel(Remote[Mode]):
     """A version of a model in the service, with the methods of a local model.
 
     Methods accept arrays, with columns in the order of the training data, or data frames (pandas,
-    polars, Arrow), whose columns are matched by name to those of the training data. Linear models
+    polars, Arrow), whose columns are matched by name to the training data. Linear models
     accept matrices of ``scipy.sparse``, too. ``task`` is the task of all rows; leave it out if a
     data frame or records have the task of each row, in a column with the name that it had in the
     training table (:attr:`task_column`) or in a column ``task``. If that task differs from

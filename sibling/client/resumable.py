@@ -39,6 +39,13 @@ async def upload_resumably(
 
     If an earlier upload of the same file was interrupted, even in another process, it is resumed.
 
+    Parameters
+    ----------
+    query
+        Name and options of the dataset.
+    on_progress
+        Called with the number of bytes sent so far, and the size of the file.
+
     Raises
     ------
     ServiceError
@@ -133,7 +140,7 @@ async def _send(http: Http, url: str, data: bytes, offset: int) -> int:
 
 
 async def _pause(http: Http, n_failed: int, error: Exception) -> None:
-    """Wait before another attempt; raise the error of the last one if there is none."""
+    """Wait before another attempt; raise the error if there is no further attempt."""
     if n_failed == _MAX_ATTEMPTS or not _is_transient(error):
         raise error
     await http.sleep(min(_FIRST_PAUSE_S * 2 ** (n_failed - 1), _MAX_PAUSE_S))

@@ -68,8 +68,8 @@ class JobMethods(Remote[Mode]):
             How raw rows are prepared, such as ``{"scale": "robust", "impute": "mean"}``. Default:
             a dataset with missing values, text or dates is prepared, and numbers are not.
         calibration
-            Fit the algorithm also without each of some folds of the rows, and learn from the
-            held-out rows what its outputs mean, for ``predict_proba``, ``predict_set`` and
+            Fit the algorithm also without each of some folds of the rows, and calibrate its
+            outputs on the held-out rows, for ``predict_proba``, ``predict_set`` and
             ``predict_interval``. Options: ``{"n_folds": 5}``.
         class_weight
             Weights of the classes in the fit: ``"balanced"``, or by class, ``{"ill": 5.0}``.

@@ -68,7 +68,7 @@ class _OwnClient(Generic[HttpxClient]):
 class BlockingTransport(_OwnClient[httpx.Client]):
     """Transport whose coroutines are never suspended.
 
-    Its connections are closed with it, such as those of the clients that remote estimators make.
+    Its connections are closed with it, as when a remote estimator drops its client.
     """
 
     is_async = False
