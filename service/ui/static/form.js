@@ -1,4 +1,4 @@
-// The form of a job becomes a specification; errors of the service stand at their fields.
+// The form of a job becomes a specification; errors of the service are shown at their fields.
 import { hold, send, show } from "./request.js";
 
 const form = document.getElementById("job");
@@ -12,23 +12,23 @@ function valueOf(field, text = field.value) {
 
 // Values at their JSON pointers; parts that are not chosen, and options with their defaults, are left out.
 function specification() {
-  const found = { dataset_id: form.dataset.dataset, algorithm: form.dataset.algorithm, params: {} };
-  for (const box of form.querySelectorAll("[data-group]:checked")) found[box.dataset.group] = {};
+  const spec = { dataset_id: form.dataset.dataset, algorithm: form.dataset.algorithm, params: {} };
+  for (const box of form.querySelectorAll("[data-group]:checked")) spec[box.dataset.group] = {};
   for (const field of form.querySelectorAll("[data-path]")) {
     const isDefault = field.closest("[data-default]")?.dataset.default === field.value;
     if (field.value.trim() === "" || isDefault || field.matches(":disabled")) continue;
     const names = field.dataset.path.slice(1).split("/"), last = names.pop();
-    names.reduce((part, name) => (part[name] ??= {}), found)[last] = valueOf(field);
+    names.reduce((part, name) => (part[name] ??= {}), spec)[last] = valueOf(field);
   }
   for (const field of form.querySelectorAll("[data-search]:enabled")) {
     const text = field.value.trim();
     if (!text) continue;
-    const values = text.startsWith("{") ? valueOf(field, text) : text.split(",").map(one => valueOf(field, one.trim()));
-    (found.search.space ??= {})[field.dataset.search] = values;
-    delete found.params[field.dataset.search];
+    const values = text.startsWith("{") ? valueOf(field, text) : text.split(",").map(part => valueOf(field, part.trim()));
+    (spec.search.space ??= {})[field.dataset.search] = values;
+    delete spec.params[field.dataset.search];
   }
-  if (found.search && !found.search.space) throw at(form.querySelector("[data-search]:enabled"), "A search needs values of at least one parameter.");
-  return found;
+  if (spec.search && !spec.search.space) throw at(form.querySelector("[data-search]:enabled"), "A search needs values of at least one parameter.");
+  return spec;
 }
 
 function at(field, message) { return Object.assign(new Error(message), { field }); }

@@ -28,7 +28,7 @@ form?.addEventListener("submit", async event => {
   });
 });
 
-// The list with the new key; the secret stays.
+// Replaces the list by one with the new key; the secret stays on the page.
 async function list() {
   const page = new DOMParser().parseFromString(await (await request("/keys")).text(), "text/html");
   document.getElementById("keys").replaceWith(page.getElementById("keys"));

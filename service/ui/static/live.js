@@ -1,14 +1,14 @@
-// One event stream for a page. When something changes, the page is read again, and what differs is
-// replaced in place: focus, selection and scroll position stay. Lists announce their new rows.
+// One event stream for a page. When something changes, the page is read again, and elements that differ
+// are replaced in place: focus, selection and scroll position stay. Lists announce their new rows.
 
-const LEAST_MS = 500, RETRY_MS = 2000;
+const MIN_INTERVAL_MS = 500, RETRY_MS = 2000;
 const GONE = [401, 403, 404, 410];
 const { dataset } = document.body;
-// Elements in use, by what replaces them once they no longer are.
+// Elements in use, each with the element that replaces it later.
 const waiting = new Map();
 let timer = null, stream = null, took = 0, isSigningOut = false;
 
-// Not replaced: what has the focus, or text that is selected.
+// Elements with the focus or a selection are not replaced.
 function isInUse(element) {
   const selection = getSelection();
   return element.contains(document.activeElement) || (!selection.isCollapsed && selection.containsNode(element, true));
@@ -34,10 +34,10 @@ function copyRow(from, to) {
 const rowsOf = element => new Map([...element.querySelectorAll("tr[data-key]")].map(row => [row.dataset.key, row]));
 
 // Rows that are gone leave, new ones come, and all others stay the same elements.
-function replaceRows(element, found) {
-  const before = rowsOf(element), after = rowsOf(found);
+function replaceRows(element, update) {
+  const before = rowsOf(element), after = rowsOf(update);
   if (!before.size || !after.size) {
-    if (element.innerHTML !== found.innerHTML && !isInUse(element)) element.innerHTML = found.innerHTML;
+    if (element.innerHTML !== update.innerHTML && !isInUse(element)) element.innerHTML = update.innerHTML;
     return;
   }
   let next = before.values().next().value;
@@ -49,9 +49,9 @@ function replaceRows(element, found) {
   }
 }
 
-// New rows are only counted, and those that no longer belong to the list are dimmed.
-function announce(element, found) {
-  const before = rowsOf(element), after = rowsOf(found);
+// New rows are only counted, and rows that no longer belong to the list are dimmed.
+function announce(element, update) {
+  const before = rowsOf(element), after = rowsOf(update);
   const fresh = [...after.keys()].filter(key => !before.has(key)).length;
   const last = [...before.keys()].findLastIndex(key => after.has(key));
   [...before].forEach(([key, row], i) => {
@@ -65,11 +65,11 @@ function announce(element, found) {
     notice.hidden = true;
     element.tabIndex = -1;
     element.focus();
-    element.innerHTML = found.innerHTML;
+    element.innerHTML = update.innerHTML;
   };
 }
 
-function tell(text) {
+function notify(text) {
   const notice = document.getElementById("connection");
   if (notice.textContent !== text) notice.textContent = text;
   notice.hidden = !text;
@@ -79,17 +79,17 @@ async function refresh() {
   timer = null;
   const start = performance.now();
   const response = await fetch(location.href).catch(() => null);
-  // the session has ended, or what the page shows has been deleted
+  // the session has ended, or the resource of the page has been deleted
   if (response?.redirected || GONE.includes(response?.status)) {
     if (!isSigningOut) location.reload();
     return;
   }
   if (!response?.ok) {
-    tell("The service does not respond. The page shows how things were, and goes on once it does.");
+    notify("The service does not respond. The page shows its last state until the service responds again.");
     timer ??= setTimeout(refresh, RETRY_MS);
     return;
   }
-  tell("");
+  notify("");
   if (stream?.readyState === EventSource.CLOSED) open();
   const read = new DOMParser().parseFromString(await response.text(), "text/html");
   if (!read.body.dataset.live) {
@@ -98,18 +98,18 @@ async function refresh() {
     if (dataset.reload) { location.reload(); return; }
   }
   for (const element of document.querySelectorAll("[data-rows]")) {
-    const found = read.querySelector(`[data-rows="${element.dataset.rows}"]`);
-    if (found) (element.hasAttribute("data-announce") ? announce : replaceRows)(element, found);
+    const update = read.querySelector(`[data-rows="${element.dataset.rows}"]`);
+    if (update) (element.hasAttribute("data-announce") ? announce : replaceRows)(element, update);
   }
   const fresh = new Map([...read.querySelectorAll("[data-key]")].map(e => [e.dataset.key, e]));
   for (const element of document.querySelectorAll("[data-key]:not(tr)")) {
-    const found = fresh.get(element.dataset.key);
-    if (found && !element.querySelector("[data-key]")) copy(found, element);
+    const update = fresh.get(element.dataset.key);
+    if (update && !element.querySelector("[data-key]")) copy(update, element);
   }
   took = performance.now() - start;
 }
 
-function plan() { timer ??= setTimeout(refresh, Math.max(LEAST_MS, 3 * took)); }
+function plan() { timer ??= setTimeout(refresh, Math.max(MIN_INTERVAL_MS, 3 * took)); }
 
 // A hidden page has no stream: browsers have few connections for each host.
 function open() {
@@ -126,5 +126,5 @@ document.addEventListener("visibilitychange", () => {
 // The session ends before the browser has the answer, and reading the page again would take its place.
 document.querySelector("form[action='/logout']")?.addEventListener("submit", () => { isSigningOut = true; });
 open();
-// what happened to a job between the reading of the page and the opening of the stream
+// changes of a job between the reading of the page and the opening of the stream
 if (dataset.live && document.querySelector(".state.queued, .state.submitted, .state.running, .state.waiting, .state.uploaded, .state.ingesting")) plan();

@@ -33,7 +33,7 @@ async function mount(figure, button) {
   }
 }
 
-// The colours that were chosen on the page, where they are not those of the system.
+// Images in the theme chosen on the page, where it differs from the theme of the system.
 for (const figure of document.querySelectorAll("figure[data-href]")) {
   if (theme() === (system.matches ? "dark" : "light")) break;
   figure.querySelector("source").remove();

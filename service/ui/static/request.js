@@ -1,4 +1,4 @@
-// Requests to the API, questions, and errors where they belong.
+// Requests to the API, confirmation of actions, and error messages.
 
 const SESSION_ENDED = 401;
 
@@ -13,7 +13,7 @@ export async function send(method, path, { json, ...options } = {}) {
   return { body: response.status === 204 ? null : await response.json(), response };
 }
 
-// A response that is no error.
+// Returns a successful response, or throws an error.
 export async function request(path, options) {
   let response;
   try { response = await fetch(path, options); } catch { throw new Error("The service does not respond. Try again."); }
@@ -22,7 +22,7 @@ export async function request(path, options) {
   throw new Problem(isProblem ? await response.json() : { detail: `The service responded with ${response.status}. Try again.` });
 }
 
-// A paragraph, in which backticks mark what a program has.
+// A paragraph, in which backticks mark code.
 function prose(text) {
   const paragraph = document.createElement("p");
   for (const [i, part] of text.split("`").entries()) {

@@ -1,4 +1,4 @@
-// Colours: those of the system, or light or dark as chosen before. Not a module: it runs at once.
+// Colours of the system, or light or dark as chosen before. Not a module: it runs at once.
 "use strict";
 {
   const THEMES = ["system", "light", "dark"];

@@ -22,7 +22,7 @@ function cell(value) {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-// One of rows and file counts: a chosen file empties the rows, and writing rows forgets the file.
+// Either rows or a file: choosing a file empties the rows, and writing rows drops the file.
 function settle() { rows.required = !file.files.length; if (file.files.length) rows.value = ""; }
 file.addEventListener("change", async () => {
   settle();
@@ -34,7 +34,7 @@ file.addEventListener("change", async () => {
 });
 rows.addEventListener("input", () => { file.value = ""; settle(); if (divides(rows.value)) task.value = ""; });
 
-// The encodings of CSV that the service finds.
+// Decodes CSV in the encodings that the service detects.
 function decode(bytes) {
   const [first, second] = new Uint8Array(bytes);
   if (first + second === 0x1FD) return new TextDecoder(first === 0xFF ? "utf-16le" : "utf-16be").decode(bytes);
@@ -59,10 +59,10 @@ async function attempt(button, act) {
 take?.addEventListener("click", () => attempt(take, async () => {
   task.value ||= task.options[0].value;
   const { body } = await send("GET", `/v1/datasets/${take.dataset.dataset}/preview?rows=${N_TAKEN}&task=${encodeURIComponent(task.value)}`);
-  const [found] = body.tasks;
-  const names = found.columns.map(column => column.name);
-  if (found.n_features > names.length) throw new Error("The rows are too wide to be shown here; choose a file.");
-  const lines = found.rows.map(row => names.map(name => cell(row[name])).join(","));
+  const [preview] = body.tasks;
+  const names = preview.columns.map(column => column.name);
+  if (preview.n_features > names.length) throw new Error("The rows are too wide to be shown here; choose a file.");
+  const lines = preview.rows.map(row => names.map(name => cell(row[name])).join(","));
   if (names.some((name, i) => name !== `${i}`)) lines.unshift(names.map(cell).join(","));
   file.value = "";
   rows.value = lines.join("\n");
@@ -78,7 +78,7 @@ async function save() {
   URL.revokeObjectURL(link.href);
 }
 
-function tell(count) {
+function offerAll(count) {
   more.replaceChildren();
   more.hidden = count <= MAX_SHOWN;
   if (more.hidden) return;
@@ -97,6 +97,6 @@ form.addEventListener("submit", async event => {
     const { outputs } = (await send("POST", path, options)).body;
     answer.textContent = outputs.slice(0, MAX_SHOWN).map(output => JSON.stringify(output)).join("\n");
     answer.hidden = false;
-    tell(outputs.length);
+    offerAll(outputs.length);
   });
 });

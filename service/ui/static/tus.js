@@ -2,7 +2,7 @@
 // where it stopped. The address of an unfinished upload is remembered under its file and options.
 import { Problem } from "./request.js";
 
-const PART_BYTES = 8 * 2 ** 20, LEAST_WAIT_MS = 500, MOST_TRIES = 8;
+const PART_BYTES = 8 * 2 ** 20, MIN_WAIT_MS = 500, MAX_TRIES = 8;
 const VERSION = { "Tus-Resumable": "1.0.0" };
 const encode = text => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
@@ -25,9 +25,9 @@ export async function upload(file, type, query, onProgress) {
       tries = 0;
     } catch (error) {
       if (error instanceof Problem && error.body.status !== 409 && error.body.status < 500) { localStorage.removeItem(remembered); throw error; }
-      if (++tries === MOST_TRIES) throw new Error("the connection broke; choose the same file again to go on where it stopped");
+      if (++tries === MAX_TRIES) throw new Error("the connection broke; choose the same file again to go on where it stopped");
       onProgress(offset / file.size, tries);
-      await sleep(LEAST_WAIT_MS * 2 ** tries);
+      await sleep(MIN_WAIT_MS * 2 ** tries);
       offset = await offsetOf(path).catch(() => offset);
       if (offset === null) throw error;
     }

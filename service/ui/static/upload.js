@@ -1,4 +1,4 @@
-// A file is sent with its options; progress while it is sent, and all that is wrong with it.
+// A file is sent with its options; the page shows the progress, and then the errors of the file.
 import { hold, send, show } from "./request.js";
 import { upload } from "./tus.js";
 
@@ -8,7 +8,7 @@ const LISTS = ["target_column", "ignore_column", "column_kind", "missing_marker"
 const RESUMABLE_BYTES = 4 * 2 ** 20;
 const TYPES = JSON.parse(form.dataset.types);
 
-// The name follows the file until somebody writes one.
+// The name follows the file until the user writes a name.
 let nameOfFile = "";
 function chosen() {
   const name = form.elements.namedItem("name");
@@ -32,17 +32,17 @@ function take(files) {
 }
 
 function query() {
-  const found = new URLSearchParams();
+  const params = new URLSearchParams();
   for (const [name, value] of new FormData(form)) {
     if (typeof value !== "string" || !value) continue;
     const values = LISTS.includes(name) ? value.split(",") : [value];
-    for (const one of values) if (name === "delimiter" || one.trim()) found.append(name, name === "delimiter" ? one : one.trim());
+    for (const part of values) if (name === "delimiter" || part.trim()) params.append(name, name === "delimiter" ? part : part.trim());
   }
-  return found;
+  return params;
 }
 
 function typeOf(data) {
-  const ending = Object.keys(TYPES).find(one => data.name.toLowerCase().endsWith(one));
+  const ending = Object.keys(TYPES).find(suffix => data.name.toLowerCase().endsWith(suffix));
   if (!ending) throw new Error(`The name of the file must end in ${Object.keys(TYPES).join(", ")}. If ${data.name} is such a file, rename it.`);
   return TYPES[ending];
 }
@@ -58,7 +58,7 @@ function explain() {
   }
 }
 
-// A small file is sent at once, so that all that is wrong with it comes with the response.
+// A small file is sent at once, so that the response has all its errors.
 async function put(data) {
   const type = typeOf(data);
   if (data.size > RESUMABLE_BYTES) return upload(data, type, `${query()}`, report);
