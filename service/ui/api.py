@@ -109,9 +109,9 @@ class Api:
 
     def _scope(self, path: str, query: str) -> Scope:
         scope = self.request.scope
-        kept = ("type", "asgi", "http_version", "scheme", "server", "client", "state")
+        keys = ("type", "asgi", "http_version", "scheme", "server", "client", "state")
         return {
-            **{name: scope[name] for name in kept if name in scope},
+            **{name: scope[name] for name in keys if name in scope},
             "method": "GET",
             "path": path,
             "raw_path": quote(path).encode(),

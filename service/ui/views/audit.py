@@ -21,17 +21,17 @@ _FIRST_REFUSED: Final = 400
 
 async def audit_view(api: Api, query: Mapping[str, str]) -> ListView:
     """Return a page of the audit log."""
-    where = {name: query[name] for name in (*_FILTERS, "page_token") if query.get(name)}
-    page = await api.get("/v1/audit", page_size=PAGE_SIZE, **where)
+    filters = {name: query[name] for name in (*_FILTERS, "page_token") if query.get(name)}
+    page = await api.get("/v1/audit", page_size=PAGE_SIZE, **filters)
     columns = ("Time", "Operation", "Outcome", "Resource", "Owner", "Key", "From")
     rows = [TableRow(event["id"], _cells(event)) for event in page["items"]]
-    empty = "No event matches." if where else "Nothing has been changed yet."
+    empty = "No event matches." if filters else "Nothing has been changed yet."
     return list_view(
         "/audit",
         "Audit log",
         "Requests and commands of all owners that changed something, or were refused.",
         Table("Audit events, newest first", columns, rows, empty),
-        query=where,
+        query=filters,
         token=page["next_page_token"],
         choices=[
             ListFilter(name, label, (), query.get(name, "")) for name, label in _FILTERS.items()

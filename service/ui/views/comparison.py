@@ -85,14 +85,14 @@ class ComparisonView:
 async def comparison_view(api: Api, chosen: str) -> ComparisonView:
     """Return the versions that are named as ``NAME/VERSION``, separated by commas."""
     names = dict.fromkeys(name.strip() for name in chosen.split(",") if name.strip())
-    read = [await _read(api, *name.partition("/")[::2]) for name in list(names)[:MAX_MODELS]]
+    resolved = [await _read(api, *name.partition("/")[::2]) for name in list(names)[:MAX_MODELS]]
     # an alias may be a number, too
-    versions = list({version.reference: version for version in read}.values())
-    listed = (await api.get("/v1/models", page_size=200))["items"]
+    versions = list({version.reference: version for version in resolved}.values())
+    models = (await api.get("/v1/models", page_size=200))["items"]
     common = await _common_plots(api, versions)
     return ComparisonView(
         chosen=chosen,
-        known=_others(listed, versions),
+        known=_others(models, versions),
         sentence=_sentence(versions, common),
         warning=_warning(versions),
         scores=_scores(versions) if versions else None,
@@ -104,13 +104,13 @@ async def comparison_view(api: Api, chosen: str) -> ComparisonView:
     )
 
 
-def _others(listed: Sequence[Mapping[str, Any]], versions: Sequence[_ComparedVersion]) -> list[str]:
+def _others(models: Sequence[Mapping[str, Any]], versions: Sequence[_ComparedVersion]) -> list[str]:
     """Return the names of versions of the same data to compare, too; none if there is no room."""
     chosen = {version.reference for version in versions}
     datasets = {version.model["lineage"]["dataset_id"] for version in versions}
     names = [
         f"{model['name']}/{model['version']}"
-        for model in listed
+        for model in models
         if not datasets or model["lineage"]["dataset_id"] in datasets
     ]
     return [name for name in names if name not in chosen] if len(chosen) < MAX_MODELS else []
@@ -121,8 +121,8 @@ async def _read(api: Api, name: str, version: str) -> _ComparedVersion:
     model = await api.get(path)
     path = f"/v1/models/{segment(model['name'])}/versions/{model['version']}"
     report = await api.find(f"{path}/report") or {}
-    listed = (await api.find(f"{path}/plots") or {"items": []})["items"]
-    plots = {plot["name"]: plot["title"] for plot in listed}
+    plot_infos = (await api.find(f"{path}/plots") or {"items": []})["items"]
+    plots = {plot["name"]: plot["title"] for plot in plot_infos}
     return _ComparedVersion(model, path, held_out_scores(report), plots)
 
 
@@ -130,12 +130,12 @@ async def _common_plots(api: Api, versions: Sequence[_ComparedVersion]) -> list[
     if len(versions) < _MIN_MODELS:
         return []
     query = urlencode([("model", version.reference) for version in versions])
-    listed = (await api.get("/v1/models:plots", model=[v.reference for v in versions]))["items"]
+    plots = (await api.get("/v1/models:plots", model=[v.reference for v in versions]))["items"]
     return [
         PlotView(
             plot["title"], plot["sentence"], plot_href(f"/v1/models:plots/{plot['name']}", query)
         )
-        for plot in listed
+        for plot in plots
     ]
 
 

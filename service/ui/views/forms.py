@@ -174,11 +174,11 @@ async def _algorithms(
     fits = {a["algorithm"] for a in preview["algorithms"] if a["can_train"]}
     if any(task["target"] is not None for task in preview["tasks"]):
         fits.add(_AUTO["name"])
-    both = {
+    groups = {
         "Suit the dataset": [pair for pair in names.items() if pair[0] in fits],
         "Do not suit the dataset": [pair for pair in names.items() if pair[0] not in fits],
     }
-    return [(title, pairs) for title, pairs in both.items() if pairs]
+    return [(title, pairs) for title, pairs in groups.items() if pairs]
 
 
 async def _datasets(api: Api, chosen: str) -> list[tuple[str, str]]:

@@ -98,20 +98,20 @@ def progress_cell(job: Mapping[str, Any]) -> Cell:
 
 async def jobs_view(api: Api, query: Mapping[str, str]) -> ListView:
     """Return a page of jobs."""
-    where = only(query, "state", "algorithm", "dataset_id", "parent_id")
-    page = await api.get("/v1/jobs", page_size=PAGE_SIZE, **where)
+    filters = only(query, "state", "algorithm", "dataset_id", "parent_id")
+    page = await api.get("/v1/jobs", page_size=PAGE_SIZE, **filters)
     names = await algorithm_names(api)
-    empty = "No job matches." if where else "No job has been submitted yet."
+    empty = "No job matches." if filters else "No job has been submitted yet."
     states = [str(state) for state in ShownJobState]
     return list_view(
         "/jobs",
         "Jobs",
         "Training and batch inference, newest first.",
         Table("Jobs, newest first", COLUMNS, job_rows(page["items"]), empty),
-        query=where,
+        query=filters,
         token=page["next_page_token"],
         choices=[
-            ListFilter("state", "State", states, where.get("state", "")),
-            ListFilter("algorithm", "Algorithm", names, where.get("algorithm", "")),
+            ListFilter("state", "State", states, filters.get("state", "")),
+            ListFilter("algorithm", "Algorithm", names, filters.get("algorithm", "")),
         ],
     )

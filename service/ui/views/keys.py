@@ -44,8 +44,8 @@ async def keys_view(api: Api, query: Mapping[str, str], scopes: Sequence[str]) -
     granted = list(scopes)
     may_write = allows(granted, "keys:write")
     rows = [TableRow(key["id"], _cells(key, may_write=may_write)) for key in page["items"]]
-    about = ("Name", "Key", "State", "Scopes", "Created", "Created by", "Expires")
-    columns = (*about, "", "") if may_write else about
+    titles = ("Name", "Key", "State", "Scopes", "Created", "Created by", "Expires")
+    columns = (*titles, "", "") if may_write else titles
     following = page["next_page_token"]
     return KeysView(
         table=Table("API keys, newest first", columns, rows, "There is no key."),

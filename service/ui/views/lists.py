@@ -172,20 +172,20 @@ def only(query: Mapping[str, str], *names: str) -> dict[str, str]:
 
 async def datasets_view(api: Api, query: Mapping[str, str]) -> ListView:
     """Return a page of datasets."""
-    where = only(query, "state")
-    page = await api.get("/v1/datasets", page_size=PAGE_SIZE, **where)
+    filters = only(query, "state")
+    page = await api.get("/v1/datasets", page_size=PAGE_SIZE, **filters)
     rows = dataset_rows(page["items"])
-    empty = "No dataset matches." if where else "Nothing has been uploaded yet."
+    empty = "No dataset matches." if filters else "Nothing has been uploaded yet."
     return list_view(
         "/datasets",
         "Datasets",
         "Data of related tasks, to train models on.",
         Table("Datasets, newest first", DATASET_COLUMNS, rows, empty),
-        query=where,
+        query=filters,
         token=page["next_page_token"],
         choices=[
             ListFilter(
-                "state", "State", [str(state) for state in DatasetState], where.get("state", "")
+                "state", "State", [str(state) for state in DatasetState], filters.get("state", "")
             )
         ],
     )
@@ -193,16 +193,16 @@ async def datasets_view(api: Api, query: Mapping[str, str]) -> ListView:
 
 async def models_view(api: Api, query: Mapping[str, str]) -> ListView:
     """Return a page of models."""
-    where = only(query, "algorithm")
-    page = await api.get("/v1/models", page_size=PAGE_SIZE, **where)
+    filters = only(query, "algorithm")
+    page = await api.get("/v1/models", page_size=PAGE_SIZE, **filters)
     names = await algorithm_names(api)
-    empty = "No model matches." if where else "No model has been trained yet."
+    empty = "No model matches." if filters else "No model has been trained yet."
     return list_view(
         "/models",
         "Models",
         "The latest version of each model, in the order of their names.",
         Table("Models", MODEL_COLUMNS, model_rows(page["items"], by_name=True), empty),
-        query=where,
+        query=filters,
         token=page["next_page_token"],
-        choices=[ListFilter("algorithm", "Algorithm", names, where.get("algorithm", ""))],
+        choices=[ListFilter("algorithm", "Algorithm", names, filters.get("algorithm", ""))],
     )
