@@ -106,8 +106,10 @@ def delete_version(
             raise Problem("not-found", unknown_model(name, version))
         check_if_match(request, _tag(model))
         if model.aliases:
-            named = " and ".join(f"'{alias}'" for alias in model.aliases)
-            detail = f"version {version} of '{name}' has the alias {named}; move or delete it first"
+            aliases = " and ".join(f"'{alias}'" for alias in model.aliases)
+            detail = (
+                f"version {version} of '{name}' has the alias {aliases}; move or delete it first"
+            )
             raise Problem("in-use", detail)
         needed = store.needed_by(session, model.row)
         if needed:

@@ -138,7 +138,7 @@ def _add_routes(
             VersionRequest(services, request, owner, find_version(services, owner, name, version))
         )
 
-    for endpoint, prefix, which in (
+    for endpoint, prefix, suffix in (
         (of_latest, "/{name}", "latest version"),
         (of_version, "/{name}/versions/{version}", "given version"),
     ):
@@ -146,7 +146,7 @@ def _add_routes(
             f"{prefix}/{path}",
             endpoint,
             name=f"get_{path.replace('.', '_')}_{endpoint.__name__}",
-            summary=f"{summary}, {which}",
+            summary=f"{summary}, {suffix}",
             description=inspect.getdoc(handle),
             **documented,
         )
