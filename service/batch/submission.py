@@ -220,8 +220,8 @@ class _ColumnOrders:
         except (AlgorithmError, Problem) as error:
             problem = from_algorithm_error(error) if isinstance(error, AlgorithmError) else error
             detail = f"task '{name}' of the dataset: {problem.detail}"
-            where = {**problem.errors[0], **location}
-            errors.append({**where, "code": problem.code, "detail": detail})
+            error_entry = {**problem.errors[0], **location}
+            errors.append({**error_entry, "code": problem.code, "detail": detail})
 
     def _check_divided(self, name: str, columns: tuple[str, ...] | None) -> None:
         """Raise InvalidData if a task of the dataset has the model's task column as a feature."""
