@@ -148,9 +148,9 @@ def _check_model_names(database: Database) -> Finding:
         return Finding("model names", "error", f"cannot be read ({type(error).__name__})")
     if not reserved:
         return Finding("model names", "ok", "none ends in a method")
-    named = ", ".join(f"'{name}' of {owner}" for owner, name in reserved[:MAX_NAMED])
+    names = ", ".join(f"'{name}' of {owner}" for owner, name in reserved[:MAX_NAMED])
     detail = (
-        f"{len(reserved)} take over calls of other models under /v2: {named}; train them again "
+        f"{len(reserved)} take over calls of other models under /v2: {names}; train them again "
         "under another name, and delete their versions"
     )
     return Finding("model names", "warning", detail)

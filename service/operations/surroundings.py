@@ -105,18 +105,18 @@ def _check_occupant(settings: Settings) -> Finding:
     host = _LOOPBACK.get(settings.host, settings.host)
     shown = f"[{host}]" if ":" in host else host
     scheme = "https" if settings.tls_cert_file else "http"
-    where = f"{settings.port} of {settings.host}"
+    address = f"{settings.port} of {settings.host}"
     try:
         # a certificate need not name the address to listen on
         running_version = _version_of(_ask(f"{scheme}://{shown}:{settings.port}", verify=False))
     except (httpx.HTTPError, ssl.SSLError):
         running_version = None
     if running_version is None:
-        detail = f"{where} is used by another program; stop it, or set SIBLING_PORT"
+        detail = f"{address} is used by another program; stop it, or set SIBLING_PORT"
         return Finding("port", "error", detail)
     if running_version != version("sibling"):
-        return Finding("port", "warning", f"{where} {_other_version(running_version)}")
-    return Finding("port", "ok", f"the service, in this version, runs on {where}")
+        return Finding("port", "warning", f"{address} {_other_version(running_version)}")
+    return Finding("port", "ok", f"the service, in this version, runs on {address}")
 
 
 def _ask(url: str, *, verify: bool = True) -> httpx.Response:
