@@ -158,8 +158,8 @@ def _delete_job(database: Database, job_id: str) -> Iterator[int]:
 def _delete_some_events(session: Session, job_id: str) -> bool:
     """Delete a batch of events of a job and its child jobs; return False if less is left."""
     family = sa.select(JobRow.id).where(sa.or_(JobRow.id == job_id, JobRow.parent_id == job_id))
-    some = sa.select(EventRow.id).where(EventRow.job_id.in_(family)).limit(BATCH_SIZE)
-    event_ids = session.scalars(some).all()
+    batch = sa.select(EventRow.id).where(EventRow.job_id.in_(family)).limit(BATCH_SIZE)
+    event_ids = session.scalars(batch).all()
     if len(event_ids) < BATCH_SIZE:
         return False
     session.execute(sa.delete(EventRow).where(EventRow.id.in_(event_ids)))
