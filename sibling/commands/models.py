@@ -164,8 +164,8 @@ def delete(
 def aliases(model: ModelName, url: Url = DEFAULT_URL) -> None:
     """List the aliases of a model."""
     with Client(url) as client, suggesting_model(client, model):
-        listed = client.aliases(model).items()
-    print_list([{"alias": name, "version": v} for name, v in listed], "alias", "version")
+        pairs = client.aliases(model).items()
+    print_list([{"alias": name, "version": v} for name, v in pairs], "alias", "version")
 
 
 @naming.command()
