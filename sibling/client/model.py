@@ -337,10 +337,10 @@ class RemoteModel(Remote[Mode]):
 
     async def _fetch_pictures(self) -> None:
         if not self._pictures:
-            listed = await self._http.get(f"{self._path}/plots", page_size=_MAX_PICTURES)
+            page = await self._http.get(f"{self._path}/plots", page_size=_MAX_PICTURES)
             self._pictures = {
                 plot["sentence"]: await self._fetch_plot(plot["name"], "image/svg+xml", "light")
-                for plot in listed["items"]
+                for plot in page["items"]
             }
 
     async def _fetch_report(self) -> dict[str, Any]:

@@ -51,8 +51,8 @@ class ModelMethods(Remote[Mode]):
     @remote_method
     async def aliases(self, name: str) -> dict[str, int]:
         """Return the aliases of a model and their versions."""
-        listed = self._http.pages(path("v1", "models", name, "aliases"))
-        return {item["alias"]: item["version"] async for item in listed}
+        items = self._http.pages(path("v1", "models", name, "aliases"))
+        return {item["alias"]: item["version"] async for item in items}
 
     @remote_method
     async def delete_alias(self, name: str, alias: str) -> None:
