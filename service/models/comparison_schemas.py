@@ -35,7 +35,9 @@ class Method(BaseModel):
         "constant prediction per task."
     )
     variant: str = Field("", description="Distinguishes methods of the same name and role.")
-    params: dict[str, Any] = Field(description="Parameters; `selection` may differ per split.")
+    params: dict[str, Any] = Field(
+        description="Given parameters; `selection` may choose other values in each split."
+    )
     value: float | None = Field(description="The selection metric, averaged as requested.")
     mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
     over_rows: dict[str, float | None] = Field(description="Metrics over the rows of all tasks.")
@@ -192,7 +194,9 @@ class Evaluation(BaseModel):
     rows: ComparedRows | None = Field(
         None, description="Units of rows, and how many were held out."
     )
-    params: dict[str, Any] = Field(description="Parameters; `selection` may differ per split.")
+    params: dict[str, Any] = Field(
+        description="Given parameters; `selection` may choose other values in each split."
+    )
     mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
     interval: dict[str, Interval] = Field(
         default_factory=dict,
