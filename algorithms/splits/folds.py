@@ -32,7 +32,7 @@ NEVER: Final = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SplitRows:
     """The rows of all tasks, one task after another; each array is (n_rows,).
 
     Parameters
@@ -101,7 +101,7 @@ class Rows:
         return columns, amounts
 
 
-def spread_folds(rows: Rows, *, n_folds: int, min_rows: MinRows = 1) -> Indices:
+def spread_folds(rows: SplitRows, *, n_folds: int, min_rows: MinRows = 1) -> Indices:
     """Return the fold of each row, (n_rows,); rows of :data:`NEVER` always train.
 
     Every class of every task keeps a row in every training part.
@@ -127,7 +127,7 @@ def spread_folds(rows: Rows, *, n_folds: int, min_rows: MinRows = 1) -> Indices:
     return _with_training_rows(rows, folds, min_rows=min_rows)[rows.unit]
 
 
-def draw_part(rows: Rows, *, size: float, min_rows: MinRows = 1) -> NDArray[np.bool_]:
+def draw_part(rows: SplitRows, *, size: float, min_rows: MinRows = 1) -> NDArray[np.bool_]:
     """Return whether to hold out each row, (n_rows,): a part of every class of every task.
 
     Parameters
@@ -157,14 +157,14 @@ def _cheapest_folds(cost: Array, step: float, n_units: int) -> Indices:
     return chosen % len(cost)
 
 
-def _single_rows(rows: Rows) -> Iterator[Indices]:
+def _single_rows(rows: SplitRows) -> Iterator[Indices]:
     """Yield the units with one row that can be held out, class by class."""
     units = np.flatnonzero((rows.sizes == 1) & rows.is_free)
     cell, rank = rows.cell[rows.lead[units]], rows.rank[rows.lead[units]]
     return _split_by_key(units[np.lexsort((rank, cell))], np.sort(cell))
 
 
-def _strata(rows: Rows, *, is_random: bool) -> Iterator[Indices]:
+def _strata(rows: SplitRows, *, is_random: bool) -> Iterator[Indices]:
     """Yield the units with more than one row that can be held out, stratum by stratum.
 
     Strata with larger units (by powers of 2) come first, so that small units even out large ones.
@@ -195,7 +195,7 @@ def _split_by_key(units: Indices, keys: Indices) -> Iterator[Indices]:
 
 
 def _draw_units_inplace(
-    rows: Rows, is_test: NDArray[np.bool_], n_test: Array, *, size: float
+    rows: SplitRows, is_test: NDArray[np.bool_], n_test: Array, *, size: float
 ) -> None:
     """Hold out some of the units that have more than one row; add their rows to ``n_test``.
 
@@ -227,7 +227,7 @@ def _draw_units_inplace(
             n_test[columns] += amounts
 
 
-def _with_training_rows(rows: Rows, folds: Indices, *, min_rows: MinRows) -> Indices:
+def _with_training_rows(rows: SplitRows, folds: Indices, *, min_rows: MinRows) -> Indices:
     """Return the folds (n_units,) after units that must train are removed from them.
 
     Small units are removed first; of equal sizes, the last of the random order.
@@ -249,7 +249,7 @@ def _with_training_rows(rows: Rows, folds: Indices, *, min_rows: MinRows) -> Ind
 
 
 def _shrink_fold_inplace(
-    rows: Rows, folds: Indices, is_own: NDArray[np.bool_], *, fold: int, min_train: int
+    rows: SplitRows, folds: Indices, is_own: NDArray[np.bool_], *, fold: int, min_train: int
 ) -> None:
     """Remove units from a fold until at least ``min_train`` of the rows in ``is_own`` train."""
     row_units = rows.unit[is_own]

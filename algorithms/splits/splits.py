@@ -13,7 +13,7 @@ from algorithms.interface.params import StrictModel
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.units import Units, cells_of, tie_of, units_of
 from algorithms.interface.weights import positive_rows
-from algorithms.splits.folds import Rows, draw_part, spread_folds
+from algorithms.splits.folds import SplitRows, draw_part, spread_folds
 
 Indices = NDArray[np.intp]
 #: For each task, whether each row is held out.
@@ -233,7 +233,7 @@ def folds_of(
     return _widen(tasks, kept, spread_folds(rows, n_folds=n_folds, min_rows=min_rows), fill=-1)
 
 
-def rows_of(tasks: TaskSet, units: Units, *, seed: Sequence[int]) -> Rows:
+def rows_of(tasks: TaskSet, units: Units, *, seed: Sequence[int]) -> SplitRows:
     """Return the rows of all tasks, in the order of the tasks' names, with random ranks."""
     ordered = tasks.by_name()
     ranks = []
@@ -243,7 +243,7 @@ def rows_of(tasks: TaskSet, units: Units, *, seed: Sequence[int]) -> Rows:
         rank[order] = np.arange(task.n_samples)
         ranks.append(rank)
     position = np.repeat(np.arange(len(ordered)), [task.n_samples for task in ordered])
-    return Rows(position, cells_of(ordered), units.unit, np.concatenate(ranks))
+    return SplitRows(position, cells_of(ordered), units.unit, np.concatenate(ranks))
 
 
 def fold_split(tasks: TaskSet, *, fold: int, n_folds: int, seed: int) -> Split | None:

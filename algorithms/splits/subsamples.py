@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.units import units_of
-from algorithms.splits.folds import Rows, spread_folds
+from algorithms.splits.folds import SplitRows, spread_folds
 from algorithms.splits.splits import by_task, rows_of
 
 #: Number of parts into which the rows are divided; a subsample has some of them.
@@ -42,7 +42,7 @@ def subsample(tasks: TaskSet, n_parts: int, *, seed: int, min_rows: int = 2) -> 
 
 
 def _first_units(
-    rows: Rows, key: NDArray[np.intp], part: NDArray[np.intp], at_least: int
+    rows: SplitRows, key: NDArray[np.intp], part: NDArray[np.intp], at_least: int
 ) -> NDArray[np.bool_]:
     """Return the rows of the units that hold the first rows of each key, in the order of parts."""
     order = np.lexsort((rows.rank, part, key))
