@@ -32,7 +32,7 @@ from algorithms.families.projections.model import (
     dimension_warnings,
     no_variance_warnings,
 )
-from algorithms.families.projections.params import Dimension, RidgeParams
+from algorithms.families.projections.params import Dimension, ScatterRidgeParams
 from algorithms.families.projections.parts import TaskProjection, build_part
 from algorithms.families.projections.scatters import Scatters, estimate_scatters
 from algorithms.interface.params import Grid
@@ -43,7 +43,7 @@ from algorithms.numerics.ratio_trace import generalised_directions
 Array = NDArray[np.float64]
 
 
-class AggregateParams(RidgeParams):
+class AggregateParams(ScatterRidgeParams):
     """Parameters of one LDA over all tasks."""
 
     GRIDS: ClassVar = {"d": "d_grid", "gamma": "gamma_grid", "d_prime": "d_prime_grid"}

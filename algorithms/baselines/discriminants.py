@@ -34,7 +34,7 @@ from algorithms.families.projections.model import (
     dimension_warnings,
     no_variance_warnings,
 )
-from algorithms.families.projections.params import ProjectionParams, RidgeParams
+from algorithms.families.projections.params import ProjectionParams, ScatterRidgeParams
 from algorithms.families.projections.parts import TaskProjection, build_part
 from algorithms.families.projections.ratios import RatioPath
 from algorithms.families.projections.scatters import Scatters, estimate_scatters
@@ -55,7 +55,7 @@ P = TypeVar("P", bound=ProjectionParams)
 _PAPER = "Zhang and Yeung (2011), doi:10.1609/aaai.v25i1.7909"
 
 
-class RatioTraceParams(RidgeParams):
+class RatioTraceParams(ScatterRidgeParams):
     """Parameters of LDA in ratio-trace form."""
 
     form: Literal["ridge", "fisherface"] = Field(
@@ -66,7 +66,7 @@ class RatioTraceParams(RidgeParams):
     )
 
 
-class TraceRatioParams(RidgeParams):
+class TraceRatioParams(ScatterRidgeParams):
     """Parameters of LDA in trace-ratio form."""
 
     null: Literal["keep", "exclude"] = Field(
@@ -214,7 +214,7 @@ class TaskByTask(ProjectionAlgorithm[P]):
         rescale = (scatters.scale / scaled.scale)[:, np.newaxis]
         U = scaled.lift(directions.Y, k=max(directions.k, 1)) * rescale
         fit_info |= {"d": params.d, **directions.fit_info}
-        if isinstance(params, RidgeParams):
+        if isinstance(params, ScatterRidgeParams):
             fit_info["gamma"] = params.gamma
         return TaskResult(
             build_part(scatters, U, classifier=params.classifier),

@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlternationState(LoopState):
+class MTDAState(LoopState):
     """State of the alternation.
 
     Parameters
@@ -47,7 +47,7 @@ class AlternationState(LoopState):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Block:
+class ScatterBlock:
     """The matrices S_b and S_t of one task, in the coordinates of its W_i.
 
     Parameters
@@ -77,7 +77,7 @@ def alternate(
     tolerance: float,
     trace: Trace,
     rng: np.random.Generator,
-) -> AlternationState:
+) -> MTDAState:
     """Return the P and W_i that maximise eq. 3, from a random start.
 
     Parameters
@@ -91,7 +91,7 @@ def alternate(
     P = _orthonormal(rng, d_prime, pencils[0].k)
     alpha = ratio_of(blocks, W, P)
 
-    def step(state: AlternationState) -> AlternationState:
+    def step(state: MTDAState) -> MTDAState:
         W, P = list(np.split(state.W, ends)), state.P
         for i, block in enumerate(blocks):
             A = block.difference(ratio_of(blocks, W, P))
@@ -99,13 +99,13 @@ def alternate(
         P = _best_common(blocks, W, ratio_of(blocks, W, P), d=P.shape[1])
         alpha = ratio_of(blocks, W, P)
         change = abs(alpha - state.objective)
-        return AlternationState(objective=alpha, residual=change, P=P, W=np.concatenate(W))
+        return MTDAState(objective=alpha, residual=change, P=P, W=np.concatenate(W))
 
-    start = AlternationState(objective=alpha, residual=1.0, P=P, W=np.concatenate(W))
+    start = MTDAState(objective=alpha, residual=1.0, P=P, W=np.concatenate(W))
     return trace.run("alternation", step, start, max_iter=max_iter, tolerance=tolerance)
 
 
-def ratio_of(blocks: Sequence[Block], W: Sequence[Array], P: Array) -> float:
+def ratio_of(blocks: Sequence[ScatterBlock], W: Sequence[Array], P: Array) -> float:
     """Return the objective of eq. 3; 0 if there is no scatter."""
     U = [W_i @ P for W_i in W]
     between = sum(float(np.sum((b.between @ U_i) ** 2)) for U_i, b in zip(U, blocks, strict=True))
@@ -139,7 +139,9 @@ def parts_from(V: Array, P: Array) -> Array:
     return np.asarray(V @ V_B.T)
 
 
-def _best_common(blocks: Sequence[Block], W: Sequence[Array], alpha: float, *, d: int) -> Array:
+def _best_common(
+    blocks: Sequence[ScatterBlock], W: Sequence[Array], alpha: float, *, d: int
+) -> Array:
     """Return the top-d eigenvectors of Σ W_iᵀ(S_bⁱ - αS_tⁱ)W_i, a step on eq. 6."""
     pairs = list(zip(W, blocks, strict=True))
     A = np.sum([W_i.T @ b.difference(alpha) @ W_i for W_i, b in pairs], axis=0)
@@ -147,11 +149,11 @@ def _best_common(blocks: Sequence[Block], W: Sequence[Array], alpha: float, *, d
     return leading_with_ties((A + A.T) / 2, between, d, tie=sum(b.tie for b in blocks))
 
 
-def _block(pencil: Pencil, d_prime: int) -> Block:
+def _block(pencil: Pencil, d_prime: int) -> ScatterBlock:
     """Return the scatter matrices in the span and in up to d' fillers."""
     n_fillers = min(pencil.n_fillers, d_prime)
     between = np.pad(pencil.between, ((0, 0), (0, n_fillers)))
-    return Block(between, np.pad(pencil.total, (0, n_fillers)) + pencil.ridge, pencil.tie)
+    return ScatterBlock(between, np.pad(pencil.total, (0, n_fillers)) + pencil.ridge, pencil.tie)
 
 
 def _orthonormal(rng: np.random.Generator, p: int, q: int) -> Array:

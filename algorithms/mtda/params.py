@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from algorithms.families.projections.params import Dimension, RidgeParams
+from algorithms.families.projections.params import Dimension, ScatterRidgeParams
 from algorithms.interface.params import Iterations
 
 
-class MTDAParams(RidgeParams):
+class MTDAParams(ScatterRidgeParams):
     """Parameters of MTDA."""
 
     null: Literal["keep", "exclude"] = Field(

@@ -6,7 +6,7 @@ from scipy.optimize import check_grad
 
 from algorithms.baselines.mixed_model import MixedModel
 from algorithms.baselines.mixed_model.covariance import Structure
-from algorithms.baselines.mixed_model.likelihood import Problem
+from algorithms.baselines.mixed_model.likelihood import MixedModelProblem
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -105,7 +105,7 @@ def test_estimates_on_school_are_those_of_statsmodels(data_file) -> None:
 
 def problem_of(tasks, *, has_slopes):
     ordered = tasks.by_name()
-    return Problem.of(
+    return MixedModelProblem.of(
         [t.X for t in ordered],
         [t.y for t in ordered],
         weights=[None] * len(ordered),

@@ -9,7 +9,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.class_weight import compute_class_weight
 
 from algorithms.baselines.mixed_model.covariance import Structure
-from algorithms.baselines.mixed_model.likelihood import Problem
+from algorithms.baselines.mixed_model.likelihood import MixedModelProblem
 from algorithms.evaluation import held_out_loss
 from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.errors import InvalidData
@@ -310,7 +310,7 @@ def test_leave_one_out_errors_are_those_of_fits_without_the_rows(n, p, has_inter
 def test_the_likelihood_of_a_mixed_model_is_that_of_noise_with_variance_by_weight() -> None:
     tasks, _ = weighted_tasks("numbers")
     weights = [scaled(task.weights) for task in tasks]
-    problem = Problem.of(
+    problem = MixedModelProblem.of(
         [task.X for task in tasks], [task.y for task in tasks], has_slopes=True, weights=weights
     )
     values = []

@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class GammaChoice:
     """The selected gamma, the results of the selection as JSON, and warnings."""
 
     gamma: float
@@ -40,7 +40,7 @@ class _Errors(LoopState):
 
 def choose_gamma(
     params: LeaveOneOutParams, error: Callable[[float], float], *, trace: Trace, task: str
-) -> Choice:
+) -> GammaChoice:
     """Return the given gamma, or the largest gamma with the smallest error.
 
     Parameters
@@ -64,7 +64,7 @@ def choose_gammas(
     *,
     trace: Trace,
     task: str,
-) -> tuple[Choice, list[float]]:
+) -> tuple[GammaChoice, list[float]]:
     """Return the gamma of :func:`choose_gamma` for all rows, and for each part of the rows.
 
     Parameters
@@ -74,7 +74,7 @@ def choose_gammas(
         rows of a task. A part whose error is NaN gets the gamma of all rows.
     """
     if params.selection == "given":
-        return Choice(params.gamma, {"gamma": params.gamma, "selection": "given"}), []
+        return GammaChoice(params.gamma, {"gamma": params.gamma, "selection": "given"}), []
     grid = sorted(set(params.grid), reverse=True)
 
     def step(state: _Errors) -> _Errors:
@@ -100,7 +100,7 @@ def choose_gammas(
         "selection_gammas": grid,
         "selection_errors": [float(error) for error in table[:, 0]],
     }
-    choice = Choice(
+    choice = GammaChoice(
         gammas[0],
         {"gamma": gammas[0], "selection": "loo", **fit_info},
         end_warnings(params, {"gamma": gammas[0]}),

@@ -18,7 +18,7 @@ Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spectrum:
+class TaskSpectrum:
     """Rows of a task, factorised so that X = PM and PᵀH = diag(γ/(λ + γ)) Pᵀ for every γ.
 
     With at least as many rows as columns, M has the eigenvectors of XᵀX; with fewer, P has the
@@ -47,7 +47,7 @@ class Spectrum:
     is_dual: bool
 
     @classmethod
-    def of(cls, X: Array, y: Array) -> "Spectrum":
+    def of(cls, X: Array, y: Array) -> "TaskSpectrum":
         """Return the spectrum of the rows (n_t, q) and targets (n_t,) of a task."""
         is_dual = X.shape[0] < X.shape[1]
         values, V = np.linalg.eigh(X @ X.T if is_dual else X.T @ X)
@@ -85,13 +85,13 @@ class Eliminated:
     """
 
     gamma: float
-    spectra: Sequence[Spectrum]
+    spectra: Sequence[TaskSpectrum]
     values: Array
     Q: Array
     c: Array
 
     @classmethod
-    def of(cls, spectra: Sequence[Spectrum], gamma: float) -> "Eliminated":
+    def of(cls, spectra: Sequence[TaskSpectrum], gamma: float) -> "Eliminated":
         """Return the system for a γ."""
         q = spectra[0].M.shape[1]
         S, c = np.zeros((q, q)), np.zeros(q)

@@ -130,7 +130,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
             )
             fit_info |= chosen
         design = _design(tasks, params)
-        W, penalty, gap = _Problem.of(design, params).solve(params, None, trace=trace)
+        W, penalty, gap = _LassoProblem.of(design, params).solve(params, None, trace=trace)
         fit_info |= {
             "share": params.share,
             "lambda": penalty * design.row_unit * design.target_unit,
@@ -153,7 +153,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
         del rng
         self.check(train.summaries(), params)
         design = _design(train, params)
-        problem, W = _Problem.of(design, params), None
+        problem, W = _LassoProblem.of(design, params), None
 
         def fit(candidate: SharedLassoParams, trace: Trace) -> LinearModel:
             nonlocal W
@@ -174,14 +174,14 @@ def _design(tasks: TaskSet, params: SharedLassoParams) -> Design:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Problem:
+class _LassoProblem:
     """The squared loss of all tasks, with the products Z (T, d) of rows and targets."""
 
     loss: SquaredLoss
     Z: Array
 
     @classmethod
-    def of(cls, design: Design, params: SharedLassoParams) -> "_Problem":
+    def of(cls, design: Design, params: SharedLassoParams) -> "_LassoProblem":
         loss = SquaredLoss.of(design, centre=params.fit_intercept)
         return cls(loss, loss.stacks.adjoint([part.Y for part in loss.stacks.parts]))
 

@@ -72,7 +72,7 @@ class LogisticParams(PooledParams):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewtonState(LoopState):
+class LogisticState(LoopState):
     """Coefficients with the intercept last, (T, q + 1)."""
 
     B: Array
@@ -267,18 +267,18 @@ def newton(
     def relative(size: float) -> float:
         return size / first if size > noise else 0.0
 
-    def step(state: NewtonState) -> NewtonState:
+    def step(state: LogisticState) -> LogisticState:
         steps = [_newton_step(column, b) for column, b in zip(columns, state.B, strict=True)]
         B = np.stack([b for b, _ in steps])
         is_stalled = bool(np.array_equal(B, state.B))
         value = sum(value for _, value in steps)
         residual = relative(_size(columns, B))
-        return NewtonState(objective=value, residual=residual, is_stalled=is_stalled, B=B)
+        return LogisticState(objective=value, residual=residual, is_stalled=is_stalled, B=B)
 
     centres = np.repeat(means, design.sizes, axis=0)
     B = zeros if start is None else _from(*start, centres)
     value = sum(column.objective(b) for column, b in zip(columns, B, strict=True))
-    state = NewtonState(objective=value, residual=relative(_size(columns, B)), B=B)
+    state = LogisticState(objective=value, residual=relative(_size(columns, B)), B=B)
     B = trace.run(loop, step, state, max_iter=params.max_iter, tolerance=params.rtol).B
     W, b = B[:, :-1], B[:, -1]
     return W, b - np.sum(centres * W, axis=1)

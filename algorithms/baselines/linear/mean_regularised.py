@@ -25,7 +25,7 @@ from algorithms.baselines.linear.choice import (
     column_variance,
     mean_known,
 )
-from algorithms.baselines.linear.elimination import Eliminated, Spectrum, left_out_squares
+from algorithms.baselines.linear.elimination import Eliminated, TaskSpectrum, left_out_squares
 from algorithms.baselines.linear.params import Gamma, LeaveOneOutParams
 from algorithms.baselines.linear.pooling import check_two_classes
 from algorithms.baselines.linear.unrelated import MIN_RELATED, find_unrelated
@@ -115,7 +115,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
             has_intercept=params.fit_intercept,
         )
         spectra = [
-            Spectrum.of(block.X, block.Y[:, 0])
+            TaskSpectrum.of(block.X, block.Y[:, 0])
             for block in design.blocks(centre=params.fit_intercept)
         ]
         unit = units_of(tasks).unit
@@ -169,7 +169,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
 
 
 def _choose(
-    spectra: list[Spectrum],
+    spectra: list[TaskSpectrum],
     design: Design,
     params: MeanRegularisedParams,
     unit: Indices,
@@ -217,7 +217,7 @@ def _task_of_rows(design: Design) -> Indices:
 
 
 def _tasks_alone(
-    spectra: Sequence[Spectrum],
+    spectra: Sequence[TaskSpectrum],
     design: Design,
     params: MeanRegularisedParams,
     unit: Indices,

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from algorithms.baselines.linear.baseline import LinearBaseline
 from algorithms.baselines.linear.pooling import check_two_classes
 from algorithms.baselines.mixed_model.covariance import Structure
-from algorithms.baselines.mixed_model.likelihood import Problem, posterior_mean
+from algorithms.baselines.mixed_model.likelihood import MixedModelProblem, posterior_mean
 from algorithms.baselines.mixed_model.params import MixedModelParams
 from algorithms.families.linear.design import Form, check_targets, prepare
 from algorithms.families.linear.functions import functions_of
@@ -124,7 +124,7 @@ class MixedModel(LinearBaseline[MixedModelParams]):
             has_intercept=True,
             coordinates="own",
         )
-        problem = Problem.of(
+        problem = MixedModelProblem.of(
             design.rows,
             [target.Y[:, 0] for target in design.targets],
             has_slopes=params.random == "slopes",

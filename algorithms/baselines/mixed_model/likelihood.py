@@ -57,7 +57,7 @@ class Effects:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
+class MixedModelProblem:
     """Rows and targets of all tasks, and the products that every evaluation needs.
 
     Parameters
@@ -92,7 +92,7 @@ class Problem:
         *,
         has_slopes: bool,
         weights: Sequence[Array | None],
-    ) -> "Problem":
+    ) -> "MixedModelProblem":
         """Return the problem for the rows (n_t, d) and targets (n_t,) of each task.
 
         Parameters

@@ -60,7 +60,7 @@ class ProjectionParams(Params):
     )
 
 
-class RidgeParams(ProjectionParams):
+class ScatterRidgeParams(ProjectionParams):
     """Parameters of a projection with a ridge on the total scatter."""
 
     GRIDS: ClassVar = {"d": "d_grid", "gamma": "gamma_grid"}
