@@ -188,9 +188,8 @@ def main() -> None:
     except (ServiceError, JobFailed, ValueError, OSError) as error:
         _fail(str(error), exit_code(error))
     except ModuleNotFoundError as error:
-        _fail(
-            f"'{error.name}' is not installed; pip install 'sibling[server]' runs the service here"
-        )
+        install = "pip install 'sibling[server]'"
+        _fail(f"'{error.name}' is not installed; the service runs here after: {install}")
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.INTERRUPTED) from None
 
