@@ -12,8 +12,13 @@ from algorithms.evaluation.comparison.comparison import (
     compare,
     compared_methods,
 )
+from algorithms.evaluation.comparison.families import (
+    FamilyComparison,
+    compare_families,
+    verdict_of,
+)
 from algorithms.evaluation.comparison.verdict import summarize_comparison
-from algorithms.evaluation.scores.gains import benjamini_hochberg, gain_of, holm
+from algorithms.evaluation.scores.gains import LEVEL, benjamini_hochberg, gain_of, holm
 from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.evaluation.selection.choices import with_inner_selection
 from algorithms.interface.errors import InvalidData, InvalidParams
@@ -335,6 +340,35 @@ def test_the_verdict_is_corrected_for_the_number_of_methods() -> None:
     two = table(candidate=0.95, single_task1=1.0, single_task2=1.5, noise=0.02)
     assert two["sharing"]["p_value"] == pytest.approx(p)
     assert two["sharing"]["apart"]["algorithm"] == "single_task1"
+
+
+@pytest.mark.parametrize(
+    ("gain", "margin", "p_value", "expected"),
+    [
+        (0.5, 0.4, 0.01, "helps"),
+        (-0.5, 0.4, 0.01, "hurts"),
+        (0.5, 0.6, 0.01, "equal"),  # significant, but too small to matter
+        (0.5, 0.9, 0.5, "equal"),  # the whole interval is
+        (0.5, 0.4, 0.05, "unclear"),
+    ],
+)
+def test_a_verdict_needs_a_significant_and_relevant_gain(gain, margin, p_value, expected) -> None:
+    ends = (gain - 0.4, gain + 0.4)
+    found = FamilyComparison(0, 1, gain, *ends, p_value=p_value, margin=margin)
+    assert verdict_of(found) == expected
+
+
+def test_the_interval_is_corrected_for_the_methods_of_its_family() -> None:
+    rng = np.random.default_rng(0)
+    errors = [(1.0 + 0.1 * rng.normal(size=8)).tolist() for _ in range(3)]
+    errors[0] = [0.8 * value for value in errors[2]]
+
+    def gains(one, other):
+        return gain_of(errors[one], errors[other], RMSE, ratio=0.25)
+
+    found = compare_families([0, 1], [2], gains, min_effect=0.01)
+    assert (found.together, found.apart) == (0, 2)
+    assert (found.low, found.high) == gains(0, 2).interval(LEVEL / 2)
 
 
 def test_tasks_are_corrected_for_their_number() -> None:

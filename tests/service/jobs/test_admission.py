@@ -111,10 +111,13 @@ def test_an_owner_who_submitted_first_does_not_keep_the_slot(database, new_job):
 
 
 def test_jobs_that_are_submitted_together_count_as_running(database, new_job):
-    running = new_job("bob")
+    ended = new_job("bob")
+    assert admitted(database, 1) == [ended]
+    running = new_job("ada")
     assert admitted(database, 1) == [running]
-    bob, ada = new_job("bob"), [new_job("ada") for _ in range(2)]
-    assert admitted(database, 2) == [ada[0], bob]
+    end(database, ended)
+    bob, ada = [new_job("bob") for _ in range(2)], new_job("ada")
+    assert admitted(database, 2) == [bob[0], ada]
 
 
 def test_priority_orders_the_jobs_of_one_owner_only(database, new_job):
