@@ -155,11 +155,12 @@ def test_uploads_count_until_they_are_datasets(upload, database):
     dataset_id = upload(b"12345", settings())
     common = {"owner": "ada", "name": "d", "media_type": "text/csv", "options": {}, "length": 7}
     with database.write() as session:
-        session.add(UploadRow(id="up_1", **common))
-        session.add(UploadRow(id="up_2", dataset_id=dataset_id, **common))
+        for upload_id in ("up_1", "up_2"):
+            session.add(UploadRow(id=upload_id, **common))
+        session.add(UploadRow(id="up_3", dataset_id=dataset_id, **common))
     with database.read() as session:
-        assert quotas.count_uploads(session, "ada") == 1
-        assert stored_bytes.stored_bytes(session, "ada") == 5 + 7
+        assert quotas.count_uploads(session, "ada") == 2
+        assert stored_bytes.stored_bytes(session, "ada") == 5 + 2 * 7
 
 
 # --- over HTTP -----------------------------------------------------------------------------------
