@@ -248,14 +248,12 @@ def test_an_upload_expires_after_its_last_byte(app):
     database = app.services.database
     assert sum(retention.expire_uploads(database, now() - timedelta(days=1))) == 0
     with database.write() as session:
-        session.execute(sa.update(UploadRow).values(updated_at=now() - timedelta(days=3)))
+        long_ago = {"id": "up_00000000000000000000000000", "updated_at": now() - timedelta(days=3)}
+        session.execute(sa.update(UploadRow).values(long_ago))
     # its last byte is recent
     assert sum(retention.expire_uploads(database, now() - timedelta(days=1))) == 0
     with database.write() as session:
         session.execute(sa.update(BlobRow).values(created_at=now() - timedelta(days=3)))
-        (row,) = session.scalars(sa.select(UploadRow))
-        row.id = "up_00000000000000000000000000"
-        row.updated_at = now() - timedelta(days=3)
     assert sum(retention.expire_uploads(database, now() - timedelta(days=1))) == 1
     assert sum(retention.expire_blobs(database, now() - timedelta(days=1))) >= 1
     assert app.left_behind() == {}
