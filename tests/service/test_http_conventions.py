@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from service.errors.codes import ERRORS
 from service.errors.problems import Problem
+from service.http.idempotency import fingerprint
 from service.jobs.limits import check_limits, limits_of
 from service.jobs.spec_schemas import JobLimits
 from service.settings import Settings
@@ -497,6 +498,11 @@ def test_the_same_key_with_another_body_is_422(http, spec):
     other = http.post(ROOT, json={**spec, "seed": 1}, headers=headers)
     body = assert_problem(other, 422, "key-reused")
     assert headers["Idempotency-Key"] in body["detail"]
+
+
+def test_a_fingerprint_tells_where_its_parts_end():
+    assert fingerprint("/v1/jobs", b"{}") == fingerprint(b"/v1/jobs", "{}")
+    assert fingerprint("ab", "c") != fingerprint("a", "bc")
 
 
 def test_a_rejected_request_releases_its_key(http, spec):
