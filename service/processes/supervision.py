@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -97,6 +98,7 @@ class SupervisedProcess:
 
     def __init__(self) -> None:
         self._child: _Child | None = None
+        self._lock = threading.RLock()
 
     def warm_up(self, program: Program) -> int:
         """Return the pid of the process; start it if there is none of this program."""
@@ -122,21 +124,25 @@ class SupervisedProcess:
         beat_s
             Time between two calls of ``on_beat``.
         """
-        self.warm_up(program)
-        assert self._child is not None
-        end = None
-        try:
-            end = self._child.run(request, limits, min(beat_s, limits.timeout_s), on_beat)
-        finally:
-            if end is None or end.answer is None or not end.answer.get(IS_ALONE):
-                self.close()
+        with self._lock:
+            self.warm_up(program)
+            assert self._child is not None
+            end = None
+            try:
+                end = self._child.run(request, limits, min(beat_s, limits.timeout_s), on_beat)
+            finally:
+                if end is None or end.answer is None or not end.answer.get(IS_ALONE):
+                    self.close()
         return end
 
     def close(self) -> None:
-        """Kill the process, with its descendants."""
-        child, self._child = self._child, None
-        if child is not None:
-            child.kill()
+        """Kill the process with its descendants; a request that runs in another thread ends."""
+        if self._child is not None:
+            self._child.signal(signal.SIGKILL)
+        with self._lock:
+            child, self._child = self._child, None
+            if child is not None:
+                child.kill()
 
 
 class _Child:
@@ -206,7 +212,7 @@ class _Child:
 
         Daemons are in groups of their own, but have its environment.
         """
-        self._signal(signal.SIGKILL)
+        self.signal(signal.SIGKILL)
         kill_marked(self._mark)
         self.process.wait()
         self._wire.close()
@@ -242,13 +248,13 @@ class _Child:
             if stop.grace_s > 0 and self._is_ready:
                 self._wire.send({"type": "cancel"})
             else:  # one that is not ready would read the message before its request, and ignore it
-                self._signal(signal.SIGKILL)
+                self.signal(signal.SIGKILL)
         elif self._stop is not None:
             waited_s = time.monotonic() - self._stopped_at
             if waited_s > self._stop.grace_s + TERM_GRACE_S:
-                self._signal(signal.SIGKILL)
+                self.signal(signal.SIGKILL)
             elif waited_s > self._stop.grace_s:
-                self._signal(signal.SIGTERM)
+                self.signal(signal.SIGTERM)
 
     def _extend_cpu(self, limits: Limits) -> None:
         """Raise the CPU limit of the child, which it reaches without repeated calls."""
@@ -282,7 +288,7 @@ class _Child:
         while (code := self.process.poll()) is None:
             self._drain_output()  # a full pipe would keep it from exiting
             if time.monotonic() > deadline:
-                self._signal(signal.SIGKILL)
+                self.signal(signal.SIGKILL)
             time.sleep(_POLL_S)
         return code
 
@@ -291,7 +297,7 @@ class _Child:
         stopped = None if self._stop is None else self._stop.reason
         return End(answer, exit_code, stopped, self._tail.decode(errors="replace").strip())
 
-    def _signal(self, number: signal.Signals) -> None:
+    def signal(self, number: signal.Signals) -> None:
         """Send a signal to the child's process group."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)

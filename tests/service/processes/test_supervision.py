@@ -1,6 +1,9 @@
 """Processes that a request leaves behind, and how requests end."""
 
 import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
@@ -36,7 +39,9 @@ def run(request, wire):
     wire.send({{"type": "progress", "progress": pid}})
     if request["then"] == "goes on":
         time.sleep({DAEMON_S})
-    elif request["then"] == "dies":
+    while request["then"] == "prints":
+        print("x" * 1000, flush=True)
+    if request["then"] == "dies":
         time.sleep(2 * {TIMEOUT_S})  # until the progress has been read
         os.kill(os.getpid(), signal.SIGSEGV)
     return {{"type": "done", "pid": pid}}
@@ -90,3 +95,20 @@ def test_a_process_without_others_is_used_again(process, program):
         assert end.answer["type"] == "done"
         pids.add(process.warm_up(program))
     assert len(pids) == 1
+
+
+def test_a_close_ends_the_request_that_runs_also_while_it_prints(process, program):
+    for _ in range(5):  # without a lock, it failed in two of five
+        has_begun = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            end = pool.submit(
+                process.run,
+                program,
+                {"how": "none", "then": "prints"},
+                Limits(DAEMON_S),
+                beat_s=TIMEOUT_S,
+                on_beat=lambda progress, _, begun=has_begun: begun.set() if progress else None,
+            )
+            has_begun.wait()
+            process.close()
+            assert end.result()[:2] == (None, -signal.SIGKILL)
