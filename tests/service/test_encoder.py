@@ -2,10 +2,12 @@
 
 import io
 import json
+import math
 import tempfile
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import numpy as np
 import openpyxl
 import pyarrow as pa
 import pyarrow.csv
@@ -15,6 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from algorithms.wrappers.preparation.columns import Column, DateWriting
+from algorithms.wrappers.preparation.encoder import encode
+from algorithms.wrappers.preparation.invalid_column import InvalidColumn
+from algorithms.wrappers.preparation.texts import Texts, plain_dates, plain_numbers
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.registry import find_format
 from service.inference.call import InputSpec
@@ -207,3 +213,79 @@ def test_values_are_the_same_numbers_in_training_and_in_calls_in_every_format(na
     if described is not None:
         table = pa.table({"x": pa.array(values)})
         assert_array_equal(read_new_table(table, described)[:, 0], expected)
+
+
+# --- Arrow and Python ----------------------------------------------------------------------------
+
+RNG = np.random.default_rng(0)
+INSTANTS = [
+    datetime.fromtimestamp(int(us) / 1e6, UTC) for us in RNG.integers(-(10**15), 4 * 10**15, 300)
+]
+MANY = {
+    "numbers": ("number", DateWriting(), [repr(float(x)) for x in RNG.normal(size=300) * 1e5]),
+    "signs and exponents": ("number", DateWriting(), [f"+{k}.e-{k % 30}" for k in range(300)]),
+    "ISO dates": ("date", DateWriting(), [f"{t:%Y-%m-%dT%H:%M:%S.%f}" for t in INSTANTS]),
+    "zones": ("date", DateWriting(), [f"{t:%Y-%m-%d %H:%M}+05:30" for t in INSTANTS]),
+    "points": ("date", DateWriting(), [f"{t:%d.%m.%Y %H:%M:%S}" for t in INSTANTS]),
+    "month first": ("date", DateWriting(day_first=False), [f"{t:%m/%d/%Y}" for t in INSTANTS]),
+    "short": (
+        "date",
+        DateWriting(day_first=True, has_short_years=True),
+        [f"{t:%d-%m-%y %I:%M %p}" for t in INSTANTS],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_many_texts_are_read_by_arrow_as_by_the_rules(name):
+    kind, dates, texts = MANY[name]
+    column = Column("x", kind, dates=dates)
+    found = Texts.of(pa.chunked_array([[*texts, None, " "]]), "x")
+    plain = plain_numbers(found, ".") if kind == "number" else plain_dates(found, dates)
+    assert plain is not None  # Arrow reads them
+    one_by_one = [encode([text], column)[0] for text in texts]
+    assert_array_equal(encode(found, column), [*one_by_one, np.nan, np.nan])
+    german = [text.replace(".", ",") for text in texts]
+    if kind == "number":
+        cells = Texts.of(pa.chunked_array([german]), "x")
+        assert_array_equal(encode(cells, column, decimal=","), one_by_one)
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_"),
+    [
+        *(("number", type_) for type_ in (pa.int8(), pa.uint64(), pa.float32(), pa.float64())),
+        *(("boolean", pa.bool_()), ("boolean", pa.int64())),
+        *(("date", pa.timestamp(unit)) for unit in ("s", "ms", "us")),
+        *(("date", pa.timestamp("us", "UTC")), ("date", pa.date32())),
+    ],
+)
+def test_long_columns_of_arrow_are_the_numbers_of_short_ones(kind, type_):
+    whole = RNG.integers(0, 2, 300)
+    values = [None if w and k % 3 else w for k, w in enumerate(whole.tolist())]
+    if kind == "date":
+        values = [t if pa.types.is_timestamp(type_) else t.date() for t in INSTANTS]
+        values = [t.replace(microsecond=0) if isinstance(t, datetime) else t for t in values]
+    array = pa.chunked_array([pa.array(values, pa.int64() if kind != "date" else None)])
+    array = array.cast(type_)
+    column = Column("x", kind)
+    one_by_one = [encode([value], column)[0] for value in array.to_pylist()]
+    assert_array_equal(encode(array, column), one_by_one)
+    short = [encode(array.slice(k, 1), column)[0] for k in range(len(array))]
+    assert_array_equal(short, one_by_one)
+
+
+@pytest.mark.parametrize("n", [1, 60])
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [(2**53 + 1, "inexact-integer"), (math.inf, "not-finite"), (True, "not-of-kind")],
+)
+def test_a_value_that_is_no_number_has_its_row_in_short_and_long_columns(n, value, code):
+    columns = [[value] * n, pa.chunked_array([[value] * n])]
+    columns += [] if value is True else [np.array([value] * n)]
+    for values in columns:
+        with pytest.raises(InvalidColumn) as caught:
+            encode(values, Column("x"))
+        first = caught.value.problems[0]
+        assert (first.code, first.column) == (code, "x")
+        assert first.row == (0 if code != "not-of-kind" or isinstance(values, list) else None)
