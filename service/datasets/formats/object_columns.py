@@ -78,10 +78,10 @@ def _type_of(value: Any, row: int, name: str) -> tuple[str, pa.DataType]:
     return found
 
 
-def _is_whole(number: float, row: int, name: str) -> bool:
+def _is_whole(number: Any, row: int, name: str) -> bool:
     """Return whether a number is an integer that a float64 holds; others are refused."""
     if isinstance(number, float):
-        return number.is_integer() and abs(number) <= MAX_EXACT_INTEGER
+        return number.is_integer() and -MAX_EXACT_INTEGER <= number <= MAX_EXACT_INTEGER
     if abs(number) > MAX_EXACT_INTEGER:
         detail = f"row {row}, column '{name}' is {number}, above 2**53; ignore columns of ids"
         reject("inexact-integer", detail, row=row, column=name)
