@@ -51,7 +51,7 @@ class Texts:
         """Return the texts of a column; blank ones and missing markers are missing."""
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        encoded = column.unify_dictionaries().combine_chunks()
+        encoded = column.combine_chunks()  # one dictionary for all chunks
         if isinstance(encoded, pa.ChunkedArray):  # without any chunk
             encoded = pa.array([], encoded.type)
         texts = encoded.dictionary
