@@ -1,4 +1,11 @@
-"""Choice of the solver for a problem."""
+"""Choice of the solver for a problem.
+
+Each has data on which all others take at least twice its time. *Spectral*: 60 classes of 40 columns
+(sweeps take 19 times, Newton's method 11 times its time). *Alternating*: 397 classes of 1,985 rows
+with a kernel (spectral 3.6, sweeps 4.1). *Newton*: Landmine with a linear kernel, squared loss and
+C = 100 (sweeps 2 to 3, SDCA 7 to 9). *Sweeps*: Landmine with the hinge loss and C = 10 (SDCA 14).
+*SDCA* is the paper's solver, and part of the sweeps for the penalty exp.
+"""
 
 from collections.abc import Sequence
 from typing import Final
