@@ -71,7 +71,7 @@ class TrialStep(NamedTuple):
 
 
 class CoupledTraces(Protocol):
-    """The objective as the Newton iteration sees it; points are in the layout of ``pack``."""
+    """The objective as the Newton iteration sees it; points are bases (T, k, d)."""
 
     @property
     def lam(self) -> float:
@@ -83,12 +83,6 @@ class CoupledTraces(Protocol):
 
     def with_weight(self, C: Covariances, lam: float) -> Self:
         """Return the objective for the same matrices and another λ."""
-
-    def pack(self, U: Array) -> Array:
-        """Return the point with the bases (T, k, d)."""
-
-    def unpack(self, point: Array) -> Array:
-        """Return the bases (T, k, d) of a point."""
 
     def evaluate(self, point: Array) -> Evaluation:
         """Return value, residual and F."""
@@ -147,14 +141,6 @@ class BlasCoupledTraces:
     def with_weight(self, C: Covariances, lam: float) -> Self:
         """Return the objective for the same matrices and another λ."""
         return replace(self, C=C, lam=lam)
-
-    def pack(self, U: Array) -> Array:
-        """Return the bases unchanged."""
-        return U
-
-    def unpack(self, point: Array) -> Array:
-        """Return the point unchanged."""
-        return point
 
     def evaluate(self, point: Array) -> Evaluation:
         """Return value, residual and F at U (T, k, d)."""

@@ -81,4 +81,4 @@ def random_points(rng: np.random.Generator, *, n_points: int, k: int, d: int) ->
     (n_points, k, d)
         Orthonormal rows.
     """
-    return transpose(np.linalg.qr(rng.standard_normal((n_points, d, k)))[0])
+    return np.ascontiguousarray(transpose(np.linalg.qr(rng.standard_normal((n_points, d, k)))[0]))

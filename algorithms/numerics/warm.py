@@ -19,7 +19,7 @@ def warm_rmtpca() -> None:
     """Compile the kernels of RMT-PCA."""
     C = from_dense(np.stack([np.diag([3.0, 2.0, 1.0]), np.diag([2.0, 3.0, 1.0])]))
     objective = compile_for(C, lam=1.0, k=1)
-    point = objective.pack(C.leading(1))
+    point = np.ascontiguousarray(C.leading(1))
     value = objective.evaluate(point)
     objective.ascend(point, n_steps=1)
     objective.trial_step(point, value.F, radius=0.5, forcing=0.1)

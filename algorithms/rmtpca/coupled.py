@@ -65,8 +65,7 @@ def informed_starts(C: Covariances, objective: CoupledTraces, *, k: int) -> list
     if objective.lam == 0 or C.n_tasks == 1:
         return [separate]
     common = np.broadcast_to(C.leading_of_sum(k), separate.shape).copy()
-    risen = objective.ascend(objective.pack(common), n_steps=N_ASCENT_STEPS)
-    return [separate, common, objective.unpack(risen)]
+    return [separate, common, objective.ascend(common, n_steps=N_ASCENT_STEPS)]
 
 
 def best_start(C: Covariances, objective: CoupledTraces, *, k: int) -> NewtonState:
@@ -78,11 +77,10 @@ def best_start(C: Covariances, objective: CoupledTraces, *, k: int) -> NewtonSta
     if objective.lam == 0 or C.n_tasks == 1:
         return start_at(objective, C.leading(k))
     common = np.broadcast_to(C.leading_of_sum(k), (C.n_tasks, k, C.n_features)).copy()
-    point = objective.pack(common)
-    risen = start_at(objective, objective.unpack(objective.ascend(point, n_steps=N_ASCENT_STEPS)))
+    risen = start_at(objective, objective.ascend(common, n_steps=N_ASCENT_STEPS))
     uncoupled = objective.with_weight(C, SEPARATION_WEIGHT * objective.lam)
-    apart = objective.evaluate(uncoupled.ascend(point, n_steps=N_SEPARATION_STEPS)).J
-    base = objective.evaluate(point).J
+    apart = objective.evaluate(uncoupled.ascend(common, n_steps=N_SEPARATION_STEPS)).J
+    base = objective.evaluate(common).J
     if apart - base < MIN_SEPARATE_SHARE * (risen.objective - base):
         return risen
     return max(risen, start_at(objective, C.leading(k)), key=lambda state: state.objective)
@@ -210,4 +208,4 @@ def _maximise_from(
 ) -> Optimum:
     end = trust_region_newton(objective, start, stopping=stopping, trace=trace, loop=loop)
     reason = trace.stop_reasons[loop]
-    return Optimum(objective.unpack(end.U), end.objective, end.residual, reason)
+    return Optimum(end.U, end.objective, end.residual, reason)

@@ -29,7 +29,7 @@ class NewtonState(LoopState):
 
     Parameters
     ----------
-    U, F : layout of the objective
+    U, F : (T, k, d)
         Bases, and U_t (C_t + λG).
     radius
         Radius of the trust region.
@@ -42,9 +42,9 @@ class NewtonState(LoopState):
 
 def start_at(objective: CoupledTraces, U: Array) -> NewtonState:
     """Return the initial state at bases U (T, k, d)."""
-    point = objective.pack(U)
-    J, residual, F = objective.evaluate(point)
-    return NewtonState(objective=J, residual=residual, U=point, F=F, radius=INITIAL_RADIUS)
+    U = np.ascontiguousarray(U)
+    J, residual, F = objective.evaluate(U)
+    return NewtonState(objective=J, residual=residual, U=U, F=F, radius=INITIAL_RADIUS)
 
 
 def newton_step(objective: CoupledTraces, state: NewtonState, *, tolerance: float) -> NewtonState:

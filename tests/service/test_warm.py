@@ -23,7 +23,7 @@ for _ in range(200):
     X = rng.normal(size=(40, 27, 24))
     C = from_dense(X.transpose(0, 2, 1) @ X / 27)
     objective = compile_for(C, lam=5.0 / 39, k=5)
-    point = objective.pack(C.leading(5))
+    point = np.ascontiguousarray(C.leading(5))
     for _ in range(12):
         value = objective.evaluate(point)
         point = objective.trial_step(point, value.F, radius=0.5, forcing=0.1).point
