@@ -353,8 +353,15 @@ def test_the_verdict_is_corrected_for_the_number_of_methods() -> None:
     ],
 )
 def test_a_verdict_needs_a_significant_and_relevant_gain(gain, margin, p_value, expected) -> None:
-    ends = (gain - 0.4, gain + 0.4)
-    found = FamilyComparison(0, 1, gain, *ends, p_value=p_value, margin=margin)
+    found = FamilyComparison(
+        gain=gain,
+        low=gain - 0.4,
+        high=gain + 0.4,
+        p_value=p_value,
+        margin=margin,
+        together=0,
+        apart=1,
+    )
     assert verdict_of(found) == expected
 
 
