@@ -2,7 +2,6 @@
 
 import io
 import json
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -167,14 +166,6 @@ def reader(make_reader: Callable[..., Reader]) -> Reader:
 
 class SharedReader(ReaderProcess):
     """A process that reads the uploads of many tests, as its start takes longer than most."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lock = threading.Lock()
-
-    def read(self, *args: Any) -> Any:
-        with self._lock:
-            return super().read(*args)
 
     def __exit__(self, *_: object) -> None:
         """Stay for the next test."""

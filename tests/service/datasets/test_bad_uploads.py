@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 NPZ = "application/x-npz"
-MAX_UPLOAD = 2 * 2**20
+MAX_UPLOAD = 5 * 2**20
 X = np.arange(6.0).reshape(3, 2)
 
 
@@ -198,7 +198,7 @@ def test_a_chunked_body_above_the_limit_is_rejected(refuse):
     refuse(chunks, status=413, code="body-too-large")
 
 
-@pytest.mark.parametrize("framing", [b"Content-Length: 1000000", b"Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("framing", [b"Content-Length: 4900000", b"Transfer-Encoding: chunked"])
 def test_an_aborted_upload_leaves_nothing(uploads, wait_until, framing):
     before = uploads.traces()
     host, _, port = uploads.service.url.removeprefix("http://").partition(":")
@@ -207,8 +207,9 @@ def test_an_aborted_upload_leaves_nothing(uploads, wait_until, framing):
             b"POST /v1/datasets?name=d HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\n"
             + framing
             + b"\r\n\r\n"
-            + (b"10000\r\n" if b"chunked" in framing else b"")
-            + b"task,a\ns,1\n"
+            + (b"480000\r\n" if b"chunked" in framing else b"")
+            + b"task,a\n"
+            + 1_100_000 * b"s,1\n"  # more than a part of a blob
         )
         wait_until(lambda: len(uploads.traces()["blobs"]) > len(before["blobs"]))
     wait_until(lambda: uploads.traces() == before)
