@@ -131,13 +131,14 @@ def _describe(
             first.setdefault(id(task.X), task)
     owners = [*first.values()]
     shown = [task_columns(task, columns) for task in owners]
-    n_described = np.cumsum([len(one) for one in shown])
+    n_described = np.cumsum([len(first_columns) for first_columns in shown])
     described = [
-        one if n <= _MAX_DISTRIBUTIONS else [] for one, n in zip(shown, n_described, strict=True)
+        first_columns if n <= _MAX_DISTRIBUTIONS else []
+        for first_columns, n in zip(shown, n_described, strict=True)
     ]
     with ThreadPoolExecutor(n_threads) as pool:
-        found = pool.map(summarise, (task.X for task in owners), described)
-        return dict(zip(first, found, strict=True))
+        summaries = pool.map(summarise, (task.X for task in owners), described)
+        return dict(zip(first, summaries, strict=True))
 
 
 def _arrays_of_rows(name: str, X: Any) -> dict[str, NDArray[Any]]:
@@ -170,19 +171,19 @@ def _add_groups(
 
     Very many labels are left out of the manifest; the numbers still distinguish the groups.
     """
-    given = {f"{task.name}/groups": task.groups for task in tasks}
-    given |= {f"{task.name}/{_UNLABELLED}groups": task.groups for task in unlabelled}
-    grouped = {name: groups for name, groups in given.items() if groups is not None}
+    groups_of = {f"{task.name}/groups": task.groups for task in tasks}
+    groups_of |= {f"{task.name}/{_UNLABELLED}groups": task.groups for task in unlabelled}
+    grouped = {name: groups for name, groups in groups_of.items() if groups is not None}
     if not grouped:
         return {}
-    found, codes = np.unique(np.concatenate([*grouped.values()]), return_inverse=True)
+    labels, codes = np.unique(np.concatenate([*grouped.values()]), return_inverse=True)
     ends = np.cumsum([len(groups) for groups in grouped.values()])
-    for name, own in zip(grouped, np.split(codes, ends[:-1]), strict=True):
-        arrays[name] = own.astype(np.int64)
+    for name, task_codes in zip(grouped, np.split(codes, ends[:-1]), strict=True):
+        arrays[name] = task_codes.astype(np.int64)
     for entry in entries:
         if f"{entry['name']}/groups" in arrays:
             entry["has_groups"] = True
-    return {"groups": found.tolist()} if len(found) <= _MAX_GROUPS else {}
+    return {"groups": labels.tolist()} if len(labels) <= _MAX_GROUPS else {}
 
 
 def _add_weights(
@@ -372,6 +373,6 @@ def _digest(task: Task, hashes: Hashes) -> str:
     hashes : (n_samples,)
         The hash of each row.
     """
-    found = hashlib.blake2b(str(task.X.shape).encode(), digest_size=_HASH_BYTES)
-    found.update(hashes.astype("<u8").tobytes())
-    return found.hexdigest()
+    digest = hashlib.blake2b(str(task.X.shape).encode(), digest_size=_HASH_BYTES)
+    digest.update(hashes.astype("<u8").tobytes())
+    return digest.hexdigest()

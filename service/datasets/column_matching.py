@@ -84,7 +84,7 @@ def unpack_orders(packed: Iterable[Mapping[str, Any]] | None) -> dict[str, list[
 
 
 def _listed(names: Sequence[str]) -> str:
-    what = "column" if len(names) == 1 else "columns"
+    noun = "column" if len(names) == 1 else "columns"
     listed = ", ".join(f"'{name}'" for name in names[:_MAX_LISTED])
     more = len(names) - _MAX_LISTED
-    return f"{what} {listed} and {more} more" if more > 0 else f"{what} {listed}"
+    return f"{noun} {listed} and {more} more" if more > 0 else f"{noun} {listed}"

@@ -38,13 +38,13 @@ def create_combined(
                 return row, False
         sources = []
         for i, selection in enumerate(combination.sources):
-            found = store.get(session, selection.dataset_id, owner=owner)
+            source_row = store.get(session, selection.dataset_id, owner=owner)
             location = {"pointer": f"/sources/{i}/dataset_id"}
-            if found is None:
+            if source_row is None:
                 detail = store.describe_missing(selection.dataset_id)
                 raise Problem("not-found", detail, errors=[_error("not-found", detail, location)])
-            if found.content_sha256 is None or found.state != DatasetState.READY:
-                detail = store.describe_unready(found)
+            if source_row.content_sha256 is None or source_row.state != DatasetState.READY:
+                detail = store.describe_unready(source_row)
                 raise Problem(
                     "wrong-state", detail, errors=[_error("wrong-state", detail, location)]
                 )
@@ -52,8 +52,8 @@ def create_combined(
                 Source(
                     **selection.model_dump(exclude={"rows"}),
                     rows=selection.rows,
-                    name=found.name,
-                    content_sha256=found.content_sha256,
+                    name=source_row.name,
+                    content_sha256=source_row.content_sha256,
                 )
             )
         sources_json = [source.model_dump(mode="json", exclude_none=True) for source in sources]

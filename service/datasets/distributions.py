@@ -55,45 +55,45 @@ def summarise(X: NDArray[np.float64], columns: Sequence[Column]) -> dict[str, An
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         statistics = _statistics_of_sparse(X) if is_sparse(X) else _statistics(X)
-    found: dict[str, Any] = {
+    summary: dict[str, Any] = {
         name: [float(value) if np.isfinite(value) else None for value in values]
         for name, values in statistics.items()
     }
     if columns:
         first = X[:, : len(columns)]
-        found["n_counted"] = min(X.shape[0], MAX_ROWS_COUNTED)
-        found["distinct"] = _count_distinct(first)
-        found["counts"] = _count_values(first, columns, statistics["min"], statistics["max"])
-    return found
+        summary["n_counted"] = min(X.shape[0], MAX_ROWS_COUNTED)
+        summary["distinct"] = _count_distinct(first)
+        summary["counts"] = _count_values(first, columns, statistics["min"], statistics["max"])
+    return summary
 
 
 def _statistics(X: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
     low, high = X.min(0), X.max(0)
     is_complete = not np.isnan(low).any()
     if is_complete:
-        known = np.full(len(low), len(X))
+        n_known = np.full(len(low), len(X))
     else:
-        known = len(X) - sum(np.isnan(part).sum(0) for part in blocks(X))
+        n_known = len(X) - sum(np.isnan(part).sum(0) for part in blocks(X))
         low, high = np.fmin.reduce(X), np.fmax.reduce(X)
-    mean = X.mean(0) if is_complete else np.nansum(X, 0) / known
+    mean = X.mean(0) if is_complete else np.nansum(X, 0) / n_known
     total = np.sum if is_complete else np.nansum  # the latter copies
     squares = sum(total((part - mean) ** 2, 0) for part in blocks(X))
     return {
         "min": low,
         "max": high,
         "mean": mean,
-        "std": np.sqrt(squares / known),
-        "missing": len(X) - known,
+        "std": np.sqrt(squares / n_known),
+        "missing": len(X) - n_known,
     }
 
 
 def _statistics_of_sparse(X: Any) -> dict[str, NDArray[Any]]:
-    found = column_statistics(X)
+    statistics = column_statistics(X)
     return {
-        "min": found.low,
-        "max": found.high,
-        "mean": found.mean,
-        "std": found.deviation,
+        "min": statistics.low,
+        "max": statistics.high,
+        "mean": statistics.mean,
+        "std": statistics.deviation,
         "missing": np.zeros(X.shape[1]),
     }
 
@@ -114,16 +114,16 @@ def _count_values(
     high: NDArray[np.float64],
 ) -> list[list[int]]:
     sizes = [len(c.levels) if c.kind == "category" else N_BINS for c in columns]
-    found = [np.zeros(size, np.int64) for size in sizes]
+    histograms = [np.zeros(size, np.int64) for size in sizes]
     for part in blocks(X):
         for j, values in enumerate(np.ascontiguousarray(part.T)):
-            known = values[~np.isnan(values)]
+            known_values = values[~np.isnan(values)]
             if columns[j].kind == "category":
-                bins = known[known != UNKNOWN_LEVEL].astype(np.intp)
+                bins = known_values[known_values != UNKNOWN_LEVEL].astype(np.intp)
             else:
-                bins = _intervals(known, low[j], high[j])
-            found[j] += np.bincount(bins, minlength=sizes[j])
-    return [counts.tolist() for counts in found]
+                bins = _intervals(known_values, low[j], high[j])
+            histograms[j] += np.bincount(bins, minlength=sizes[j])
+    return [counts.tolist() for counts in histograms]
 
 
 def describe_targets(task: Task) -> dict[str, Any] | None:

@@ -25,8 +25,8 @@ def count_unlabelled(manifest: Mapping[str, Any]) -> int:
 
 def columns_of_manifest(manifest: Mapping[str, Any]) -> tuple[Column, ...] | None:
     """Return the kinds of the columns; None if all are numbers without missing values."""
-    found = manifest.get("columns")
-    return None if found is None else tuple(Column.from_json(column) for column in found)
+    columns = manifest.get("columns")
+    return None if columns is None else tuple(Column.from_json(column) for column in columns)
 
 
 def task_column_of_manifest(manifest: Mapping[str, Any]) -> str:

@@ -136,7 +136,7 @@ def preview(
         n_samples=sum(task.n_samples for task in tasks),
         tasks=[_task(task, entries[task.name], columns, shown) for task in chosen],
         algorithms=[
-            _suitability(name, found) for name, found in outlooks(summaries(manifest)).items()
+            _suitability(name, outlook) for name, outlook in outlooks(summaries(manifest)).items()
         ],
         warnings=warnings_of(manifest),
     )
@@ -151,9 +151,9 @@ def _suitability(algorithm: str, outlook: Outlook) -> Suitability:
 
 
 def _task(
-    task: Task, entry: Mapping[str, Any], known: Sequence[Column] | None, shown: slice
+    task: Task, entry: Mapping[str, Any], kinds: Sequence[Column] | None, shown: slice
 ) -> TaskPreview:
-    columns = task_columns(task, known)
+    columns = task_columns(task, kinds)
     counted = _dense(task.X[:MAX_ROWS_COUNTED], len(columns))
     rows: list[dict[str, Value]] = [
         {column.name: _value(column, x[j]) for j, column in enumerate(columns)}

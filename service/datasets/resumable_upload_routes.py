@@ -200,8 +200,8 @@ def list_uploads(services: Context, owner: Owner, query: Paging) -> Page[Upload]
             session, owner, after=query.after(), limit=query.page_size + 1
         )
         states = [resumable_uploads.state_of(session, row) for row in rows]
-    found = [Upload.of(state, services) for state in states]
-    return page(found, query, key=lambda upload: upload.id)
+    uploads = [Upload.of(state, services) for state in states]
+    return page(uploads, query, key=lambda upload: upload.id)
 
 
 @router.get(
@@ -241,9 +241,9 @@ async def continue_upload(
     ],
 ) -> Response:
     """Add the next bytes to an upload. Bytes received before an interruption are kept."""
-    given = request.headers.get("content-type", "")
-    if given.partition(";")[0].strip().lower() not in PART_TYPES:
-        detail = f"'{given[:100]}' is not supported; send the bytes as {PART_TYPES[0]}"
+    content_type = request.headers.get("content-type", "")
+    if content_type.partition(";")[0].strip().lower() not in PART_TYPES:
+        detail = f"'{content_type[:100]}' is not supported; send the bytes as {PART_TYPES[0]}"
         raise Problem("unsupported-media-type", detail)
     state = await resumable_uploads.append(request, services, upload_id, owner, upload_offset)
     return Response(status_code=204, headers=_headers(state, services))
@@ -288,16 +288,16 @@ def _expiry(state: UploadState, services: Services) -> datetime | None:
 
 def _read_metadata(header: str) -> dict[str, str]:
     """Return the pairs of Upload-Metadata."""
-    found: dict[str, str] = {}
+    metadata: dict[str, str] = {}
     for pair in header.split(","):
         key, _, value = pair.strip().partition(" ")
-        if not key or key in found:
+        if not key or key in metadata:
             raise _invalid_metadata(f"{pair[:40]!r} has no key, or repeats the key of another pair")
         try:
-            found[key] = base64.b64decode(value.strip().encode(), validate=True).decode()
+            metadata[key] = base64.b64decode(value.strip().encode(), validate=True).decode()
         except (binascii.Error, ValueError):
             raise _invalid_metadata(f"the value of {key[:40]!r} is not text in base64") from None
-    return found
+    return metadata
 
 
 def _invalid_metadata(detail: str) -> Problem:

@@ -109,10 +109,10 @@ def read(services: Services, upload_id: str, owner: str) -> UploadState:
         There is no such upload, or its bytes do not have the declared SHA-256; it is then deleted.
     """
     with services.database.read() as session:
-        found = _state(session, upload_id, owner)
-    if found.offset == found.row.length and found.row.dataset_id is None:
-        return _complete(services, found.row)
-    return found
+        state = _state(session, upload_id, owner)
+    if state.offset == state.row.length and state.row.dataset_id is None:
+        return _complete(services, state.row)
+    return state
 
 
 async def append(
@@ -129,16 +129,16 @@ async def append(
         its first bytes do not match the media type, or the bytes of the complete upload do not
         have the declared SHA-256.
     """
-    found = await run_in_threadpool(read, services, upload_id, owner)
-    if found.row.dataset_id is not None or found.offset != offset:
-        raise _mismatch(found)
-    assert found.row.blob_id is not None
-    appender = await run_in_threadpool(services.blobs.appender, found.row.blob_id)
+    state = await run_in_threadpool(read, services, upload_id, owner)
+    if state.row.dataset_id is not None or state.offset != offset:
+        raise _mismatch(state)
+    assert state.row.blob_id is not None
+    appender = await run_in_threadpool(services.blobs.appender, state.row.blob_id)
     is_changed = appender.size_bytes != offset  # by another request, or deleted
     if not is_changed:
         try:
-            format_, length = find_format(found.row.media_type), found.row.length
-            too_long = _too_long(found)
+            format_, length = find_format(state.row.media_type), state.row.length
+            too_long = _too_long(state)
             await write_body(
                 request, appender, format_, limit=length, too_long=too_long, is_part=True
             )
@@ -217,19 +217,19 @@ def no_upload(upload_id: str) -> Problem:
     return Problem("not-found", f"there is no upload '{upload_id}'; create a new one")
 
 
-def _mismatch(found: UploadState) -> Problem:
-    if found.row.dataset_id is not None:
-        detail = f"the upload is complete: its dataset is '{found.row.dataset_id}'"
+def _mismatch(state: UploadState) -> Problem:
+    if state.row.dataset_id is not None:
+        detail = f"the upload is complete: its dataset is '{state.row.dataset_id}'"
     else:
-        detail = f"the upload has received {found.offset} bytes; continue at this Upload-Offset"
-    return Problem("offset-mismatch", detail, headers={"Upload-Offset": str(found.offset)})
+        detail = f"the upload has received {state.offset} bytes; continue at this Upload-Offset"
+    return Problem("offset-mismatch", detail, headers={"Upload-Offset": str(state.offset)})
 
 
-def _too_long(found: UploadState) -> Problem:
-    rest = found.row.length - found.offset
+def _too_long(state: UploadState) -> Problem:
+    n_left = state.row.length - state.offset
     return Problem(
         "body-too-large",
-        f"the upload has a length of {found.row.length} bytes, of which {rest} are left; the part "
+        f"the upload has a length of {state.row.length} bytes, of which {n_left} are left; the part "
         "has more",
         headers={"Connection": "close"},  # the rest of the body is not read
     )

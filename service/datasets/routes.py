@@ -144,8 +144,8 @@ def preview_dataset(
     row = find_row(services, dataset_id, owner)
     content = _content(services, row)
     shown = slice(query.first_row, query.first_row + query.rows)
-    found = preview(row, content, names=query.task, n_tasks=query.tasks, shown=shown)
-    return json_response(found, ETag=tag_of(row))
+    dataset_preview = preview(row, content, names=query.task, n_tasks=query.tasks, shown=shown)
+    return json_response(dataset_preview, ETag=tag_of(row))
 
 
 @router.get(

@@ -70,7 +70,7 @@ def outlooks(tasks: Sequence[TaskSummary]) -> dict[str, Outlook]:
 
     For an algorithm with a parameter that has no default, only its needs are checked.
     """
-    found: dict[str, Outlook] = {}
+    outlook_of: dict[str, Outlook] = {}
     for name, algorithm in sorted(ALGORITHMS.items()):
         try:
             params = _defaults(algorithm)
@@ -80,11 +80,11 @@ def outlooks(tasks: Sequence[TaskSummary]) -> dict[str, Outlook]:
                 check_tasks(algorithm, tasks, params)
                 algorithm.check_selection(tasks, params)
         except (InvalidData, InvalidParams) as error:
-            found[name] = Outlook(str(error), None)
+            outlook_of[name] = Outlook(str(error), None)
         else:
-            known = None if params is None else expected_memory(algorithm.memory(tasks, params))
-            found[name] = Outlook(None, known)
-    return found
+            memory = None if params is None else expected_memory(algorithm.memory(tasks, params))
+            outlook_of[name] = Outlook(None, memory)
+    return outlook_of
 
 
 def expected_memory(estimate: MemoryEstimate) -> float:

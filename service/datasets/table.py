@@ -59,9 +59,9 @@ class DatasetTable:
         options: Mapping[str, Any],
         names: Sequence[str],
     ) -> None:
-        every = read_tasks(content, manifest)
+        all_tasks = read_tasks(content, manifest)
         further = {task.name: task for task in read_unlabelled(content, manifest)}
-        tasks = [every[name] for name in dict.fromkeys(names)] if names else list(every)
+        tasks = [all_tasks[name] for name in dict.fromkeys(names)] if names else list(all_tasks)
         self._columns = _common_columns(tasks, columns_of_manifest(manifest))
         self._tasks = [part for t in tasks for part in (t, further.get(t.name)) if part is not None]
         self._labels = {
@@ -75,9 +75,9 @@ class DatasetTable:
             for title in (_titles(options)[name] for name in ("task", *self._labels))
         ]
         fields = [pa.field(c.name, _TYPES[c.kind]) for c in self._columns]
-        own = [pa.string(), *self._labels.values()]
+        types = [pa.string(), *self._labels.values()]
         self.schema = pa.schema(
-            [(titles[0], own[0]), *fields, *zip(titles[1:], own[1:], strict=True)]
+            [(titles[0], types[0]), *fields, *zip(titles[1:], types[1:], strict=True)]
         )
 
     def chunks(self, media_type: str) -> Iterator[bytes]:
@@ -102,8 +102,8 @@ class DatasetTable:
         arrays += [_as_uploaded(column, X[:, j]) for j, column in enumerate(self._columns)]
         for name, kind in self._labels.items():
             labels = getattr(task, name)
-            known = pa.nulls(len(X)) if labels is None else pa.array(labels[rows].tolist())
-            arrays.append(known.cast(kind))
+            values = pa.nulls(len(X)) if labels is None else pa.array(labels[rows].tolist())
+            arrays.append(values.cast(kind))
         return pa.record_batch(arrays, schema=self.schema)
 
 
@@ -138,7 +138,7 @@ _TYPES: Final = {
 }
 
 
-def _common_columns(tasks: Sequence[Task], known: Sequence[Column] | None) -> list[Column]:
+def _common_columns(tasks: Sequence[Task], kinds: Sequence[Column] | None) -> list[Column]:
     first = tasks[0]
     for task in tasks:
         if task.input == "covariances":
@@ -150,7 +150,7 @@ def _common_columns(tasks: Sequence[Task], known: Sequence[Column] | None) -> li
                 "the same ones",
                 task=task.name,
             )
-    return task_columns(first, known, n_max=first.n_features)
+    return task_columns(first, kinds, n_max=first.n_features)
 
 
 def _common_type(labels: Sequence[NDArray[Any] | None]) -> pa.DataType | None:
@@ -189,9 +189,9 @@ def _as_uploaded(column: Column, values: NDArray[np.float64]) -> pa.Array:
         return pa.array(values, mask=is_missing)
     if column.kind == "boolean":
         return pa.array(values == 1, mask=is_missing)
-    known = np.where(is_missing, -1, values)
+    filled = np.where(is_missing, -1, values)
     if column.kind == "category":
         levels = pa.array(list(column.levels), pa.string())
-        return levels.take(pa.array(known.astype(np.int64), mask=known < 0))
-    moments = np.round(known * _MICROSECONDS).astype(np.int64)
+        return levels.take(pa.array(filled.astype(np.int64), mask=filled < 0))
+    moments = np.round(filled * _MICROSECONDS).astype(np.int64)
     return pa.array(moments, mask=is_missing).cast(_TYPES["date"])

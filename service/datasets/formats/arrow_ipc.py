@@ -36,8 +36,8 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
                 table = _read(reader, source, limits)
         table.validate(full=True)
     except CORRUPT as error:
-        what = "Arrow IPC file or stream"
-        reject("corrupt-file", f"the file is not a complete {what}: {first_line(error)}")
+        expected = "Arrow IPC file or stream"
+        reject("corrupt-file", f"the file is not a complete {expected}: {first_line(error)}")
     return tasks_of(table, options, limits)
 
 

@@ -27,8 +27,8 @@ def read_task_names(
     texts = _texts(column, name, "the name of a task")
     issues = ValidationIssues()
     position_of: dict[str, int] = {}
-    found = texts.unique().to_pylist()
-    for text in found:
+    unique_texts = texts.unique().to_pylist()
+    for text in unique_texts:
         try:
             task = check_name(unicodedata.normalize("NFC", text.strip()), limits, what="task")
         except Rejected as rejected:
@@ -39,8 +39,8 @@ def read_task_names(
         else:
             position_of.setdefault(task, len(position_of))
     issues.check()
-    codes = pc.index_in(texts, pa.array(found, texts.type)).to_numpy()
-    merged = np.array([position_of[unicodedata.normalize("NFC", t.strip())] for t in found])
+    codes = pc.index_in(texts, pa.array(unique_texts, texts.type)).to_numpy()
+    merged = np.array([position_of[unicodedata.normalize("NFC", t.strip())] for t in unique_texts])
     return merged[codes].astype(np.int32), list(position_of)
 
 
@@ -123,22 +123,22 @@ def read_weights(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
     return weights
 
 
-def _texts(column: pa.ChunkedArray, name: str, what: str) -> pa.ChunkedArray:
+def _texts(column: pa.ChunkedArray, name: str, noun: str) -> pa.ChunkedArray:
     """Return a column of text or integers as text."""
     column = decoded(column)
-    _check_complete(column, name, what)
+    _check_complete(column, name, noun)
     if not (is_text(column.type) or pa.types.is_integer(column.type)):
-        detail = f"column '{name}' has values of type {column.type}; expected {what} as text"
+        detail = f"column '{name}' has values of type {column.type}; expected {noun} as text"
         reject("unsupported-dtype", f"{detail} or as an integer", column=name)
     return column.cast(pa.string())
 
 
-def _check_complete(column: pa.ChunkedArray, name: str, what: str) -> None:
+def _check_complete(column: pa.ChunkedArray, name: str, noun: str) -> None:
     """Raise Rejected with each row that has no value."""
     if not column.null_count:
         return
     issues = ValidationIssues()
     for row in np.flatnonzero(np.asarray(pc.is_null(column))).tolist():
-        detail = f"row {row}, column '{name}': {what} is missing; add a value or remove the row"
+        detail = f"row {row}, column '{name}': {noun} is missing; add a value or remove the row"
         issues.add("empty-cell", detail, row=row, column=name)
     issues.check()

@@ -159,8 +159,8 @@ def _text_dates(
             is_date |= is_written(texts)
         if len(texts) and is_date.mean() > 1 / 2:
             first = texts[int(np.argmax(is_date))].as_py()
-            what = f"column '{name}' looks like dates such as {first!r}, but is read as text"
-            notes.append(f"{what}; write them as 2026-01-31 to use them as dates")
+            note = f"column '{name}' looks like dates such as {first!r}, but is read as text"
+            notes.append(f"{note}; write them as 2026-01-31 to use them as dates")
     return notes
 
 
@@ -195,15 +195,17 @@ def _features(
             columns.append(Column(name))
             continue
         with issues.collect():
-            found = encoded.get(name) or _read_column(
+            parsed = encoded.get(name) or _read_column(
                 column, name, declared.get(name), finds_dates=finds_dates
             )
-            if isinstance(found, Ignored):
-                remedy = f"; declare column_kind={name}:category to use it" if found.is_text else ""
-                notes.append(found.note + remedy)
+            if isinstance(parsed, Ignored):
+                remedy = (
+                    f"; declare column_kind={name}:category to use it" if parsed.is_text else ""
+                )
+                notes.append(parsed.note + remedy)
             else:
-                others[len(columns)] = found[1]
-                columns.append(found[0])
+                others[len(columns)] = parsed[1]
+                columns.append(parsed[0])
         if len(others) == _COLUMNS_AT_ONCE:
             _write_columns(X, others)
             others.clear()

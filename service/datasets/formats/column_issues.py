@@ -24,8 +24,8 @@ def rejected(error: InvalidColumn, advice: Mapping[str, str] = MappingProxyType(
         What to do about problems, by their codes, where it is not the usual.
     """
     issues = []
-    for one in error.problems:
-        remedy = {**_ADVICE, **advice}.get(one.code, "").format(name=one.column)
-        detail = f"{one.detail}; {remedy}" if remedy else one.detail
-        issues.append(ValidationIssue(one.code, detail, row=one.row, column=one.column))
+    for problem in error.problems:
+        remedy = {**_ADVICE, **advice}.get(problem.code, "").format(name=problem.column)
+        detail = f"{problem.detail}; {remedy}" if remedy else problem.detail
+        issues.append(ValidationIssue(problem.code, detail, row=problem.row, column=problem.column))
     return Rejected(*issues)

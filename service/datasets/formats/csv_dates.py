@@ -89,11 +89,11 @@ def declared_dates(texts: Texts, order: DateOrder | None) -> DateColumn:
     if order is None and writing.has_short_years:
         reject("not-of-kind", _short_years(texts), column=texts.name)
     if form is not None:
-        found = order_of(texts.levels, form)
-        if order is None and found in UNCLEAR:
-            detail = f"{_unclear(texts, found)}; {_advice(texts)}"
+        found_order = order_of(texts.levels, form)
+        if order is None and found_order in UNCLEAR:
+            detail = f"{_unclear(texts, found_order)}; {_advice(texts)}"
             reject("not-of-kind", detail, column=texts.name)
-        used = found if found == "ymd" or order is None else order
+        used = found_order if found_order == "ymd" or order is None else order
         note = _read_as(texts, form, used)
         if order is None:
             writing = replace(writing, day_first=is_day_first(texts.levels, form, used))
@@ -114,8 +114,8 @@ def _unclear(texts: Texts, order: str) -> str:
 
 
 def _short_years(texts: Texts) -> str:
-    what = f"column '{texts.name}' has dates with years of two digits"
-    return f"{what}; {_advice(texts)}, and {SHORT_YEARS}"
+    reason = f"column '{texts.name}' has dates with years of two digits"
+    return f"{reason}; {_advice(texts)}, and {SHORT_YEARS}"
 
 
 def _advice(texts: Texts) -> str:

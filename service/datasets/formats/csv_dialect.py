@@ -120,8 +120,8 @@ def _records(lines: list[str], delimiter: str) -> list[list[str]]:
     """Return the first records, as far as they can be read."""
     records: list[list[str]] = []
     try:
-        found = (record for record in csv.reader(lines, delimiter=delimiter) if record)
-        records.extend(islice(found, _SAMPLE_RECORDS))
+        filled = (record for record in csv.reader(lines, delimiter=delimiter) if record)
+        records.extend(islice(filled, _SAMPLE_RECORDS))
     except csv.Error:
         pass  # the whole file is read later, and its errors are reported
     return records

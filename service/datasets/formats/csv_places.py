@@ -54,13 +54,13 @@ class Places:
         complete = (record for record in self._records() if len(record.cells) == self._width)
         first = islice(complete, max(wanted) + 1)
         try:
-            found = {row: record for row, record in enumerate(first) if row in wanted}
+            records = {row: record for row, record in enumerate(first) if row in wanted}
         except Rejected:  # this reader is stricter; the rows before it have their places
             return rejected
         placed = (
             issue
-            if issue.row is None or issue.row not in found
-            else self._placed(issue, found[issue.row])
+            if issue.row is None or issue.row not in records
+            else self._placed(issue, records[issue.row])
             for issue in rejected.issues
         )
         return Rejected(*placed)

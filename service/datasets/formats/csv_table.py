@@ -149,11 +149,11 @@ class _Table:
                     advice = WEIGHT_ADVICE if name == self.roles.weight_name else None
                     columns[name] = typed(texts, self.dialect.decimal, advice=advice)
                     if pa.types.is_string(columns[name].type):
-                        found = found_dates(texts)
-                        note = found.note
-                        if found.dates is None and note is None:
+                        date_column = found_dates(texts)
+                        note = date_column.note
+                        if date_column.dates is None and note is None:
                             note = invalid_dates(texts)
-                        self._keep(name, found._replace(note=note))
+                        self._keep(name, date_column._replace(note=note))
         with issues.collect():
             self._check_exact(rows)
         issues.check()
@@ -196,10 +196,10 @@ class _Table:
             parts.append(f"decimal {self.dialect.decimal!r}")
         if self.text.encoding != "utf-8":
             parts.append(f"encoding {self.text.encoding}")
-        found = ", ".join(map(repr, self.dialect.markers))
-        if found and self.n_missing:
+        markers = ", ".join(map(repr, self.dialect.markers))
+        if markers and self.n_missing:
             values = "value" if self.n_missing == 1 else "values"
-            parts.append(f"{self.n_missing} missing {values}, such as {found}")
+            parts.append(f"{self.n_missing} missing {values}, such as {markers}")
         return ([f"read with {', '.join(parts)}"] if parts else []) + self.date_notes
 
     def _sample(self) -> dict[str, pa.DataType]:
@@ -211,10 +211,10 @@ class _Table:
                 data = data[: data.rfind(b"\n") + 1] or data
         try:
             source = pa.BufferReader(data)
-            found = self._parse(source, texts, _MAX_BLOCK_BYTES, columns=self._used()).schema
+            schema = self._parse(source, texts, _MAX_BLOCK_BYTES, columns=self._used()).schema
         except pa.ArrowInvalid:
             return dict.fromkeys(self._used(), _TEXT)
-        types = {name: found.field(name).type for name in self._used()}
+        types = {name: schema.field(name).type for name in self._used()}
         return {name: _wide(type_) for name, type_ in types.items()}
 
     def _texts(self) -> set[str]:

@@ -73,14 +73,14 @@ def read_text(path: Path, encoding: str | None, limits: Limits) -> CsvText:
     if compression is not None:
         path = _unpacked(path, compression, limits)
     with path.open("rb") as file:
-        found = encoding or detect_encoding(file.read(_SAMPLE_BYTES))
-    if found == UTF8:
+        source_encoding = encoding or detect_encoding(file.read(_SAMPLE_BYTES))
+    if source_encoding == UTF8:
         n_quotes = _check_utf8(path, is_declared=encoding is not None)
         if n_quotes is not None:
             return CsvText(path, UTF8, compression, n_quotes)
-        found = LEGACY
-    path, n_quotes = _recoded(path, found, limits)
-    return CsvText(path, found, compression, n_quotes)
+        source_encoding = LEGACY
+    path, n_quotes = _recoded(path, source_encoding, limits)
+    return CsvText(path, source_encoding, compression, n_quotes)
 
 
 def split_at_lines(path: Path, n_parts: int) -> list[tuple[int, int]]:
@@ -150,8 +150,8 @@ def _check_utf8(path: Path, *, is_declared: bool) -> int | None:
                 is_plain = is_ascii and block.isascii() and not decoder.getstate()[0]
                 is_ascii = is_plain or decoder.decode(block, final=not block).isascii()
             except UnicodeDecodeError as error:
-                rest = error.object.decode(UTF8, "ignore")
-                if is_ascii and rest.isascii() and not is_declared:
+                decoded = error.object.decode(UTF8, "ignore")
+                if is_ascii and decoded.isascii() and not is_declared:
                     return None
                 n_carried = len(error.object) - len(block)
                 _reject_byte(path, n_bytes - n_carried + error.start)

@@ -75,8 +75,8 @@ def _is_hdf5(path: Path) -> bool:
 
 def _read_old(path: Path, limits: Limits) -> Variables:
     """Return the variables of a file of version 4 to 7."""
-    found = whosmat(path)
-    n_values = sum(int(np.prod(shape)) for _, shape, kind in found if kind != "sparse")
+    listing = whosmat(path)
+    n_values = sum(int(np.prod(shape)) for _, shape, kind in listing if kind != "sparse")
     _check_size(8 * n_values, limits)
     try:
         with warnings.catch_warnings():
@@ -173,8 +173,8 @@ def _check_size(n_bytes: int, limits: Limits) -> None:
 
 def _named(variables: Variables, limits: Limits) -> dict[str, Any]:
     """Return the variables as arrays named by task and part, as in .npz."""
-    known = {*_PARTS, *_TASK_NAMES, _TABLE_TASK}
-    unknown = sorted(name for name in variables if name.lower() not in known)
+    known_names = {*_PARTS, *_TASK_NAMES, _TABLE_TASK}
+    unknown = sorted(name for name in variables if name.lower() not in known_names)
     if unknown:
         reject("unexpected-array", f"the variable '{unknown[0]}' is not known; {_LAYOUTS}")
     parts = _parts(variables)
@@ -205,8 +205,8 @@ def _parts(variables: Variables) -> dict[str, tuple[str, Any]]:
     for name, values in variables.items():
         part = _PARTS.get(name.lower())
         if part in parts:
-            what = "rows" if part == "X" else "targets"
-            detail = f"both '{parts[part][0]}' and '{name}' are names of the {what}"
+            noun = "rows" if part == "X" else "targets"
+            detail = f"both '{parts[part][0]}' and '{name}' are names of the {noun}"
             reject("duplicate-array", f"{detail}; save one of them")
         if part is not None:
             parts[part] = name, values
@@ -238,10 +238,10 @@ def _table(parts: Mapping[str, tuple[str, Any]], task: Any, limits: Limits) -> d
 
 def _task_names(variables: Variables, n_tasks: int) -> list[str]:
     """Return the names of the tasks in the file; without any, their numbers."""
-    found = next(((n, v) for n, v in variables.items() if n.lower() in _TASK_NAMES), None)
-    if found is None:
+    name_variable = next(((n, v) for n, v in variables.items() if n.lower() in _TASK_NAMES), None)
+    if name_variable is None:
         return [str(t + 1) for t in range(n_tasks)]
-    variable, values = found
+    variable, values = name_variable
     array = np.asarray(values)
     if array.dtype.names is not None:
         _reject_struct(variable)

@@ -101,12 +101,12 @@ def _empty_columns(tasks: Sequence[Task]) -> list[str]:
             is_known = np.ones(task.n_features, dtype=bool)  # sparse rows miss no values
             if not is_sparse(task.X):
                 is_known = ~np.isnan(np.fmin.reduce(task.X))
-            for label, known in zip(labels, is_known.tolist(), strict=True):
-                has_values[label] = known or has_values.get(label, False)
+            for label, is_filled in zip(labels, is_known.tolist(), strict=True):
+                has_values[label] = is_filled or has_values.get(label, False)
     return [
         f"column {label!r} has no values and is the same in all rows of a fit; remove it"
-        for label, known in has_values.items()
-        if not known
+        for label, is_filled in has_values.items()
+        if not is_filled
     ][:_MAX_NOTES]
 
 
@@ -137,12 +137,12 @@ def _from_table(
     y = arrays.get("y")
     target = None if y is None else _target(y, "y", None, options, notes)
     features = _feature_names(arrays.get(_NAMES), X.shape[1], limits)
-    found, first, which = np.unique(labels, return_index=True, return_inverse=True)
-    check_counts(len(found), X.shape[1], limits)
+    unique_labels, first, which = np.unique(labels, return_index=True, return_inverse=True)
+    check_counts(len(unique_labels), X.shape[1], limits)
     order = np.argsort(first)  # tasks keep the order of their first rows
     position = np.empty(len(order), np.int32)
     position[order] = np.arange(len(order), dtype=np.int32)
-    names = _task_names([str(found[i]) for i in order], limits)
+    names = _task_names([str(unique_labels[i]) for i in order], limits)
     extras = _extras(arrays, None)
     split = split_rows(
         X, position[which], names, target=target, feature_names=features, extras=extras
@@ -199,12 +199,14 @@ def _from_parts(
     parts = _group(arrays, limits)
     issues = ValidationIssues()
     split = SplitTasks([], [])
-    for name, own in parts.items():
+    for name, task_arrays in parts.items():
         try:
-            _add_own(name, shared | own, options, limits, split=split, issues=issues, notes=notes)
+            _add_task(
+                name, shared | task_arrays, options, limits, split=split, issues=issues, notes=notes
+            )
         except Rejected as rejected:
             issues.extend(rejected)
-        own.clear()  # frees memory: only the arrays of one task are in memory twice
+        task_arrays.clear()  # frees memory: only the arrays of one task are in memory twice
     issues.check()
     tasks = aligned([*split.tasks, *split.unlabelled])
     return SplitTasks(tasks[: len(split.tasks)], tasks[len(split.tasks) :])
@@ -228,7 +230,7 @@ def _group(arrays: Arrays, limits: Limits) -> dict[str, Arrays]:
     return dict(zip(names, parts.values(), strict=True))
 
 
-def _add_own(
+def _add_task(
     name: str,
     arrays: Arrays,
     options: ReadOptions,
@@ -245,22 +247,22 @@ def _add_own(
         if task is not None:
             tasks.append(task)
 
-    own = {part: array for part, array in arrays.items() if part not in (_NAMES, *_EXTRAS)}
+    data_arrays = {part: array for part, array in arrays.items() if part not in (_NAMES, *_EXTRAS)}
     extras = _extras(arrays, name)
-    if own.keys() == {"C"}:
-        C = _as_numbers(own["C"], f"{name}/C", name)
+    if data_arrays.keys() == {"C"}:
+        C = _as_numbers(data_arrays["C"], f"{name}/C", name)
         width = C.shape[-1] if C.ndim else 0
         check_counts(1, width, limits)
         features = _feature_names(arrays.get(_NAMES), width, limits, task=name)
         task = covariance_task(name, C, features, issues, extras=extras)
         split.tasks += [] if task is None else [task]
         return
-    if "C" in own or "X" not in own:
-        has = " and ".join(sorted(own or arrays))
+    if "C" in data_arrays or "X" not in data_arrays:
+        has = " and ".join(sorted(data_arrays or arrays))
         detail = f"task '{name}' has {has}; expected X (and y), or only C"
-        reject("missing-array" if "X" not in own else "unexpected-array", detail, task=name)
-    X = _as_rows(own["X"], f"{name}/X", name, limits)
-    y = own.get("y")
+        reject("missing-array" if "X" not in data_arrays else "unexpected-array", detail, task=name)
+    X = _as_rows(data_arrays["X"], f"{name}/X", name, limits)
+    y = data_arrays.get("y")
     if y is not None and y.shape != X.shape[:1]:
         detail = f"'{name}/y' needs shape {X.shape[:1]}, one entry per row of X, got {y.shape}"
         reject("wrong-shape", detail, task=name)
@@ -274,9 +276,9 @@ def _add_own(
         return
     _check_lengths(name, extras, X.shape[0])
     add(split.tasks, target.take(X), target.values, extras.take(target.rows))
-    rest = target.rest(X.shape[0])
-    if len(rest):
-        add(split.unlabelled, X[rest], None, extras.take(rest))
+    unlabelled_rows = target.rest(X.shape[0])
+    if len(unlabelled_rows):
+        add(split.unlabelled, X[unlabelled_rows], None, extras.take(unlabelled_rows))
 
 
 def _target(
@@ -374,8 +376,8 @@ def _check_finite(
         return
     issues = ValidationIssues()
     for place in np.argwhere(np.isinf(values) if allows_missing else ~np.isfinite(values)):
-        row, *rest = (int(i) for i in place)
-        column = rest[-1] if rest else None
+        row, *further_indices = (int(i) for i in place)
+        column = further_indices[-1] if further_indices else None
         where = f"'{name}', row {row}" + ("" if column is None else f", column {column}")
         value = values[tuple(place)]
         detail = f"{where} is {value}, not a finite number; remove the row"
@@ -391,8 +393,8 @@ def _feature_names(
         return None
     where = "" if task is None else f"task '{task}': "
     if names.dtype.kind != "U" or names.shape != (width,):
-        found = f"got {names.dtype} of shape {names.shape}"
-        reject("wrong-shape", f"{where}'{_NAMES}' needs {width} texts, {found}", task=task)
+        actual = f"got {names.dtype} of shape {names.shape}"
+        reject("wrong-shape", f"{where}'{_NAMES}' needs {width} texts, {actual}", task=task)
     checked = [
         check_name(str(name).strip(), limits, what="column", place=i)
         for i, name in enumerate(names)

@@ -51,14 +51,14 @@ def column_of(values: Sequence[Any], name: str, place_of: Callable[[int], str] =
     for row, value in enumerate(values):
         if value is None:
             continue
-        what, type_ = _type_of(value, row, name)
+        kind, type_ = _type_of(value, row, name)
         if first is None:
-            first = row, what, type_
-        elif first[1] != what:
-            detail = f"row {row}, column '{name}': this is {what}, but {place_of(first[0])} has"
+            first = row, kind, type_
+        elif first[1] != kind:
+            detail = f"row {row}, column '{name}': this is {kind}, but {place_of(first[0])} has"
             detail += f" {first[1]}; write all values in one way"
             reject("mixed-types", detail, row=row, column=name)
-        are_whole &= what == _NUMBER and _is_whole(value, row, name)
+        are_whole &= kind == _NUMBER and _is_whole(value, row, name)
     if first is None:
         return pa.nulls(len(values))
     if are_whole:
@@ -70,12 +70,12 @@ def column_of(values: Sequence[Any], name: str, place_of: Callable[[int], str] =
 
 def _type_of(value: Any, row: int, name: str) -> tuple[str, pa.DataType]:
     """Return what a value is, and its type in a table."""
-    found = _TYPES.get(type(value))
-    if found is None:
-        what, advice = _UNSUPPORTED.get(type(value), ("not supported", "write it as text"))
-        detail = f"row {row}, column '{name}': this is {what}; {advice} or ignore the column"
+    entry = _TYPES.get(type(value))
+    if entry is None:
+        kind, advice = _UNSUPPORTED.get(type(value), ("not supported", "write it as text"))
+        detail = f"row {row}, column '{name}': this is {kind}; {advice} or ignore the column"
         reject("unsupported-dtype", detail, row=row, column=name)
-    return found
+    return entry
 
 
 def _is_whole(number: Any, row: int, name: str) -> bool:

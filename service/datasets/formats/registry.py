@@ -127,8 +127,8 @@ def find_format(media_type: str) -> Format:
     message = Message()
     message["content-type"] = media_type
     bare = message.get_content_type() if media_type else ""
-    found = next((f for f in FORMATS if bare in f.media_types), None)
-    if found is None:
+    format_ = next((f for f in FORMATS if bare in f.media_types), None)
+    if format_ is None:
         which = (
             f"Content-Type {media_type[:100]!r}" if media_type else "a body without Content-Type"
         )
@@ -137,10 +137,10 @@ def find_format(media_type: str) -> Format:
     if charset not in _UTF8:
         shown = charset[:40]
         remedy = "use UTF-8"
-        if found.has_dialect:
+        if format_.has_dialect:
             remedy += f", or leave the charset out and set ?encoding={shown}"
         raise UnsupportedFormat(f"charset {shown!r} is not supported in Content-Type; {remedy}")
-    return found
+    return format_
 
 
 def check_magic(format_: Format, head: bytes) -> None:
@@ -159,8 +159,8 @@ def check_magic(format_: Format, head: bytes) -> None:
     other = next((f.title for f in FORMATS if f.magic and head.startswith(f.magic)), None)
     if reason is None and other is None and not format_.magic:
         return  # text has no fixed first bytes
-    what = reason or f"the file is {other or 'of another format'}"
-    raise UnsupportedFormat(f"expected {format_.title}, but {what}; use {supported()}")
+    mismatch = reason or f"the file is {other or 'of another format'}"
+    raise UnsupportedFormat(f"expected {format_.title}, but {mismatch}; use {supported()}")
 
 
 def supported() -> str:

@@ -25,7 +25,7 @@ class RowExtras:
         """Return those of some rows; of all for None."""
         if rows is None:
             return self
-        return RowExtras(*(None if one is None else one[rows] for one in self._arrays()))
+        return RowExtras(*(None if array is None else array[rows] for array in self._arrays()))
 
     def options(self) -> TaskOptions:
         """Return them as arguments of the constructors of a task."""

@@ -57,9 +57,9 @@ def _check_size(file: Any, names: list[str], limits: Limits) -> None:
 
 def _column_names(name: str, text: str) -> Any:
     try:
-        found = json.loads(text)
+        names = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(item, str) for item in names):
         reject("wrong-shape", f"'{name}' in the metadata is not a JSON list of texts")
-    return np.array(found, dtype=str)
+    return np.array(names, dtype=str)

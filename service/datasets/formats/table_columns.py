@@ -108,11 +108,11 @@ def _check_options(
     used += [(parameter, name) for parameter, name in extras if name is not None]
     used += [("ignore_column", name) for name in options.ignore_column]
     declared = [("column_kind", name) for name in options.kinds()]
-    known = ", ".join(f"'{name}'" for name in names[:_MAX_COLUMNS_SHOWN])
-    known += ", ..." if len(names) > _MAX_COLUMNS_SHOWN else ""
+    listed = ", ".join(f"'{name}'" for name in names[:_MAX_COLUMNS_SHOWN])
+    listed += ", ..." if len(names) > _MAX_COLUMNS_SHOWN else ""
     for parameter, name in used + declared:
         if name not in names:
-            detail = f"there is no column '{name}'; the columns are {known}{hint}"
+            detail = f"there is no column '{name}'; the columns are {listed}{hint}"
             issues.add("missing-column", detail, column=name, parameter=f"query:{parameter}")
     for name, count in Counter(name for _, name in used).items():
         if count > 1:

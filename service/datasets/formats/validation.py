@@ -138,7 +138,7 @@ def split_rows(
         Index of each row's task in ``names``.
     """
     if target is not None and target.rows is not None:
-        rest = target.rest(X.shape[0])
+        unlabelled_rows = target.rest(X.shape[0])
         labelled = split_rows(
             target.take(X),
             target.take(codes),
@@ -148,12 +148,12 @@ def split_rows(
             extras=extras.take(target.rows),
         ).tasks
         others = split_rows(
-            X[rest],
-            codes[rest],
+            X[unlabelled_rows],
+            codes[unlabelled_rows],
             names,
             target=None,
             feature_names=feature_names,
-            extras=extras.take(rest),
+            extras=extras.take(unlabelled_rows),
         ).tasks
         kept = {task.name for task in labelled}
         return SplitTasks(labelled, [task for task in others if task.name in kept])
@@ -166,8 +166,8 @@ def split_rows(
             continue
         rows = as_slice(order[ends[code] : ends[code + 1]])
         targets = None if target is None else target.values[rows]
-        own = extras.take(rows)
-        tasks.append(rows_task(name, X[rows], targets, feature_names, issues, extras=own))
+        task_extras = extras.take(rows)
+        tasks.append(rows_task(name, X[rows], targets, feature_names, issues, extras=task_extras))
     issues.check()
     return SplitTasks([task for task in tasks if task is not None], [])
 
@@ -195,13 +195,17 @@ def tasks_of_targets(
     tasks = []
     for name, target in targets.items():
         if len(target.values):
-            own, rows = extras.take(target.rows), target.take(X)
-            tasks.append(rows_task(name, rows, target.values, feature_names, issues, extras=own))
-    rest = target.rest(X.shape[0]) if len(targets) == 1 else np.empty(0, np.intp)
+            task_extras, rows = extras.take(target.rows), target.take(X)
+            tasks.append(
+                rows_task(name, rows, target.values, feature_names, issues, extras=task_extras)
+            )
+    unlabelled_rows = target.rest(X.shape[0]) if len(targets) == 1 else np.empty(0, np.intp)
     unlabelled = None
-    if len(rest):
-        own = extras.take(rest)
-        unlabelled = rows_task(name, X[rest], None, feature_names, issues, extras=own)
+    if len(unlabelled_rows):
+        task_extras = extras.take(unlabelled_rows)
+        unlabelled = rows_task(
+            name, X[unlabelled_rows], None, feature_names, issues, extras=task_extras
+        )
     issues.check()
     return SplitTasks(
         [task for task in tasks if task is not None], [] if unlabelled is None else [unlabelled]
@@ -254,9 +258,9 @@ def missing_targets(n_missing: int, where: str, *, are_kept: bool = True) -> str
         Whether the rows are stored without targets.
     """
     rows = "1 row has" if n_missing == 1 else f"{n_missing} rows have"
-    it = "it is" if n_missing == 1 else "they are"
+    subject = "it is" if n_missing == 1 else "they are"
     use = USE_WITHOUT_TARGET if are_kept else "left out"
-    return f"{rows} no value in {where}; {it} {use}"
+    return f"{rows} no value in {where}; {subject} {use}"
 
 
 def aligned(tasks: Sequence[Task]) -> list[Task]:

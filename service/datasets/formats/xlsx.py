@@ -92,7 +92,7 @@ def read_table(file: Path | IO[bytes], limits: Limits) -> tuple[pa.Table, list[_
     if not sheets:
         reject("empty-file", "the workbook has no sheet with cells")
     header = _header(sheets, limits)
-    rows = [row for _, *rest in sheets for row in rest]
+    rows = [row for _, *data_rows in sheets for row in data_rows]
     with _places_of(rows):
         return _table(header, rows, has_tasks=len(sheets) > 1), rows, notes
 
@@ -110,9 +110,9 @@ def _header(sheets: Sequence[list[_Row]], limits: Limits) -> list[str]:
     """Return the names of the columns, the same in all sheets."""
     first, *others = [[_text(cell) for cell in rows[0].cells] for rows in sheets]
     check_counts(1, len(first), limits)
-    for rows, own in zip(sheets[1:], others, strict=True):
-        if own != first:
-            detail = f"sheet '{rows[0].place.sheet}' has the columns {own[:20]}, "
+    for rows, names in zip(sheets[1:], others, strict=True):
+        if names != first:
+            detail = f"sheet '{rows[0].place.sheet}' has the columns {names[:20]}, "
             detail += f"but the first sheet {first[:20]}"
             reject("wrong-width", f"{detail}; all sheets need the same columns in the same order")
     if "" in first:

@@ -50,25 +50,25 @@ def unread_results(book: Path | IO[bytes], sheets: Sequence[str]) -> list[str]:
             with archive.open(member) as file:
                 for block in _blocks(file):
                     for pattern, mark, *_ in _KINDS:
-                        for found in pattern.finditer(block) if mark in block else ():
+                        for match in pattern.finditer(block) if mark in block else ():
                             counts[pattern] += 1
-                            first.setdefault(pattern, f"sheet '{sheet}'{_cell(found[1])}")
+                            first.setdefault(pattern, f"sheet '{sheet}'{_cell(match[1])}")
     return [
-        _note(counts[pattern], first[pattern], what, remedy)
-        for pattern, _, what, remedy in _KINDS
+        _note(counts[pattern], first[pattern], content, remedy)
+        for pattern, _, content, remedy in _KINDS
         if counts[pattern]
     ]
 
 
-def _note(n_cells: int, first: str, what: str, remedy: str) -> str:
+def _note(n_cells: int, first: str, content: str, remedy: str) -> str:
     if n_cells == 1:
-        return f"1 cell has {what} and is read as empty: {first}; {remedy}"
-    return f"{n_cells} cells have {what} and are read as empty, the first: {first}; {remedy}"
+        return f"1 cell has {content} and is read as empty: {first}; {remedy}"
+    return f"{n_cells} cells have {content} and are read as empty, the first: {first}; {remedy}"
 
 
 def _cell(attributes: bytes) -> str:
-    found = _REFERENCE.search(attributes)
-    return "" if found is None else f", cell {found[1].decode()}"
+    reference = _REFERENCE.search(attributes)
+    return "" if reference is None else f", cell {reference[1].decode()}"
 
 
 def _members(archive: zipfile.ZipFile) -> Iterator[str]:
@@ -88,17 +88,17 @@ def _members(archive: zipfile.ZipFile) -> Iterator[str]:
 
 
 def _attribute(tag: bytes, name: bytes) -> str:
-    found = re.search(rb"\s" + name + rb'="([^"]*)"', tag)
-    return "" if found is None else found[1].decode(errors="replace")
+    match = re.search(rb"\s" + name + rb'="([^"]*)"', tag)
+    return "" if match is None else match[1].decode(errors="replace")
 
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:
     """Yield the XML of a sheet in blocks that do not divide a cell."""
-    rest = b""
+    remainder = b""
     while data := file.read(_BLOCK_BYTES):
-        block = rest + data
+        block = remainder + data
         end = block.rfind(b"<c ")
         end = end if end > 0 else len(block)
         yield block[:end]
-        rest = block[end:]
-    yield rest
+        remainder = block[end:]
+    yield remainder

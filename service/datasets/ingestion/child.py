@@ -69,7 +69,7 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
     limits = Limits.model_validate(task["limits"])
     if task["sources"]:
         selected = [_selected(source) for source in task["sources"]]
-        parsed = combine([one for one, _ in selected], limits)
+        parsed = combine([dataset for dataset, _ in selected], limits)
         warns_of_codes = any(has_codes for _, has_codes in selected)
     else:
         options = ReadOptions.model_validate(task["options"])

@@ -35,21 +35,21 @@ def combine(sources: Sequence[SelectedDataset], limits: Limits) -> Parsed:
     unlabelled = _members(
         sources, [select_unlabelled(source, cache) for source in sources], kinds, cache
     )
-    check_counts(len(members), max(own[0].n_features for own in members.values()), limits)
-    every = [task for own in (*members.values(), *unlabelled.values()) for task in own]
-    check_groups(sources, every)
+    check_counts(len(members), max(parts[0].n_features for parts in members.values()), limits)
+    all_tasks = [task for parts in (*members.values(), *unlabelled.values()) for task in parts]
+    check_groups(sources, all_tasks)
     issues = ValidationIssues()
     merged, others = [], []
     left_out = frozenset(name for source in sources for name in source.ignored)
-    for name, own in members.items():
+    for name, parts in members.items():
         with issues.collect():
-            merged.append(merge(own, cache, left_out))
+            merged.append(merge(parts, cache, left_out))
             if name in unlabelled:
                 others.append(merge(unlabelled[name], cache, left_out))
     issues.check()
-    every = aligned([*merged, *others])
-    tasks, others = every[: len(merged)], every[len(merged) :]
-    n_bytes = sum({id(task.X): _size_bytes(task) for task in every}.values())
+    all_tasks = aligned([*merged, *others])
+    tasks, others = all_tasks[: len(merged)], all_tasks[len(merged) :]
+    n_bytes = sum({id(task.X): _size_bytes(task) for task in all_tasks}.values())
     if n_bytes > limits.decompressed_bytes:
         detail = f"the tasks have {n_bytes} bytes, more than the limit of"
         reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
@@ -93,8 +93,8 @@ def _members(
     members: dict[str, list[Task]] = {}
     for source, tasks in zip(sources, selected, strict=True):
         for task in tasks:
-            known = with_levels(task, source, kinds, cache) if kinds else task
-            members.setdefault(task.name, []).append(known)
+            recoded = with_levels(task, source, kinds, cache) if kinds else task
+            members.setdefault(task.name, []).append(recoded)
     return members
 
 

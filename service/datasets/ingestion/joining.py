@@ -20,11 +20,11 @@ def join_columns(sources: Sequence[SelectedDataset]) -> dict[str, Column]:
     """Return the columns by name, each with the levels of all datasets; empty for plain numbers."""
     if all(source.columns is None for source in sources):
         return {}
-    found: dict[str, Column] = {}
+    joined: dict[str, Column] = {}
     issues = ValidationIssues()
     for source in sources:
         for column in dict.fromkeys(c for task in source.tasks for c in _columns(task, source)):
-            other = found.setdefault(column.name, column)
+            other = joined.setdefault(column.name, column)
             if other.kind != column.kind:
                 detail = (
                     f"column '{column.name}' has the kind {column.kind} in dataset "
@@ -33,9 +33,9 @@ def join_columns(sources: Sequence[SelectedDataset]) -> dict[str, Column]:
                 )
                 issues.add("different-columns", detail, column=column.name)
             else:
-                found[column.name] = _join_column(other, column)
+                joined[column.name] = _join_column(other, column)
     issues.check()
-    return found
+    return joined
 
 
 def _join_column(ours: Column, theirs: Column) -> Column:
@@ -67,13 +67,13 @@ def with_levels(
     task: Task, source: SelectedDataset, kinds: Mapping[str, Column], cache: ArrayCache
 ) -> Task:
     """Return the task with the categories of its columns as positions in the joint levels."""
-    given = _columns(task, source)
-    wanted = [kinds.get(column.name, column) for column in given]
-    if not given or list(given) == wanted or is_sparse(task.X):  # all of these are numbers
+    columns = _columns(task, source)
+    wanted = [kinds.get(column.name, column) for column in columns]
+    if not columns or list(columns) == wanted or is_sparse(task.X):  # all of these are numbers
         return task
     X = task.X
-    key = id(X), given, tuple(wanted)
-    return replace(task, X=cache.get(key, X, lambda: recode(X, given, wanted, task=task.name)))
+    key = id(X), columns, tuple(wanted)
+    return replace(task, X=cache.get(key, X, lambda: recode(X, columns, wanted, task=task.name)))
 
 
 def merge(members: Sequence[Task], cache: ArrayCache, left_out: Collection[str]) -> Task:
@@ -112,18 +112,18 @@ def _reorder_columns(task: Task, first: Task, left_out: Collection[str]) -> Task
         The tasks differ in columns, kind of input or of targets, or only one has groups or
         weights.
     """
-    what = f"task '{task.name}' has"
+    subject = f"task '{task.name}' has"
     if task.input != first.input:
-        detail = f"{what} {first.input} in one dataset and {task.input} in another"
+        detail = f"{subject} {first.input} in one dataset and {task.input} in another"
         reject("different-columns", detail, task=task.name)
     if is_sparse(task.X) != is_sparse(first.X):
         ours, theirs = ("sparse", "dense") if is_sparse(task.X) else ("dense", "sparse")
-        detail = f"{what} {ours} rows in one dataset and {theirs} ones in another"
+        detail = f"{subject} {ours} rows in one dataset and {theirs} ones in another"
         reject("different-columns", f"{detail}; upload one of them again", task=task.name)
     _check_same_columns(task, first, left_out)
     if _label_kind(task.y) != _label_kind(first.y):
         detail = (
-            f"{what} {_label_kind(first.y)} in one dataset and {_label_kind(task.y)} in another"
+            f"{subject} {_label_kind(first.y)} in one dataset and {_label_kind(task.y)} in another"
         )
         reject(
             "different-targets",
@@ -131,10 +131,10 @@ def _reorder_columns(task: Task, first: Task, left_out: Collection[str]) -> Task
             task=task.name,
         )
     if (task.groups is None) != (first.groups is None):
-        detail = f"{what} groups in only one of the datasets; upload the other again"
+        detail = f"{subject} groups in only one of the datasets; upload the other again"
         reject("different-groups", detail, task=task.name)
     if (task.weights is None) != (first.weights is None):
-        detail = f"{what} weights in only one of the datasets; upload the other again"
+        detail = f"{subject} weights in only one of the datasets; upload the other again"
         reject("different-weights", detail, task=task.name)
     if task.feature_names == first.feature_names:
         return task

@@ -65,15 +65,15 @@ def select(source: SelectedDataset, cache: ArrayCache) -> list[Task]:
     selection = source.selection
     names = selection.row_numbers or selection.tasks or source.tasks.names
     where = f"dataset '{selection.dataset_id}'"
-    known = {task.name: task for task in source.tasks}
+    by_name = {task.name: task for task in source.tasks}
     issues = ValidationIssues()
     tasks = []
     for name in names:
-        if name not in known:
+        if name not in by_name:
             issues.add("missing-task", f"{where} has no task '{name}'", task=name)
             continue
         with issues.collect():
-            tasks.append(_select_from_task(known[name], selection, where, cache))
+            tasks.append(_select_from_task(by_name[name], selection, where, cache))
     issues.check()
     return tasks
 
@@ -118,18 +118,18 @@ def _slice_array(task: Task, rows: slice | NDArray[np.intp], columns: list[int] 
 
 def _rows(task: Task, selection: Selection, where: str) -> slice | NDArray[np.intp]:
     n = task.n_samples
-    of = f"{where}, task '{task.name}'"
+    subject = f"{where}, task '{task.name}'"
     if selection.row_numbers is not None:
         rows = np.array(selection.row_numbers[task.name], dtype=np.intp)
         if rows.max() >= n:
-            detail = f"{of} has {n} rows, so there is no row {rows.max()}"
+            detail = f"{subject} has {n} rows, so there is no row {rows.max()}"
             reject("missing-row", detail, task=task.name, row=int(rows.max()))
         return rows
     chosen = selection.rows
     if chosen is None:
         return slice(None)
     if chosen.start >= n:
-        detail = f"{of} has {n} rows, so there is no row {chosen.start}"
+        detail = f"{subject} has {n} rows, so there is no row {chosen.start}"
         reject("missing-row", detail, task=task.name, row=chosen.start)
     return slice(chosen.start, chosen.stop)
 
@@ -138,19 +138,19 @@ def _positions(task: Task, columns: Iterable[str | int] | None, where: str) -> l
     """Return the positions of the selected columns of a task; None for all."""
     if columns is None:
         return None
-    known: dict[str | int, int] = {name: j for j, name in enumerate(task.feature_names or ())}
-    if not known:
-        known = {j: j for j in range(task.n_features)}
-    found: list[int] = []
+    position_of: dict[str | int, int] = {name: j for j, name in enumerate(task.feature_names or ())}
+    if not position_of:
+        position_of = {j: j for j in range(task.n_features)}
+    positions: list[int] = []
     issues = ValidationIssues()
     for column in columns:
-        if column not in known:
+        if column not in position_of:
             detail = f"{where}, task '{task.name}' has no column {column!r}"
             issues.add("missing-column", detail, task=task.name, column=column)
-        elif known[column] in found:
+        elif position_of[column] in positions:
             detail = f"column {column!r} is selected twice"
             issues.add("duplicate-column", detail, task=task.name, column=column)
         else:
-            found.append(known[column])
+            positions.append(position_of[column])
     issues.check()
-    return found
+    return positions
