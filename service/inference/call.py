@@ -44,8 +44,8 @@ class InputSpec(NamedTuple):
     ignored: Callable[[], frozenset[str]] = frozenset
 
     def __str__(self) -> str:
-        what = "numbers" if self.kinds is None else "values"
-        return f"task '{self.task}' expects rows of {self.width} {what} for {self.method}"
+        noun = "numbers" if self.kinds is None else "values"
+        return f"task '{self.task}' expects rows of {self.width} {noun} for {self.method}"
 
 
 class Rows(Protocol):

@@ -116,13 +116,13 @@ class _BoundedMethod:
             The outputs would be too large.
         """
         if self._may_exceed(n_rows):
-            one = apply(self.model, self.method, rows[:1], task=task, level=self._level)
-            n_bytes = one.nbytes * n_rows
+            first_output = apply(self.model, self.method, rows[:1], task=task, level=self._level)
+            n_bytes = first_output.nbytes * n_rows
             if n_bytes > self._max_bytes:
                 detail = f"the outputs of {n_rows} rows take {n_bytes} bytes, the maximum is"
                 raise Problem("too-many-rows", f"{detail} {self._max_bytes}; send fewer rows")
             if n_rows == 1:
-                return one
+                return first_output
         return apply(self.model, self.method, rows, task=task, level=self._level)
 
     def _may_exceed(self, n_rows: int) -> bool:

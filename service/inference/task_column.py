@@ -63,16 +63,16 @@ class TaskSource(NamedTuple):
         """
         if not self.may_find(names):
             return []
-        given = {clean_name(name): name for name in names}
-        found = [given[name] for name in self.names() if name in given]
-        if not found:
+        by_clean_name = {clean_name(name): name for name in names}
+        task_columns = [by_clean_name[name] for name in self.names() if name in by_clean_name]
+        if not task_columns:
             return []
-        if len(given) < len(names):
+        if len(by_clean_name) < len(names):
             check_unique(names)
         if self.column != TASK:
-            return [n for n in found if clean_name(n) != TASK or not self.is_other(TASK)]
-        is_number = is_given and has_numbers(found[0]) and self.is_other(TASK) is not False
-        return [] if is_number else found
+            return [n for n in task_columns if clean_name(n) != TASK or not self.is_other(TASK)]
+        is_number = is_given and has_numbers(task_columns[0]) and self.is_other(TASK) is not False
+        return [] if is_number else task_columns
 
     def choose(
         self,
@@ -93,15 +93,15 @@ class TaskSource(NamedTuple):
         """
         if not columns and (in_body is None or self.query is None):
             return self.query if in_body is None else in_body.tasks
-        given = GivenTasks(self.query, {"parameter": "query:task"}, "the query parameter 'task'")
+        chosen = GivenTasks(self.query, {"parameter": "query:task"}, "the query parameter 'task'")
         if in_body is not None:
-            given.check(in_body)
-            given = in_body
+            chosen.check(in_body)
+            chosen = in_body
         for name, values in columns.items():
             column = GivenTasks(task_names(values, name), {"column": name}, f"column '{name}'")
-            given.check(column)
-            given = column
-        return given.tasks
+            chosen.check(column)
+            chosen = column
+        return chosen.tasks
 
 
 class GivenTasks(NamedTuple):
@@ -151,8 +151,8 @@ def task_names(values: Iterable[Any], column: str) -> list[str]:
         name = _name(value)
         if not name:
             is_missing = value is None or value != value or isinstance(value, str)  # noqa: PLR0124
-            found = "no task" if is_missing else f"the task {value!r:.40}"
-            detail = f"row {row} has {found}; expected text or an integer in every row of column"
+            actual = "no task" if is_missing else f"the task {value!r:.40}"
+            detail = f"row {row} has {actual}; expected text or an integer in every row of column"
             raise_invalid_data(f"{detail} '{column}'", row=row, column=column)
         if len(name) > _MAX_NAME:
             detail = f"row {row}: the task has more than {_MAX_NAME} characters"

@@ -69,16 +69,16 @@ def reader_of(content_type: str) -> tuple[Callable[[Body, TaskSource], Call], bo
     media_type = content_type.partition(";")[0].strip().lower() or JSON
     if media_type in REQUEST_READERS:
         return REQUEST_READERS[media_type], False
-    found = FORMATS.get(media_type)
-    if found is None:
-        known = ", ".join((*FORMATS, *REQUEST_READERS))
-        detail = f"media type '{media_type}' is not supported; send one of {known}"
+    format_ = FORMATS.get(media_type)
+    if format_ is None:
+        supported = ", ".join((*FORMATS, *REQUEST_READERS))
+        detail = f"media type '{media_type}' is not supported; send one of {supported}"
         raise Problem("unsupported-media-type", detail)
     if media_type == CSV:
         has_header, charset = _csv_parameters(content_type)
         read = partial(read_csv, has_header=has_header, charset=charset)
-        return read, found.is_cheap_to_parse
-    return found.read, found.is_cheap_to_parse
+        return read, format_.is_cheap_to_parse
+    return format_.read, format_.is_cheap_to_parse
 
 
 def _csv_parameters(content_type: str) -> tuple[bool | None, str | None]:

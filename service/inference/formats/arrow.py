@@ -78,7 +78,7 @@ def _messages(body: Body) -> Iterator[Any]:
     if not body.startswith(_FILE_MAGIC) or not body.endswith(_FILE_END) or end < 0:
         raise ValueError("it does not begin and end with ARROW1")
     (size,) = struct.unpack_from("<I", body, end)
-    footer, whole = bytes(body[max(end - size, 0) : end]), pa.py_buffer(body)
+    footer, buffer = bytes(body[max(end - size, 0) : end]), pa.py_buffer(body)
     (root,) = struct.unpack_from("<I", footer)
     for number in _BLOCK_VECTORS:
         field = _field(footer, root, number)
@@ -89,7 +89,7 @@ def _messages(body: Body) -> Iterator[Any]:
         (count,) = struct.unpack_from("<I", footer, vector)
         for i in range(count):
             start, n_metadata, n_body = struct.unpack_from("<qi4xq", footer, vector + 4 + 24 * i)
-            yield pa.ipc.read_message(whole[start : start + n_metadata + n_body])
+            yield pa.ipc.read_message(buffer[start : start + n_metadata + n_body])
 
 
 def read_parquet(body: Body, tasks: TaskSource) -> Call:
@@ -206,6 +206,6 @@ def _table(result: InferenceResult) -> Any:
     return pa.table({name: pa.array(values) for name, values in columns_of(result).items()})
 
 
-def _raise_malformed(what: str, error: Exception) -> NoReturn:
+def _raise_malformed(noun: str, error: Exception) -> NoReturn:
     why = str(error).splitlines()[0] if str(error) else type(error).__name__
-    raise Problem("malformed-body", f"the body is not a valid {what}: {why[:200]}") from None
+    raise Problem("malformed-body", f"the body is not a valid {noun}: {why[:200]}") from None

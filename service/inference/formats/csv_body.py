@@ -53,8 +53,8 @@ def read_csv(
                 f"row {i} has {len(record)} cells; expected {width}, as in the first line", row=i
             )
     columns = [[record[j] for record in body_records] for j in range(width)]
-    given = None if names is None else tuple(names)
-    return call_of(TableRows(given, columns, len(body_records), decimal=decimal), tasks)
+    column_names = None if names is None else tuple(names)
+    return call_of(TableRows(column_names, columns, len(body_records), decimal=decimal), tasks)
 
 
 def write_csv(result: InferenceResult) -> bytes:

@@ -96,8 +96,8 @@ def _of_document(value: Any, tasks: TaskSource) -> Call:
             raise_invalid_request(json_pointer((name,)), detail)
     if "inputs" not in value:
         raise_invalid_request("/inputs", "the field 'inputs' is missing")
-    given = {name: value[name] for name in members if value.get(name) is not None}
-    return _call(ListRows(value["inputs"], "/inputs"), value.get("columns"), given, tasks)
+    body_tasks = {name: value[name] for name in members if value.get(name) is not None}
+    return _call(ListRows(value["inputs"], "/inputs"), value.get("columns"), body_tasks, tasks)
 
 
 def _is_by_task(value: dict[str, Any]) -> bool:
@@ -108,9 +108,9 @@ def _is_by_task(value: dict[str, Any]) -> bool:
 def _in_body(name: str, tasks: Any) -> GivenTasks:
     """Return the tasks in a field of the body; raise a problem unless it is one, or a list."""
     if isinstance(tasks, list):
-        for i, one in enumerate(tasks):
-            if not isinstance(one, str):
-                detail = f"task {i} is {JSON_NAMES[type(one)]}; expected a string"
+        for i, task in enumerate(tasks):
+            if not isinstance(task, str):
+                detail = f"task {i} is {JSON_NAMES[type(task)]}; expected a string"
                 raise_invalid_request(json_pointer((name, i)), detail)
         tasks = [*map(composed, tasks)]
     elif isinstance(tasks, str):
@@ -122,7 +122,7 @@ def _in_body(name: str, tasks: Any) -> GivenTasks:
 
 
 def _call(
-    rows: ListRows | ParsedRows, names: Any, given: Mapping[str, Any], tasks: TaskSource
+    rows: ListRows | ParsedRows, names: Any, body_tasks: Mapping[str, Any], tasks: TaskSource
 ) -> Call:
     """Return the call, with the column names of the body if it has any.
 
@@ -135,19 +135,19 @@ def _call(
     """
     named: Rows = rows
     columns: dict[str, list[Any]] = {}
-    is_given = bool(given) or tasks.query is not None
+    is_given = bool(body_tasks) or tasks.query is not None
     if names is not None:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise_invalid_request("/columns", "expected a list of column names, or null")
         named, columns = NamedRows(rows, tuple(names)).split(tasks, is_given=is_given)
     elif isinstance(rows, ListRows) and is_records(rows.rows):
         named, columns = rows.split(tasks, is_given=is_given)
-    task = given.get(TASK)
-    if isinstance(task, str) and len(given) == 1 and not columns and tasks.query is None:
+    task = body_tasks.get(TASK)
+    if isinstance(task, str) and len(body_tasks) == 1 and not columns and tasks.query is None:
         return Call(composed(task), named)  # most often: there is nothing to contradict it
-    in_body = [_in_body(name, value) for name, value in given.items()]
-    for one in in_body[1:]:
-        in_body[0].check(one)
+    in_body = [_in_body(name, value) for name, value in body_tasks.items()]
+    for other in in_body[1:]:
+        in_body[0].check(other)
     chosen = tasks.choose(columns, in_body[0] if in_body else None)
     if chosen is None:
         detail = "expected the field 'task', the query parameter 'task', or rows with a column"

@@ -127,12 +127,12 @@ class ListRows:
         if not tasks.may_find(chain.from_iterable(self.rows)):
             return self, {}
         names = dict.fromkeys(chain.from_iterable(self.rows))
-        found = tasks.find(names, has_numbers, is_given=is_given)
-        if not found:
+        task_columns = tasks.find(names, has_numbers, is_given=is_given)
+        if not task_columns:
             return self, {}
-        kept = [name for name in names if name not in found]
+        kept = [name for name in names if name not in task_columns]
         rows = [{name: record[name] for name in kept if name in record} for record in self.rows]
-        columns = {name: [record.get(name) for record in self.rows] for name in found}
+        columns = {name: [record.get(name) for record in self.rows] for name in task_columns}
         return ListRows(rows, self.pointer), columns
 
     def values_of(self, position: int, names: tuple[str, ...]) -> list[Any]:
@@ -208,10 +208,12 @@ class NamedRows(NamedTuple):
         self, tasks: TaskSource, *, is_given: bool
     ) -> "tuple[NamedRows, dict[str, list[Any]]]":
         """Return the rows without the columns of their tasks, and the values of these columns."""
-        found = tasks.find(self.names, self._has_numbers, is_given=is_given)
-        if not found:
+        task_columns = tasks.find(self.names, self._has_numbers, is_given=is_given)
+        if not task_columns:
             return self, {}
-        values = {name: self.rows.values_of(self.names.index(name), self.names) for name in found}
+        values = {
+            name: self.rows.values_of(self.names.index(name), self.names) for name in task_columns
+        }
         kept = [j for j, name in enumerate(self.names) if name not in values]
         rows = self.rows.select(kept, self.names)
         return NamedRows(rows, tuple(self.names[j] for j in kept)), values

@@ -133,11 +133,11 @@ def positions_of(
     Problem
         Columns are matched by position, and their number is not that of the model.
     """
-    known = None if names is None else spec.columns()
-    if names is not None and known is not None:
+    expected = None if names is None else spec.columns()
+    if names is not None and expected is not None:
         subject = f"{spec}, with the column names of the training data"
         ignored = spec.ignored() | optional
-        return match_columns(names, known, subject=subject, task=spec.task, ignored=ignored)
+        return match_columns(names, expected, subject=subject, task=spec.task, ignored=ignored)
     chosen = list(range(n_columns))
     if names is not None:
         check_unique(names, task=spec.task)
@@ -155,15 +155,15 @@ def call_of(rows: TableRows, tasks: TaskSource) -> Call:
     Problem
         There is no task, or tasks contradict each other.
     """
-    found = tasks.find(rows.names or (), rows.has_numbers, is_given=tasks.query is not None)
-    chosen = tasks.choose({name: _listed(rows.values_of(name)) for name in found})
+    task_columns = tasks.find(rows.names or (), rows.has_numbers, is_given=tasks.query is not None)
+    chosen = tasks.choose({name: _listed(rows.values_of(name)) for name in task_columns})
     if chosen is None:
         wanted = " or ".join(f"'{name}'" for name in tasks.names())
         raise_invalid_request(
             "query:task",
             f"expected a column {wanted} with the task of each row, or the query parameter 'task'",
         )
-    return Call(chosen, rows.without(found) if found else rows)
+    return Call(chosen, rows.without(task_columns) if task_columns else rows)
 
 
 def _listed(values: ColumnValues) -> Sequence[Any]:

@@ -156,9 +156,9 @@ def _of_list(tensor: Tensor, data: list[Any]) -> list[Any]:
             expected = f"an integer from {least} to {largest}, or all values as FP64"
     for row, value in enumerate(flat):
         if value is not None and (type(value) not in types or not least <= value <= largest):
-            given = value if type(value) in (int, float) else JSON_NAMES[type(value)]
+            actual = value if type(value) in (int, float) else JSON_NAMES[type(value)]
             raise_invalid_data(
-                f"input '{tensor.name}', row {row} is {given}; expected {expected}",
+                f"input '{tensor.name}', row {row} is {actual}; expected {expected}",
                 row=row,
                 pointer=f"{tensor.pointer}/data/{row}",
             )

@@ -38,7 +38,7 @@ _DONE: Final[dict[str, Any]] = {
 @router.post("/{name}/load", name="v2_load", summary="Load a model", **_DONE)
 async def load(name: Name, request: Request, services: Context, owner: Owner) -> Response:
     """Load the latest version of a model, or the version of an alias, into memory."""
-    await _check_parameters(request, known=())
+    await _check_parameters(request, allowed=())
     await run_in_threadpool(_load, services, owner, name)
     return Response()
 
@@ -46,22 +46,22 @@ async def load(name: Name, request: Request, services: Context, owner: Owner) ->
 @router.post("/{name}/unload", name="v2_unload", summary="Unload a model", **_DONE)
 async def unload(name: Name, request: Request, services: Context, owner: Owner) -> Response:
     """Unload all versions of a model, or the version of an alias, from memory."""
-    await _check_parameters(request, known=("unload_dependents",))
+    await _check_parameters(request, allowed=("unload_dependents",))
     await run_in_threadpool(_unload, services, owner, name)
     return Response()
 
 
-async def _check_parameters(request: Request, *, known: tuple[str, ...]) -> None:
+async def _check_parameters(request: Request, *, allowed: tuple[str, ...]) -> None:
     """Reject parameters without effect, such as overrides of the configuration."""
     document = await request.json() if (await request.body()).strip() else {}
-    given = document.get("parameters", {}) if isinstance(document, dict) else None
-    if not isinstance(given, dict):
+    parameters = document.get("parameters", {}) if isinstance(document, dict) else None
+    if not isinstance(parameters, dict):
         raise_invalid_request(
             "", "expected an empty body, or an object whose member 'parameters' is an object"
         )
-    unknown = sorted(given.keys() - set(known))
+    unknown = sorted(parameters.keys() - set(allowed))
     if unknown:
-        supported = ", ".join(known) or "none"
+        supported = ", ".join(allowed) or "none"
         detail = f"parameter '{unknown[0]}' is not supported; supported parameters: {supported}"
         raise_invalid_request(f"/parameters/{unknown[0]}", detail)
 
@@ -78,6 +78,6 @@ def _unload(services: Services, owner: str, name: str) -> None:
         with services.database.read() as session:
             versions = list(store.version_numbers(session, owner, served.name))
     for version in versions:
-        found = services.resolver.find_any(owner, served.name, version)
-        if found is not None:  # None if it has been deleted in the meantime
-            services.models.drop(found)
+        servable = services.resolver.find_any(owner, served.name, version)
+        if servable is not None:  # None if it has been deleted in the meantime
+            services.models.drop(servable)

@@ -183,9 +183,9 @@ def _parse_document(header: bytes, names: Names) -> InferRequest:
         raise_invalid_request("", "expected an object with 'inputs'")
     unknown = sorted(document.keys() - _FIELDS - _REPEATED.keys())
     if unknown:
-        known = ", ".join(sorted(_FIELDS))
+        expected = ", ".join(sorted(_FIELDS))
         raise_invalid_request(
-            json_pointer(unknown[:1]), f"unknown field '{unknown[0]}'; expected one of {known}"
+            json_pointer(unknown[:1]), f"unknown field '{unknown[0]}'; expected one of {expected}"
         )
     for name in _REPEATED.keys() & document.keys():
         in_body, in_url = document[name], names[_REPEATED[name]]
@@ -206,7 +206,7 @@ def _parse_document(header: bytes, names: Names) -> InferRequest:
 
 def _tasks(parameters: dict[str, Any], column: str) -> list[GivenTasks]:
     """Return the task in the parameters, under each of its names."""
-    found = []
+    tasks = []
     for name in dict.fromkeys((TASK, column)):
         task = parameters.get(name)
         if task is None or name in _OTHER_PARAMETERS:
@@ -214,8 +214,8 @@ def _tasks(parameters: dict[str, Any], column: str) -> list[GivenTasks]:
         pointer = "/parameters" + json_pointer((name,))
         if not isinstance(task, str):
             raise_invalid_request(pointer, f"expected a string as {name}")
-        found.append(GivenTasks(composed(task), {"pointer": pointer}, f"the parameter '{name}'"))
-    return found
+        tasks.append(GivenTasks(composed(task), {"pointer": pointer}, f"the parameter '{name}'"))
+    return tasks
 
 
 def _level(parameters: dict[str, Any]) -> float | None:
@@ -274,15 +274,17 @@ def _choose(
     request: InferRequest, own_tasks: dict[str, tuple[Tensor, Values]], tasks: TaskSource
 ) -> str | list[str] | None:
     """Return the tasks of the rows: in inputs, else in parameters, else in the query."""
-    given = list(request.tasks)
+    given_tasks = list(request.tasks)
     for name, (tensor, values) in own_tasks.items():
         names = task_names(labels_of(tensor, values), name)
         place = {"pointer": tensor.pointer}
         # one is that of all rows
-        given.append(GivenTasks(names[0] if len(names) == 1 else names, place, f"input '{name}'"))
-    for one, other in pairwise(given):
-        one.check(other)
-    return tasks.choose({}, given[-1] if given else None)
+        given_tasks.append(
+            GivenTasks(names[0] if len(names) == 1 else names, place, f"input '{name}'")
+        )
+    for earlier, other in pairwise(given_tasks):
+        earlier.check(other)
+    return tasks.choose({}, given_tasks[-1] if given_tasks else None)
 
 
 def _tensors(inputs: object) -> list[Tensor]:
@@ -357,17 +359,17 @@ def _outputs(outputs: object, *, is_binary: bool) -> list[RequestedOutput]:
         parameters = _parameters(
             entry.get("parameters", {}), f"{pointer}/parameters", _OUTPUT_PARAMETERS
         )
-        own = _flag(parameters, "binary_data", f"{pointer}/parameters", default=is_binary)
-        requested.append(RequestedOutput(entry["name"], own))
+        binary = _flag(parameters, "binary_data", f"{pointer}/parameters", default=is_binary)
+        requested.append(RequestedOutput(entry["name"], binary))
     return requested
 
 
-def _parameters(parameters: object, pointer: str, known: frozenset[str]) -> dict[str, Any]:
+def _parameters(parameters: object, pointer: str, allowed: frozenset[str]) -> dict[str, Any]:
     if not isinstance(parameters, dict):
         raise_invalid_request(pointer, "expected an object as parameters")
     for name in parameters:
-        if name not in known:
-            advice = _UNSUPPORTED.get(name, f"expected one of {', '.join(sorted(known))}")
+        if name not in allowed:
+            advice = _UNSUPPORTED.get(name, f"expected one of {', '.join(sorted(allowed))}")
             raise_invalid_request(
                 pointer + json_pointer((name,)), f"parameter '{name}' is not supported; {advice}"
             )

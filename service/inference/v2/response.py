@@ -25,8 +25,8 @@ def write_response(
     outputs = []
     for i, (name, is_binary) in enumerate(requested):
         if name not in tensors:
-            known = ", ".join(f"'{name}'" for name in tensors)
-            detail = f"there is no output '{name[:100]}'; expected {known}"
+            names = ", ".join(f"'{name}'" for name in tensors)
+            detail = f"there is no output '{name[:100]}'; expected {names}"
             raise_invalid_request(f"/outputs/{i}/name", detail)
         outputs.append(_output(name, tensors[name], binary if is_binary else None))
     header: dict[str, Any] = {"model_name": model_name, "model_version": str(result.version)}

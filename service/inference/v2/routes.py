@@ -194,10 +194,10 @@ async def infer_version(
 def all_stats(services: Context, owner: Owner) -> ModelStatistics:
     """Return the inference statistics of all models."""
     with services.database.read() as session:
-        found = store.list_served(session, owner)
+        versions = store.list_served(session, owner)
     named_keys = [
         (name, (owner, s.name, s.version, method))
-        for s in found
+        for s in versions
         for name, method in zip(names_of(s), (main_method(s.methods), *s.methods), strict=True)
     ]
     return _statistics(services, named_keys)
@@ -217,7 +217,7 @@ async def index(request: Request, services: Context, owner: Owner) -> list[Index
 
     def read_index() -> list[IndexEntry]:
         with services.database.read() as session:
-            found = store.list_served(session, owner)
+            versions = store.list_served(session, owner)
             aliases = store.aliases_of_owner(session, owner)
         is_ready_only = document.get("ready", False)
         return [
@@ -227,7 +227,7 @@ async def index(request: Request, services: Context, owner: Owner) -> list[Index
                 state="UNAVAILABLE" if error else "READY",
                 reason=error,
             )
-            for served in found
+            for served in versions
             if not (error := services.models.error_of(served)) or not is_ready_only
             for name in (*names_of(served), *alias_names_of(served, aliases[served.id]))
         ]

@@ -93,17 +93,17 @@ def check_metadata(entry: object, pointer: str) -> tuple[str, tuple[int, ...], s
         raise_invalid_request(pointer, "expected an object with name, shape, datatype and data")
     if not entry.keys() <= _FIELDS:
         unknown = sorted(entry.keys() - _FIELDS)
-        known = ", ".join(sorted(_FIELDS))
+        expected = ", ".join(sorted(_FIELDS))
         raise_invalid_request(
-            pointer, f"unknown field '{unknown[0]}' of an input; expected one of {known}"
+            pointer, f"unknown field '{unknown[0]}' of an input; expected one of {expected}"
         )
     name, datatype = entry.get("name"), entry.get("datatype")
     if not isinstance(name, str):
         raise_invalid_request(f"{pointer}/name", "expected the name of an input, a string")
     if not isinstance(datatype, str) or datatype not in _DATATYPES:
-        known = ", ".join((*NUMBERS, BOOL, BYTES))
+        expected = ", ".join((*NUMBERS, BOOL, BYTES))
         got = f"datatype '{datatype}'" if isinstance(datatype, str) else "no datatype"
-        advice = _UNSUPPORTED.get(str(datatype), f"expected one of {known}")
+        advice = _UNSUPPORTED.get(str(datatype), f"expected one of {expected}")
         raise_invalid_request(f"{pointer}/datatype", f"input '{name}' has {got}; {advice}")
     parameters = entry.get("parameters", {})
     if not isinstance(parameters, dict):
