@@ -42,7 +42,7 @@ class DatasetReader:
         self._entries = {entry["name"]: entry for entry in manifest["tasks"]}
 
     def rows(self, task: str, n_rows: int) -> Iterator[NDArray[np.float64]]:
-        """Yield the rows of a task in blocks of ``n_rows``; those of sparse rows are sparse."""
+        """Yield the rows of a task in blocks of ``n_rows``; blocks of sparse rows are sparse."""
         entry = self._entries[task]
         owner = entry.get("rows_of", task)
         if "n_stored" in entry:

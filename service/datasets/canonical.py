@@ -112,7 +112,7 @@ def write_tasks(
         entry["n_unlabelled"] = task.n_samples
     groups = _add_groups(entries, tasks, unlabelled, arrays)
     _add_weights(entries, tasks, unlabelled, arrays)
-    # read at once by the process that waits for it
+    # not synced to disk, since the waiting process reads the file at once
     write_arrays(path, arrays, header={"format": FORMAT}, is_synced=False)
     names = _add_names(entries, tasks)
     kinds = {} if columns is None else {"columns": [column.to_json() for column in columns]}
@@ -218,9 +218,9 @@ def _add_names(entries: Sequence[dict[str, Any]], tasks: Sequence[Task]) -> list
 
 
 def read_tasks(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
-    """Return the tasks of a file, without rows that have no target where others have one.
+    """Return the tasks of a file, without the rows that `read_unlabelled` returns.
 
-    Their arrays are read-only and memory-mapped.
+    The arrays are read-only and memory-mapped.
 
     Raises
     ------
@@ -250,7 +250,7 @@ def read_tasks(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
 
 
 def read_unlabelled(path: Path, manifest: Mapping[str, Any]) -> tuple[Task, ...]:
-    """Return the rows without a target of the tasks that have some; errors as for `read_tasks`."""
+    """Return the rows without a target, of tasks with targets; errors as for `read_tasks`."""
     entries = [entry for entry in manifest["tasks"] if entry.get("n_unlabelled")]
     if not entries:
         return ()

@@ -29,9 +29,9 @@ def match_columns(
     Parameters
     ----------
     ignored
-        Names that may be there as well.
+        Further names that ``names`` may contain.
     subject
-        Start of the error message: what was expected.
+        Start of the error message, which says what was expected.
 
     Raises
     ------

@@ -97,7 +97,7 @@ async def upload_dataset(
     response_model=Dataset,
     responses={
         200: {"model": Dataset, "description": "A dataset with the same sources exists."},
-        202: {"model": Dataset, "description": "It continues; poll the dataset at Location."},
+        202: {"model": Dataset, "description": "Work continues; poll the dataset at Location."},
         **problems(
             "malformed-json",
             "body-too-large",
@@ -118,10 +118,10 @@ async def combine_datasets(
     *,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Make a dataset of others: of all their tasks, or of some tasks, columns and rows.
+    """Create a dataset from stored datasets: from all tasks, or from some tasks, columns and rows.
 
-    Rows of tasks with the same name are put together, so that a dataset can grow by an upload of
-    the new rows.
+    Rows of tasks with the same name are concatenated, so a dataset can grow: upload only the new
+    rows and combine both.
     """
     row, is_new = await run_in_threadpool(
         create_combined, services, owner, combination, idempotency_key
@@ -130,7 +130,7 @@ async def combine_datasets(
 
 
 async def _response(services: Services, row: DatasetRow, *, is_new: bool) -> Response:
-    """Return the response for a dataset, which is parsed if it is new and only stored."""
+    """Parse a dataset that is new and only stored, and return its response."""
     if is_new and row.state == DatasetState.UPLOADED:
         await _ingest(services, row.id)
         row = await run_in_threadpool(find_row, services, row.id, row.owner)

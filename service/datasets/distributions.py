@@ -40,9 +40,9 @@ def task_columns(
 
 
 def summarise(X: NDArray[np.float64], columns: Sequence[Column]) -> dict[str, Any]:
-    """Return statistics of the known values of each column, with None where there is none.
+    """Return statistics of the known values of each column.
 
-    Statistics that are not finite are None, too.
+    Statistics of a column without values, and infinite ones, are None.
 
     Parameters
     ----------

@@ -99,7 +99,7 @@ class Rejected(Exception):
         self.issues = issues
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how to copy the error: its message alone makes none."""
+        """Return how to copy the error, which takes its issues."""
         return type(self), self.issues, vars(self)
 
 

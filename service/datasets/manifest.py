@@ -1,4 +1,4 @@
-"""Content of manifests: what they say of a dataset without its arrays."""
+"""Content of manifests, which describe datasets without their arrays."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ def feature_names_by_task(manifest: Mapping[str, Any]) -> dict[str, tuple[str, .
 
 
 def count_unlabelled(manifest: Mapping[str, Any]) -> int:
-    """Return the number of rows of all tasks that have no target where others have one."""
+    """Return the number of rows without a target, over all tasks that have targets."""
     return sum(entry.get("n_unlabelled", 0) for entry in manifest["tasks"])
 
 
@@ -30,7 +30,7 @@ def columns_of_manifest(manifest: Mapping[str, Any]) -> tuple[Column, ...] | Non
 
 
 def task_column_of_manifest(manifest: Mapping[str, Any]) -> str:
-    """Return the column in which rows of the tasks have their task."""
+    """Return the name of the column with the task of each row."""
     return str(manifest.get("task_column", DEFAULT_TASK_COLUMN))
 
 
@@ -77,7 +77,7 @@ def summaries(
             feature_names=names[entry["name"]],
             rows_hash=entry.get("rows_hash"),
             n_divisible=entry.get("n_divisible"),
-            # of the rows with targets only
+            # counted among rows with targets only
             n_units=None if n_more[entry["name"]] else entry.get("n_units"),
             n_stored=entry.get("n_stored"),
             has_weights=entry.get("has_weights", False),

@@ -1,4 +1,4 @@
-"""A look at a dataset before training: first rows, columns, targets, and what can be trained."""
+"""Preview of a dataset before training: first rows, columns, targets and suitable algorithms."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -64,18 +64,18 @@ class TaskPreview(BaseModel):
     n_features: int = Field(description="Number of columns.")
     input: str = Field(description="rows or covariances.")
     stored: float | None = Field(
-        None, description="Share of the values that are stored of sparse rows; null for dense ones."
+        None, description="Share of the values of sparse rows that are stored; null for dense rows."
     )
     n_counted: int = Field(
-        description="Number of first rows in which distinct values are counted. Where there are "
-        "very many columns, all of a column is described from these rows."
+        description="Number of first rows in which distinct values are counted. With very many "
+        "columns, all statistics of a column are from these rows."
     )
     columns: list[ColumnPreview] = Field(
         description=f"The first {MAX_COLUMNS} columns; none for covariances."
     )
     target: TargetSummary | None = Field(description="Targets; null if it has none.")
     weights: WeightSummary | None = Field(description="Weights of rows; null if it has none.")
-    rows: list[dict[str, Value]] = Field(description="The rows asked for, by column.")
+    rows: list[dict[str, Value]] = Field(description="The requested rows, by column.")
     targets: list[float | str] | None = Field(
         None, description="The targets of these rows; null if the task has none."
     )
@@ -94,21 +94,21 @@ class Suitability(BaseModel):
 
 
 class Preview(BaseModel):
-    """A look at a dataset."""
+    """Preview of a dataset."""
 
     dataset_id: str = Field(description="Id of the dataset.")
     name: str = Field(description="Name of the dataset.")
     n_tasks: int = Field(description="Number of tasks.")
     n_samples: int = Field(description="Number of rows in all tasks.")
-    tasks: list[TaskPreview] = Field(description="The tasks asked for, or the first ones.")
-    algorithms: list[Suitability] = Field(description="What can be trained.")
+    tasks: list[TaskPreview] = Field(description="The requested tasks, or the first ones.")
+    algorithms: list[Suitability] = Field(description="Whether each algorithm can be trained.")
     warnings: list[str] = Field(description="Notes about the data and how they were read.")
 
 
 def preview(
     row: DatasetRow, content: Path, *, names: Sequence[str], n_tasks: int, shown: slice
 ) -> Preview:
-    """Return a look at a dataset that is ready.
+    """Return the preview of a dataset that is ready.
 
     Parameters
     ----------
@@ -117,12 +117,12 @@ def preview(
     names
         The tasks to show; if empty, the first ``n_tasks``.
     shown
-        Their rows to show.
+        The rows of each task to show.
 
     Raises
     ------
     UnknownTask
-        A name is not that of a task.
+        There is no task of one of the names.
     """
     manifest: Mapping[str, Any] = row.manifest or {}
     tasks = read_tasks(content, manifest)
@@ -183,7 +183,7 @@ def _task(
 
 
 def _dense(rows: Any, n_columns: int) -> Any:
-    """Return rows as an array; of sparse ones the first columns."""
+    """Return rows as a dense array; for sparse rows, of the first columns only."""
     return rows[:, :n_columns].toarray() if is_sparse(rows) else rows
 
 

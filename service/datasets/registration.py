@@ -42,7 +42,7 @@ class UploadRequest:
 
 
 class Registration:
-    """Creation of the dataset of an upload, whose bytes a writer has.
+    """Creation of the dataset of an upload, whose bytes are in a writer.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Registration:
         return FreshUpload(self._upload.owner, body, media_type, options, self.store_ready)
 
     def is_known(self) -> bool:
-        """Return whether nothing has to be read, since an equal request or dataset was stored.
+        """Return whether an equal request or dataset was stored, so that nothing has to be read.
 
         Raises
         ------

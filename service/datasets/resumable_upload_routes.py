@@ -29,7 +29,7 @@ from service.http.responses import json_response
 from service.http.routing import Owner, StrictRoute
 
 VERSION: Final = "1.0.0"
-#: Media types accepted for PATCH: the one of tus, and the generic one of binary data.
+#: Media types accepted for PATCH: the type of tus, and the generic type of binary data.
 PART_TYPES: Final = ("application/offset+octet-stream", "application/octet-stream")
 _MAX_METADATA: Final = 8_000
 _MAX_TAG: Final = 200
@@ -63,7 +63,7 @@ class _TusRoute(StrictRoute):
 
         try:
             await super().handle(scope, receive, send_with_version)
-        except HTTPException as error:  # of a method that no route has
+        except HTTPException as error:  # no route has the method
             headers = {**(error.headers or {}), "Tus-Resumable": VERSION}
             raise HTTPException(error.status_code, error.detail, headers) from None
 
@@ -163,7 +163,7 @@ async def create_upload(
             description="Comma-separated pairs of a key and its base64-encoded value: `filetype`, "
             "the media type of the file, and optionally `tag`, a text by which the client "
             "recognises the upload, and `sha256`, the SHA-256 of the file in hexadecimal digits: "
-            "an upload whose bytes have another one is deleted.",
+            "an upload whose bytes have another hash is deleted.",
         ),
     ],
 ) -> Response:

@@ -229,7 +229,7 @@ def _too_long(state: UploadState) -> Problem:
     n_left = state.row.length - state.offset
     return Problem(
         "body-too-large",
-        f"the upload has a length of {state.row.length} bytes, of which {n_left} are left; the part "
-        "has more",
+        f"the upload has a length of {state.row.length} bytes, of which {n_left} are left; the "
+        "part has more",
         headers={"Connection": "close"},  # the rest of the body is not read
     )

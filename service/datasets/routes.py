@@ -46,7 +46,7 @@ class DatasetQuery(SearchQuery):
 
 
 class PreviewQuery(BaseModel):
-    """What of a dataset to look at."""
+    """Query parameters of the preview of a dataset."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -59,7 +59,7 @@ class PreviewQuery(BaseModel):
 
 
 class TableQuery(BaseModel):
-    """What of a dataset to download."""
+    """Query parameters of the download of a dataset."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -130,7 +130,7 @@ def get_manifest(dataset_id: DatasetId, services: Context, owner: Owner) -> Resp
 
 @router.get(
     "/{dataset_id}/preview",
-    summary="Look at a dataset",
+    summary="Preview a dataset",
     response_model=Preview,
     responses=problems("not-found", "wrong-state", "unknown-task", "invalid-request"),
 )
@@ -176,7 +176,7 @@ def download_dataset(
 ) -> Response:
     """Download the rows of tasks with the same columns as one table.
 
-    Columns have the names of the upload. Rows without a target follow the others of their task.
+    Columns have the names of the upload. Rows without a target follow the other rows of their task.
     """
     media_type = preferred_type(request.headers.get("accept", ""), tuple(TABLE_TYPES))
     row = find_row(services, dataset_id, owner)

@@ -38,7 +38,7 @@ class Dataset(BaseModel):
     size_bytes: int = Field(description="Size of the upload.")
     parsed_bytes: int | None = Field(
         description="Number of these bytes that have been parsed, while the state is ingesting; "
-        "null if that is not known, as in formats that are read as a whole."
+        "null if unknown, as for formats that are read as a whole."
     )
     upload_sha256: str = Field(description="SHA-256 of the uploaded bytes.")
     content_sha256: str | None = Field(description="SHA-256 of the stored tasks.")
@@ -47,7 +47,7 @@ class Dataset(BaseModel):
     n_features: list[int] | None = Field(description="Distinct numbers of columns of the tasks.")
     origin: Origin | None = Field(description="Job that computed it; null for an upload.")
     derived_from: list[Source] | None = Field(
-        description="Selections of datasets that it was made of; null for an upload."
+        description="Selections of datasets that it combines; null for an upload."
     )
     issues: list[Place] = Field(
         description="Reasons of the rejection, or of a delay: `resource-shortage`."
@@ -97,8 +97,8 @@ class FeatureSummary(BaseModel):
     )
     distinct: list[int] | None = Field(
         None,
-        description=f"Number of distinct values, of the first {MAX_COLUMNS} columns; omitted for "
-        "further tasks where there are very many columns, as `counts` are.",
+        description=f"Number of distinct values, of the first {MAX_COLUMNS} columns. With very "
+        "many columns, later tasks have neither these numbers nor `counts`.",
     )
     counts: list[list[int]] | None = Field(
         None,
@@ -163,7 +163,7 @@ class Task(BaseModel):
         "not use them.",
     )
     n_stored: int | None = Field(
-        None, description="Number of stored values of sparse rows; null for dense ones."
+        None, description="Number of stored values of sparse rows; null for dense rows."
     )
     features: FeatureSummary | None = Field(None, description="Omitted for large datasets.")
     target_summary: TargetSummary | None = Field(
@@ -187,8 +187,8 @@ class Manifest(BaseModel):
     )
     ignored: list[str] = Field(
         default_factory=list,
-        description="Columns of the table that the tasks do not have: those of targets, groups "
-        "and weights, and those left out. Rows for a model may have them, unused.",
+        description="Columns of the table that are not features: targets, groups, weights, and "
+        "columns left out. Rows for a model may have these columns, which are not used.",
     )
     groups: list[str | int | float] | None = Field(
         None, description="Labels of the groups; omitted if there are very many."

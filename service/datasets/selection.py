@@ -1,4 +1,4 @@
-"""Selections of stored datasets, of which a new dataset is made."""
+"""Selections of stored datasets that are combined into a new dataset."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final, Self
@@ -68,7 +68,7 @@ class Selection(WireModel):
 
 
 class Combination(WireModel):
-    """A new dataset made of others."""
+    """A new dataset that combines stored datasets."""
 
     name: str = Field(
         min_length=1, max_length=200, pattern=TEXT_LINE, description="Name of the new dataset."
@@ -76,13 +76,13 @@ class Combination(WireModel):
     sources: list[Selection] = Field(
         min_length=1,
         max_length=MAX_SOURCES,
-        description="Parts of datasets. Rows of tasks with the same name are put together, in this "
-        "order.",
+        description="Selections of datasets. Rows of tasks with the same name are concatenated, in "
+        "this order.",
     )
 
 
 class Source(Selection):
-    """A selection and the content that it was made from."""
+    """A selection, with the name and content of its dataset."""
 
     name: str = Field(description="Name of the dataset.")
     content_sha256: str = Field(description="SHA-256 of its tasks.")

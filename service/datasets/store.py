@@ -49,7 +49,7 @@ def create(
     Parameters
     ----------
     blob
-        The upload; None for a dataset that is made of others.
+        The upload; None for a dataset that combines others.
     state
         INGESTING if this process parses it already.
     """
@@ -108,8 +108,8 @@ def get(session: Session, dataset_id: str, *, owner: str) -> DatasetRow | None:
 def find_same(session: Session, owner: str, fingerprint: str) -> DatasetRow | None:
     """Return the dataset of the owner with the same content and options.
 
-    A rejected one is deleted, so that it is read again. Until the transaction ends, no other one
-    creates such a dataset.
+    A rejected dataset is deleted, so that the upload is read again. Until this transaction ends, no
+    other transaction creates such a dataset.
     """
     lock(session, "dataset", owner, fingerprint)
     query = sa.select(DatasetRow).where(
@@ -189,7 +189,7 @@ def make_ready(session: Session, dataset_id: str, manifest: dict[str, Any], blob
     """Store the parsed dataset and delete the upload."""
     row = session.get_one(DatasetRow, dataset_id)
     row.state, row.manifest, row.parsed_bytes = DatasetState.READY, manifest, None
-    row.issues = []  # of a shortage that has passed
+    row.issues = []  # the shortage, if any, has passed
     row.content_blob_id, row.content_sha256 = blob.id, blob.sha256
     if row.sources is not None:
         row.upload_sha256, row.size_bytes = blob.sha256, blob.size_bytes
@@ -218,7 +218,7 @@ def forget(session: Session, row: DatasetRow) -> None:
 
 
 def describe_missing(reference: str) -> str:
-    """Return the message that there is no such dataset; it says if this is no id."""
+    """Return the message about a dataset that does not exist, with a hint if this is not an id."""
     text = f"there is no dataset '{reference}'"
     if reference.startswith(_ID_PREFIX):
         return text
@@ -302,7 +302,7 @@ def _drop_upload(session: Session, row: DatasetRow) -> None:
 
 
 def unfinished_marker(session: Session, owner: str) -> tuple[Any, ...]:
-    """Return a value that differs once a dataset of an owner is new, read further or ready."""
+    """Return a value that changes when a dataset of an owner is created, read further or ready."""
     newest = session.scalar(sa.select(sa.func.max(DatasetRow.id)).where(DatasetRow.owner == owner))
     columns = (DatasetRow.id, DatasetRow.state, DatasetRow.parsed_bytes)
     unfinished = sa.select(*columns).where(

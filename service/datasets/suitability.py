@@ -1,4 +1,4 @@
-"""Which algorithms can be trained on a dataset, and why others cannot."""
+"""Suitability of the algorithms for a dataset, with reasons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from service.settings import MIB
 #: Memory of the process of a job that does nothing, with all libraries.
 PROCESS_BYTES: Final = 240 * MIB
 _NO_TARGETS: Final = "upload them as y, or name their column with target_column"
-#: What to do about an upload, by targets that an algorithm needs and that a task has.
+#: Advice about an upload, by the targets that an algorithm needs and the targets of a task.
 _HINTS: Final[dict[tuple[str, str | None], str]] = {
     ("classes", "numbers"): "if the numbers are class codes, upload them with target_kind=classes",
     ("classes", "none"): _NO_TARGETS,

@@ -30,9 +30,9 @@ _MICROSECONDS: Final = 1e6
 class DatasetTable:
     """The rows of some tasks of a dataset.
 
-    The columns are the task, those of the tasks, and target, group and weight where there are any,
-    with the names that they have in the upload: an upload of the table with the same options gives
-    the same tasks. Rows without a target follow the others of their task.
+    The columns are the task, the features, and target, group and weight if the tasks have them,
+    named as in the upload: an upload of the table with the same options gives the same tasks. Rows
+    without a target follow the other rows of their task.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class DatasetTable:
     Raises
     ------
     UnknownTask
-        A name is not that of a task.
+        There is no task of one of the names.
     InvalidData
         The tasks have different columns, or covariance matrices.
     """
@@ -108,7 +108,7 @@ class DatasetTable:
 
 
 class _Sink(io.RawIOBase):
-    """A file of which the bytes are taken while it is written."""
+    """A file whose bytes are taken while it is written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ def _common_columns(tasks: Sequence[Task], kinds: Sequence[Column] | None) -> li
 
 
 def _common_type(labels: Sequence[NDArray[Any] | None]) -> pa.DataType | None:
-    """Return the type of the labels of all tasks; None if no task has some."""
+    """Return the type of the labels of all tasks; None if no task has labels."""
     kinds = {array.dtype.kind for array in labels if array is not None}
     if not kinds:
         return None

@@ -57,7 +57,7 @@ async def receive(
 
 
 async def _read_and_store(received: Registration) -> tuple[DatasetRow, bool]:
-    """Store a small upload once it has been read; if that takes long, before."""
+    """Store a small upload once it has been read, or before if reading takes long."""
     services = received.services
     fresh = received.fresh()
     reading = asyncio.wrap_future(services.ingester.read(fresh))
@@ -97,7 +97,7 @@ async def write_body(
     too_long
         Raised if the body exceeds the limit.
     is_part
-        Whether more may follow, so that the body may have fewer bytes than show its format.
+        Whether more bytes may follow, so that the body may be too short to show its format.
 
     Raises
     ------

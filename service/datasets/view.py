@@ -1,4 +1,4 @@
-"""A dataset that is ready, as jobs on it are checked: its row, and what its manifest says."""
+"""A dataset that is ready, for checks of jobs: its row and its manifest."""
 
 import json
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class DatasetView:
     Attributes
     ----------
     manifest
-        That of the row, which is not None.
+        Manifest of the row, which is not None.
     """
 
     row: DatasetRow

@@ -42,7 +42,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
 
 
 def _read(reader: Any, source: Any, limits: Limits) -> pa.Table:
-    """Return the batches of a file or stream, as long as they are not too large."""
+    """Return the table of a file or stream; raise Rejected if its batches are too large."""
     is_file = hasattr(reader, "num_record_batches")
     indices = range(reader.num_record_batches) if is_file else None
     batches = (reader.get_batch(i) for i in indices) if indices is not None else iter(reader)

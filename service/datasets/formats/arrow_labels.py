@@ -1,4 +1,4 @@
-"""Columns of an Arrow table that are no features: tasks, targets, groups and weights."""
+"""Columns of an Arrow table that are not features: tasks, targets, groups and weights."""
 
 import unicodedata
 from dataclasses import replace
@@ -45,7 +45,7 @@ def read_task_names(
 
 
 def read_target(column: pa.ChunkedArray, name: str, kind: TargetKind) -> Target:
-    """Return the targets of the rows that have one as numbers, or as labels."""
+    """Return the targets as numbers or labels, without the rows that have none."""
     column = decoded(column)
     if pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)

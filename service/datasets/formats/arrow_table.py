@@ -52,7 +52,7 @@ _VALUES_AT_ONCE: Final = 2**16
 NO_ROWS: Final = "the table has columns but no rows"
 #: Rows by which columns of dates are recognised.
 _DATE_ROWS: Final = 1000
-#: What pandas calls the columns of an index without a name.
+#: Column names that pandas writes for an index without a name.
 _UNNAMED_INDEX: Final = re.compile("__index_level_[0-9]+__")
 
 
@@ -70,11 +70,11 @@ def tasks_of(
     Parameters
     ----------
     reads_dates
-        Whether the format reads dates as spreadsheets write them, or says why not.
+        Whether the format reads dates as spreadsheets write them, or adds a note if it cannot.
     finds_dates
-        Whether text that is all ISO dates is dates: the format has no other ones.
+        Whether text columns of ISO dates become dates, since the format has no type for dates.
     encoded
-        Columns that are numbers already.
+        Columns whose values are already numbers, by name.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def tasks_of(
 
 
 def _unnamed_index(table: pa.Table, options: ReadOptions) -> list[str]:
-    """Return the columns that pandas wrote for an index without a name; none that is an option."""
+    """Return the columns that pandas wrote for an index without a name and no option names."""
     if b"pandas" not in (table.schema.metadata or {}):
         return []
     extras = (options.task_column, options.group_column, options.weight_column)
@@ -234,7 +234,7 @@ def _write_columns(X: NDArray[np.float64], columns: Mapping[int, NDArray[np.floa
 def _write_floats(
     X: NDArray[np.float64], table: pa.Table, positions: Mapping[int, int]
 ) -> list[int]:
-    """Write columns of float64 to their places in the matrix, and return those that are infinite.
+    """Write columns of float64 to their places in the matrix; return the places of infinite ones.
 
     Blocks of rows stay in the CPU cache; whole columns would take several times as long.
     """

@@ -1,4 +1,4 @@
-"""Problems with columns as issues of an upload, with what to do."""
+"""Problems with columns as issues of an upload, with advice."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -21,7 +21,7 @@ def rejected(error: InvalidColumn, advice: Mapping[str, str] = MappingProxyType(
     Parameters
     ----------
     advice
-        What to do about problems, by their codes, where it is not the usual.
+        Advice by problem code, where it differs from the default.
     """
     issues = []
     for problem in error.problems:

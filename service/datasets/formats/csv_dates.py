@@ -62,7 +62,7 @@ def found_dates(texts: Texts) -> DateColumn:
 
 
 def _encoded(texts: Texts, writing: DateWriting) -> Encoded | None:
-    """Return a column as dates; None if some values are none."""
+    """Return a column as dates; None if some values are not dates."""
     column = Column(texts.name, "date", dates=writing)
     try:
         return column, encode(texts, column)
@@ -76,12 +76,12 @@ def declared_dates(texts: Texts, order: DateOrder | None) -> DateColumn:
     Parameters
     ----------
     order
-        The declared order of day and month; None: it is found.
+        The declared order of day and month; None to detect it.
 
     Raises
     ------
     Rejected
-        Values are no dates, or the order was not declared and cannot be found.
+        Values are not dates, or the order was not declared and cannot be found.
     """
     declared = None if order is None else order == "dmy"
     writing = DateWriting(declared, has_short_years(texts.levels))

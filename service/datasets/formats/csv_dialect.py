@@ -53,7 +53,7 @@ class Dialect:
 
     @property
     def has_numeric_header(self) -> bool:
-        """Whether the first line has numbers only, so that it is no header."""
+        """Whether the first line has only numbers, so that it is not a header."""
         return all(_NUMBER.fullmatch(cell) for cell in self.header)
 
 
@@ -102,17 +102,17 @@ def find_preamble(lines: list[str]) -> tuple[int, str | None]:
 
 
 def _n_blank(lines: list[str]) -> int:
-    """Return the number of blank lines before the first other one."""
+    """Return the number of blank lines before the first line with text."""
     return len(list(takewhile(lambda line: not line.strip("\r\n"), lines)))
 
 
 def markers_of(options: ReadOptions) -> tuple[str, ...]:
-    """Return the cells that are a missing value, beside empty ones."""
+    """Return the markers of missing values, besides empty cells."""
     return MISSING_MARKERS if options.missing_marker is None else options.missing_marker
 
 
 def find_delimiter(lines: list[str]) -> str:
-    """Return the delimiter of a table by its first lines, of which the first is whole."""
+    """Return the delimiter of a table by its first lines; the first must be complete."""
     return max(_DELIMITERS, key=lambda delimiter: _consistency(lines, delimiter))
 
 
@@ -130,7 +130,7 @@ def _records(lines: list[str], delimiter: str) -> list[list[str]]:
 def _consistency(lines: list[str], delimiter: str) -> tuple[bool, float, int]:
     """Return a key that is largest for the delimiter of the table.
 
-    That is the one which divides the header, and as many records as possible into as many cells.
+    This delimiter divides the header, and as many records as possible into as many cells.
     """
     records = _records(lines, delimiter)
     width = len(records[0]) if records else 0
@@ -139,7 +139,7 @@ def _consistency(lines: list[str], delimiter: str) -> tuple[bool, float, int]:
 
 
 def find_decimal(records: list[list[str]], delimiter: str) -> str:
-    """Return the decimal separator; a comma only if that cannot separate thousands."""
+    """Return the decimal separator; a comma only if it cannot separate thousands."""
     cells = [cell for record in records[:_SAMPLE_RECORDS] for cell in record]
     commas = [cell for cell in cells if _WITH_COMMA.fullmatch(cell)]
     n_points = sum(_WITH_POINT.fullmatch(cell) is not None for cell in cells)

@@ -29,7 +29,7 @@ _INTEGER: Final = r"[+-]?(?:0|[1-9][0-9]{0,17})"
 _SHOWN: Final = 40
 _ADVICE: Final = "correct it, declare missing_marker if it marks a missing value, or"
 _TARGET_ADVICE: Final = f"{_ADVICE} leave out target_kind=numbers to use text as labels"
-#: What to do about weights that are no numbers.
+#: Advice about weights that are not numbers.
 WEIGHT_ADVICE: Final = "every row needs a weight of at least 0: correct it"
 
 
@@ -39,7 +39,7 @@ def typed(texts: Texts, decimal: str, *, advice: str | None = None) -> pa.Chunke
     Parameters
     ----------
     advice
-        What to do about mistakes; by default, what is right for features.
+        Advice about mistakes; default: advice about features.
 
     Raises
     ------
@@ -88,8 +88,8 @@ def typed_target(texts: Texts, decimal: str, kind: TargetKind) -> pa.ChunkedArra
     """Return a target column: numbers, integer labels, or text labels.
 
     Integers are numbers unless the kind is ``classes``, since scores and counts are as common as
-    codes. With ``auto``, the first value decides between numbers and text; one with another
-    decimal separator is meant as a number.
+    codes. With ``auto``, the first value decides between numbers and text; a value with another
+    decimal separator counts as a number.
 
     Raises
     ------

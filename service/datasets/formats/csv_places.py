@@ -37,7 +37,7 @@ class Places:
         self._width = len(dialect.header)
 
     def check(self) -> None:
-        """Raise Rejected if quotes are wrong, or a record has not as many cells as the header."""
+        """Raise Rejected if quotes are wrong, or a record has too many or too few cells."""
         issues = ValidationIssues()
         for record in self._records():
             if len(record.cells) != self._width:

@@ -83,7 +83,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
 
 @dataclass(slots=True)
 class _Table:
-    """A table on its way from text to columns with types.
+    """A table while its text is converted to typed columns.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class _Table:
     dates: dict[str, Encoded] = field(default_factory=dict)
 
     def read(self, places: Places) -> pa.Table:
-        """Return the rows, with columns of numbers as such where all cells are numbers."""
+        """Return the rows; columns whose cells are all numbers have a numeric type."""
         kinds = self._sample()
         texts = dict.fromkeys(kinds, _TEXT)
         n_bytes = _BLOCK_BYTES if len(kinds) <= _MANY_COLUMNS else _MAX_BLOCK_BYTES
@@ -169,7 +169,8 @@ class _Table:
     def _check_exact(self, rows: pa.Table) -> None:
         """Raise Rejected with the integers in columns of numbers that a float64 does not hold.
 
-        Columns with such large numbers are read again as text, which says whether it is an integer.
+        Columns with such large numbers are read again as text, which shows whether they are
+        integers.
         """
         names = [name for name in rows.column_names if name != self.roles.weight_name]
         with ThreadPoolExecutor(pa.cpu_count()) as pool:
@@ -186,7 +187,7 @@ class _Table:
         issues.check()
 
     def notes(self) -> list[str]:
-        """Return how the table was read, where that is not what one would expect."""
+        """Return notes about how the table was read, where it differs from plain CSV."""
         parts = []
         if self.text.compression is not None:
             parts.append(self.text.compression)
@@ -203,7 +204,7 @@ class _Table:
         return ([f"read with {', '.join(parts)}"] if parts else []) + self.date_notes
 
     def _sample(self) -> dict[str, pa.DataType]:
-        """Return the types of the columns by the start of the file, all that are used."""
+        """Return the types of the used columns, by the start of the file."""
         texts = dict.fromkeys(self._texts() & {*self._used()}, _TEXT)
         with self.text.path.open("rb") as file:
             data = file.read(_SAMPLE_BYTES)

@@ -31,7 +31,7 @@ _BLOCK_BYTES: Final = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CsvText:
-    """A CSV file in UTF-8, and what it was before.
+    """A CSV file in UTF-8, with its original encoding and compression.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ def read_text(path: Path, encoding: str | None, limits: Limits) -> CsvText:
     Parameters
     ----------
     encoding
-        The declared encoding; None: it is detected.
+        The declared encoding; None to detect it.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def _count_quotes(data: bytes) -> int:
 
 
 def _blocks(file: Any, *, ends: bool = False) -> Iterator[bytes]:
-    """Yield a file in blocks; with ``ends``, an empty one last."""
+    """Yield a file in blocks; with ``ends``, an empty block last."""
     while block := file.read(_BLOCK_BYTES):
         yield block
     if ends:

@@ -23,7 +23,7 @@ _EXPECTED: Final = (
 )
 _TASK: Final = "task"
 _LINES_PER_REPORT: Final = 1000
-#: How orjson says that it gets no memory.
+#: Message of orjson if an allocation fails.
 _NO_MEMORY: Final = "Not enough memory"
 
 
@@ -83,7 +83,7 @@ def _lines(path: Path) -> Iterator[Record]:
 
 
 def _records(document: Any) -> list[Record]:
-    """Return the records of a document; those by task get a column with it."""
+    """Return the records of a document; records by task get a column with their task."""
     if isinstance(document, dict):
         records = []
         for task, rows in document.items():

@@ -1,7 +1,7 @@
-"""What the fast parser of JSON hides: repeated keys, and integers beyond 64 bits.
+"""Errors that the fast parser of JSON hides: repeated keys, and integers beyond 64 bits.
 
-Of a repeated key it returns the last value, and it rounds such integers. Both show in the text, in
-which they are searched before the slow parser of Python says where they are.
+It returns the last value of a repeated key, and rounds such integers. A search of the text detects
+both; only then the slow parser of Python finds their places.
 """
 
 import json
@@ -27,7 +27,7 @@ def reject_invalid(error: orjson.JSONDecodeError, what: str) -> NoReturn:
     Parameters
     ----------
     what
-        What has the text, such as "the file".
+        Name of the text in the message, such as "the file".
     """
     advice = ""
     if _NOT_A_NUMBER.match(error.doc[error.pos : error.pos + 4]):
@@ -49,7 +49,7 @@ def check_strictly(text: bytes, document: Any, *, first_row: int = 0) -> None:
         n_colons = orjson.dumps(document).count(b":")
     except orjson.JSONEncodeError:
         return  # nested too deeply for records, which is found later
-    # what was parsed has fewer colons than the text if a key is repeated
+    # the parsed document has fewer colons than the text if a key is repeated
     has_all_keys = text.count(b":") == n_colons and _ESCAPED not in text
     if has_all_keys and not _LONG_INTEGER.search(text):
         return

@@ -25,7 +25,7 @@ _HDF5: Final = b"\x89HDF"
 _USER_BLOCK: Final = 512
 #: Parts of complex numbers in version 7.3.
 _HDF5_COMPLEX: Final = ("real", "imag")
-#: Names of variables in lower case, with the part of a task that they are.
+#: Part of a task that a variable holds, by the variable's name in lower case.
 _PARTS: Final = {"x": "X", "data": "X", "y": "y", "target": "y", "targets": "y", "labels": "y"}
 _TASK_NAMES: Final = ("tasks", "names", "task_names")
 _TABLE_TASK: Final = "task"
@@ -85,13 +85,13 @@ def _read_old(path: Path, limits: Limits) -> Variables:
     except ComplexWarning:  # the imaginary parts would be dropped: they are kept, and refused later
         loaded = loadmat(path, mat_dtype=False, squeeze_me=False, chars_as_strings=True)
     variables = {name: value for name, value in loaded.items() if not name.startswith("__")}
-    # the file says the size of a cell array, but not that of what is in its cells
+    # the listing has the sizes of cell arrays, but not the sizes of their cells
     _check_size(8 * sum(map(_n_values, variables.values())), limits)
     return variables
 
 
 def _n_values(value: Any) -> int:
-    """Return the number of values in an array, and in its cells; of a sparse matrix, as stored."""
+    """Return the number of values in an array and its cells; for a sparse matrix, stored values."""
     if issparse(value):
         stored: Any = value
         return int(stored.nnz)
@@ -112,7 +112,7 @@ def _read_hdf5(path: Path, limits: Limits) -> Variables:
 
 
 def _member(group: h5py.Group, name: str) -> Any:
-    """Return an object of a group; no link, which could lead to another file of this machine."""
+    """Return an object of a group; refuse links, which could lead to another local file."""
     if not isinstance(group.get(name, getlink=True), h5py.HardLink):
         _reject_outside(name)
     return group[name]
@@ -200,7 +200,7 @@ def _named(variables: Variables, limits: Limits) -> dict[str, Any]:
 
 
 def _parts(variables: Variables) -> dict[str, tuple[str, Any]]:
-    """Return the name and the value of the variable with the rows, and of that with the targets."""
+    """Return the names and values of the variables with the rows and the targets, by part."""
     parts: dict[str, tuple[str, Any]] = {}
     for name, values in variables.items():
         part = _PARTS.get(name.lower())
@@ -214,7 +214,7 @@ def _parts(variables: Variables) -> dict[str, tuple[str, Any]]:
 
 
 def _cells(values: Any, name: str) -> list[Any]:
-    """Return what is in the cells of a cell array."""
+    """Return the contents of the cells of a cell array."""
     array = np.asarray(values)
     if array.dtype.names is not None:
         _reject_struct(name)

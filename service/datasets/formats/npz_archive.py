@@ -54,7 +54,7 @@ def check_archive_size(path: Path, limits: Limits, *, remedy: str) -> None:
     Parameters
     ----------
     remedy
-        What to do if it was compressed too well.
+        Advice if the compression ratio is too high.
     """
     try:
         with zipfile.ZipFile(path) as archive:

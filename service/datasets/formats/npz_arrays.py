@@ -2,8 +2,8 @@
 
 A table has the rows of all tasks in ``X``, and the name of each row's task in ``task``. Names of
 the columns are in ``feature_names``, or in ``<task>/feature_names`` if tasks differ. NaN in X is a
-missing value; rows whose y is NaN have no target. In a y of text, that is the text that NumPy
-writes for a missing value, such as 'nan'. A sparse X is given by the arrays ``X.data``,
+missing value; rows whose y is NaN have no target. In a y of text, the text that NumPy writes for
+a missing value, such as 'nan', has the same meaning. A sparse X consists of the arrays ``X.data``,
 ``X.indices``, ``X.indptr`` and ``X.shape`` (:mod:`sparse_arrays`); it has no missing values.
 """
 
@@ -240,7 +240,7 @@ def _add_task(
     issues: ValidationIssues,
     notes: list[str],
 ) -> None:
-    """Add the task of its arrays, and the task of its rows without a target."""
+    """Add the task of some arrays, and a task of its rows without a target."""
 
     def add(tasks: list[Task], X: NDArray[Any], y: Any, extras: RowExtras) -> None:
         task = rows_task(name, X, y, features, issues, extras=extras)
@@ -317,7 +317,7 @@ def _check_lengths(task: str, extras: RowExtras, n_rows: int) -> None:
 
 
 def _groups(arrays: Arrays, task: str | None) -> NDArray[Any] | None:
-    """Return the groups, with labels of text checked; `Task` checks the rest."""
+    """Return the groups, with labels of text checked; `Task` checks numbers."""
     groups = arrays.get("groups")
     if groups is None or groups.dtype.kind != "U":
         return groups

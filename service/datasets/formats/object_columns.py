@@ -18,7 +18,7 @@ _TYPES: Final[dict[type, tuple[str, pa.DataType]]] = {
     date: ("a date", pa.timestamp("us")),
     datetime: ("a date", pa.timestamp("us")),
 }
-#: Types that cannot be a column, and what to do.
+#: Types that cannot be a column, with advice.
 _UNSUPPORTED: Final[dict[type, tuple[str, str]]] = {
     time: ("a time of day", "write it as a number (such as hours)"),
     timedelta: ("a duration", "write it as a number (such as hours)"),
@@ -69,7 +69,7 @@ def column_of(values: Sequence[Any], name: str, place_of: Callable[[int], str] =
 
 
 def _type_of(value: Any, row: int, name: str) -> tuple[str, pa.DataType]:
-    """Return what a value is, and its type in a table."""
+    """Return the kind of a value for messages, and its type in a table."""
     entry = _TYPES.get(type(value))
     if entry is None:
         kind, advice = _UNSUPPORTED.get(type(value), ("not supported", "write it as text"))
@@ -79,7 +79,7 @@ def _type_of(value: Any, row: int, name: str) -> tuple[str, pa.DataType]:
 
 
 def _is_whole(number: Any, row: int, name: str) -> bool:
-    """Return whether a number is an integer that a float64 holds; others are refused."""
+    """Return whether a number is an integer; refuse integers that a float64 does not hold."""
     if isinstance(number, float):
         return number.is_integer() and -MAX_EXACT_INTEGER <= number <= MAX_EXACT_INTEGER
     if abs(number) > MAX_EXACT_INTEGER:

@@ -22,7 +22,7 @@ _KINDS = (*get_args(ColumnKind), *_DATE_ORDERS)
 
 
 class ReadOptions(BaseModel):
-    """Options of an upload; those about columns apply to tables."""
+    """Options of an upload; column options apply to tables only."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -45,8 +45,8 @@ class ReadOptions(BaseModel):
     weight_column: str | None = Field(
         None,
         max_length=200,
-        description="Column with the weight of each row, at least 0: how much the row counts among "
-        "those of its task in fits and metrics. A row of weight 0 does not count.",
+        description="Column with the weight of each row, at least 0: how much the row counts in "
+        "fits and metrics of its task. A row of weight 0 does not count.",
     )
     ignore_column: tuple[str, ...] = Field((), max_length=1000, description="Columns to ignore.")
     column_kind: tuple[str, ...] = Field(
@@ -192,7 +192,15 @@ class Limits(BaseModel):
     name_length: int
 
     def check_decompressed(self, n_bytes: int, file_bytes: int, *, what: str, remedy: str) -> None:
-        """Raise Rejected if a compressed file is too large when decompressed."""
+        """Raise Rejected if a compressed file is too large when decompressed.
+
+        Parameters
+        ----------
+        what
+            Plural subject of the message, such as "the decoded columns".
+        remedy
+            Advice if the compression ratio is too high.
+        """
         if n_bytes > self.decompressed_bytes:
             detail = f"{what} have {n_bytes} bytes, more than the limit of"
             reject("decompression-limit", f"{detail} {self.decompressed_bytes}")

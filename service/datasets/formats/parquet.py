@@ -14,7 +14,7 @@ from service.datasets.formats.progress import report_progress
 from service.datasets.formats.validation import check_counts
 from service.datasets.issues import reject
 
-#: Size of the metadata that is read; far above that of any table within the limits.
+#: Maximum size of the metadata; tables within the limits have far smaller metadata.
 _MAX_THRIFT_BYTES: Final = 64 * 1024 * 1024
 #: Size of a number in the matrix that the rows become, whatever its encoding.
 VALUE_BYTES: Final = 8

@@ -20,7 +20,7 @@ class Parsed:
     columns
         Kinds of the columns of all tasks. None if all are numbers, without missing values.
     ignored
-        Columns of the table that no task has: of tasks, targets, groups, or left out.
+        Columns of the table that are not features: tasks, targets, groups, or left out.
     notes
         What was detected or left out, in sentences: "read with delimiter ';'".
     unlabelled

@@ -1,4 +1,4 @@
-"""Progress of parsing, reported by those parsers that read a file from start to end."""
+"""Progress of parsing, reported by parsers that read a file from start to end."""
 
 import io
 import os
@@ -18,7 +18,7 @@ def report_progress(share: float) -> None:
 
 @contextmanager
 def progress_to(report: Callable[[float], None]) -> Iterator[None]:
-    """Pass what parsers report to a function."""
+    """Pass the progress that parsers report to a function."""
     token = _report.set(report)
     try:
         yield
@@ -34,7 +34,7 @@ class ReportingFile(io.FileIO):
     Parameters
     ----------
     start, end
-        The bytes that it has; by default all.
+        First byte of the part and the byte after it; default: the whole file.
     """
 
     def __init__(self, path: Path, start: int = 0, end: int | None = None) -> None:

@@ -149,7 +149,7 @@ def check_magic(format_: Format, head: bytes) -> None:
     Raises
     ------
     UnsupportedFormat
-        They belong to another format or to an unsupported one.
+        The bytes belong to another format, or to an unsupported one.
     """
     if not head or head.startswith(format_.magic):
         return

@@ -1,4 +1,4 @@
-"""What rows have besides features, a task and a target."""
+"""Groups and weights of rows."""
 
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -22,18 +22,18 @@ class RowExtras:
     weights: NDArray[Any] | None = None
 
     def take(self, rows: slice | NDArray[np.intp] | None) -> "RowExtras":
-        """Return those of some rows; of all for None."""
+        """Return the groups and weights of some rows; of all rows for None."""
         if rows is None:
             return self
         return RowExtras(*(None if array is None else array[rows] for array in self._arrays()))
 
     def options(self) -> TaskOptions:
-        """Return them as arguments of the constructors of a task."""
+        """Return the groups and weights as arguments of the constructors of a task."""
         return {"groups": self.groups, "weights": self.weights}
 
     def _arrays(self) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
         return self.groups, self.weights
 
 
-#: Of rows without groups and weights.
+#: Rows without groups and weights.
 NO_EXTRAS = RowExtras()

@@ -1,8 +1,8 @@
 """Sparse matrices among named arrays: ``X.data``, ``X.indices``, ``X.indptr`` and ``X.shape``.
 
 These are the arrays of a matrix in compressed sparse rows (CSR), as ``scipy.sparse.save_npz`` names
-them. Its ``X.format`` and ``X._is_array`` may come along. MATLAB stores compressed sparse columns,
-which are converted.
+them. Its ``X.format`` and ``X._is_array`` may be present, too. MATLAB stores compressed sparse
+columns, which are converted.
 """
 
 from typing import Any, Final
@@ -70,7 +70,7 @@ def compressed_matrix(
     task: str | None,
     along: str,
 ) -> Any:
-    """Return a matrix in compressed sparse rows, or columns, after checking that it is one.
+    """Check the arrays of a matrix in compressed sparse rows, or columns, and return the matrix.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ def find_columns(
     Parameters
     ----------
     hint
-        Is added to messages about columns that do not exist.
+        Text added to messages about columns that do not exist.
 
     Raises
     ------

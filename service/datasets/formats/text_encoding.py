@@ -1,12 +1,12 @@
-"""The encoding of text that does not say which it has."""
+"""Detection of the encoding of text."""
 
 import codecs
 from typing import Final
 
 UTF8: Final = "utf-8"
-#: Of text that is not UTF-8 and says nothing else: what spreadsheets write in Western Europe.
+#: Encoding assumed for text that is not UTF-8: spreadsheets in Western Europe write it.
 LEGACY: Final = "windows-1252"
-#: Byte order marks with their encodings; that of UTF-32 starts with that of UTF-16.
+#: Byte order marks with their encodings; the mark of UTF-32 starts with the mark of UTF-16.
 _MARKS: Final = (
     (codecs.BOM_UTF8, UTF8),
     (codecs.BOM_UTF32_LE, "utf-32"),

@@ -18,7 +18,7 @@ from service.datasets.issues import ValidationIssues, reject
 
 Labels = NDArray[Any]
 
-#: What is done with rows without a target that are stored.
+#: Use of stored rows without a target, for messages.
 USE_WITHOUT_TARGET: Final = "used only by methods that need no targets"
 
 
@@ -59,7 +59,7 @@ class SplitTasks:
     tasks
         Tasks with the rows that have a target, or with all rows if none has.
     unlabelled
-        Tasks with the other rows, without targets; only of tasks that are in ``tasks``, too.
+        Tasks with the remaining rows, without targets; each name is also in ``tasks``.
     """
 
     tasks: list[Task]
@@ -69,7 +69,7 @@ class SplitTasks:
 #: Labels of booleans, as text formats write them.
 BOOLEAN_LABELS: Final = ("true", "false")
 MAX_CLASSES: Final = 10_000
-#: What to do about integer targets above 2**53.
+#: Advice about integer targets above 2**53.
 INEXACT_TARGET: Final = (
     "use floats if it may be rounded, or set target_kind=classes if it is a label"
 )
@@ -81,6 +81,8 @@ def check_name(name: str, limits: Limits, *, what: str, place: int | None = None
 
     Parameters
     ----------
+    what
+        Kind of the name for messages: task or column.
     place
         Zero-based number of the column, for names of columns.
     """
@@ -186,10 +188,10 @@ def tasks_of_targets(
     feature_names: Sequence[str] | None,
     extras: RowExtras = NO_EXTRAS,
 ) -> SplitTasks:
-    """Return one task per target, with the rows that have it; complete ones share the very same X.
+    """Return one task per target, with the rows that have it; complete targets share one X.
 
-    Targets without any value are left out. The rows without the target are kept if it is the only
-    one: copies of them for each of many targets would be far larger than the table.
+    Targets without any value are left out. With a single target, the rows without it are kept; with
+    many, copies of such rows would be far larger than the table.
     """
     issues = ValidationIssues()
     tasks = []
@@ -253,7 +255,7 @@ def missing_targets(n_missing: int, where: str, *, are_kept: bool = True) -> str
     Parameters
     ----------
     where
-        What has the targets, such as "the target column 'y'".
+        Place of the targets, such as "the target column 'y'".
     are_kept
         Whether the rows are stored without targets.
     """

@@ -60,8 +60,8 @@ class _Row:
 def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     """Return the tasks in a workbook.
 
-    The first row of a sheet has the names of the columns. Several sheets are the tasks of these
-    names, with the same columns. Empty sheets and rows are skipped.
+    The first row of a sheet has the names of the columns. With several sheets, each sheet is the
+    task of its name; all have the same columns. Empty sheets and rows are skipped.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def read_table(file: Path | IO[bytes], limits: Limits) -> tuple[pa.Table, list[_
     Raises
     ------
     Rejected
-        The file is no workbook, or its cells are no table.
+        The file is not a workbook, or its cells are not a table.
     """
     try:
         book = CalamineWorkbook.from_object(str(file) if isinstance(file, Path) else file)

@@ -22,7 +22,7 @@ _UNSTORED: Final = re.compile(
     + _FORMULA
     + rb"\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>"
 )
-#: Patterns of cells, with bytes that all of them have, what is wrong, and what to do.
+#: Patterns of cells, each with bytes that all matches contain, the content, and advice.
 _KINDS: Final = (
     (_ERROR, b't="e"', "an error such as #DIV/0!", "correct its formula if it should have a value"),
     (

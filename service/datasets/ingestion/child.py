@@ -1,7 +1,7 @@
 """The process that reads untrusted bytes, each upload in a fork.
 
-A task is JSON: the path of an upload, or of datasets to combine, and that of the file to write. The
-processes have no access to the database or the settings.
+A task is JSON with the path of an upload, or of datasets to combine, and the path of the file to
+write. The processes have no access to the database or the settings.
 """
 
 import errno
@@ -61,7 +61,7 @@ def run(task: dict[str, Any]) -> dict[str, Any]:
     except Rejected as rejected:
         shortage = find_shortage(rejected)
         if shortage is not None and shortage.number != errno.ENOMEM:
-            raise  # what seems to be a corrupt file is a full disk
+            raise  # the file seems corrupt, but the disk is full
         return {"issues": [issue.to_json() for issue in rejected.issues]}
 
 

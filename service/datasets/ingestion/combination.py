@@ -76,7 +76,7 @@ def _task_column(sources: Sequence[SelectedDataset], used: Container[str]) -> st
 
 
 def _notes(source: SelectedDataset) -> tuple[str, ...]:
-    """Return the notes about a dataset, as they are true of what is selected from it."""
+    """Return the notes about a dataset, adapted to its selected rows."""
     if not source.selects_rows:
         return source.notes
     left_out = "left out of the selected rows"

@@ -15,11 +15,11 @@ Store = Callable[[dict[str, Any], Session, BlobWriter], bool]
 
 
 class FreshUpload:
-    """An upload that nothing stores yet.
+    """An upload that is not stored yet.
 
     The thread that reads it stores its dataset. If that takes too long for the request, the request
-    stores the upload, and the thread then publishes what it has read as for any stored upload.
-    Whoever claims it first does so.
+    stores the upload, and the thread then publishes the result as for any stored upload. The first
+    of both to claim the upload stores it.
 
     Attributes
     ----------

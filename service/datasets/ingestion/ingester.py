@@ -88,7 +88,7 @@ class Ingester:
     Parameters
     ----------
     new_reader
-        Return the process in which a thread has uploads read, each in a child.
+        Returns the process that reads the uploads of a thread, each in a child.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Ingester:
             thread.start()
 
     def close(self, timeout_s: float) -> None:
-        """End the threads once they have parsed what was queued; stop waiting after a time.
+        """End the threads once they have parsed the queued uploads; stop waiting after a time.
 
         The next process parses the datasets that are left.
         """
@@ -286,7 +286,7 @@ class Ingester:
         return []
 
     def _fetch_source(self, source: dict[str, Any], content: Path) -> dict[str, Any]:
-        """Copy the content of a dataset to a file, and return what the child needs to know.
+        """Copy the content of a dataset to a file, and return the source for the child.
 
         Raises
         ------
@@ -335,8 +335,8 @@ class Ingester:
     ) -> IngestResult | None:
         """Store the tasks in chunks, each in a transaction, so that other writers wait little.
 
-        Those of a small dataset are stored in the transaction of ``store``, which returns whether
-        it has used them. Return the issue if they exceed the quota of the owner, else None.
+        The tasks of a small dataset are stored in the transaction of ``store``, which returns
+        whether it has used them. Return the issue if they exceed the owner's quota, else None.
         """
         writer = self._blobs.writer()
         is_used = False

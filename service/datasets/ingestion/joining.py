@@ -53,7 +53,7 @@ def _join_dates(ours: DateWriting, theirs: DateWriting) -> DateWriting:
 
 
 def _join_levels(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
-    """Return all levels: sorted if both are, otherwise ours and then those only in theirs."""
+    """Return all levels: sorted if both are, otherwise ours and then the levels only in theirs."""
     joined = tuple(dict.fromkeys(ours + theirs))
     is_sorted = all(list(levels) == sorted(levels) for levels in (ours, theirs))
     return tuple(sorted(joined)) if is_sorted else joined

@@ -26,7 +26,7 @@ class SelectedDataset:
     has_labels
         Whether the labels of its groups are known.
     unlabelled
-        Rows without a target of some tasks. They have no numbers: a selection of rows has none.
+        Rows without a target. They have no row numbers, so a selection of rows has none of them.
     """
 
     tasks: TaskSet
@@ -79,7 +79,7 @@ def select(source: SelectedDataset, cache: ArrayCache) -> list[Task]:
 
 
 def select_unlabelled(source: SelectedDataset, cache: ArrayCache) -> list[Task]:
-    """Return the rows without a target of the selected tasks; none of selected rows."""
+    """Return the rows without a target of the selected tasks; empty if rows are selected."""
     if source.selects_rows:
         return []
     selection = source.selection

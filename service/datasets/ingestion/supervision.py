@@ -1,4 +1,4 @@
-"""The process that reads uploads: its limits, and what its end means for an upload."""
+"""The process that reads uploads: its limits, and the issue of an upload if it fails."""
 
 import errno
 import os
@@ -55,8 +55,8 @@ class IngestTask:
     Parameters
     ----------
     folder
-        Contains the file ``upload``, or those of the sources; the child writes ``content``, the
-        tasks.
+        Contains the file ``upload``, or the files of the sources; the child writes ``content``,
+        the tasks.
     n_threads
         Number of threads that parse the file.
     """
@@ -120,7 +120,7 @@ class ReaderProcess(SupervisedProcess):
         end = self.run(program, task.to_json(), limits, beat_s=beat_s, on_beat=on_beat)
         if end.stopped is not None:
             return rejection(_timeout(task))
-        # without an answer, it has died itself
+        # without an answer, the process itself has died
         answer = end.answer or {"type": EXITED, "code": end.exit_code, "peak_bytes": 0}
         if answer["type"] == "postponed":
             raise OSError(answer["number"], os.strerror(answer["number"]))
@@ -132,7 +132,7 @@ class ReaderProcess(SupervisedProcess):
 
 
 def is_share(progress: Any) -> bool:
-    """Return whether what a child has sent as progress is one; it reads untrusted bytes."""
+    """Return whether the progress of a child is a share; the child reads untrusted bytes."""
     return isinstance(progress, float) and 0 <= progress <= 1
 
 
@@ -148,7 +148,7 @@ def _issue_of_exit(code: int, peak_bytes: int, output: str, task: IngestTask) ->
     # only the kernel's out-of-memory killer sends SIGKILL; native code aborts where Python raises
     if code in (-signal.SIGKILL, errno.ENOMEM) or any(words in output for words in _OUT_OF_MEMORY):
         return out_of_memory(task.memory_bytes)
-    # some native code uses what it could not allocate, such as that of orjson
+    # some native code, such as orjson, uses memory that it failed to allocate
     if code == -signal.SIGSEGV and peak_bytes > _LARGE_SHARE * task.memory_bytes:
         return out_of_memory(task.memory_bytes)
     ended = f"by {signal_name(-code)}" if code < 0 else f"with status {code}"
