@@ -26,7 +26,7 @@ _LEVEL: Final = 1
 
 
 def unpack(body: Body, settings: Settings) -> Body:
-    """Return a body that is a compressed file, unpacked as an upload of it is; others as they are.
+    """Return the contents of a body that is a compressed file; other bodies as they are.
 
     Raises
     ------

@@ -120,7 +120,7 @@ class InferenceHandler(ABC):
         Parameters
         ----------
         tasks
-            What is known of the tasks of the rows.
+            Source of the tasks of the rows.
         """
 
     @abstractmethod
@@ -139,7 +139,7 @@ class InferenceHandler(ABC):
         return await self.run_in_pool() if reply is None else reply
 
     def try_inline(self) -> Reply | None:
-        """Return the reply if that takes little time and no database query, else None."""
+        """Return the reply if it takes little time and no database query, else None."""
         if not self.is_cheap_to_parse:
             return None
         resolved = self._resolved = self.services.resolver.cached(self._target)
@@ -160,7 +160,7 @@ class InferenceHandler(ABC):
         return reply
 
     async def run_in_pool(self) -> Reply:
-        """Return the reply, computed in a thread; reuse what try_inline has done."""
+        """Return the reply, computed in a thread; reuse the results of try_inline."""
         services = self.services
         if self._resolved is None and self.is_cheap_to_parse:
             await services.resolver.resolve_in_pool(self._target, self.find, services.compute.run)

@@ -1,4 +1,4 @@
-"""What the methods of models expect as input."""
+"""Inputs that the methods of models expect."""
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
@@ -13,7 +13,7 @@ from service.inference.task_column import TaskSource, composed
 from service.models.columns import ColumnNames
 from service.models.store import ServableVersion
 
-#: Size at which a cache is cleared, or forgets what was used least recently.
+#: Size at which a cache is cleared, or forgets the least recently used entry.
 _MAX_CACHED: Final = 1024
 
 
@@ -32,7 +32,7 @@ class InputSpecs:
         self._source_of = lru_cache(_MAX_CACHED)(self._task_source)
 
     def task_source(self, served: ServableVersion, in_query: str | None) -> TaskSource:
-        """Return what is known of the tasks of rows for a version."""
+        """Return the source of the tasks of rows for a version."""
         source = self._source_of(served.id, served.task_column)
         return source if in_query is None else source._replace(query=composed(in_query))
 
@@ -40,7 +40,7 @@ class InputSpecs:
         return TaskSource(None, column, partial(self._names.has, version_id))
 
     def of_task(self, served: ServableVersion, model: Model, method: str, task: str) -> InputSpec:
-        """Return the specification for rows of one task; raise UnknownTask if there is no such."""
+        """Return the specification for rows of a task; raise UnknownTask if it does not exist."""
         key = served.id, method, task
         spec = self._cache.get(key)
         if spec is None:

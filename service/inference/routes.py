@@ -99,7 +99,7 @@ class MethodHandler(InferenceHandler):
     def read(self, tasks: TaskSource) -> Call:
         """Parse the rows."""
         body = self.decompressed_body()
-        # files of CSV may be compressed; that of a cheap body is known not to be
+        # CSV files may be compressed; a body that is cheap to parse is known not to be
         if not self.is_cheap_to_parse and body.startswith(COMPRESSED):
             body = unpack(body, self.services.settings)
         return self._read_body(body, tasks)

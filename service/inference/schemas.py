@@ -23,14 +23,14 @@ class InferenceRequest(BaseModel):
     task: str | list[str] | None = Field(
         None,
         description="Task that the model was trained on; or a list with one task per row, if the "
-        "rows of all tasks have the same number of columns. Without it, the query has the task, or "
-        "each row in a column named as in the training table (`task_column` of the model), or "
-        "`task`. The field may have that name, too.",
+        "rows of all tasks have the same number of columns. Without it, the task is in the query, "
+        "or in a column of the rows, which is named as in the training table (`task_column` of the "
+        "model) or `task`. The field may have the name in the training table, too.",
     )
     inputs: list[list[Value]] | list[dict[str, Value]] = Field(
         description="A list of values per row, or an object with the values by column name: "
-        "numbers, or what the column has, such as text, a boolean, or a date in text; null for a "
-        "missing value, if the model supports missing values."
+        "numbers, or values of the column's kind, such as text, a boolean, or a date in text; null "
+        "for a missing value, if the model supports missing values."
     )
     columns: list[str] | None = Field(
         None,

@@ -16,7 +16,7 @@ Tasks: TypeAlias = str | list[str]
 
 
 class TaskSource(NamedTuple):
-    """What is known of the tasks of rows before they are read.
+    """Source of the tasks of rows: the query, or columns of the rows.
 
     Attributes
     ----------
@@ -26,8 +26,8 @@ class TaskSource(NamedTuple):
         Column of the training table that had the task of each row. Rows may have it under this
         name, or under ``task``.
     is_other
-        Returns whether a name is that of another column of the training table; None if it is not
-        among them, but the model's columns have no names.
+        Returns whether the training table had a column of a name besides the task column; None if
+        that is unknown, since the columns of some tasks have no names.
     """
 
     query: str | None
@@ -46,10 +46,10 @@ class TaskSource(NamedTuple):
     def find(
         self, names: Collection[str], has_numbers: Callable[[str], bool], *, is_given: bool
     ) -> list[str]:
-        """Return the names, among those of columns of rows, that have the task of each row.
+        """Return the names of the columns of rows that have the task of each row.
 
-        A column ``task`` is another one if the training table had it in another role; or, where
-        that is not known, if it has numbers and the task is given.
+        A column ``task`` is left out if the training table had it in another role; or, where the
+        role is unknown, if it has numbers and the task is given.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class GivenTasks(NamedTuple):
 
 
 def _each(tasks: Tasks, others: Tasks) -> list[str]:
-    """Return one task for each row; that of all rows for each of the others."""
+    """Return one task for each row; a task of all rows is repeated for each of the others."""
     if isinstance(tasks, list):
         return tasks
     return [tasks] * (len(others) if isinstance(others, list) else 1)
@@ -144,7 +144,7 @@ def task_names(values: Iterable[Any], column: str) -> list[str]:
     Raises
     ------
     Problem
-        A row has no task, or a value that is no name of one.
+        A row has no task, or a value that is not the name of a task.
     """
     names = []
     for row, value in enumerate(values):
@@ -167,7 +167,7 @@ def composed(task: str) -> str:
 
 
 def _name(value: Any) -> str | None:
-    """Return the name of a task; None for what is missing, or is neither text nor an integer."""
+    """Return the name of a task; None for a value that is neither text nor an integer."""
     if isinstance(value, str):
         return clean_name(value)
     if isinstance(value, bool):

@@ -32,7 +32,7 @@ class Format:
     Attributes
     ----------
     read
-        Parses a body, given what is known of the tasks of its rows.
+        Parses a body, with the source of the tasks of its rows.
     write
         Serialises the result.
     is_cheap_to_parse

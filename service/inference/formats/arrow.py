@@ -24,7 +24,7 @@ _MAX_THRIFT_BYTES: Final = 16 * 1024 * 1024
 _FILE_MAGIC: Final = b"ARROW1\0\0"
 #: Fields of its footer with the places of dictionaries and of record batches.
 _BLOCK_VECTORS: Final = (2, 3)
-#: Last bytes of it, after the size of its footer.
+#: Last bytes of an IPC file, after the size of its footer.
 _FILE_END: Final = b"ARROW1"
 #: Errors that pyarrow raises for corrupt files; UnicodeDecodeError is a ValueError.
 _CORRUPT_ERRORS: Final = (

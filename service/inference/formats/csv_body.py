@@ -73,7 +73,7 @@ def _decode(body: Body, charset: str | None) -> str:
     try:
         return body.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        # bytes of which some are UTF-8 beyond ASCII and others are not are a mistake
+        # a mix of UTF-8 beyond ASCII and of other bytes is a mistake
         if charset is None and encoding == UTF8 and body.decode(UTF8, "ignore").isascii():
             return body.decode(LEGACY, "replace")
         _raise_malformed(f"invalid {encoding.upper()} at byte {error.start}")

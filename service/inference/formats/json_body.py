@@ -106,7 +106,7 @@ def _is_by_task(value: dict[str, Any]) -> bool:
 
 
 def _in_body(name: str, tasks: Any) -> GivenTasks:
-    """Return the tasks in a field of the body; raise a problem unless it is one, or a list."""
+    """Return the tasks in a field of the body; raise a problem unless it has a name or a list."""
     if isinstance(tasks, list):
         for i, task in enumerate(tasks):
             if not isinstance(task, str):

@@ -32,7 +32,7 @@ JSON_NAMES: Final[dict[type, str]] = {
 
 
 def is_records(rows: Any) -> bool:
-    """Return whether these are JSON objects, at least one."""
+    """Return whether rows are JSON objects, at least one."""
     return isinstance(rows, list) and {*map(type, rows)} == {dict}
 
 
@@ -161,7 +161,7 @@ class ListRows:
                 pointer=f"{self.pointer}/0",
             )
         rows = []
-        # what one record has, is missing in the others, as in uploads
+        # a column that only some records have is missing in the others, as in uploads
         expected = {*names}
         common = expected.intersection(chain.from_iterable(self.rows))
         allowed = expected | spec.ignored()

@@ -101,7 +101,7 @@ def encode_values(
     Raises
     ------
     Problem
-        A value cannot be one of the column; with its place.
+        A value does not fit the column; the problem has the place of the value.
     """
     try:
         return encode(values, column, decimal=decimal)
@@ -131,7 +131,7 @@ def positions_of(
     InvalidData
         A column is missing, unknown or duplicate.
     Problem
-        Columns are matched by position, and their number is not that of the model.
+        Columns are matched by position, and their number differs from the number in the model.
     """
     expected = None if names is None else spec.columns()
     if names is not None and expected is not None:
@@ -167,7 +167,7 @@ def call_of(rows: TableRows, tasks: TaskSource) -> Call:
 
 
 def _listed(values: ColumnValues) -> Sequence[Any]:
-    """Return the values of a column of tasks; None for those of a type that has no names of tasks.
+    """Return the values of a column of tasks; None for values that cannot be names of tasks.
 
     Equal texts are the same object.
     """

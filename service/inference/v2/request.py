@@ -278,7 +278,7 @@ def _choose(
     for name, (tensor, values) in own_tasks.items():
         names = task_names(labels_of(tensor, values), name)
         place = {"pointer": tensor.pointer}
-        # one is that of all rows
+        # a single name is the task of all rows
         given_tasks.append(
             GivenTasks(names[0] if len(names) == 1 else names, place, f"input '{name}'")
         )

@@ -45,7 +45,7 @@ class Tensor(NamedTuple):
     pointer: str
 
     def check_count(self, count: int, unit: str, *, expected: int | None = None) -> None:
-        """Raise a problem unless a number of values is that of the shape."""
+        """Raise a problem unless a number of values matches the shape."""
         expected = self.size if expected is None else expected
         if count != expected:
             detail = (
@@ -60,7 +60,7 @@ Values: TypeAlias = list[Any] | NDArray[Any] | memoryview
 
 
 class _NarrowRows(NamedTuple):
-    """Rows from JSON, rounded to their datatype like those of a binary tensor."""
+    """Rows from JSON, rounded to their datatype like the rows of a binary tensor."""
 
     rows: Rows
     tensor: Tensor
@@ -231,7 +231,7 @@ def _integers(rows: ListRows, dtype: np.dtype[Any], tensor: Tensor) -> NDArray[A
 
 
 def check_range(rows: NDArray[Any], dtype: np.dtype[Any], tensor: Tensor) -> None:
-    """Raise a problem if an integer is beyond those of a datatype."""
+    """Raise a problem if an integer is out of the range of a datatype."""
     limits = np.iinfo(dtype)
     is_beyond = (rows < limits.min) | (rows > limits.max)
     if is_beyond.any():
