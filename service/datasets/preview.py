@@ -86,7 +86,7 @@ class Suitability(BaseModel):
 
     algorithm: str = Field(description="Name in job specifications.")
     can_train: bool = Field(description="Whether it can be trained.")
-    reason: str | None = Field(description="Why not, and what to change.")
+    reason: str | None = Field(description="Why it cannot, with advice; null if it can.")
     memory_mb: float | None = Field(
         description="Expected peak memory of a job in MiB, mostly right within a factor of 2; null "
         "if it cannot be trained, or has a parameter without default."

@@ -122,6 +122,11 @@ async def append(
 
     Bytes received before a disconnection are kept.
 
+    Parameters
+    ----------
+    offset
+        Number of bytes that the client has sent before.
+
     Raises
     ------
     Problem

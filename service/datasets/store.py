@@ -186,7 +186,13 @@ def set_parsed(session: Session, dataset_id: str, n_bytes: int) -> None:
 
 
 def make_ready(session: Session, dataset_id: str, manifest: dict[str, Any], blob: Blob) -> None:
-    """Store the parsed dataset and delete the upload."""
+    """Store the parsed dataset and delete the upload.
+
+    Parameters
+    ----------
+    blob
+        The stored tasks.
+    """
     row = session.get_one(DatasetRow, dataset_id)
     row.state, row.manifest, row.parsed_bytes = DatasetState.READY, manifest, None
     row.issues = []  # the shortage, if any, has passed

@@ -142,7 +142,7 @@ def _common_columns(tasks: Sequence[Task], kinds: Sequence[Column] | None) -> li
     first = tasks[0]
     for task in tasks:
         if task.input == "covariances":
-            detail = f"task '{task.name}' has covariance matrices, which are no rows of a table"
+            detail = f"task '{task.name}' has covariance matrices, which are not rows of a table"
             raise InvalidData(detail, task=task.name)
         if (task.n_features, task.feature_names) != (first.n_features, first.feature_names):
             raise InvalidData(

@@ -151,9 +151,9 @@ def _reject(
     if mixed_with:
         advice = f"{mixed_with} looks like a number: correct this one, or set target_kind=classes"
     for row, text in texts.rows_of(is_wrong, MAX_ISSUES):
-        what = f"expected a number with decimal '{decimal}', got {_show(text)}"
+        fault = f"expected a number with decimal '{decimal}', got {_show(text)}"
         code = "mixed-labels" if mixed_with else "not-a-number"
-        issues.add(code, f"row {row}, column '{name}': {what}; {advice}", row=row, column=name)
+        issues.add(code, f"row {row}, column '{name}': {fault}; {advice}", row=row, column=name)
     issues.check()
 
 

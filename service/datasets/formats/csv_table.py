@@ -264,7 +264,7 @@ class _Table:
         columns: list[str] | None = None,
         has_header: bool = True,
     ) -> pa.Table:
-        """Return some columns, by default those whose types are given."""
+        """Return some columns, by default the columns whose types are given."""
         return pv.read_csv(
             source,
             read_options=pv.ReadOptions(

@@ -276,7 +276,7 @@ def _add_task(
         return
     _check_lengths(name, extras, X.shape[0])
     add(split.tasks, target.take(X), target.values, extras.take(target.rows))
-    unlabelled_rows = target.rest(X.shape[0])
+    unlabelled_rows = target.unlabelled(X.shape[0])
     if len(unlabelled_rows):
         add(split.unlabelled, X[unlabelled_rows], None, extras.take(unlabelled_rows))
 

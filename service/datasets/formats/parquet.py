@@ -67,7 +67,7 @@ def _read(file: Any) -> pa.Table:
 
 
 def first_line(error: Exception) -> str:
-    """Return the start of an error's message, for people."""
+    """Return the first line of an error's message, shortened."""
     lines = str(error).splitlines()
     return lines[0][:200] if lines else type(error).__name__
 

@@ -22,7 +22,7 @@ class Parsed:
     ignored
         Columns of the table that are not features: tasks, targets, groups, or left out.
     notes
-        What was detected or left out, in sentences: "read with delimiter ';'".
+        Sentences about what was detected or left out, such as "read with delimiter ';'".
     unlabelled
         Rows without a target, of some of the tasks.
     task_column

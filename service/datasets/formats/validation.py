@@ -41,13 +41,13 @@ class Target:
         """Return the entries of the rows that have a target."""
         return array if self.rows is None else array[self.rows]
 
-    def rest(self, n_rows: int) -> NDArray[np.intp]:
+    def unlabelled(self, n_rows: int) -> NDArray[np.intp]:
         """Return the rows without a target, of ``n_rows`` in all."""
         if self.rows is None:
             return np.empty(0, np.intp)
-        is_rest = np.ones(n_rows, np.bool_)
-        is_rest[self.rows] = False
-        return np.flatnonzero(is_rest)
+        is_unlabelled = np.ones(n_rows, np.bool_)
+        is_unlabelled[self.rows] = False
+        return np.flatnonzero(is_unlabelled)
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ def split_rows(
         Index of each row's task in ``names``.
     """
     if target is not None and target.rows is not None:
-        unlabelled_rows = target.rest(X.shape[0])
+        unlabelled_rows = target.unlabelled(X.shape[0])
         labelled = split_rows(
             target.take(X),
             target.take(codes),
@@ -192,6 +192,13 @@ def tasks_of_targets(
 
     Targets without any value are left out. With a single target, the rows without it are kept; with
     many, copies of such rows would be far larger than the table.
+
+    Parameters
+    ----------
+    targets
+        Targets by task.
+    extras
+        Groups and weights of all rows of ``X``.
     """
     issues = ValidationIssues()
     tasks = []
@@ -201,7 +208,7 @@ def tasks_of_targets(
             tasks.append(
                 rows_task(name, rows, target.values, feature_names, issues, extras=task_extras)
             )
-    unlabelled_rows = target.rest(X.shape[0]) if len(targets) == 1 else np.empty(0, np.intp)
+    unlabelled_rows = target.unlabelled(X.shape[0]) if len(targets) == 1 else np.empty(0, np.intp)
     unlabelled = None
     if len(unlabelled_rows):
         task_extras = extras.take(unlabelled_rows)
@@ -223,7 +230,15 @@ def rows_task(
     *,
     extras: RowExtras = NO_EXTRAS,
 ) -> Task | None:
-    """Return the task of rows and targets, or None after adding an issue; X may contain NaN."""
+    """Return the task of rows and targets, or None after adding an issue.
+
+    Parameters
+    ----------
+    X : (n_rows, n_features)
+        NaN is a missing value.
+    issues
+        Collection to which the issue of an invalid task is added.
+    """
     try:
         return Task.from_rows(
             name, X, y=y, feature_names=feature_names, allows_missing=True, **extras.options()
@@ -241,7 +256,13 @@ def covariance_task(
     *,
     extras: RowExtras = NO_EXTRAS,
 ) -> Task | None:
-    """Return the task of covariance matrices, or None after adding an issue."""
+    """Return the task of covariance matrices, or None after adding an issue.
+
+    Parameters
+    ----------
+    issues
+        Collection to which the issue of an invalid task is added.
+    """
     try:
         return Task.from_covariances(name, C, feature_names=feature_names, **extras.options())
     except InvalidData as error:

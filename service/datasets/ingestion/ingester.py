@@ -82,7 +82,7 @@ class _QueuedFresh(NamedTuple):
 class Ingester:
     """Thread pool that parses uploads, each in its own child process.
 
-    The threads are separate from those of requests, so that queued uploads do not block requests.
+    Requests have other threads, so that queued uploads do not block requests.
     They are daemon threads; a child process that is still running dies with this process.
 
     Parameters

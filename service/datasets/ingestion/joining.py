@@ -66,7 +66,13 @@ def _columns(task: Task, source: SelectedDataset) -> tuple[Column, ...]:
 def with_levels(
     task: Task, source: SelectedDataset, kinds: Mapping[str, Column], cache: ArrayCache
 ) -> Task:
-    """Return the task with the categories of its columns as positions in the joint levels."""
+    """Return the task with the categories of its columns as positions in the joint levels.
+
+    Parameters
+    ----------
+    kinds
+        Columns of all datasets by name, with the joint levels.
+    """
     columns = _columns(task, source)
     wanted = [kinds.get(column.name, column) for column in columns]
     if not columns or list(columns) == wanted or is_sparse(task.X):  # all of these are numbers

@@ -107,7 +107,7 @@ def test_what_is_no_table_is_refused_with_a_way_out(app):
     covariances = app.upload_npz({"c/C": np.eye(3)[None]}).json()
     refused = download(app, covariances, "text/csv")
     assert refused.status_code == 422
-    assert "covariance matrices, which are no rows of a table" in refused.json()["detail"]
+    assert "covariance matrices, which are not rows of a table" in refused.json()["detail"]
 
 
 def test_names_of_columns_are_not_used_twice(app):
