@@ -1,4 +1,4 @@
-"""Types of an inference call: the rows, what a method expects of them, and the result."""
+"""Types of an inference call: the rows, the input that a method expects, and the result."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias

@@ -26,8 +26,8 @@ from service.inference.task_column import TaskSource
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
-    """Body format.
+class BodyFormat:
+    """Reader and writer of a body format.
 
     Attributes
     ----------
@@ -47,11 +47,11 @@ class Format:
 CSV: Final = "text/csv"
 #: Formats by media type; the first is the default for ``Accept: */*``.
 FORMATS: Final = {
-    JSON: Format(read_json, write_json, is_cheap_to_parse=True),
-    "application/x-npy": Format(read_npy, write_npy, is_cheap_to_parse=True),
-    "application/vnd.apache.arrow.stream": Format(read_arrow, write_arrow),
-    "application/vnd.apache.parquet": Format(read_parquet, write_parquet),
-    CSV: Format(read_csv, write_csv),
+    JSON: BodyFormat(read_json, write_json, is_cheap_to_parse=True),
+    "application/x-npy": BodyFormat(read_npy, write_npy, is_cheap_to_parse=True),
+    "application/vnd.apache.arrow.stream": BodyFormat(read_arrow, write_arrow),
+    "application/vnd.apache.parquet": BodyFormat(read_parquet, write_parquet),
+    CSV: BodyFormat(read_csv, write_csv),
 }
 #: Readers of media types that only requests have.
 REQUEST_READERS: Final = {

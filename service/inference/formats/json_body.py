@@ -78,7 +78,7 @@ def _parse_fast(body: Body, tasks: TaskSource) -> Call | None:
 
 
 def _of_document(value: Any, tasks: TaskSource) -> Call:
-    """Return the call of a parsed body, every value of which is checked."""
+    """Return the call of a parsed body after checking every value."""
     if isinstance(value, list):
         value = {"inputs": value}
     if not isinstance(value, dict):
@@ -106,7 +106,7 @@ def _is_by_task(value: dict[str, Any]) -> bool:
 
 
 def _in_body(name: str, tasks: Any) -> GivenTasks:
-    """Return the tasks in a field of the body; raise a problem unless it has a name or a list."""
+    """Return the tasks in a field of the body: a string, or a list with one string per row."""
     if isinstance(tasks, list):
         for i, task in enumerate(tasks):
             if not isinstance(task, str):

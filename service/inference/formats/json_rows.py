@@ -38,7 +38,7 @@ def is_records(rows: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ListRows:
-    """Rows as JSON lists, every value of which is checked.
+    """Rows as JSON lists; every value is checked.
 
     Attributes
     ----------

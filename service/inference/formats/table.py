@@ -96,7 +96,12 @@ class TableRows:
 def encode_values(
     values: ColumnValues, column: Column, *, task: str, decimal: str | None = None
 ) -> Matrix:
-    """Return the values of a column as numbers, with NaN for missing ones.
+    """Return the values of a column as numbers, with NaN for missing values.
+
+    Parameters
+    ----------
+    decimal
+        The decimal separator of cells of CSV; None if the values are of other formats.
 
     Raises
     ------

@@ -21,6 +21,11 @@ def find_named(services: Services, owner: str, name: str, version: int | None) -
 
     If a model of an earlier version is itself named NAME.method, the name refers to that model.
 
+    Parameters
+    ----------
+    version
+        Version number; None for the latest version, or the version of an alias in the name.
+
     Raises
     ------
     Problem
