@@ -276,10 +276,10 @@ def read_all_rows(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
 
     Tasks in which some rows have no target are copied, without any targets.
     """
-    more = {task.name: task for task in read_unlabelled(path, manifest)}
+    unlabelled = {task.name: task for task in read_unlabelled(path, manifest)}
     return TaskSet(
         tuple(
-            _concatenate(task, more[task.name]) if task.name in more else task
+            _concatenate(task, unlabelled[task.name]) if task.name in unlabelled else task
             for task in read_tasks(path, manifest)
         )
     )

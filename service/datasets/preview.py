@@ -143,8 +143,8 @@ def preview(
 
 
 def _suitability(algorithm: str, outlook: Outlook) -> Suitability:
-    reason, needed = outlook.obstacle, outlook.memory_bytes
-    memory_mb = None if needed is None else round(needed / MIB, 1)
+    reason, memory_bytes = outlook.obstacle, outlook.memory_bytes
+    memory_mb = None if memory_bytes is None else round(memory_bytes / MIB, 1)
     return Suitability(
         algorithm=algorithm, can_train=reason is None, reason=reason, memory_mb=memory_mb
     )

@@ -209,9 +209,9 @@ def delete_dataset(
                 "wrong-state",
                 f"dataset '{dataset_id}' is {row.state}; wait until it is ready or rejected",
             )
-        needed = store.needed_by(session, dataset_id)
-        if needed:
-            detail = f"dataset '{dataset_id}' is used by {'; '.join(needed)}"
+        users = store.needed_by(session, dataset_id)
+        if users:
+            detail = f"dataset '{dataset_id}' is used by {'; '.join(users)}"
             raise Problem("in-use", detail)
         store.delete(session, row)
         record(session, 204)

@@ -54,14 +54,14 @@ class DatasetView:
         """
         blob_id = self.row.content_blob_id
         assert blob_id is not None  # it is ready
-        wanted = [entry for entry in self.manifest["tasks"] if "classes" in entry]
-        if not wanted:
+        entries = [entry for entry in self.manifest["tasks"] if "classes" in entry]
+        if not entries:
             return {}
         start = HEADER_LENGTH_BYTES
         start += int.from_bytes(read_range(session, blob_id, 0, start), "little")
         header = json.loads(read_range(session, blob_id, HEADER_LENGTH_BYTES, start))
         labels = {}
-        for entry in wanted:
+        for entry in entries:
             spec = header[f"{entry['name']}/y"]
             first, end = spec["data_offsets"]
             data = read_range(session, blob_id, start + first, start + end)

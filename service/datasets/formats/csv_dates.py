@@ -93,10 +93,10 @@ def declared_dates(texts: Texts, order: DateOrder | None) -> DateColumn:
         if order is None and found_order in UNCLEAR:
             detail = f"{_unclear(texts, found_order)}; {_advice(texts)}"
             reject("not-of-kind", detail, column=texts.name)
-        used = found_order if found_order == "ymd" or order is None else order
-        note = _read_as(texts, form, used)
+        order_read = found_order if found_order == "ymd" or order is None else order
+        note = _read_as(texts, form, order_read)
         if order is None:
-            writing = replace(writing, day_first=is_day_first(texts.levels, form, used))
+            writing = replace(writing, day_first=is_day_first(texts.levels, form, order_read))
     column = Column(texts.name, "date", dates=writing)
     try:
         return DateColumn((column, encode(texts, column)), note)

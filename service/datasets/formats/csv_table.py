@@ -71,9 +71,11 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
         issues.check()  # none is left because all have wrong widths
     with issues.collect():
         try:
-            left = options.model_copy(update={"ignore_column": ()})  # they were not read
+            read_options = options.model_copy(
+                update={"ignore_column": ()}
+            )  # ignored ones were not read
             typed = table.typed(rows)
-            parsed = tasks_of(typed, left, limits, reads_dates=True, encoded=table.dates)
+            parsed = tasks_of(typed, read_options, limits, reads_dates=True, encoded=table.dates)
         except Rejected as rejected:
             raise places.located(rejected) from None
     issues.check()

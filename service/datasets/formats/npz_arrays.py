@@ -137,7 +137,7 @@ def _from_table(
     y = arrays.get("y")
     target = None if y is None else _target(y, "y", None, options, notes)
     features = _feature_names(arrays.get(_NAMES), X.shape[1], limits)
-    unique_labels, first, which = np.unique(labels, return_index=True, return_inverse=True)
+    unique_labels, first, codes = np.unique(labels, return_index=True, return_inverse=True)
     check_counts(len(unique_labels), X.shape[1], limits)
     order = np.argsort(first)  # tasks keep the order of their first rows
     position = np.empty(len(order), np.int32)
@@ -145,7 +145,7 @@ def _from_table(
     names = _task_names([str(unique_labels[i]) for i in order], limits)
     extras = _extras(arrays, None)
     split = split_rows(
-        X, position[which], names, target=target, feature_names=features, extras=extras
+        X, position[codes], names, target=target, feature_names=features, extras=extras
     )
     names_left = {task.name for task in split.tasks}
     notes += [_no_targets(name) for name in names if name not in names_left]

@@ -129,10 +129,10 @@ def find_format(media_type: str) -> Format:
     bare = message.get_content_type() if media_type else ""
     format_ = next((f for f in FORMATS if bare in f.media_types), None)
     if format_ is None:
-        which = (
+        subject = (
             f"Content-Type {media_type[:100]!r}" if media_type else "a body without Content-Type"
         )
-        raise UnsupportedFormat(f"{which} is not supported; use {supported()}")
+        raise UnsupportedFormat(f"{subject} is not supported; use {supported()}")
     charset = message.get_content_charset("utf-8")
     if charset not in _UTF8:
         shown = charset[:40]

@@ -53,18 +53,18 @@ def combine(sources: Sequence[SelectedDataset], limits: Limits) -> Parsed:
     if n_bytes > limits.decompressed_bytes:
         detail = f"the tasks have {n_bytes} bytes, more than the limit of"
         reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
-    used = {name for task in tasks for name in task.feature_names or ()}
-    before = {
+    used_names = {name for task in tasks for name in task.feature_names or ()}
+    source_names = {
         name for source in sources for task in source.tasks for name in task.feature_names or ()
     }
-    ignored = before.union(*(source.ignored for source in sources)) - used
+    ignored = source_names.union(*(source.ignored for source in sources)) - used_names
     return Parsed.of(
         tasks,
-        [kinds[name] for name in kinds if name in used],
+        [kinds[name] for name in kinds if name in used_names],
         notes=tuple(dict.fromkeys(note for source in sources for note in _notes(source))),
         ignored=tuple(sorted(ignored)),
         unlabelled=others,
-        task_column=_task_column(sources, used),
+        task_column=_task_column(sources, used_names),
     )
 
 

@@ -74,12 +74,12 @@ def with_levels(
         Columns of all datasets by name, with the joint levels.
     """
     columns = _columns(task, source)
-    wanted = [kinds.get(column.name, column) for column in columns]
-    if not columns or list(columns) == wanted or is_sparse(task.X):  # all of these are numbers
+    joint = [kinds.get(column.name, column) for column in columns]
+    if not columns or list(columns) == joint or is_sparse(task.X):  # all of these are numbers
         return task
     X = task.X
-    key = id(X), columns, tuple(wanted)
-    return replace(task, X=cache.get(key, X, lambda: recode(X, columns, wanted, task=task.name)))
+    key = id(X), columns, tuple(joint)
+    return replace(task, X=cache.get(key, X, lambda: recode(X, columns, joint, task=task.name)))
 
 
 def merge(members: Sequence[Task], cache: ArrayCache, left_out: Collection[str]) -> Task:
