@@ -142,10 +142,10 @@ def _apply_by_task(
             f"expected one task per row, got {len(task_of)} tasks for {len(rows)} rows"
         )
     _check_finite(bounded, rows, task_of)
-    number = {task: i for i, task in enumerate(tasks)}
-    which = np.array([number[task] for task in task_of])
-    order = np.argsort(which, kind="stable")
-    ends = np.cumsum(np.bincount(which, minlength=len(tasks)))[:-1]
+    code_of = {task: i for i, task in enumerate(tasks)}
+    codes = np.array([code_of[task] for task in task_of])
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=len(tasks)))[:-1]
     parts = [
         bounded.apply(rows[chosen], task, n_rows=len(rows))
         for task, chosen in zip(tasks, np.split(order, ends), strict=True)

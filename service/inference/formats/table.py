@@ -163,10 +163,10 @@ def call_of(rows: TableRows, tasks: TaskSource) -> Call:
     task_columns = tasks.find(rows.names or (), rows.has_numbers, is_given=tasks.query is not None)
     chosen = tasks.choose({name: _listed(rows.values_of(name)) for name in task_columns})
     if chosen is None:
-        wanted = " or ".join(f"'{name}'" for name in tasks.names())
+        names = " or ".join(f"'{name}'" for name in tasks.names())
         raise_invalid_request(
             "query:task",
-            f"expected a column {wanted} with the task of each row, or the query parameter 'task'",
+            f"expected a column {names} with the task of each row, or the query parameter 'task'",
         )
     return Call(chosen, rows.without(task_columns) if task_columns else rows)
 
