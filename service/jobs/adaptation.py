@@ -39,13 +39,13 @@ def find_adapted(
     Problem
         The version does not exist, or the options are invalid for it.
     """
-    found = get_version(session, owner, options.model, options.version)
-    if found is None:
+    version = get_version(session, owner, options.model, options.version)
+    if version is None:
         detail = unknown_model(options.model, options.version)
         model_exists = get_version(session, owner, options.model, None) is not None
         pointer = "/adapt/version" if model_exists else "/adapt/model"
         raise Problem("not-found", detail, errors=[entry_at(pointer, detail)])
-    for given, field in (
+    for value, field in (
         (spec.params, "params"),
         (spec.search, "search"),
         (spec.compare, "compare"),
@@ -54,25 +54,27 @@ def find_adapted(
         (spec.calibration, "calibration"),
         (spec.class_weight, "class_weight"),
     ):
-        if given:
+        if value:
             detail = f"'{field}' cannot be combined with 'adapt': the model keeps its parameters"
             raise Problem("invalid-request", detail, errors=[entry_at(f"/{field}", detail)])
-    if found.row.algorithm != algorithm.name:
-        detail = f"'{options.model}' was trained by {found.row.algorithm}, not by {algorithm.name}"
+    if version.row.algorithm != algorithm.name:
+        detail = (
+            f"'{options.model}' was trained by {version.row.algorithm}, not by {algorithm.name}"
+        )
         raise Problem("invalid-request", detail, errors=[entry_at("/algorithm", detail)])
-    if set(found.row.methods) & CALIBRATED_METHODS:
+    if set(version.row.methods) & CALIBRATED_METHODS:
         detail = f"'{options.model}' has a calibration, which has no rows of new tasks"
         detail = f"{detail}; train without calibration, or train a new model with all tasks"
         raise Problem("invalid-request", detail, errors=[entry_at("/adapt/model", detail)])
     if not algorithm.supports_adaptation():
         detail = f"{algorithm.name} cannot add tasks to a trained model; train a new one"
         raise Problem("invalid-request", detail, errors=[entry_at("/adapt", detail)])
-    return found
+    return version
 
 
 def plan_to_adapt(
     session: Session,
-    found: NamedVersion,
+    version: NamedVersion,
     tasks: Sequence[TaskSummary],
     algorithm: Algorithm[Any, Any],
 ) -> Plan:
@@ -83,26 +85,26 @@ def plan_to_adapt(
     InvalidData
         The model has a task of this name, or its columns differ.
     """
-    of_model = session.get_one(DatasetRow, found.row.dataset_id).manifest
+    of_model = session.get_one(DatasetRow, version.row.dataset_id).manifest
     assert of_model is not None  # a model was trained on it
     refuse_sparse_adaptation(tasks, algorithm=algorithm.name)
     check_weights(algorithm, tasks)
     width = summaries(of_model)[0].n_features
-    known = next(iter(column_names(session, found.row.id).values()))
+    columns_of_model = next(iter(column_names(session, version.row.id).values()))
     orders = {}
     for task in tasks:
-        if task.name in found.row.tasks:
+        if task.name in version.row.tasks:
             detail = f"the model already has a task '{task.name}'; choose another name"
             raise InvalidData(detail, task=task.name)
         if algorithm.needs.same_features:
-            orders[task.name] = _order_of(task, known, width)
+            orders[task.name] = _order_of(task, columns_of_model, width)
     columns = pack_orders(orders)
     return plan_adaptation(
-        found.row.id, model=found.name, version=found.row.version, columns=columns
+        version.row.id, model=version.name, version=version.row.version, columns=columns
     )
 
 
-def _order_of(task: TaskSummary, known: tuple[str, ...] | None, width: int) -> list[int]:
+def _order_of(task: TaskSummary, model_columns: tuple[str, ...] | None, width: int) -> list[int]:
     """Return the positions of the model's columns in a new task, matched by name if possible.
 
     Parameters
@@ -110,9 +112,9 @@ def _order_of(task: TaskSummary, known: tuple[str, ...] | None, width: int) -> l
     known
         Names of the columns that the model was trained on.
     """
-    if known is not None and task.feature_names is not None:
+    if model_columns is not None and task.feature_names is not None:
         subject = f"task '{task.name}' needs the columns that the model was trained on"
-        return match_columns(task.feature_names, known, subject=subject, task=task.name)
+        return match_columns(task.feature_names, model_columns, subject=subject, task=task.name)
     if task.n_features != width:
         detail = (
             f"task '{task.name}' has {task.n_features} features, the model {width}; send the "

@@ -108,11 +108,11 @@ def estimate_time(
         reference_s = final.seconds if final.seconds >= MIN_REFERENCE_S else None
         return TimeEstimate(factor * final.seconds, reference_s, final, factor)
     fits = fits_of_study(study, tasks, calibration)
-    works = [one.work for one in fits]
-    longest = max([final, *works], key=lambda one: one.seconds)
-    n_children = sum(one.n_jobs for one in fits)
+    works = [fit.work for fit in fits]
+    longest = max([final, *works], key=lambda work: work.seconds)
+    n_children = sum(fit.n_jobs for fit in fits)
     at_once = min(n_slots or 1, max(math.floor(n_children), 1))
-    in_children_s = sum(one.work.seconds * one.n_jobs for one in fits) / at_once
+    in_children_s = sum(fit.work.seconds * fit.n_jobs for fit in fits) / at_once
     return TimeEstimate(factor * (in_children_s + final.seconds), None, longest, factor)
 
 

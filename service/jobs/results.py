@@ -21,11 +21,15 @@ _UNTESTED: Final = "there are too few splits, or no method learns each task alon
 
 def shown_results(session: Session, rows: Sequence[JobRow]) -> dict[str, dict[str, Any] | None]:
     """Return the results of jobs, by job."""
-    found = {row.id: _choice(row.result) for row in rows}
+    shown = {row.id: _choice(row.result) for row in rows}
     # verdicts of comparisons by versions that knew no reasons
-    former = {i: one for i, one in found.items() if one and set(one) == {"verdict", "sentence"}}
+    former = {
+        i: result
+        for i, result in shown.items()
+        if result and set(result) == {"verdict", "sentence"}
+    }
     n_tasks = _numbers_of_tasks(session, list(former)) if former else {}
-    return found | {i: _by_rule(result, n_tasks.get(i)) for i, result in former.items()}
+    return shown | {i: _by_rule(result, n_tasks.get(i)) for i, result in former.items()}
 
 
 def _by_rule(result: dict[str, Any], n_tasks: int | None) -> dict[str, Any]:

@@ -111,8 +111,8 @@ def repeated(row: JobRow, changes: RepeatSpec) -> JobSpec:
         return JobSpec.model_validate_json(orjson.dumps(values))
     except ValidationError as error:  # an earlier version accepted it
         entries = [
-            entry_of({**found, "loc": ("body", *found["loc"])})
-            for found in without_branches(error.errors(), values)
+            entry_of({**fault, "loc": ("body", *fault["loc"])})
+            for fault in without_branches(error.errors(), values)
         ]
         detail = f"the specification of job '{row.id}' is not valid any more: "
         raise Problem("invalid-request", detail + entries[0]["detail"], errors=entries) from None

@@ -75,15 +75,15 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     check_limits(spec, settings)
     if algorithm is None:
         return _check_choice(session, spec, owner=owner)
-    own, class_weight = own_class_weight(algorithm, spec.class_weight)
+    weight_params, class_weight = own_class_weight(algorithm, spec.class_weight)
     if spec.adapt is not None:
-        found = find_adapted(session, spec, spec.adapt, algorithm, owner=owner)
+        version = find_adapted(session, spec, spec.adapt, algorithm, owner=owner)
         dataset = DatasetView.find(session, spec.dataset_id, owner=owner)
         tasks, warnings = _tasks_of(dataset, spec, algorithm.needs)
-        plan = plan_to_adapt(session, found, tasks, algorithm)
-        return ValidatedJob(found.row.params, None, Study(plan, ()), warnings)
+        plan = plan_to_adapt(session, version, tasks, algorithm)
+        return ValidatedJob(version.row.params, None, Study(plan, ()), warnings)
     # a comparison and the final fit use the same parameters
-    requested = {**own, **spec.params}
+    requested = {**weight_params, **spec.params}
     values = requested if spec.compare is None else with_inner_selection(algorithm, requested)
     params = _parse_params(algorithm.name, algorithm.Params, values)
     options = StudyOptions(search=spec.search, compare=spec.compare, evaluate=spec.evaluate)
@@ -97,7 +97,9 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     _check_calibration(spec, algorithm, tasks, params)
     study = None
     if has_study:
-        splits = [one.splits for one in (spec.compare, spec.evaluate) if one is not None]
+        splits = [
+            section.splits for section in (spec.compare, spec.evaluate) if section is not None
+        ]
         tasks = _with_labels(session, dataset, tasks, *splits)
         study = plan_job(algorithm, requested, tasks, options, seed=spec.seed)
     time = estimate_time(
@@ -253,7 +255,7 @@ def _with_labels(
     session: Session, dataset: DatasetView, tasks: tuple[TaskSummary, ...], *splits: Splits
 ) -> tuple[TaskSummary, ...]:
     """Return the summaries, with the labels of all rows if some splits list rows in 'given'."""
-    if all(one.given is None for one in splits):
+    if all(split.given is None for split in splits):
         return tasks
     labels = dataset.read_labels(session)
     return tuple(replace(task, labels=labels.get(task.name)) for task in tasks)

@@ -49,9 +49,9 @@ class JobWatcher(Watcher[Snapshot]):
     async def _query(
         self, latest: Mapping[str, Snapshot | None]
     ) -> AsyncIterator[tuple[str, Snapshot]]:
-        found = await run_in_threadpool(self._read, list(latest))
+        states = await run_in_threadpool(self._read, list(latest))
         for job_id in latest:
-            yield job_id, Snapshot(*found.get(job_id, (None, 0)))
+            yield job_id, Snapshot(*states.get(job_id, (None, 0)))
 
     def _read(self, job_ids: Sequence[str]) -> dict[str, tuple[str, int]]:
         with self._database.read() as session:

@@ -92,18 +92,18 @@ def next_queued(
     for owner in queues:
         push(owner)
     turn = max((row.last_turn or 0 for row in owners), default=0)
-    found: list[QueuedJob] = []
-    while places and len(found) < limit:
+    jobs: list[QueuedJob] = []
+    while places and len(jobs) < limit:
         owner = heapq.heappop(places).owner
         job = peeked.pop(owner, None) or next(queues[owner], None)
         if job is None:
             continue
         turn += 1
-        found.append(replace(job, turn=turn))
+        jobs.append(replace(job, turn=turn))
         n_active[owner] += 1
         turns[owner] = turn
         push(owner)
-    return found
+    return jobs
 
 
 def _owners_by_index() -> sa.Select[Any]:

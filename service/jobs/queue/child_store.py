@@ -78,11 +78,11 @@ def count_child_jobs(session: Session, job_ids: Sequence[str]) -> dict[str, dict
         .where(JobRow.parent_id.in_(job_ids))
         .group_by(JobRow.parent_id, state)
     )
-    found: dict[str, dict[str, int]] = {job_id: {} for job_id in job_ids}
+    counts: dict[str, dict[str, int]] = {job_id: {} for job_id in job_ids}
     for parent_id, shown, n in session.execute(query):
         assert parent_id is not None
-        found[parent_id][shown] = n
-    return found
+        counts[parent_id][shown] = n
+    return counts
 
 
 def child_progress(session: Session) -> dict[str, Any]:

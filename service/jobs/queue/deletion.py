@@ -79,8 +79,8 @@ def _forget_keys(session: Session, job_ids: Sequence[str]) -> None:
     """
     for start in range(0, len(job_ids), _MAX_IDS_PER_QUERY):
         keys_of = IdempotencyRow.resource_id.in_(job_ids[start : start + _MAX_IDS_PER_QUERY])
-        found = session.execute(sa.select(IdempotencyRow.owner, IdempotencyRow.key).where(keys_of))
-        for owner, key in sorted((owner, key) for owner, key in found):
+        keys = session.execute(sa.select(IdempotencyRow.owner, IdempotencyRow.key).where(keys_of))
+        for owner, key in sorted((owner, key) for owner, key in keys):
             lock(session, "idempotency", owner, key)
         session.execute(_quietly(sa.delete(IdempotencyRow).where(keys_of)))
 

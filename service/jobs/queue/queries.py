@@ -96,21 +96,21 @@ def events_of_owner(session: Session, owner: str, floor: int | None) -> tuple[in
 def states_and_last_events(session: Session, job_ids: Sequence[str]) -> dict[str, tuple[str, int]]:
     """Return the state of each job that exists, and the id of its last event."""
     last = sa.select(sa.func.max(EventRow.id)).where(EventRow.job_id == JobRow.id)
-    found: dict[str, tuple[str, int]] = {}
+    states: dict[str, tuple[str, int]] = {}
     for start in range(0, len(job_ids), _MAX_IDS_PER_QUERY):
         ids = job_ids[start : start + _MAX_IDS_PER_QUERY]
         query = sa.select(JobRow.id, JobRow.state, last.scalar_subquery()).where(JobRow.id.in_(ids))
-        found |= {job_id: (state, event or 0) for job_id, state, event in session.execute(query)}
-    return found
+        states |= {job_id: (state, event or 0) for job_id, state, event in session.execute(query)}
+    return states
 
 
 def attempts_of(session: Session, job_ids: Sequence[str]) -> dict[str, list[AttemptRow]]:
     """Return the attempts of each job, in order."""
-    found: dict[str, list[AttemptRow]] = {job_id: [] for job_id in job_ids}
+    attempts: dict[str, list[AttemptRow]] = {job_id: [] for job_id in job_ids}
     query = sa.select(AttemptRow).where(AttemptRow.job_id.in_(job_ids))
     for row in session.scalars(query.order_by(AttemptRow.attempt)):
-        found[row.job_id].append(row)
-    return found
+        attempts[row.job_id].append(row)
+    return attempts
 
 
 def active(session: Session) -> Sequence[JobRow]:

@@ -78,16 +78,16 @@ def plan_automatic(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> P
     return {
         "options": options.model_dump(mode="json"),
         "metric": metric.name,
-        "min_rows": max(_min_rows(one, tasks) for one in contenders),
+        "min_rows": max(_min_rows(contender, tasks) for contender in contenders),
         "no_curve": _why_no_curve(contenders, tasks),
         "contenders": [
             {
-                "algorithm": one.algorithm,
-                "role": one.role,
-                "variant": one.variant,
-                "candidates": list(one.candidates),
+                "algorithm": contender.algorithm,
+                "role": contender.role,
+                "variant": contender.variant,
+                "candidates": list(contender.candidates),
             }
-            for one in contenders
+            for contender in contenders
         ],
         "left_out": unsuitable,
     }
@@ -109,7 +109,7 @@ def run_contender(
         n_parts=plan.get("n_parts", N_PARTS),
     )
     try:
-        found = score_contender(
+        scored = score_contender(
             algorithm, plan["candidates"], tasks, plan["indices"], options, trace=trace
         )
     except Cancelled:
@@ -119,7 +119,7 @@ def run_contender(
         return {"plan": _short(plan), "splits": None, "failed": str(error), "spent_s": spent_s}
     except AlgorithmError as error:
         return {"plan": _short(plan), "splits": None, "failed": error.message}
-    return {"plan": _short(plan), "splits": found, "failed": None}
+    return {"plan": _short(plan), "splits": scored, "failed": None}
 
 
 def report_automatic(
@@ -167,17 +167,17 @@ def _with_number_of_rows(result: Result, n_rows: float) -> Result:
     were used.
     """
     splits = result["splits"]
-    return {**result, "splits": splits and [{"n_rows": n_rows, **one} for one in splits]}
+    return {**result, "splits": splits and [{"n_rows": n_rows, **split} for split in splits]}
 
 
 def _entries(plan: Plan, results: Sequence[Result]) -> dict[int, Entry]:
     """Return the contenders that were scored in every split and with all rows, by position."""
     failed = failures(results)
     final = {
-        result["plan"]["contender"]: one
+        result["plan"]["contender"]: split
         for result in results
-        for one in result["splits"] or ()
-        if one["index"] is None
+        for split in result["splits"] or ()
+        if split["index"] is None
     }
     return {
         which: _entry(plan, which, scored_splits(results, which), final[which])
@@ -208,9 +208,9 @@ def _curve(
     for n_parts in range(1, N_PARTS + 1):
         scored = {which: scored_splits(results, which, n_parts=n_parts) for which in admitted}
         by_parts[n_parts] = [
-            _entry(plan, which, found, entries[which].final)
-            for which, found in scored.items()
-            if len(found) == n_splits
+            _entry(plan, which, of_splits, entries[which].final)
+            for which, of_splits in scored.items()
+            if len(of_splits) == n_splits
         ]
     omitted += [
         left_out(plan["contenders"][result["plan"]["contender"]], f"few rows: {result['failed']}")
@@ -224,13 +224,13 @@ def _curve(
         min_effect=options.min_effect,
         ratio=options.splits.ratio(tasks),
     )
-    distinct = {tuple(one.items()): one for one in omitted}
+    distinct = {tuple(entry.items()): entry for entry in omitted}
     return {**curve, "left_out": list(distinct.values())}
 
 
 def _why_no_curve(contenders: Sequence[Contender], tasks: Sequence[TaskSummary]) -> str | None:
     """Return why there can be no learning curve; None if there can be one."""
-    sides = [[one.algorithm for one in contenders if one.role in of] for of in (TOGETHER, APART)]
+    sides = [[c.algorithm for c in contenders if c.role in of] for of in (TOGETHER, APART)]
     return why_no_verdict(*sides, n_tasks=len(tasks))
 
 

@@ -96,11 +96,11 @@ def admit_to_curve(plan: Plan, results: Sequence[Result]) -> tuple[list[int], li
     budget_s = plan["options"]["budget_s"]
     before = [result for result in results if result["plan"]["round"] != CURVE]
     spent_s = sum(result.get("spent_s") or 0.0 for result in before)
-    spent_s += sum(one["seconds"] for result in before for one in result["splits"] or ())
+    spent_s += sum(split["seconds"] for result in before for split in result["splits"] or ())
     # a part of the rows takes about as large a part of the time
     share = sum(_CURVE_PARTS) / N_PARTS
     needed_s = {
-        which: share * sum(one["seconds"] for one in scored_splits(results, which))
+        which: share * sum(split["seconds"] for split in scored_splits(results, which))
         for which in admit(plan, results)[0]
         if which not in failed
     }
@@ -127,15 +127,15 @@ def scored_splits(
     n_parts
         Number of parts of the training rows.
     """
-    found: list[SplitResult] = [
-        one
+    scored: list[SplitResult] = [
+        split
         for result in results
         if result["plan"]["contender"] == which
         and result["plan"].get("n_parts", N_PARTS) == n_parts
-        for one in result["splits"] or ()
-        if one["index"] is not None
+        for split in result["splits"] or ()
+        if split["index"] is not None
     ]
-    return sorted(found, key=lambda one: one["index"] or 0)
+    return sorted(scored, key=lambda split: split["index"] or 0)
 
 
 def failures(results: Sequence[Result]) -> dict[int, str]:
@@ -264,7 +264,9 @@ def _in_turn(plan: Plan, seconds: Mapping[int, float]) -> list[int]:
     place = {
         which: place
         for is_apart in (False, True)
-        for place, which in enumerate(one for one in cheap if _is_apart(plan, one) == is_apart)
+        for place, which in enumerate(
+            other for other in cheap if _is_apart(plan, other) == is_apart
+        )
     }
     return sorted(cheap, key=lambda which: (place[which], _is_apart(plan, which)))
 

@@ -178,8 +178,8 @@ def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
 def report_predictions(results: Sequence[Result]) -> Predictions | None:
     """Return the sample of held-out predictions that a study has kept; None if it has none."""
     scores = [entry for result in results for entry in result.get("scores") or ()]
-    found = [entry["predictions"] for entry in scores if "predictions" in entry]
-    joined = join_predictions(found)
+    samples = [entry["predictions"] for entry in scores if "predictions" in entry]
+    joined = join_predictions(samples)
     return joined if joined["tasks"] else None
 
 
@@ -202,8 +202,8 @@ def _narrow(splits: Splits, indices: Sequence[int]) -> tuple[Splits, list[int]]:
     """Return splits that hold only the given ones among these indices, and their new indices."""
     if splits.scheme != "given":
         return splits, list(indices)
-    given = [(splits.given or [])[index] for index in indices]
-    return splits.model_copy(update={"given": given}), list(range(len(given)))
+    narrowed = [(splits.given or [])[index] for index in indices]
+    return splits.model_copy(update={"given": narrowed}), list(range(len(narrowed)))
 
 
 def _min_rows(method: ComparedMethod, tasks: Sequence[TaskSummary]) -> int:
@@ -245,7 +245,9 @@ def _left_out(
     rejected: Sequence[tuple[ComparedMethod, str]], *, before: Sequence[Mapping[str, Any]] = ()
 ) -> list[dict[str, Any]]:
     """Return the baselines that are not compared, with one entry for each reason."""
-    roles = {(one["baseline"], one["reason"]): dict.fromkeys(one["roles"]) for one in before}
+    roles = {
+        (entry["baseline"], entry["reason"]): dict.fromkeys(entry["roles"]) for entry in before
+    }
     for method, reason in rejected:
         roles.setdefault((method.algorithm, reason), {})[method.role] = None
     return [

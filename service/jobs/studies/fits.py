@@ -44,24 +44,24 @@ def fits_of_study(
         Also that of the fits of an evaluation.
     """
     works = _Works(tasks, calibration)
-    found = [ChildWork(works.of(child)) for child in study.child_jobs]
+    works_of_children = [ChildWork(works.of(child)) for child in study.child_jobs]
     if SEARCH in study.plan:
         first = [works.of(child) for child in study.child_jobs if child.plan["of"] == SEARCH]
         n_first, n_later = _count_fits(study.plan[SEARCH])
         if first and n_later:
             # candidates of later rounds take as long as those of the first, on the mean
             mean = reduce(add, first).times(1 / len(first))
-            found.append(ChildWork(mean, len(first) * n_later / n_first))
-    return found
+            works_of_children.append(ChildWork(mean, len(first) * n_later / n_first))
+    return works_of_children
 
 
 def _count_fits(plan: Mapping[str, Any]) -> tuple[int, int]:
     """Return the number of fits in the first round of a search, and in all later ones."""
     rounds = plan_rounds(SearchOptions.model_validate(plan["options"]), len(plan["param_sets"]))
     n_done, counts = 0, []
-    for one in rounds:
-        counts.append(one.n_candidates * (one.n_splits - n_done))
-        n_done = one.n_splits
+    for round_ in rounds:
+        counts.append(round_.n_candidates * (round_.n_splits - n_done))
+        n_done = round_.n_splits
     return counts[0], sum(counts[1:])
 
 
@@ -80,7 +80,9 @@ class _Works:
         if plan["of"] == EVALUATION:
             algorithm = calibrated(algorithm, self._calibration)
         share = _share(Splits.model_validate(plan["splits"], strict=False), self._tasks)
-        all_ = _sum(plan["param_sets"], lambda one: self._with_search(algorithm, one, share, plan))
+        all_ = _sum(
+            plan["param_sets"], lambda values: self._with_search(algorithm, values, share, plan)
+        )
         return all_.times(len(plan["indices"]))
 
     def _with_search(
@@ -92,11 +94,11 @@ class _Works:
         search = SearchOptions.model_validate(plan["search"])
         splits = search.splits()
         candidates = [
-            with_fixed_values(algorithm, one, search.space)
-            for one in list_candidates(values, search, seed=0)
+            with_fixed_values(algorithm, candidate, search.space)
+            for candidate in list_candidates(values, search, seed=0)
         ]
         inner = share * _share(splits, self._tasks)
-        all_ = _sum(candidates, lambda one: self._fit(algorithm, one, inner))
+        all_ = _sum(candidates, lambda candidate: self._fit(algorithm, candidate, inner))
         return all_.times(splits.count()) + self._fit(algorithm, candidates[0], share)
 
     def _fit(self, algorithm: Algo, values: Mapping[str, Any], share: float) -> WorkEstimate:

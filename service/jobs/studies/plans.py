@@ -230,11 +230,11 @@ def combine_results(
             ALGORITHMS[plan["algorithm"]], plan[SEARCH], _results_of(results, SEARCH), tasks
         )
     if COMPARISON in plan:
-        found = _results_of(results, COMPARISON)
-        report["comparison"] = report_comparison(plan[COMPARISON], found, tasks)
+        scored = _results_of(results, COMPARISON)
+        report["comparison"] = report_comparison(plan[COMPARISON], scored, tasks)
     if EVALUATION in plan:
-        found = _results_of(results, EVALUATION)
-        report["evaluation"] = report_evaluation(plan[EVALUATION], found, tasks)
+        scored = _results_of(results, EVALUATION)
+        report["evaluation"] = report_evaluation(plan[EVALUATION], scored, tasks)
     if predictions is not None:
         report["predictions"] = predictions
     return values, report
@@ -247,8 +247,8 @@ def chosen_algorithm(plan: Plan, report: Mapping[str, Any]) -> str:
 
 def learned_alone(report: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return algorithm, parameters and tasks of those that another method learns alone."""
-    found: dict[str, Any] | None = report.get("choice", {}).get("alone")
-    return found
+    alone: dict[str, Any] | None = report.get("choice", {}).get("alone")
+    return alone
 
 
 @contextmanager

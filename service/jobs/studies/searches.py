@@ -226,9 +226,9 @@ def _end_warnings(algorithm: Algo, plan: Plan, chosen: int) -> tuple[str, ...]:
     tried: dict[str, list[float]] = {}
     for name, values in _options(plan).space.items():
         ends = [values.low, values.high] if isinstance(values, Range) else []
-        found = [*ends, *(params[name] for params in plan["param_sets"])]
-        if all(isinstance(value, int | float) and not isinstance(value, bool) for value in found):
-            tried[name] = found
+        numbers = [*ends, *(params[name] for params in plan["param_sets"])]
+        if all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers):
+            tried[name] = numbers
     values = plan["param_sets"][chosen]
     return search_end_warnings(
         algorithm.parse(values), tried, {name: values[name] for name in tried}
@@ -246,4 +246,4 @@ def _scores(results: Sequence[Result]) -> dict[int, Scores]:
     for result in results:
         for which, scores in zip(result["plan"]["candidates"], result["scores"], strict=True):
             pieces.setdefault(which, []).append(scores)
-    return {which: concatenate_scores(found) for which, found in pieces.items()}
+    return {which: concatenate_scores(rounds) for which, rounds in pieces.items()}

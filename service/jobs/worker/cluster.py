@@ -159,8 +159,8 @@ async def _ask_version(url: str, security: Any) -> str:
 
     arguments = {} if security is None else security.get_connection_args("client")
     async with rpc(url, timeout=_ASK_TIMEOUT_S, connection_args=arguments) as scheduler:
-        found: str = await scheduler.sibling_version()
-    return found
+        answer: str = await scheduler.sibling_version()
+    return answer
 
 
 def _exec_dask(*command: str, settings: Settings) -> None:

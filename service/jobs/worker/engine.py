@@ -120,8 +120,8 @@ class Engine:
         if scheduler is None or self._client.status != "running":
             raise OSError("not connected to the scheduler; check that it runs")
         ask = scheduler.sibling_workers if self._cluster is None else self._describe_own_workers
-        found: dict[str, dict[str, Any]] = self._client.sync(ask, callback_timeout=_RPC_TIMEOUT_S)
-        return found
+        workers: dict[str, dict[str, Any]] = self._client.sync(ask, callback_timeout=_RPC_TIMEOUT_S)
+        return workers
 
     async def _describe_own_workers(self) -> dict[str, dict[str, Any]]:
         """Return the workers of the embedded scheduler, on its event loop: no request is sent."""

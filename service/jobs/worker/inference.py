@@ -184,8 +184,8 @@ class _Source:
         if preparation is None or is_sparse(rows):  # a prepared model refuses sparse rows
             return rows
         wanted = preparation.of(model_task).columns
-        given = self.columns or tuple(Column(column.name) for column in wanted)
-        ordered = given if order is None else [given[position] for position in order]
+        columns = self.columns or tuple(Column(column.name) for column in wanted)
+        ordered = columns if order is None else [columns[position] for position in order]
         return recode(rows, ordered, wanted, task=task)
 
 

@@ -19,11 +19,13 @@ def make_scratch(parent: Path) -> Path:
     try:
         fcntl.flock(guard, fcntl.LOCK_EX)  # so that no folder is seen before it is locked
         _sweep(parent)
-        own = Path(tempfile.mkdtemp(dir=parent))
-        fcntl.flock(os.open(own, os.O_RDONLY), fcntl.LOCK_EX)  # stays open until the process ends
+        scratch = Path(tempfile.mkdtemp(dir=parent))
+        fcntl.flock(
+            os.open(scratch, os.O_RDONLY), fcntl.LOCK_EX
+        )  # stays open until the process ends
     finally:
         os.close(guard)
-    return own
+    return scratch
 
 
 def sweep_scratch(parent: Path) -> None:

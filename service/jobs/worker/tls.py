@@ -60,10 +60,10 @@ def make_certificates(folder: Path) -> bool:
         return False
     folder.mkdir(parents=True, exist_ok=True)
     authority = ec.generate_private_key(ec.SECP256R1())
-    own = ec.generate_private_key(ec.SECP256R1())
+    key = ec.generate_private_key(ec.SECP256R1())
     ca = _sign("Sibling engine authority", authority, authority, is_authority=True)
-    cert = _sign("Sibling engine", own, authority, is_authority=False)
-    private = own.private_bytes(
+    cert = _sign("Sibling engine", key, authority, is_authority=False)
+    private = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),

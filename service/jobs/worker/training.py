@@ -132,16 +132,16 @@ def _train(
             has_weights = any(task.weights is not None for task in tasks)
             adapting = weighted(adapting, None, has_weights=has_weights)
             model = _adapt(base, adapting, plan, tasks, trace)
-            own = base.task_column
+            task_column = base.task_column
         else:
             algorithm.check(tasks.summaries(), params)
             rng = np.random.default_rng(request["seed"])
             with limit_blas_threads(tasks.order):
                 model = algorithm.fit(tasks, params, trace=trace, rng=rng)
-            own = DEFAULT_TASK_COLUMN
-    if own == DEFAULT_TASK_COLUMN:  # else an adapted model keeps the name that it has
-        own = task_column_of_manifest(request["manifest"])
-    model = model.with_task_column(own)
+            task_column = DEFAULT_TASK_COLUMN
+    if task_column == DEFAULT_TASK_COLUMN:  # else an adapted model keeps the name that it has
+        task_column = task_column_of_manifest(request["manifest"])
+    model = model.with_task_column(task_column)
     fit_s = time.monotonic() - started
     save_model(model, Path(request["artifact"]))
     if isinstance(model, CalibratedModel):
@@ -171,12 +171,12 @@ def _importance(model: Any, tasks: TaskSet, seed: int, fit_s: float) -> dict[str
     """
     budget_s = min(max(fit_s, MIN_IMPORTANCE_S), MAX_IMPORTANCE_S)
     try:
-        found = importance_of(
+        importance = importance_of(
             model, tasks.tasks, rng=np.random.default_rng(seed), budget_s=budget_s
         )
     except AlgorithmError:  # values that overflow in permuted rows must not cost the model
         return None
-    return None if found is None else found.model_dump()
+    return None if importance is None else importance.model_dump()
 
 
 def _software(algorithm: str) -> dict[str, str]:
