@@ -140,11 +140,11 @@ def adopt_orphans() -> None:
 def kill_marked(mark: str) -> None:
     """Kill all processes that have a text in their environment, such as those of one family."""
     killed: set[int] = set()
-    while found := _marked(mark.encode()) - killed:
-        for pid in found:
+    while pids := _marked(mark.encode()) - killed:
+        for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        killed |= found
+        killed |= pids
 
 
 def _marked(mark: bytes) -> set[int]:

@@ -57,7 +57,7 @@ class Turns:
         return turn
 
     def _make_place(self, owner: str) -> None:
-        most = max(self._waiting, key=lambda one: len(self._waiting[one]), default=owner)
+        most = max(self._waiting, key=lambda other: len(self._waiting[other]), default=owner)
         if len(self._waiting.get(most, ())) <= len(self._waiting.get(owner, ())) + 1:
             raise NoTurn
         self._waiting[most].pop().set_exception(NoTurn())
@@ -67,7 +67,7 @@ class Turns:
             self._is_taken = bool(self._waiting)
             if self._waiting:
                 owner = next(iter(self._waiting))
-                own = self._waiting.pop(owner)
-                own.popleft().set_result(None)
-                if own:
-                    self._waiting[owner] = own  # behind the others
+                turns = self._waiting.pop(owner)
+                turns.popleft().set_result(None)
+                if turns:
+                    self._waiting[owner] = turns  # behind the others
