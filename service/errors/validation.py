@@ -26,11 +26,11 @@ def errors_of_request(errors: Sequence[Mapping[str, Any]], body: Any) -> list[Ma
 
 def entry_of(error: Mapping[str, Any]) -> dict[str, Any]:
     """Return one entry of ``errors`` in a response, without the invalid input itself."""
-    location, *rest = error["loc"]
+    location, *path = error["loc"]
     entry = {"code": error["type"], "detail": describe(error)}
     if location in _LOCATIONS:
-        return {"parameter": f"{location}:{'.'.join(str(part) for part in rest)}", **entry}
-    return {"pointer": json_pointer(rest), **entry}
+        return {"parameter": f"{location}:{'.'.join(str(part) for part in path)}", **entry}
+    return {"pointer": json_pointer(path), **entry}
 
 
 def without_branches(errors: Sequence[Mapping[str, Any]], value: Any) -> list[dict[str, Any]]:
@@ -46,18 +46,18 @@ def without_branches(errors: Sequence[Mapping[str, Any]], value: Any) -> list[di
     value
         What was validated.
     """
-    found = []
+    placed = []
     branches: dict[tuple[Any, ...], dict[str, int]] = {}
     for error in errors:
         place, tags = _split_place(error, value)
-        found.append((place, tags, error))
+        placed.append((place, tags, error))
         for at, tag in tags:
             fits = 2 if len(place) > len(at) else int(not error["type"].endswith("_type"))
             fit = branches.setdefault(at, {})
             fit[tag] = max(fit.get(tag, 0), fits)
     return [
         {**error, "loc": place}
-        for place, tags, error in found
+        for place, tags, error in placed
         if all(branches[at][tag] == max(branches[at].values()) for at, tag in tags)
     ]
 

@@ -12,8 +12,8 @@ def etag(value: str) -> str:
 
 def is_not_modified(request: Request, tag: str) -> bool:
     """Return whether If-None-Match has this ETag."""
-    known = (t.removeprefix("W/") for t in _listed(request, "if-none-match"))
-    return any(t in ("*", tag) for t in known)
+    tags = (t.removeprefix("W/") for t in _listed(request, "if-none-match"))
+    return any(t in ("*", tag) for t in tags)
 
 
 def check_if_match(request: Request, tag: str) -> None:

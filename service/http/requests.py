@@ -20,9 +20,9 @@ _ids: Final = random.Random()  # noqa: S311
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-def request_id_of(given: str) -> str:
+def request_id_of(header: str) -> str:
     """Return the id of a request: the caller's if it is valid, else a new one."""
-    return given if given and REQUEST_ID.fullmatch(given) else f"{_ids.getrandbits(128):032x}"
+    return header if header and REQUEST_ID.fullmatch(header) else f"{_ids.getrandbits(128):032x}"
 
 
 class StrictRequest(Request):
@@ -72,5 +72,5 @@ def trace_parent(request: Request) -> str | None:
     traced = current_traceparent()
     if traced is not None:
         return traced
-    given = request.headers.get(TRACEPARENT, "")
-    return given if _TRACEPARENT.fullmatch(given) else None
+    header = request.headers.get(TRACEPARENT, "")
+    return header if _TRACEPARENT.fullmatch(header) else None

@@ -114,9 +114,9 @@ class StrictRoute(APIRoute):
         authenticator: Authenticator = request.app.state.authenticator
         needed = self.needed[request.method in READING]
         authorization = authorization_of(request.plain_headers, request.scope)
-        known = authenticator.cached_owner(authorization, needed)
-        if known is not None:
-            return known
+        owner = authenticator.cached_owner(authorization, needed)
+        if owner is not None:
+            return owner
         return await run_in_threadpool(authenticator.authenticate, authorization, needed)
 
     def confirm(self, request: StrictRequest, session: Session) -> KeyRow | None:
@@ -132,9 +132,9 @@ def authorization_of(headers: Mapping[str, str], scope: Scope) -> str | None:
     Browsers add the cookie by themselves. A request that changes something must say with
     ``Origin`` that it comes from a page of this service, which ``HostPolicy`` has compared.
     """
-    given = headers.get("authorization")
-    if given is not None or "cookie" not in headers:
-        return given
+    header = headers.get("authorization")
+    if header is not None or "cookie" not in headers:
+        return header
     session = session_of(headers["cookie"], scope)
     if session is None:
         return None
@@ -181,10 +181,10 @@ def _check_is_json(request: Request) -> None:
     A page of another site can send text with the user's browser, but not JSON.
     """
     headers = request.headers
-    given = headers.get("content-type", "")
+    content_type = headers.get("content-type", "")
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-    if (given or has_body) and given.partition(";")[0].strip().lower() != JSON:
-        came = f"'{given}'" if given else "a body without Content-Type"
+    if (content_type or has_body) and content_type.partition(";")[0].strip().lower() != JSON:
+        came = f"'{content_type}'" if content_type else "a body without Content-Type"
         raise Problem("unsupported-media-type", f"{came} is not supported; send {JSON}")
 
 
