@@ -153,8 +153,8 @@ def unreferenced_blobs(
     query = sa.select(BlobRow.id, BlobRow.created_at < before, is_referenced)
     page = query.where(BlobRow.id > after).order_by(BlobRow.id).limit(limit)
     rows = session.execute(page).all()
-    found = [blob_id for blob_id, is_old, is_used in rows if is_old and not is_used]
-    return UnreferencedPage(found, rows[-1][0] if len(rows) == limit else None)
+    unreferenced = [blob_id for blob_id, is_old, is_used in rows if is_old and not is_used]
+    return UnreferencedPage(unreferenced, rows[-1][0] if len(rows) == limit else None)
 
 
 def mark_for_deletion(session: Session, blob_id: str, *, before: datetime) -> bool:

@@ -78,9 +78,9 @@ def migrate(
 
 def check_known(database: Database) -> None:
     """Raise SchemaMismatch if this version cannot migrate the schema."""
-    found = current_revision(database)
-    if found is not None and found not in _known_revisions():
-        raise _mismatch(found)
+    revision = current_revision(database)
+    if revision is not None and revision not in _known_revisions():
+        raise _mismatch(revision)
 
 
 def check_schema(database: Database) -> None:
@@ -142,14 +142,15 @@ def _known_revisions() -> set[str]:
     return {script.revision for script in scripts.walk_revisions()}
 
 
-def _mismatch(found: str | None) -> SchemaMismatch:
-    if found is None or found in _known_revisions():
+def _mismatch(revision: str | None) -> SchemaMismatch:
+    if revision is None or revision in _known_revisions():
         return SchemaMismatch(
-            f"the database is at schema {found or 'none'}, this version needs {newest_revision()}; "
-            "run 'sibling migrate', or use the version that created the database"
+            f"the database is at schema {revision or 'none'}, this version needs "
+            f"{newest_revision()}; run 'sibling migrate', or use the version that created the "
+            "database"
         )
     return SchemaMismatch(
-        f"the database is at schema {found}, which this version, of schema {newest_revision()}, "
+        f"the database is at schema {revision}, which this version, of schema {newest_revision()}, "
         "does not know; use the version that created it, or, if that is older than this one, "
         "migrate as 'Other versions' in docs/how-to/upgrade.md says"
     )
