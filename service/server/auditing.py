@@ -113,9 +113,9 @@ def _target_of(scope: Scope) -> _Target | None:
 
 def _find_route(scope: Scope) -> tuple[object, dict[str, Any]]:
     for route in scope["app"].state.routes:
-        match, found = route.matches(scope)
+        match, child_scope = route.matches(scope)
         if match == Match.FULL:
-            return route, found["path_params"]
+            return route, child_scope["path_params"]
     return None, {}
 
 

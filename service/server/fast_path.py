@@ -93,7 +93,7 @@ class FastPath:
         owner = self._app.state.authenticator.cached_owner(authorization, "infer")
         if owner is None:
             return None
-        found = self._match(raw_path, query)  # cached only for callers with a key
-        if found is None:
+        url = self._match(raw_path, query)  # cached only for callers with a key
+        if url is None:
             return None
-        return ParsedCall(found.path, owner, found.name, found.version, found.task, headers)
+        return ParsedCall(url.path, owner, url.name, url.version, url.task, headers)

@@ -56,8 +56,8 @@ def list_keys(database: Keys, owner: Owner, query: Paging) -> Page[ApiKey]:
     with database.read() as session:
         rows = store.list_page(session, owner, after=query.after(), limit=query.page_size + 1)
         below = store.count_active_descendants(session, owner)
-    found = [ApiKey.from_row(row, below.get(row.id, 0)) for row in rows]
-    return page(found, query, key=lambda key: key.id)
+    keys = [ApiKey.from_row(row, below.get(row.id, 0)) for row in rows]
+    return page(keys, query, key=lambda key: key.id)
 
 
 @router.post(
@@ -141,8 +141,8 @@ def revoke_key(
         confirm(session)
         _find(session, key_id, owner)
         revoked = store.revoke(session, key_id, with_descendants=descendants)
-        for one in dict.fromkeys([key_id, *revoked]):  # an audit event for each of them
-            record(session, 204, f"/v1/keys/{one}")
+        for revoked_id in dict.fromkeys([key_id, *revoked]):  # an audit event for each of them
+            record(session, 204, f"/v1/keys/{revoked_id}")
     return Response(status_code=204)
 
 

@@ -56,8 +56,8 @@ class ResponseSender:
             self.status = message["status"]
             await record_change(self.scope, message, self.request_id)
             identified = (b"x-request-id", self.request_id.encode("latin-1"))
-            own = {name for name, _ in message["headers"]}
-            added = [header for header in ADDED_HEADERS if header[0] not in own]
+            names = {name for name, _ in message["headers"]}
+            added = [header for header in ADDED_HEADERS if header[0] not in names]
             message = {**message, "headers": [*message["headers"], identified, *added]}
         elif not self.has_body:
             await self.send({"type": "http.response.body", "body": b""})
@@ -143,8 +143,8 @@ class RequestContext:
 
 
 def _request_id(scope: Scope) -> str:
-    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-    return request_id_of(given.decode("latin-1"))
+    header = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+    return request_id_of(header.decode("latin-1"))
 
 
 def _check_no_nul(scope: Scope) -> None:

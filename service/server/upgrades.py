@@ -62,9 +62,9 @@ class _Parser(httptools.HttpRequestParser):
 
     def feed_data(self, data: Any) -> None:
         """Parse data, also behind requests for an upgrade."""
-        rest = self.feed_to_upgrade(data)
-        while rest is not None:
-            rest = self._protocol.resume().feed_to_upgrade(rest)
+        remainder = self.feed_to_upgrade(data)
+        while remainder is not None:
+            remainder = self._protocol.resume().feed_to_upgrade(remainder)
 
     def feed_to_upgrade(self, data: Any) -> Any:
         """Parse data; return those behind a request for an upgrade, None if there is none."""

@@ -33,10 +33,10 @@ class UrlPatterns:
         for path, pattern in self._patterns:
             match = pattern.fullmatch(url)
             if match is not None:
-                found = match.groupdict()
-                version = found.get("version")
+                groups = match.groupdict()
+                version = groups.get("version")
                 number = None if version is None else int(version)
-                return UrlMatch(path, found["name"], number, found["task"])
+                return UrlMatch(path, groups["name"], number, groups["task"])
         return None
 
 
