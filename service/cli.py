@@ -73,9 +73,9 @@ def serve(
     from service.server.serve import run
     from service.settings import Settings
 
-    given = {"host": host, "port": port, "data_dir": data_dir}
+    flags = {"host": host, "port": port, "data_dir": data_dir}
     # server processes read their settings from the environment
-    os.environ.update({f"SIBLING_{k.upper()}": str(v) for k, v in given.items() if v is not None})
+    os.environ.update({f"SIBLING_{k.upper()}": str(v) for k, v in flags.items() if v is not None})
     run(Settings(), any_port=port is None)
 
 

@@ -73,8 +73,8 @@ def _by_family() -> dict[str, list[Algo]]:
     """Return the algorithms of every family, sorted by name; of two families, the later counts."""
     families: dict[str, list[Algo]] = {title: [] for title in _FAMILIES.values()}
     for _, algorithm in sorted(ALGORITHMS.items()):
-        found = [f for f in _FAMILIES if f is not Params and issubclass(algorithm.Params, f)]
-        families[_FAMILIES[found[-1] if found else Params]].append(algorithm)
+        matching = [f for f in _FAMILIES if f is not Params and issubclass(algorithm.Params, f)]
+        families[_FAMILIES[matching[-1] if matching else Params]].append(algorithm)
     return families
 
 
@@ -84,7 +84,7 @@ def _overview(families: Mapping[str, Sequence[Algo]]) -> Iterator[str]:
         "| Algorithm | Learns | Targets | In one sentence |",
         "| --- | --- | --- | --- |",
     )
-    pages = {one.name: _anchor(title) for title, found in families.items() for one in found}
+    pages = {algo.name: _anchor(title) for title, algos in families.items() for algo in algos}
     for name, algorithm in sorted(ALGORITHMS.items()):
         described = Algorithm.describe(algorithm)
         forms = described.params["properties"].get("form", {}).get("enum", ())
@@ -130,8 +130,8 @@ def _section(algorithm: Algo, shared: Fields, family: str) -> Iterator[str]:
     yield f"- Methods of its models: {methods}."
     yield f"- Can add tasks: {'yes' if algorithm.supports_adaptation() else 'no'}."
     yield from (f"- Reference: {described.reference}", "")
-    own = {n: f for n, f in described.params["properties"].items() if n not in shared}
-    yield from _parameters(own, _ranks(algorithm))
+    properties = {n: f for n, f in described.params["properties"].items() if n not in shared}
+    yield from _parameters(properties, _ranks(algorithm))
     if shared:
         link = f"parameters-of-all-{_anchor(family)}"
         yield from (f"And the [parameters of all {family[0].lower()}{family[1:]}](#{link}).", "")
@@ -197,9 +197,9 @@ def _type(field: Mapping[str, Any]) -> str:
 
 
 def _bounds(field: Mapping[str, Any]) -> str:
-    own = [text.format(_json(field[key])) for key, text in _BOUNDS.items() if key in field]
+    bounds = [text.format(_json(field[key])) for key, text in _BOUNDS.items() if key in field]
     parts = [_bounds(part) for part in (*field.get("anyOf", ()), field.get("items", {})) if part]
-    return ", ".join([*own, *(part for part in parts if part)])
+    return ", ".join([*bounds, *(part for part in parts if part)])
 
 
 def _json(value: Any) -> str:

@@ -41,8 +41,10 @@ _OTHERS: Final = {
 
 def write_stub() -> None:
     """Write the stub file."""
-    own = {name: cls for name, cls in ESTIMATORS.items() if cls._algorithm.name not in EXTENSIONS}
-    text = _HEAD + "".join(line + "\n" for cls in own.values() for line in _describe(cls))
+    classes = {
+        name: cls for name, cls in ESTIMATORS.items() if cls._algorithm.name not in EXTENSIONS
+    }
+    text = _HEAD + "".join(line + "\n" for cls in classes.values() for line in _describe(cls))
     STUB.write_text(text, encoding="utf-8")
 
 
