@@ -74,10 +74,10 @@ def solve_newton(problem: Problem, *, max_iter: int, tolerance: float, trace: Tr
     def state(theta: Array, A: Array, best: float) -> NewtonState:
         half = psd_power(theta, 0.5)
         goal = INNER_GAP_FRACTION * tolerance * max(best, 1e-6 * zero)
-        A, kappa, U, rest = _machines(problem, half, A, goal=goal)
+        A, kappa, U, gradient_term = _machines(problem, half, A, goal=goal)
         g = U.T @ U
         dual = float(loss.gains(e.y, kappa, e.w).sum()) - s / 4.0 * float(np.vdot(g, g))
-        primal = dual + rest + penalty_gap(theta, g, s=s)
+        primal = dual + gradient_term + penalty_gap(theta, g, s=s)
         best = max(best, dual)
         gap = relative_gap(primal, primal - best)
         return NewtonState(
@@ -128,8 +128,8 @@ def _machines(
     value, kappa, U, curvature = _evaluate(problem, half, A)
     for _ in range(MAX_NEWTON):
         gradient = A - U @ half
-        rest = 0.5 * float(np.vdot(gradient, gradient))
-        if rest <= GRADIENT_FACTOR * goal:
+        gradient_term = 0.5 * float(np.vdot(gradient, gradient))
+        if gradient_term <= GRADIENT_FACTOR * goal:
             break
         D = _newton_step(problem, half, gradient, curvature)
         decrease = float(np.vdot(gradient, D))

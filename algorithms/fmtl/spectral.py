@@ -212,6 +212,6 @@ def solve_spectral(
 
 
 def _spectrum(S: Array, QY: Array, Y: Array) -> Spectrum:
-    rest = Y.T @ Y - QY.T @ QY
-    values, V = np.linalg.eigh((rest + rest.T) / 2)
+    residual = Y.T @ Y - QY.T @ QY
+    values, V = np.linalg.eigh((residual + residual.T) / 2)
     return Spectrum(S, QY, (V * np.maximum(values, 0.0)) @ V.T)

@@ -154,8 +154,8 @@ class _ProximalFit:
         for G in stacks.inner_products:
             ridge = rho * np.eye(G.shape[-1])
             of_stack = np.empty_like(G)
-            for t, one in enumerate(G):
-                of_stack[t] = inverse_of_definite(2 * one + ridge)
+            for t, gram in enumerate(G):
+                of_stack[t] = inverse_of_definite(2 * gram + ridge)
             inverses.append(of_stack)
         return cls(stacks, inverses, 2 * stacks.adjoint([part.Y for part in stacks.parts]), rho)
 
@@ -215,4 +215,4 @@ def _penalty(stacks: Stacks) -> float:
     n = stacks.n_features * sum(len(part.X) for part in stacks.parts)
     if stacks.inverses is None:
         return 2 * total / n if total > 0 else 1.0
-    return 2 * math.sqrt(total / sum(float(np.vdot(one, one)) for one in stacks.inverses))
+    return 2 * math.sqrt(total / sum(float(np.vdot(inv, inv)) for inv in stacks.inverses))

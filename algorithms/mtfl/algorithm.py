@@ -177,7 +177,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         rng: np.random.Generator,
     ) -> list[SharedFeatureModel]:
         """Return the model of each γ, from the largest to the smallest with warm starts."""
-        if any(one.selection != "given" for one in params):
+        if any(candidate.selection != "given" for candidate in params):
             return super().fit_path(tasks, params, trace=trace, rng=rng)
         first = params[0]
         self.check(tasks.summaries(), first)

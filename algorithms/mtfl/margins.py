@@ -50,7 +50,7 @@ def margin_problem(
     if has_intercept:
         for block in blocks:
             means[block.columns] = column_means(block.X, block.weights)
-        blocks = [replace(one, X=one.X - means[one.columns[0]]) for one in blocks]
+        blocks = [replace(block, X=block.X - means[block.columns[0]]) for block in blocks]
     return MarginProblem(stack_blocks(blocks), means, norm, gamma, loss, has_intercept)
 
 

@@ -52,10 +52,10 @@ class SharedFeatureModel(FunctionModel):
         The features are those of standardised columns; with a kernel there are none. The covariance
         has the inner products of the functions of the tasks.
         """
-        found = super(SharedFeatureModel, self).learned()
-        found |= {"feature_weights": self.spectrum, "task_covariance": self.functions.gram()}
+        arrays = super(SharedFeatureModel, self).learned()
+        arrays |= {"feature_weights": self.spectrum, "task_covariance": self.functions.gram()}
         is_linear = self.functions.basis.references is None
-        return found | {"components": self.U.T} if is_linear else found
+        return arrays | {"components": self.U.T} if is_linear else arrays
 
     def relations(self) -> Relations:
         """Return the relations of the tasks: the cosines between their functions."""

@@ -97,8 +97,8 @@ def problem_of(
     """Return the problem for γ on the absolute scale; with another γ it shares all arrays."""
     norm: FeatureNorm = TraceNorm() if params.features == "learned" else ColumnNorm()
     if loss == "square":
-        found = design.least_squares(centre=params.fit_intercept)
-        return SquareProblem(found.stacks, found.remainder, norm, gamma)
+        squares = design.least_squares(centre=params.fit_intercept)
+        return SquareProblem(squares.stacks, squares.remainder, norm, gamma)
     return margin_problem(
         design.weighted_blocks(),
         norm=norm,

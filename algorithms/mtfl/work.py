@@ -77,7 +77,7 @@ def _selection(summaries: Sequence[TaskSummary], params: MTFLParams) -> str:
 def _solution(summaries: Sequence[TaskSummary], params: MTFLParams) -> WorkEstimate:
     """Return the work of the solver for one γ, with a warm start."""
     q, m = n_coordinates(summaries, kernel=params.kernel), n_outputs(summaries)
-    sizes = [one.n_samples for one in summaries]
+    sizes = [summary.n_samples for summary in summaries]
     if loss_of(params, is_numbers=summaries[0].target == "numbers") != "square":
         ratio = sum(sizes) / len(sizes) / q
         n_steps = min(1.0 + N_MARGIN * min(1.0, MANY_ROWS / ratio), params.max_iter)
