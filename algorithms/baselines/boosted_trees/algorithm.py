@@ -123,9 +123,10 @@ class BoostedTrees(Algorithm[BoostedTreesParams, TreesModel]):
         final = estimate_passes(summaries) + _trees(summaries, params)
         if params.selection == "given":
             return final
-        one = _trees(without_fold(summaries, params.n_folds), params)
+        trees = _trees(without_fold(summaries, params.n_folds), params)
         folds = replace(
-            one.times(params.n_folds), largest=f"{one.largest} in each of {params.n_folds} folds"
+            trees.times(params.n_folds),
+            largest=f"{trees.largest} in each of {params.n_folds} folds",
         )
         return final + folds
 
@@ -188,7 +189,7 @@ class BoostedTrees(Algorithm[BoostedTreesParams, TreesModel]):
 def _trees(summaries: Sequence[TaskSummary], params: BoostedTreesParams) -> WorkEstimate:
     """Return the work of the trees of one fit, of which there is at most one for each class."""
     n_models = 1 if params.form == "pooled" else len(summaries)
-    n_classes = max(one.n_classes for one in summaries)
+    n_classes = max(summary.n_classes for summary in summaries)
     n_trees = params.n_trees * (n_classes if n_classes > 2 else 1)
     n, d = n_rows(summaries), summaries[0].n_features
     # a leaf needs rows
@@ -269,10 +270,10 @@ def _held_out_errors(splits: Sequence[Split], params: BoostedTreesParams, *, tra
     forests = train(problems, params, n_trees=params.n_trees, trace=trace, loop="selection")
     total, size, done = np.zeros(params.n_trees), 0.0, 0
     for split, scaling, groups, fold in zip(splits, scalings, folds, made, strict=True):
-        own = forests[done : done + len(fold)]
+        fold_forests = forests[done : done + len(fold)]
         done += len(fold)
-        parts = _parts(groups, fold, own, scaling, params)
-        forest = concatenate(own)
+        parts = _parts(groups, fold, fold_forests, scaling, params)
+        forest = concatenate(fold_forests)
         for task in split.test.by_name():
             if task.name in parts:
                 total += _losses(forest, parts[task.name], task, scaling, params.n_trees)
@@ -296,5 +297,5 @@ def _losses(forest: Forest, part: Part, task: Task, scaling: _Scaling, n_trees: 
     if part.n_scores == 1:
         sign = np.where(codes == 1, 1.0, -1.0)[:, np.newaxis]
         return np.asarray((w * np.logaddexp(0.0, -sign * F[:, :, 0])).sum(axis=0))
-    own = np.take_along_axis(F, codes[:, np.newaxis, np.newaxis], axis=2)[:, :, 0]
-    return np.asarray((w * (np.logaddexp.reduce(F, axis=2) - own)).sum(axis=0))
+    true_scores = np.take_along_axis(F, codes[:, np.newaxis, np.newaxis], axis=2)[:, :, 0]
+    return np.asarray((w * (np.logaddexp.reduce(F, axis=2) - true_scores)).sum(axis=0))

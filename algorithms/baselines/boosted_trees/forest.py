@@ -89,8 +89,8 @@ class Forest:
             goes_left = value <= self.threshold[node]
             if is_category.any():
                 code = category[row[is_category]]
-                known = self.sets[own_set[is_category], np.maximum(code, 0)] != 0
-                goes_left[is_category] = known & (code >= 0)
+                in_set = self.sets[own_set[is_category], np.maximum(code, 0)] != 0
+                goes_left[is_category] = in_set & (code >= 0)
             place[row, tree] = self.children[node, np.where(goes_left, 0, 1)]
         values: Array = self.leaf[self.leaf_start[which] - 1 - place]
         return values
@@ -135,28 +135,29 @@ class Forest:
 
 def concatenate(forests: Sequence[Forest]) -> Forest:
     """Return all trees of some forests, which have the same categories."""
-    sets_before = np.cumsum([0, *(len(one.sets) for one in forests)])
-    nodes_before = np.cumsum([0, *(len(one.feature) for one in forests)])
-    leaves_before = np.cumsum([0, *(len(one.leaf) for one in forests)])
+    sets_before = np.cumsum([0, *(len(forest.sets) for forest in forests)])
+    nodes_before = np.cumsum([0, *(len(forest.feature) for forest in forests)])
+    leaves_before = np.cumsum([0, *(len(forest.leaf) for forest in forests)])
     categories = [
-        np.where(one.categories >= 0, one.categories + start, -1)
-        for one, start in zip(forests, sets_before, strict=False)
+        np.where(forest.categories >= 0, forest.categories + start, -1)
+        for forest, start in zip(forests, sets_before, strict=False)
     ]
     node_start = [
-        one.node_start[:-1] + start for one, start in zip(forests, nodes_before, strict=False)
+        forest.node_start[:-1] + start for forest, start in zip(forests, nodes_before, strict=False)
     ]
     leaf_start = [
-        one.leaf_start[:-1] + start for one, start in zip(forests, leaves_before, strict=False)
+        forest.leaf_start[:-1] + start
+        for forest, start in zip(forests, leaves_before, strict=False)
     ]
     return Forest(
-        feature=np.concatenate([one.feature for one in forests]),
-        threshold=np.concatenate([one.threshold for one in forests]),
-        children=np.concatenate([one.children for one in forests]),
+        feature=np.concatenate([forest.feature for forest in forests]),
+        threshold=np.concatenate([forest.threshold for forest in forests]),
+        children=np.concatenate([forest.children for forest in forests]),
         categories=np.concatenate(categories),
         node_start=np.concatenate([*node_start, nodes_before[-1:]]),
-        leaf=np.concatenate([one.leaf for one in forests]),
+        leaf=np.concatenate([forest.leaf for forest in forests]),
         leaf_start=np.concatenate([*leaf_start, leaves_before[-1:]]),
-        sets=np.concatenate([one.sets for one in forests]),
+        sets=np.concatenate([forest.sets for forest in forests]),
     )
 
 

@@ -112,10 +112,10 @@ class CMTL(ClusteredBaseline[CMTLParams]):
         loss = SquaredLoss.of(design, centre=params.fit_intercept)
         W = np.zeros(loss.shape)
 
-        def fit(one: CMTLParams, trace: Trace) -> LinearModel:
+        def fit(candidate: CMTLParams, trace: Trace) -> LinearModel:
             nonlocal W
-            W = _solve(loss, _penalty(design, one), one, W, trace=trace).W
-            return self.model_of(train, design, W, params=one, fit_info={})
+            W = _solve(loss, _penalty(design, candidate), candidate, W, trace=trace).W
+            return self.model_of(train, design, W, params=candidate, fit_info={})
 
         return PreparedFold(fit, test, has_warm_starts=True)
 
@@ -143,6 +143,6 @@ def _clusters(design: Design, W: Array, n_clusters: int) -> dict[str, int]:
     names = names_of_functions(design)
     if len(W) == 1:
         return dict.fromkeys(names, 0)
-    found = fcluster(linkage(W, method="ward"), n_clusters, criterion="maxclust").tolist()
-    number = {cluster: i for i, cluster in enumerate(dict.fromkeys(found))}
-    return {name: number[cluster] for name, cluster in zip(names, found, strict=True)}
+    clusters = fcluster(linkage(W, method="ward"), n_clusters, criterion="maxclust").tolist()
+    number = {cluster: i for i, cluster in enumerate(dict.fromkeys(clusters))}
+    return {name: number[cluster] for name, cluster in zip(names, clusters, strict=True)}

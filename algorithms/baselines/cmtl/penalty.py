@@ -49,23 +49,23 @@ class ClusterPenalty:
 
     def value(self, W: Array) -> float:
         """Return Ω(W)."""
-        mean, rest = _split(W)
-        sigma = np.asarray(np.linalg.svd(rest, compute_uv=False), dtype=np.float64)
+        mean, deviations = _split(W)
+        sigma = np.asarray(np.linalg.svd(deviations, compute_uv=False), dtype=np.float64)
         shares = sigma**2 / self._weights(sigma, shift=0.0)
         return float(self.common * len(W) * (mean @ mean) + shares.sum())
 
     def shrink(self, W: Array, step: float) -> Array:
         """Return argmin_V ½‖V − W‖² + step·Ω(V)."""
-        mean, rest = _split(W)
-        left, tau, right = np.linalg.svd(rest, full_matrices=False)
+        mean, deviations = _split(W)
+        left, tau, right = np.linalg.svd(deviations, full_matrices=False)
         weights = self._weights(tau, shift=2 * step)
         sigma = tau * weights / (weights + 2 * step)
         return np.asarray(mean / (1 + 2 * step * self.common) + (left * sigma) @ right)
 
     def conjugate(self, Z: Array) -> float:
         """Return Ω*(Z) for Z (T, d)."""
-        mean, rest = _split(Z)
-        squares = np.linalg.svd(rest, compute_uv=False) ** 2
+        mean, deviations = _split(Z)
+        squares = np.linalg.svd(deviations, compute_uv=False) ** 2
         low, high = self.bounds
         leading = float(squares[: self.n_clusters - 1].sum())
         of_mean = len(Z) * float(mean @ mean) / self.common

@@ -93,11 +93,11 @@ class GMTL(ClusteredBaseline[GMTLParams]):
             fit_info |= chosen
         problem = _Problem(tasks, params)
         design, names = problem.design, problem.names
-        found = problem.solve(params, trace=trace, rng=rng)
-        end = found.end
+        solution = problem.solve(params, trace=trace, rng=rng)
+        end = solution.end
         by_name = np.argsort(names)
         groups = np.empty(len(names), dtype=np.intp)
-        groups[by_name] = numbered(found.groups[by_name])
+        groups[by_name] = numbered(solution.groups[by_name])
         fit_info |= {
             "gamma": params.gamma,
             "n_groups": params.n_groups,
@@ -117,9 +117,9 @@ class GMTL(ClusteredBaseline[GMTLParams]):
         self.check(train.summaries(), params)
         problem = _Problem(train, params)
 
-        def fit(one: GMTLParams, trace: Trace) -> LinearModel:
-            end = problem.solve(one, trace=trace, rng=deepcopy(rng)).end
-            return self.model_of(train, problem.design, end.W, params=one, fit_info={})
+        def fit(candidate: GMTLParams, trace: Trace) -> LinearModel:
+            end = problem.solve(candidate, trace=trace, rng=deepcopy(rng)).end
+            return self.model_of(train, problem.design, end.W, params=candidate, fit_info={})
 
         return PreparedFold(fit, test)
 

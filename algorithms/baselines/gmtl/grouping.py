@@ -36,7 +36,7 @@ def starts(
     directions = np.divide(W, lengths, out=np.zeros_like(W), where=lengths > 0)[order]
     # rounding errors must not choose between equal subspaces
     outer = np.einsum("td,te->tde", directions, directions).reshape(len(W), -1).round(_DECIMALS)
-    found: set[bytes] = set()
+    seen: set[bytes] = set()
     for which in range(n_starts):
         if which < 2:
             rows = outer if which == 0 else W[order]
@@ -46,8 +46,8 @@ def starts(
             labels = rng.integers(n_groups, size=len(W))
         groups = np.empty(len(W), dtype=np.intp)
         groups[order] = numbered(labels)
-        if groups.tobytes() not in found:
-            found.add(groups.tobytes())
+        if groups.tobytes() not in seen:
+            seen.add(groups.tobytes())
             yield groups
 
 

@@ -33,12 +33,13 @@ def estimate_gmtl(summaries: Sequence[TaskSummary], params: GMTLParams) -> WorkE
     if params.selection == "given":
         return final
     fold = without_fold(summaries, params.n_folds)
-    one = reduce(add, [_fit(fold, params, n) for n in sorted(set(params.groups_grid))])
-    one += estimate_linear_predictions(fold).times(len(set(params.groups_grid)))
+    fits = reduce(add, [_fit(fold, params, n) for n in sorted(set(params.groups_grid))])
+    fits += estimate_linear_predictions(fold).times(len(set(params.groups_grid)))
     n = len(set(params.grid)) * params.n_folds
     selection = replace(
-        one.times(n),
-        largest=f"{n} fits of {len(set(params.groups_grid))} numbers of groups, each {one.largest}",
+        fits.times(n),
+        largest=f"{n} fits of {len(set(params.groups_grid))} numbers of groups, "
+        f"each {fits.largest}",
         remedy="use fewer candidates, folds or 'n_starts'",
     )
     return selection + estimate_preparation(fold).times(params.n_folds) + final

@@ -128,7 +128,7 @@ class Neighbours(Algorithm[NeighboursParams, NeighboursModel]):
         self.check(train.summaries(), params)
         check_magnitudes(train)
         model = self._model(train, params, trace=Trace())
-        return PreparedFold(lambda one, _: replace(model, k=one.k), test)
+        return PreparedFold(lambda candidate, _: replace(model, k=candidate.k), test)
 
     def _model(self, tasks: TaskSet, params: NeighboursParams, *, trace: Trace) -> NeighboursModel:
         """Return the model with the given k."""
@@ -138,13 +138,13 @@ class Neighbours(Algorithm[NeighboursParams, NeighboursModel]):
             "standardisation",
             lambda: (np.stack(fit_standardisation(union, params.standardise)), 0.0),
         )
-        own = {task.name: _references(task, mean, scale) for task in ordered}
+        by_task = {task.name: _references(task, mean, scale) for task in ordered}
         if params.form == "pooled":
-            check_same_classes(tuple(own), [one.classes for one in own.values()])
-            references: tuple[References, ...] = (_concatenated(list(own.values())),)
+            check_same_classes(tuple(by_task), [refs.classes for refs in by_task.values()])
+            references: tuple[References, ...] = (_concatenated(list(by_task.values())),)
             source = (0,) * len(tasks)
         else:
-            references = tuple(own[name] for name in tasks.names)
+            references = tuple(by_task[name] for name in tasks.names)
             source = tuple(range(len(tasks)))
         return NeighboursModel(
             self.name, tasks.names, references, source, mean, scale, params.k, params.weights, {}
@@ -206,8 +206,8 @@ def _references(task: Task, mean: Array, scale: Array) -> References:
 
 
 def _concatenated(parts: Sequence[References]) -> References:
-    rows = np.concatenate([one.rows for one in parts])
-    return References(rows, np.concatenate([one.targets for one in parts]), parts[0].classes)
+    rows = np.concatenate([part.rows for part in parts])
+    return References(rows, np.concatenate([part.targets for part in parts]), parts[0].classes)
 
 
 def _warnings(model: NeighboursModel) -> tuple[str, ...]:

@@ -48,8 +48,8 @@ class References:
             Standardised rows.
         """
         k = min(k, len(self.rows))
-        found = self.tree.query(rows, k=np.arange(1, k + 1))
-        distances, which = (np.asarray(one) for one in found)
+        nearest_rows = self.tree.query(rows, k=np.arange(1, k + 1))
+        distances, which = (np.asarray(array) for array in nearest_rows)
         is_known = np.isfinite(distances).all(axis=1)  # the tree finds nothing at infinity
         if weights == "uniform":
             shares = np.full(distances.shape, 1 / k)
@@ -147,8 +147,8 @@ class NeighboursModel(Predictor):
             standardised = (rows - self.mean) / self.scale
         is_finite = np.isfinite(standardised).all(axis=1)
         standardised[~is_finite] = 0.0
-        found = self._references(task).means(standardised, k=self.k, weights=self.weights)
-        is_known = is_finite & np.isfinite(found[:, 0])
+        means = self._references(task).means(standardised, k=self.k, weights=self.weights)
+        is_known = is_finite & np.isfinite(means[:, 0])
         if not is_known.all():
             row = int(is_known.argmin())
             raise InvalidData(
@@ -157,18 +157,18 @@ class NeighboursModel(Predictor):
                 task=task,
                 row=row,
             )
-        return found
+        return means
 
     def check_stored(self) -> None:
         """Raise ValueError if the arrays and the header of a file do not fit together."""
         d = len(self.mean)
         check_array(self.mean, (d,), name="mean")
         check_array(self.scale, (d,), name="scale")
-        for i, one in enumerate(self.references):
-            n = len(one.rows)
-            check_array(one.rows, (n, d), name=f"rows.{i}")
-            check_array(one.targets, (n, max(len(one.classes), 1)), name=f"targets.{i}")
-            if n == 0 or not np.isfinite(one.rows).all():
+        for i, refs in enumerate(self.references):
+            n = len(refs.rows)
+            check_array(refs.rows, (n, d), name=f"rows.{i}")
+            check_array(refs.targets, (n, max(len(refs.classes), 1)), name=f"targets.{i}")
+            if n == 0 or not np.isfinite(refs.rows).all():
                 raise ValueError(f"rows.{i} is empty, or has values that are not finite")
         if len(self.source) != len(self.tasks) or not all(
             0 <= i < len(self.references) for i in self.source

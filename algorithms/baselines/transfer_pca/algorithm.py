@@ -52,9 +52,9 @@ class _SourceAndTarget(Algorithm[P, M]):
     def work(self, summaries: Sequence[TaskSummary], params: P) -> WorkEstimate:
         """Return the work of a decomposition of the source and each task."""
         name = choose_source(summaries, params.source, algorithm=self.name)
-        n_source = next(one.n_samples for one in summaries if one.name == name)
+        n_source = next(summary.n_samples for summary in summaries if summary.name == name)
         d = summaries[0].n_features
-        sizes = [n_source + one.n_samples for one in summaries]
+        sizes = [n_source + summary.n_samples for summary in summaries]
         return WorkEstimate(
             f"{len(sizes):,} decompositions of up to {max(sizes):,} rows and {d:,} columns",
             "use fewer rows, columns or tasks",
@@ -159,8 +159,8 @@ class PPCA(_SourceAndTarget[PPCAParams, PPCAModel]):
         A = _weighted_factor(pair, task, params.weight)
         U = _decompose(A, params.k, trace, task.name)
         spectrum = np.sum((A @ U.T) ** 2, axis=0)
-        rest = max(float(np.sum(A**2) - spectrum.sum()), 0.0)
-        noise = rest / max(A.shape[1] - params.k, 1)  # rest is 0 if k = D
+        unexplained = max(float(np.sum(A**2) - spectrum.sum()), 0.0)
+        noise = unexplained / max(A.shape[1] - params.k, 1)  # it is 0 if k = D
         W = fix_signs(U).T * np.sqrt(np.maximum(spectrum - noise, 0.0))
         Y = centre_columns(task.X)
         residual = np.sum((Y - reconstruction(W, Y)) ** 2)

@@ -96,9 +96,9 @@ class PPCAModel(Model):
         rows = self.check_rows(X, method="reconstruct", task=task)
         Y = rows - self.mean[t]
         is_complete = ~np.isnan(Y).any(axis=1)
-        found = expected_latents(self.W[t], Y, noise=float(self.noise[t])) @ self.W[t].T
-        found[is_complete] = reconstruction(self.W[t], Y[is_complete])
-        return np.asarray(found + self.mean[t])
+        centred = expected_latents(self.W[t], Y, noise=float(self.noise[t])) @ self.W[t].T
+        centred[is_complete] = reconstruction(self.W[t], Y[is_complete])
+        return np.asarray(centred + self.mean[t])
 
     def _latents(self, X: object, method: str, task: str) -> Array:
         rows = self.check_rows(X, method=method, task=task)
@@ -107,12 +107,12 @@ class PPCAModel(Model):
 
     def learned(self) -> dict[str, Any]:
         """Return the loadings as rows, the means, and the variances of the noise."""
-        found = {
+        arrays = {
             "components": np.swapaxes(self.W, 1, 2),
             "mean": self.mean,
             "noise_variance": self.noise,
         }
-        return found if len(self.tasks) > 1 else {name: stack[0] for name, stack in found.items()}
+        return arrays if len(self.tasks) > 1 else {name: stack[0] for name, stack in arrays.items()}
 
     def check_stored(self) -> None:
         """Raise ValueError if the arrays and the header of a file do not fit together."""

@@ -117,7 +117,7 @@ def n_projections(task: Task, labelled: Task | None) -> int:
 
 def labelled_task(task: Task, source: Task) -> Task | None:
     """Return the task whose labels are used for a task: itself, or the source, or None."""
-    return next((one for one in (task, source) if one.target == "classes"), None)
+    return next((candidate for candidate in (task, source) if candidate.target == "classes"), None)
 
 
 def write_part(part: LatentPart, i: int) -> dict[str, NDArray[Any]]:

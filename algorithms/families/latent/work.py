@@ -30,11 +30,11 @@ def estimate_optimisation(n_active: int, params: LatentParams, *, n_features: in
     """Return the work of an optimisation of the latents of some active rows."""
     n_iterations = min(N_ITERATIONS, params.max_iter)
     r, L = n_active, min(params.L, n_features)
-    one = 3.0 * r**3 + r**2 * (4.0 * min(r, n_features) + 6.0 * L)
+    per_iteration = 3.0 * r**3 + r**2 * (4.0 * min(r, n_features) + 6.0 * L)
     return WorkEstimate(
         f"{n_iterations:.0f} iterations with {r:,} active rows",
         "use a smaller 'r' or 'max_iter', or a larger 'tolerance'",
-        flops=n_iterations * one,
+        flops=n_iterations * per_iteration,
         steps=n_iterations * ITERATION_STEPS + TASK_STEPS,
     )
 
