@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from algorithms.interface.errors import Cancelled
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import StoppingRule, Trace
-from algorithms.mtfl.solver import Solution, Solver, solve
+from algorithms.mtfl.solver import MTFLSolution, Solver, solve
 from algorithms.mtfl.square import (
     SquareProblem,
     lower_bound,
@@ -78,7 +78,7 @@ def problem_of(rows: Rows, gamma: float) -> SquareProblem:
     return square_problem(blocks, norm=TraceNorm(), gamma=gamma)
 
 
-def run(rows: Rows, gamma: float, solver: Solver, *, tolerance: float = GAP) -> Solution:
+def run(rows: Rows, gamma: float, solver: Solver, *, tolerance: float = GAP) -> MTFLSolution:
     started = time.process_time()
     trace = Trace(is_cancelled=lambda: time.process_time() - started > LIMIT_S)
     stopping = StoppingRule(tolerance=tolerance, max_iter=1_000_000)

@@ -24,7 +24,7 @@ from algorithms.fmtl.iterate import (
     solution_at,
     update_theta,
 )
-from algorithms.fmtl.spectral import Spectrum, evaluate_theta, maximise_dual
+from algorithms.fmtl.spectral import TargetSpectrum, evaluate_theta, maximise_dual
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.numerics.gaps import ROUNDING, relative_gap
 
@@ -113,7 +113,7 @@ def solve_alternating(
     K: Matrix = problem.K.astype(np.float32) if is_single else problem.K
     nystrom = nystrom_preconditioner(problem.K, rng=np.random.default_rng(seed))
     QY = nystrom.Qt @ Y.T
-    spectrum = Spectrum(nystrom.S, QY, Y @ Y.T - QY.T @ QY, nystrom.mu)
+    spectrum = TargetSpectrum(nystrom.S, QY, Y @ Y.T - QY.T @ QY, nystrom.mu)
     first = maximise_dual(
         spectrum, s=s, C=C, max_iter=50, tolerance=0.1 * tolerance, trace=Trace(), loop="nystrom"
     )

@@ -34,7 +34,7 @@ RANK_RTOL = 1e-13
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spectrum:
+class TargetSpectrum:
     """Targets in the basis of eigenvectors of a kernel matrix.
 
     Parameters
@@ -74,7 +74,9 @@ class ThetaEvaluation:
     slope: float
 
 
-def evaluate_theta(spectrum: Spectrum, values: Array, V: Array, *, s: float) -> ThetaEvaluation:
+def evaluate_theta(
+    spectrum: TargetSpectrum, values: Array, V: Array, *, s: float
+) -> ThetaEvaluation:
     """Return g, the dual value and the slope at θ with eigenvalues (T,) and eigenvectors (T, T)."""
     Y, E = spectrum.Y @ V, V.T @ spectrum.rest @ V
     shrunk = 1.0 / (1.0 + np.outer(spectrum.S, values))
@@ -119,7 +121,7 @@ class ThetaState(LoopState):
     exponent: float
 
 
-def isotropic_theta(spectrum: Spectrum, *, s: float) -> float:
+def isotropic_theta(spectrum: TargetSpectrum, *, s: float) -> float:
     """Return the τ of the initial θ = τI, with τ = s tr(g)/T; Θ = 0 is a stationary point."""
     T = len(spectrum.rest)
     energy = np.append((spectrum.Y**2).sum(axis=1), np.trace(spectrum.rest)) / T
@@ -137,7 +139,7 @@ def isotropic_theta(spectrum: Spectrum, *, s: float) -> float:
 
 
 def maximise_dual(
-    spectrum: Spectrum, *, s: float, C: float, max_iter: int, tolerance: float, trace: Trace,
+    spectrum: TargetSpectrum, *, s: float, C: float, max_iter: int, tolerance: float, trace: Trace,
     loop: str = "spectral",
 ) -> ThetaState:  # fmt: skip
     """Iterate θ until the relative gap is below the tolerance, and return the last state."""
@@ -165,7 +167,7 @@ def maximise_dual(
     return trace.run(loop, step, start, max_iter=max_iter, tolerance=tolerance)
 
 
-def spectrum_of(eigen: Eigen, Y: Array) -> tuple[Spectrum, Array]:
+def spectrum_of(eigen: Eigen, Y: Array) -> tuple[TargetSpectrum, Array]:
     """Return the spectrum of a kernel matrix (N, N) with targets Y (N, T), and Q (N, m)."""
     S, Q = eigen
     is_kept = RANK_RTOL * max(float(S[-1]), 0.0) < S
@@ -173,7 +175,7 @@ def spectrum_of(eigen: Eigen, Y: Array) -> tuple[Spectrum, Array]:
     return _spectrum(S, Q.T @ Y, Y), Q
 
 
-def spectrum_of_features(eigen: Eigen, Z: Array, Y: Array) -> tuple[Spectrum, Array]:
+def spectrum_of_features(eigen: Eigen, Z: Array, Y: Array) -> tuple[TargetSpectrum, Array]:
     """Return the spectrum of ZZᵀ from the eigendecomposition of ZᵀZ (q, q), and M with Q = Z M.
 
     M is (q, m).
@@ -211,7 +213,7 @@ def solve_spectral(
     return solution_at(problem, kappa.T.ravel(), theta, reason=trace.stop_reason)
 
 
-def _spectrum(S: Array, QY: Array, Y: Array) -> Spectrum:
+def _spectrum(S: Array, QY: Array, Y: Array) -> TargetSpectrum:
     residual = Y.T @ Y - QY.T @ QY
     values, V = np.linalg.eigh((residual + residual.T) / 2)
-    return Spectrum(S, QY, (V * np.maximum(values, 0.0)) @ V.T)
+    return TargetSpectrum(S, QY, (V * np.maximum(values, 0.0)) @ V.T)

@@ -13,7 +13,7 @@ from algorithms.mtfl.margins import margin_problem
 from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams
 from algorithms.mtfl.selection import MARGIN_LOSSES, form_of
-from algorithms.mtfl.solver import Solution, solve
+from algorithms.mtfl.solver import MTFLSolution, solve
 from algorithms.numerics.feature_norms import TraceNorm
 from algorithms.numerics.losses import MarginLoss
 from algorithms.numerics.ridge import ridge_regression
@@ -67,7 +67,7 @@ def adapt_functions(model: SharedFeatureModel, task: Task, *, trace: Trace) -> F
 
 def _fit_margins(
     block: Block, params: MTFLParams, *, gamma: float, loss: MarginLoss, trace: Trace, loop: str
-) -> Solution:
+) -> MTFLSolution:
     """Return the fit of one column of labels: W = vᵀ (1, r), with squared norm ‖v‖², and b."""
     problem = margin_problem(
         [block],

@@ -51,7 +51,7 @@ from algorithms.mtfl.adaptation import adapt_functions
 from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams
 from algorithms.mtfl.selection import (
-    Choice,
+    ChosenGamma,
     choose_gamma,
     design_of,
     follow_path,
@@ -61,7 +61,7 @@ from algorithms.mtfl.selection import (
     n_loops,
     problem_of,
 )
-from algorithms.mtfl.solver import Solution, solve
+from algorithms.mtfl.solver import MTFLSolution, solve
 from algorithms.mtfl.work import estimate_mtfl
 from algorithms.numerics.eigen import fix_signs
 from algorithms.numerics.sparse_rows import column_deviations, concatenate_rows
@@ -196,7 +196,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         )
         models = {
             i: _model(
-                tasks, design, params[i], solution, Choice.given(params[i].gamma), gamma=gamma
+                tasks, design, params[i], solution, ChosenGamma.given(params[i].gamma), gamma=gamma
             )
             for i, gamma, solution in zip(order, gammas, path, strict=True)
         }
@@ -240,8 +240,8 @@ def _model(
     tasks: TaskSet,
     design: Design,
     params: MTFLParams,
-    solution: Solution,
-    choice: Choice,
+    solution: MTFLSolution,
+    choice: ChosenGamma,
     *,
     gamma: float,
 ) -> SharedFeatureModel:
@@ -291,7 +291,7 @@ def _features(U: Array) -> tuple[Array, Array]:
 
 
 def _warnings(
-    tasks: TaskSet, params: MTFLParams, solution: Solution, choice: Choice
+    tasks: TaskSet, params: MTFLParams, solution: MTFLSolution, choice: ChosenGamma
 ) -> tuple[str, ...]:
     warnings = []
     if solution.gap > params.tolerance:

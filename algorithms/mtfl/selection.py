@@ -19,7 +19,7 @@ from algorithms.interface.units import units_of
 from algorithms.interface.weights import weights_of
 from algorithms.mtfl.margins import MarginProblem, margin_problem
 from algorithms.mtfl.params import MTFLParams
-from algorithms.mtfl.solver import Solution, Solver, solve
+from algorithms.mtfl.solver import MTFLSolution, Solver, solve
 from algorithms.mtfl.square import SquareProblem
 from algorithms.numerics.feature_norms import ColumnNorm, FeatureNorm, TraceNorm
 from algorithms.numerics.leave_one_out import leave_one_out_errors
@@ -39,14 +39,14 @@ MARGIN_LOSSES: dict[str, MarginLoss] = {"logistic": Logistic(), "hinge": Hinge()
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenGamma:
     """The selected γ on the scale of the parameters, and the results of the selection as JSON."""
 
     gamma: float
     fit_info: dict[str, Any]
 
     @classmethod
-    def given(cls, gamma: float) -> "Choice":
+    def given(cls, gamma: float) -> "ChosenGamma":
         """Return the choice for a given γ."""
         return cls(gamma, {"selection": "given"})
 
@@ -117,7 +117,7 @@ def follow_path(
     tolerance: float,
     trace: Trace,
     loop: str,
-) -> Iterator[Solution]:
+) -> Iterator[MTFLSolution]:
     """Yield the solution for each γ on the absolute scale, with warm starts in the given order.
 
     Parameters
@@ -128,7 +128,7 @@ def follow_path(
     solver: Solver = params.solver
     unit = gamma_unit(design, params)
     problem = problem_of(design, params, unit, loss=loss)
-    solution: Solution | None = None
+    solution: MTFLSolution | None = None
     for gamma in gammas:
         solution = solve(
             replace(problem, gamma=gamma),
@@ -149,11 +149,11 @@ def choose_gamma(
     loss: Loss,
     trace: Trace,
     rng: np.random.Generator,
-) -> Choice:
+) -> ChosenGamma:
     """Return the given γ, or the one of the grid with the smallest error (the largest of equal)."""
     selection = selection_of(design, params, loss)
     if selection == "given":
-        return Choice.given(params.gamma)
+        return ChosenGamma.given(params.gamma)
     grid = sorted(set(params.grid), reverse=True)
     if selection == "loo":
         errors = _loo_errors(design, params, grid, units_of(tasks).by_task(), trace=trace)
@@ -166,7 +166,7 @@ def choose_gamma(
         "selection_gammas": grid,
         "selection_errors": [float(error) for error in errors],
     }
-    return Choice(grid[best], fit_info)
+    return ChosenGamma(grid[best], fit_info)
 
 
 def selection_of(design: Design, params: MTFLParams, loss: Loss) -> Literal["given", "loo", "cv"]:
@@ -314,7 +314,7 @@ def _fold_losses(
 
 
 def _test_loss(
-    split: Split, design: Design, params: MTFLParams, solution: Solution, *, loss: Loss
+    split: Split, design: Design, params: MTFLParams, solution: MTFLSolution, *, loss: Loss
 ) -> float:
     """Return the weighted sum of squared errors, or of wrong labels, on the test rows."""
     W, b = solution.W, intercepts_of(design, params, solution, loss=loss)
@@ -335,7 +335,9 @@ def _test_loss(
     return design.target_unit**2 * total
 
 
-def intercepts_of(design: Design, params: MTFLParams, solution: Solution, *, loss: Loss) -> Array:
+def intercepts_of(
+    design: Design, params: MTFLParams, solution: MTFLSolution, *, loss: Loss
+) -> Array:
     """Return b (T,), computed from means for the square loss."""
     if not params.fit_intercept:
         return np.zeros(len(solution.W))

@@ -31,7 +31,7 @@ class _Limits(TypedDict):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Solution:
+class MTFLSolution:
     """The result of a solver.
 
     Parameters
@@ -62,13 +62,13 @@ class Solution:
 
 def solve(
     problem: SquareProblem | MarginProblem,
-    start: Solution | None,
+    start: MTFLSolution | None,
     *,
     solver: Solver,
     stopping: StoppingRule,
     trace: Trace,
     loop: str,
-) -> Solution:
+) -> MTFLSolution:
     """Return the optimum.
 
     Parameters
@@ -91,7 +91,9 @@ def solve(
     return _solution(problem, alternate_directions(problem, W, **limits), "admm")
 
 
-def _solve_margins(problem: MarginProblem, start: Solution | None, limits: _Limits) -> Solution:
+def _solve_margins(
+    problem: MarginProblem, start: MTFLSolution | None, limits: _Limits
+) -> MTFLSolution:
     T, d = problem.stacks.n_columns, problem.stacks.n_features
     first = (np.zeros((T, d)), np.zeros(T))
     if start is not None:
@@ -99,14 +101,16 @@ def _solve_margins(problem: MarginProblem, start: Solution | None, limits: _Limi
     state = minimise_factors(problem, first, **limits)
     U = problem.norm.root(state.W, 0.0)
     b = state.b - mean_scores(problem, state.W)
-    return Solution(state.W, b, U, state.objective, state.bound, "factors")
+    return MTFLSolution(state.W, b, U, state.objective, state.bound, "factors")
 
 
-def _solution(problem: SquareProblem, state: ADMMState | AlternationState, solver: str) -> Solution:
+def _solution(
+    problem: SquareProblem, state: ADMMState | AlternationState, solver: str
+) -> MTFLSolution:
     """Return the solution for the square loss; the residual of the loop is the relative gap."""
     W, bound = state.W, state.objective * (1 - state.residual)
     U = problem.norm.root(W, 0.0)
-    return Solution(W, np.zeros(len(W)), U, state.objective, bound, solver)
+    return MTFLSolution(W, np.zeros(len(W)), U, state.objective, bound, solver)
 
 
 def _even_root(problem: SquareProblem) -> Array:

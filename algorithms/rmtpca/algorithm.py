@@ -64,7 +64,7 @@ from algorithms.rmtpca.coupled import (
 )
 from algorithms.rmtpca.params import RMTPCAParams
 from algorithms.rmtpca.selection import (
-    Choice,
+    ChosenCoupling,
     absolute_coupling,
     check_folds,
     choose_coupling,
@@ -189,7 +189,7 @@ def _along_path(
         if lam not in optima:
             optima[lam] = _maximise(moments.C, lam, p, trace=trace, rng=rng)
     return [
-        _model(tasks, moments, p, optima[lam], Choice.given(p.lam), lam=lam)
+        _model(tasks, moments, p, optima[lam], ChosenCoupling.given(p.lam), lam=lam)
         for lam, p in zip(lams, params, strict=True)
     ]
 
@@ -233,7 +233,7 @@ def _model(
     moments: Moments,
     params: RMTPCAParams,
     optimum: Optimum,
-    choice: Choice,
+    choice: ChosenCoupling,
     *,
     lam: float,
 ) -> SubspaceModel:
@@ -247,7 +247,7 @@ def _model(
     )
 
 
-def _fit_info(choice: Choice, lam: float) -> dict[str, Any]:
+def _fit_info(choice: ChosenCoupling, lam: float) -> dict[str, Any]:
     """Return the chosen coupling and λ as JSON; ``lam`` is null for the common subspace."""
     is_common = np.isinf(lam)
     return {

@@ -10,7 +10,7 @@ from algorithms.interface.trace import StoppingRule, StopReason, Trace
 from algorithms.numerics.coupled_traces import BlasCoupledTraces, CoupledTraces
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.grassmann import projector_distance, random_points
-from algorithms.rmtpca.newton import NewtonState, start_at, trust_region_newton
+from algorithms.rmtpca.newton import TrustRegionState, start_at, trust_region_newton
 
 Array = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def informed_starts(C: Covariances, objective: CoupledTraces, *, k: int) -> list
     return [separate, common, objective.ascend(common, n_steps=N_ASCENT_STEPS)]
 
 
-def best_start(C: Covariances, objective: CoupledTraces, *, k: int) -> NewtonState:
+def best_start(C: Covariances, objective: CoupledTraces, *, k: int) -> TrustRegionState:
     """Return the best of the informed starting points.
 
     I-PCA needs as many eigendecompositions as there are tasks, longer than the rest of a fit. So
@@ -136,7 +136,7 @@ def common_optimum(C: Covariances, *, k: int, trace: Trace) -> Optimum:
     U = np.broadcast_to(C.leading_of_sum(k), (C.n_tasks, k, C.n_features)).copy()
     uncoupled = BlasCoupledTraces(C, 0.0, k)
     J, _, F = uncoupled.evaluate(U)
-    state = NewtonState(objective=J, residual=0.0, U=U, F=F, radius=0.0)
+    state = TrustRegionState(objective=J, residual=0.0, U=U, F=F, radius=0.0)
     end = trace.run("common", lambda s: s, state, max_iter=1, tolerance=0.0)
     return Optimum(end.U[:1], end.objective, 0.0, "converged")
 
@@ -204,7 +204,12 @@ def best_of(optima: Sequence[Optimum]) -> Optimum:
 
 
 def _maximise_from(
-    objective: CoupledTraces, start: NewtonState, *, loop: str, stopping: StoppingRule, trace: Trace
+    objective: CoupledTraces,
+    start: TrustRegionState,
+    *,
+    loop: str,
+    stopping: StoppingRule,
+    trace: Trace,
 ) -> Optimum:
     end = trust_region_newton(objective, start, stopping=stopping, trace=trace, loop=loop)
     reason = trace.stop_reasons[loop]

@@ -24,7 +24,7 @@ MIN_GAIN_RATIO = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewtonState(LoopState):
+class TrustRegionState(LoopState):
     """State of the iteration.
 
     Parameters
@@ -40,14 +40,16 @@ class NewtonState(LoopState):
     radius: float
 
 
-def start_at(objective: CoupledTraces, U: Array) -> NewtonState:
+def start_at(objective: CoupledTraces, U: Array) -> TrustRegionState:
     """Return the initial state at bases U (T, k, d)."""
     U = np.ascontiguousarray(U)
     J, residual, F = objective.evaluate(U)
-    return NewtonState(objective=J, residual=residual, U=U, F=F, radius=INITIAL_RADIUS)
+    return TrustRegionState(objective=J, residual=residual, U=U, F=F, radius=INITIAL_RADIUS)
 
 
-def newton_step(objective: CoupledTraces, state: NewtonState, *, tolerance: float) -> NewtonState:
+def newton_step(
+    objective: CoupledTraces, state: TrustRegionState, *, tolerance: float
+) -> TrustRegionState:
     """Return the state after one trust-region step, which lowers J by rounding error at most."""
     # superlinear convergence, but no more accuracy than the tolerance requires
     superlinear = min(MAX_FORCING, state.residual**0.5)
@@ -65,8 +67,8 @@ def newton_step(objective: CoupledTraces, state: NewtonState, *, tolerance: floa
         state.radius, ratio=ratio, length=trial.length, is_clipped=trial.is_clipped
     )
     if ratio >= MIN_GAIN_RATIO:
-        return NewtonState(objective=J, residual=residual, U=trial.point, F=F, radius=radius)
-    return NewtonState(
+        return TrustRegionState(objective=J, residual=residual, U=trial.point, F=F, radius=radius)
+    return TrustRegionState(
         objective=state.objective,
         residual=state.residual,
         is_stalled=trial.predicted <= noise or radius < MIN_RADIUS,
@@ -78,12 +80,12 @@ def newton_step(objective: CoupledTraces, state: NewtonState, *, tolerance: floa
 
 def trust_region_newton(
     objective: CoupledTraces,
-    start: NewtonState,
+    start: TrustRegionState,
     *,
     stopping: StoppingRule,
     trace: Trace,
     loop: str,
-) -> NewtonState:
+) -> TrustRegionState:
     """Return the state at the critical point of J that is reached from a starting point."""
     return trace.run(
         loop,

@@ -29,7 +29,7 @@ SCORE_ATOL = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenCoupling:
     """The chosen coupling.
 
     Parameters
@@ -47,7 +47,7 @@ class Choice:
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def given(cls, c: float) -> "Choice":
+    def given(cls, c: float) -> "ChosenCoupling":
         """Return the choice for a given coupling."""
         return cls(c, {"selection": "given"})
 
@@ -81,7 +81,7 @@ def n_loops(params: RMTPCAParams) -> int:
 
 def choose_coupling(
     tasks: Sequence[Task], params: RMTPCAParams, *, trace: Trace, rng: np.random.Generator
-) -> Choice:
+) -> ChosenCoupling:
     """Return the coupling as given, or choose one by cross-validation.
 
     With few tasks the held-out RVR differs little between couplings, and its maximum can be far
@@ -90,7 +90,7 @@ def choose_coupling(
     standard error of the best score.
     """
     if params.selection == "given":
-        return Choice.given(params.lam)
+        return ChosenCoupling.given(params.lam)
     couplings = candidate_couplings(params)
     seed = int(rng.integers(2**32))
     splits = inner_splits(tasks, n_folds=params.n_folds, seed=seed)
@@ -112,7 +112,7 @@ def choose_coupling(
     c = couplings[choose_within_standard_error(scores, preferred=preferred)]
     # no larger grid can go beyond PCA per task or the common subspace
     is_inside = min(couplings) < c < max(couplings) or c in (0.0, np.inf)
-    return Choice(c, fit_info, () if is_inside else end_warnings(params, {"lam": c}))
+    return ChosenCoupling(c, fit_info, () if is_inside else end_warnings(params, {"lam": c}))
 
 
 def choose_within_standard_error(scores: Array, *, preferred: int | None) -> int:
