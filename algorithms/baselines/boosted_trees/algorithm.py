@@ -28,7 +28,12 @@ from numpy.typing import NDArray
 from algorithms.baselines.boosted_trees.forest import Forest, concatenate
 from algorithms.baselines.boosted_trees.model import Part, TreesModel
 from algorithms.baselines.boosted_trees.params import BoostedTreesParams
-from algorithms.baselines.boosted_trees.training import Problem, check_installed, problem_of, train
+from algorithms.baselines.boosted_trees.training import (
+    TreeProblem,
+    check_installed,
+    problem_of,
+    train,
+)
 from algorithms.evaluation import Split, fold_splits
 from algorithms.families.linear.bases import fit_standardisation
 from algorithms.interface.algorithm import Algorithm
@@ -75,7 +80,7 @@ class _Scaling:
         positions = {name: i for i, name in enumerate(tasks.names)}
         return cls(*fit_standardisation(union, "features", joint_weights(tasks)), positions)
 
-    def group(self, tasks: Sequence[Task], *, is_pooled: bool) -> tuple[Problem, Part]:
+    def group(self, tasks: Sequence[Task], *, is_pooled: bool) -> tuple[TreeProblem, Part]:
         """Return the problem of the rows of some tasks, and the part without its trees."""
         center, unit = 0.0, 1.0
         classes: tuple[Any, ...] = ()
@@ -234,7 +239,7 @@ def _labels(task: Task) -> tuple[Any, ...]:
 
 def _parts(
     groups: Sequence[Sequence[Task]],
-    made: Sequence[tuple[Problem, Part]],
+    made: Sequence[tuple[TreeProblem, Part]],
     forests: Sequence[Forest],
     scaling: _Scaling,
     params: BoostedTreesParams,

@@ -28,14 +28,14 @@ _MISSING: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Progress(LoopState):
+class _ChunkState(LoopState):
     """Number of chunks of trees that are trained; the objective is the share that is left."""
 
     n_done: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
+class TreeProblem:
     """The rows of one model.
 
     Parameters
@@ -74,7 +74,7 @@ def check_installed() -> None:
 
 
 def train(
-    problems: Sequence[Problem],
+    problems: Sequence[TreeProblem],
     params: BoostedTreesParams,
     *,
     n_trees: int,
@@ -101,13 +101,13 @@ def train(
                     break
             chunks.append(chunk)
 
-    def step(state: _Progress) -> _Progress:
+    def step(state: _ChunkState) -> _ChunkState:
         advance_to(state.n_done + 1)
         left = 1 - (state.n_done + 1) / total
-        return _Progress(objective=left, residual=left, n_done=state.n_done + 1)
+        return _ChunkState(objective=left, residual=left, n_done=state.n_done + 1)
 
     total = n_chunks * len(problems)
-    start = _Progress(objective=1.0, residual=1.0, n_done=0)
+    start = _ChunkState(objective=1.0, residual=1.0, n_done=0)
     trace.run(loop, step, start, max_iter=total, tolerance=0.0)
     advance_to(total)
     return [
@@ -120,7 +120,7 @@ def _n_done(boosters: Sequence[Any], n_chunks: int) -> int:
     return (len(boosters) - 1) * n_chunks + len(boosters[-1][1]) if boosters else 0
 
 
-def _booster(problem: Problem, params: BoostedTreesParams) -> Any:
+def _booster(problem: TreeProblem, params: BoostedTreesParams) -> Any:
     """Return a booster without trees."""
     try:
         lightgbm = importlib.import_module("lightgbm")
@@ -172,7 +172,7 @@ def problem_of(
     unit: float,
     is_pooled: bool,
     positions: dict[str, int],
-) -> Problem:
+) -> TreeProblem:
     """Return the problem of the rows of some tasks.
 
     Parameters
@@ -194,7 +194,7 @@ def problem_of(
     weights = joint_weights(TaskSet(tuple(tasks)))
     if tasks[0].target == "numbers":
         y = (targets.astype(np.float64) - center) / unit
-        return Problem(rows, category, n_categories, y, 0, weights)
+        return TreeProblem(rows, category, n_categories, y, 0, weights)
     labels, codes = np.unique(targets, return_inverse=True)
     y = codes.astype(np.float64)
-    return Problem(rows, category, n_categories, y, len(labels), weights)
+    return TreeProblem(rows, category, n_categories, y, len(labels), weights)

@@ -51,7 +51,7 @@ _MAX_ROUNDS = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Found:
+class _Grouping:
     """Groups (T,) with the solution for them."""
 
     groups: Groups
@@ -140,7 +140,7 @@ class _Problem:
         self._unit = column_variance(self.design)
         self._single: tuple[float, ProximalState] | None = None
 
-    def solve(self, params: GMTLParams, *, trace: Trace, rng: np.random.Generator) -> _Found:
+    def solve(self, params: GMTLParams, *, trace: Trace, rng: np.random.Generator) -> _Grouping:
         """Return the best groups of all starts, with the solution for them."""
         n_groups = min(params.n_groups, self._loss.shape[0])
         coarse = StoppingRule(max(_SEARCH_TOLERANCE, params.tolerance), params.max_iter)
@@ -155,16 +155,18 @@ class _Problem:
                     loop = f"start {which + 1}, fit {fit + 1}"
                     end = self._fit(params, groups, W, coarse, trace=trace, loop=loop)
                     if end.objective < best.end.objective:
-                        best = _Found(groups, end)
+                        best = _Grouping(groups, end)
                     moved = improved(end.W, groups, n_groups=n_groups)
                     if np.array_equal(moved, groups):
                         break
                     groups = moved
         stopping = StoppingRule(params.tolerance, params.max_iter)
         end = self._fit(params, best.groups, best.end.W, stopping, trace=trace, loop="descent")
-        return _Found(best.groups, end)
+        return _Grouping(best.groups, end)
 
-    def _single_group(self, params: GMTLParams, stopping: StoppingRule, *, trace: Trace) -> _Found:
+    def _single_group(
+        self, params: GMTLParams, stopping: StoppingRule, *, trace: Trace
+    ) -> _Grouping:
         """Return the solution for one group, which candidates of the same γ share.
 
         It starts at zero: from another start, the search for groups could end elsewhere.
@@ -174,7 +176,7 @@ class _Problem:
             W = np.zeros(self._loss.shape)
             end = self._fit(params, groups, W, stopping, trace=trace, loop="one group")
             self._single = params.gamma, end
-        return _Found(groups, self._single[1])
+        return _Grouping(groups, self._single[1])
 
     def _fit(
         self,

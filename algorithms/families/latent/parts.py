@@ -22,7 +22,7 @@ _PROCESS = ("theta", "active", "P", "A", "C")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class References:
+class LabelledRows:
     """Labelled training rows for the nearest-neighbour classifier in the latent space.
 
     Parameters
@@ -58,7 +58,7 @@ class LatentPart:
     process: Predictor
     mean: Array
     scale: float
-    references: References
+    references: LabelledRows
     rmse: float
     r2: float
 
@@ -161,11 +161,11 @@ def read_part(
         raise ValueError(f"labels.{i} are not the positions of {len(classes)} classes")
     at_active = COVARIANCES[kernel].matrix(active, active, theta)
     process = Predictor(kernel, theta, noise, active, P, A, C, at_active)
-    return LatentPart(process, mean, scale, References(X, labels, tuple(classes)), rmse, r2)
+    return LatentPart(process, mean, scale, LabelledRows(X, labels, tuple(classes)), rmse, r2)
 
 
-def _references(labelled: Task | None, X: Array) -> References:
+def _references(labelled: Task | None, X: Array) -> LabelledRows:
     if labelled is None or labelled.y is None:
-        return References(np.zeros((0, X.shape[1])), np.zeros(0, dtype=np.int64), ())
+        return LabelledRows(np.zeros((0, X.shape[1])), np.zeros(0, dtype=np.int64), ())
     classes, labels = np.unique(labelled.y, return_inverse=True)
-    return References(X, labels.astype(np.int64), tuple(classes.tolist()))
+    return LabelledRows(X, labels.astype(np.int64), tuple(classes.tolist()))
