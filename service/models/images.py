@@ -16,7 +16,7 @@ from service.errors.problems import Problem
 from service.observability.logs import log
 from service.processes.supervision import (
     End,
-    Limits,
+    ProcessLimits,
     Program,
     SupervisedProcess,
     bare_environment,
@@ -41,7 +41,7 @@ class ImageProcess:
     """A process that converts one specification at a time; it starts with the first one."""
 
     def __init__(self, *, timeout_s: float = TIMEOUT_S, max_waiting: int = MAX_WAITING) -> None:
-        self._limits = Limits(timeout_s)
+        self._limits = ProcessLimits(timeout_s)
         self._process = SupervisedProcess()
         self._turns = Turns(max_waiting)
         #: Images by the hash of their request, in the order in which they were drawn.

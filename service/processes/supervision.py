@@ -54,7 +54,7 @@ class Program(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProcessLimits:
     """Limits of a request."""
 
     #: Time from when the child gets the request.
@@ -112,7 +112,7 @@ class SupervisedProcess:
         self,
         program: Program,
         request: dict[str, Any],
-        limits: Limits,
+        limits: ProcessLimits,
         *,
         beat_s: float = 1.0,
         on_beat: OnBeat = lambda *_: None,
@@ -175,7 +175,9 @@ class _Child:
         """Return whether the process runs and its connection is open."""
         return self.process.poll() is None and not self._wire.is_closed
 
-    def run(self, request: dict[str, Any], limits: Limits, beat_s: float, on_beat: OnBeat) -> End:
+    def run(
+        self, request: dict[str, Any], limits: ProcessLimits, beat_s: float, on_beat: OnBeat
+    ) -> End:
         """Run a request; return how it ended."""
         self._tail, self._stop = b"", None
         progress: Any = None
@@ -218,7 +220,7 @@ class _Child:
         self._wire.close()
         self._output.close()
 
-    def _send(self, request: dict[str, Any], limits: Limits) -> float:
+    def _send(self, request: dict[str, Any], limits: ProcessLimits) -> float:
         """Send a request, with limits that the kernel enforces; return the time."""
         memory = (limits.memory_bytes, resource.RLIM_INFINITY)
         with contextlib.suppress(ProcessLookupError):
@@ -256,7 +258,7 @@ class _Child:
             elif waited_s > self._stop.grace_s:
                 self.signal(signal.SIGTERM)
 
-    def _extend_cpu(self, limits: Limits) -> None:
+    def _extend_cpu(self, limits: ProcessLimits) -> None:
         """Raise the CPU limit of the child, which it reaches without repeated calls."""
         if limits.cpu_s is None:
             return

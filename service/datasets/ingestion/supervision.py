@@ -115,7 +115,9 @@ class ReaderProcess(SupervisedProcess):
 
         program = Program("service.datasets.ingestion.child", bare_environment() | _FRUGAL)
         cpu_s = task.n_threads * (int(task.timeout_s) + 1)
-        limits = supervision.Limits(task.timeout_s, memory_bytes=task.memory_bytes, cpu_s=cpu_s)
+        limits = supervision.ProcessLimits(
+            task.timeout_s, memory_bytes=task.memory_bytes, cpu_s=cpu_s
+        )
         beat_s = _PROGRESS_INTERVAL_S
         end = self.run(program, task.to_json(), limits, beat_s=beat_s, on_beat=on_beat)
         if end.stopped is not None:

@@ -11,7 +11,7 @@ from service.processes.supervision import (
     START_TIMEOUT_S,
     TIMED_OUT,
     End,
-    Limits,
+    ProcessLimits,
     Program,
     Stop,
     SupervisedProcess,
@@ -83,7 +83,7 @@ class Supervisor:
             return None if outcome is None else Stop(outcome, self._grace_s)
 
         threads = threads or self.threads
-        limits = Limits(timeout_s, self._grace_s, memory_mb * MIB, CPU_LIMIT_S * threads)
+        limits = ProcessLimits(timeout_s, self._grace_s, memory_mb * MIB, CPU_LIMIT_S * threads)
         beat_s = self._heartbeat_interval_s
         end = self._process.run(program(threads), request, limits, beat_s=beat_s, on_beat=on_beat)
         outcome = _outcome(end, timeout_s)

@@ -10,7 +10,7 @@ import pytest
 
 from service.processes.supervision import (
     TIMED_OUT,
-    Limits,
+    ProcessLimits,
     Program,
     SupervisedProcess,
     bare_environment,
@@ -77,7 +77,7 @@ def test_no_process_outlives_the_request_that_started_it(
     end = process.run(
         program,
         {"how": how, "then": then},
-        Limits(1 if then == "goes on" else DAEMON_S),
+        ProcessLimits(1 if then == "goes on" else DAEMON_S),
         beat_s=TIMEOUT_S,
         on_beat=lambda progress, _: daemons.append(progress) if progress else None,
     )
@@ -91,7 +91,7 @@ def test_no_process_outlives_the_request_that_started_it(
 def test_a_process_without_others_is_used_again(process, program):
     pids = {process.warm_up(program) for _ in range(3)}
     for _ in range(2):
-        end = process.run(program, {"how": "none", "then": "succeeds"}, Limits(DAEMON_S))
+        end = process.run(program, {"how": "none", "then": "succeeds"}, ProcessLimits(DAEMON_S))
         assert end.answer["type"] == "done"
         pids.add(process.warm_up(program))
     assert len(pids) == 1
@@ -105,7 +105,7 @@ def test_a_close_ends_the_request_that_runs_also_while_it_prints(process, progra
                 process.run,
                 program,
                 {"how": "none", "then": "prints"},
-                Limits(DAEMON_S),
+                ProcessLimits(DAEMON_S),
                 beat_s=TIMEOUT_S,
                 on_beat=lambda progress, _, begun=has_begun: begun.set() if progress else None,
             )
