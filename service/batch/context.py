@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from service.http.routing import app_state
-from service.jobs.context import Services as Jobs
+from service.jobs.context import JobServices as Jobs
 from service.models.cache import ModelCache
 from service.models.columns import ColumnNames
 from service.models.resolver import ModelResolver

@@ -12,7 +12,7 @@ from service.storage.database import Database
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class JobServices:
     """Components of the application that the package ``service.jobs`` uses."""
 
     settings: Settings
@@ -23,4 +23,4 @@ class Services:
 
 
 #: Dependency of routes.
-Context = Annotated[Services, app_state("jobs")]
+Context = Annotated[JobServices, app_state("jobs")]

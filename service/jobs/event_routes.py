@@ -18,7 +18,7 @@ from service.http.paging import Page, PageQuery, page
 from service.http.responses import json_response
 from service.http.routing import Owner, is_still_authorized, secured
 from service.jobs.changes import Position
-from service.jobs.context import Context, Services
+from service.jobs.context import Context, JobServices
 from service.jobs.queue import queries
 from service.jobs.routes import JobId, find_job
 from service.jobs.schemas import Event
@@ -102,7 +102,7 @@ async def stream_changes(request: Request, services: Context, owner: Owner) -> R
     return _stream(request, _changes_of(services, owner))
 
 
-def _check_room(services: Services, owner: str) -> None:
+def _check_room(services: JobServices, owner: str) -> None:
     """Raise a problem if the owner has as many streams and waiting requests as one may have."""
     waiting = services.watcher.waiting
     if not waiting.has_room(owner):
@@ -144,7 +144,7 @@ async def _with_keep_alive(
 
 
 async def _events_of(
-    services: Services, job_id: str, owner: str, after: int
+    services: JobServices, job_id: str, owner: str, after: int
 ) -> AsyncGenerator[bytes, None]:
     """Yield the events of a job after ``after``, until it has ended and all are sent."""
     watcher = services.watcher
@@ -174,12 +174,12 @@ async def _events_of(
             yield b""
 
 
-def _read_events(services: Services, job_id: str, after: int, limit: int) -> list[Event]:
+def _read_events(services: JobServices, job_id: str, after: int, limit: int) -> list[Event]:
     with services.database.read() as session:
         return [Event.from_row(r) for r in queries.events_after(session, job_id, after, limit)]
 
 
-async def _changes_of(services: Services, owner: str) -> AsyncGenerator[bytes, None]:
+async def _changes_of(services: JobServices, owner: str) -> AsyncGenerator[bytes, None]:
     """Yield an event for each change of an owner's jobs or datasets."""
     watcher = services.changes
     seen: Position | None = None

@@ -19,7 +19,7 @@ from service.http.responses import json_response
 from service.http.routing import Owner, Record, secured
 from service.http.waiting import MAX_WAIT_S, RETRY_AFTER_S
 from service.jobs import submission
-from service.jobs.context import Context, Services
+from service.jobs.context import Context, JobServices
 from service.jobs.queue import deletion, queries, store
 from service.jobs.reading import read_job, read_jobs
 from service.jobs.schemas import Job
@@ -242,12 +242,14 @@ def delete_job(
     return Response(status_code=204)
 
 
-def _submit(services: Services, spec: JobSpec, origin: submission.Origin) -> Job:
+def _submit(services: JobServices, spec: JobSpec, origin: submission.Origin) -> Job:
     with services.database.write() as session:
         return submission.submit(session, spec, origin, settings=services.settings)
 
 
-def _repeat(services: Services, job_id: str, changes: RepeatSpec, origin: submission.Origin) -> Job:
+def _repeat(
+    services: JobServices, job_id: str, changes: RepeatSpec, origin: submission.Origin
+) -> Job:
     with services.database.write() as session:
         row = store.get(session, job_id, owner=origin.owner)
         if row is None:
@@ -256,7 +258,7 @@ def _repeat(services: Services, job_id: str, changes: RepeatSpec, origin: submis
         return submission.submit(session, spec, origin, settings=services.settings)
 
 
-def _validate(services: Services, spec: JobSpec, owner: str) -> Valid:
+def _validate(services: JobServices, spec: JobSpec, owner: str) -> Valid:
     with services.database.read() as session:
         checked = check(session, spec, owner=owner, settings=services.settings)
     needed = checked.memory_bytes
@@ -281,14 +283,14 @@ def _tag(job: Job) -> str:
     return etag(fingerprint(job.model_dump_json())[:32])
 
 
-async def accepted(services: Services, job: Job, owner: str, wait_s: float) -> Response:
+async def accepted(services: JobServices, job: Job, owner: str, wait_s: float) -> Response:
     """Return the response for a submitted job, after waiting up to ``wait_s`` s for its end."""
     services.dispatcher.wake()
     job = await _wait_for(services, job, owner, wait_s)
     return json_response(job, status=202, Location=f"/v1/jobs/{job.id}", Retry_After="1")
 
 
-async def _wait_for(services: Services, job: Job, owner: str, wait_s: float) -> Job:
+async def _wait_for(services: JobServices, job: Job, owner: str, wait_s: float) -> Job:
     """Return a job as it is after waiting up to ``wait_s`` seconds for its end."""
     deadline = time.monotonic() + wait_s
     database, watcher = services.database, services.watcher

@@ -23,7 +23,7 @@ from service.inference.inputs import InputSpecs
 from service.inference.pool import ComputePool
 from service.inference.statistics import Statistics
 from service.jobs.changes import ChangeWatcher
-from service.jobs.context import Services as Jobs
+from service.jobs.context import JobServices as Jobs
 from service.jobs.queue.dispatcher import Dispatcher
 from service.jobs.queue.queries import queue_state, shortage
 from service.jobs.watcher import JobWatcher
