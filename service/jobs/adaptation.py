@@ -109,7 +109,7 @@ def _order_of(task: TaskSummary, model_columns: tuple[str, ...] | None, width: i
 
     Parameters
     ----------
-    known
+    model_columns
         Names of the columns that the model was trained on.
     """
     if model_columns is not None and task.feature_names is not None:

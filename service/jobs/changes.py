@@ -15,12 +15,12 @@ from service.storage.database import Database
 
 #: Time between two queries.
 POLL_S: Final = 0.5
-#: Events are counted for so long, since one can become visible after one with a larger id.
+#: How long events are counted, since one can become visible after one with a larger id.
 _WINDOW_S: Final = 5.0
 
 
 class Position(NamedTuple):
-    """What an owner's jobs and datasets look like; each member differs once something changed."""
+    """State of an owner's jobs and datasets; each member differs once something changed."""
 
     jobs: Any
     datasets: Any
@@ -50,7 +50,7 @@ class _Window:
             self.floor = last
             n_events = 0
         elif time.monotonic() - self.start_s > _WINDOW_S:
-            # what was in the old window is counted as one more change, in case of a late event
+            # the old window counts as one more change, in case of a late event
             self.floor, self.start_s = last, time.monotonic()
             self.n_changed += n_events > 0
             n_events = 0

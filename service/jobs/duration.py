@@ -1,4 +1,4 @@
-"""Expected time of jobs: that of all their fits, corrected by what earlier jobs have taken.
+"""Expected time of jobs: the time of all their fits, corrected by the times of earlier jobs.
 
 The expected work of a fit (:mod:`algorithms.interface.work`) is in seconds at reference speeds. The
 machines of a service are faster or slower by a factor, which is the median over its last jobs.
@@ -96,7 +96,7 @@ def estimate_time(
     Parameters
     ----------
     tasks, params
-        Those of the final fit.
+        Tasks and parameters of the final fit.
     study
         The plan and first child jobs of a job of several fits.
     n_slots
@@ -119,7 +119,7 @@ def estimate_time(
 def correction(session: Session) -> float:
     """Return the median ratio of run time to expected time at reference speeds; 1 if unknown.
 
-    It is that of the last training jobs of one fit that succeeded in their first attempt.
+    It covers the last training jobs of one fit that succeeded in their first attempt.
     """
     query = (
         sa.select(JobRow.reference_s, JobRow.started_at, JobRow.finished_at)

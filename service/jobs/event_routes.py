@@ -27,7 +27,7 @@ from service.storage.database import UNAVAILABLE
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
 
-#: A stream ends at most so long after its key was revoked or expired.
+#: Maximum time from the end of a key to the end of its streams.
 KEY_CHECK_S: Final = 5
 #: A comment line after this time without events keeps proxies from closing the stream.
 KEEP_ALIVE_S: Final = 15
@@ -82,7 +82,7 @@ async def get_events(
     responses={
         200: {
             "description": "Server-sent events without data: `start` once the stream sees changes "
-            "(read then what is shown), `jobs` after changes of jobs, and `datasets` after changes "
+            "(read the lists then), `jobs` after changes of jobs, and `datasets` after changes "
             "of datasets.",
             "content": {"text/event-stream": {}},
         },
@@ -103,7 +103,7 @@ async def stream_changes(request: Request, services: Context, owner: Owner) -> R
 
 
 def _check_room(services: JobServices, owner: str) -> None:
-    """Raise a problem if the owner has as many streams and waiting requests as one may have."""
+    """Raise a problem if the owner has the maximum number of streams and waiting requests."""
     waiting = services.watcher.waiting
     if not waiting.has_room(owner):
         limit = waiting.max_per_owner

@@ -1,4 +1,4 @@
-"""Results of jobs as they are shown; those of earlier versions follow the rule for verdicts."""
+"""Results of jobs for the API; verdicts of earlier versions follow the present rule."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -15,7 +15,7 @@ from algorithms.evaluation.comparison.no_verdict import (
 from service.models.choice_schemas import Choice
 from service.storage.rows import DatasetRow, JobRow, VersionRow
 
-#: How earlier versions said that they had tested nothing.
+#: Phrase of earlier versions for a comparison without a test.
 _UNTESTED: Final = "there are too few splits, or no method learns each task alone"
 
 
@@ -43,7 +43,7 @@ def _by_rule(result: dict[str, Any], n_tasks: int | None) -> dict[str, Any]:
 
 
 def _choice(result: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the result as it is, unless it is an automatic choice by such a version."""
+    """Return the result unchanged, unless it is an automatic choice by an earlier version."""
     if result is None or "leaderboard" not in result:
         return result
     if "reason" in (result["together_or_apart"] or {}):

@@ -38,10 +38,10 @@ class JobError(BaseModel):
     )
     field: str | None = Field(None, description="Parameter of the error, if known.")
 
-    @computed_field(description="What to do, as listed in docs/reference/errors.md.")  # type: ignore[prop-decorator]
+    @computed_field(description="Remedy, as listed in docs/reference/errors.md.")  # type: ignore[prop-decorator]
     @property
     def remedy(self) -> str | None:
-        """What to do; None for a code of an earlier version."""
+        """Remedy; None for a code of an earlier version."""
         return remedy_of(self.code)
 
 
@@ -91,7 +91,7 @@ class AdaptedVersion(BaseModel):
 
 
 class JobPart(BaseModel):
-    """What a child job does for its parent."""
+    """Work of a child job for its parent."""
 
     purpose: str = Field(description="`search`, `comparison`, `evaluation` or `auto`.")
     splits: list[int | None] = Field(
@@ -147,14 +147,14 @@ class Job(BaseModel):
         description="Model version to which the job adds tasks; null for others."
     )
     priority: int = Field(
-        description="Of the jobs of one owner, those of higher priority start first."
+        description="Jobs of one owner start in the order of their priority, highest first."
     )
     timeout_s: float = Field(description="Seconds that one attempt may take.")
     memory_mb: int = Field(description="Memory limit of the child process, in MiB.")
     expected_s: float | None = Field(
         description="Expected seconds from the start of the job to its end, as estimated at "
         "submission from the shapes of the data, the parameters and the speed of earlier jobs; "
-        "mostly right within a factor of 3. With parts, they are those of all parts, with as many "
+        "mostly right within a factor of 3. With child jobs, it covers all of them, with as many "
         "at a time as there are slots. Null for child jobs, an automatic choice (its `budget_s` "
         "bounds it), adaptation and batch inference."
     )
@@ -167,7 +167,7 @@ class Job(BaseModel):
         "the specification sets it."
     )
     parent_id: str | None = Field(description="Id of the parent job, if this is a child job.")
-    part: JobPart | None = Field(None, description="What a child job does; null for others.")
+    part: JobPart | None = Field(None, description="Work of a child job; null for others.")
     child_jobs: dict[str, int] = Field(description="Number of child jobs by `state`.")
     result: dict[str, Any] | None = Field(
         description="Result of a child job, batch inference or automatic choice, or the `verdict` "

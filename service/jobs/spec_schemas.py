@@ -1,4 +1,4 @@
-"""API schemas of what is sent to submit a job, and of its validation."""
+"""API schemas of job specifications, and of the result of their validation."""
 
 from typing import Annotated, Any
 
@@ -36,7 +36,7 @@ class JobLimits(WireModel):
         0,
         ge=-MAX_PRIORITY,
         le=MAX_PRIORITY,
-        description="Of the jobs of one owner, those of higher priority start first.",
+        description="Jobs of one owner start in the order of their priority, highest first.",
     )
     timeout_s: float | None = Field(None, gt=0, description="Seconds that one attempt may take.")
     memory_mb: int | None = Field(
@@ -64,12 +64,12 @@ class JobSpec(JobLimits):
     dataset_id: str = Field(max_length=40, description="Id of a dataset in state `ready`.")
     algorithm: str = Field(
         max_length=64,
-        description="Algorithm name from GET /v1/algorithms; or `auto`, which compares all that "
-        "suit the dataset on held-out rows and trains the best.",
+        description="Algorithm name from GET /v1/algorithms; or `auto`, which compares all "
+        "suitable algorithms on held-out rows and trains the best.",
     )
     params: dict[str, Any] = Field(
         default_factory=dict,
-        description="Algorithm parameters; others keep their defaults. Those of `auto` are "
+        description="Algorithm parameters; others keep their defaults. `auto` has "
         "`budget_s`, `splits`, `n_inner_folds`, `metric`, `average`, `min_effect`, `per_task`, "
         "`curve` and `algorithms`.",
     )
@@ -84,7 +84,7 @@ class JobSpec(JobLimits):
     ] = Field(
         None,
         description="Fit the algorithm also without each of some folds of the training rows, and "
-        "learn from the held-out rows what its outputs mean: models of classes get "
+        "calibrate its outputs on the held-out rows: models of classes get "
         "`predict_proba` and `predict_set`, models of numbers `predict_interval`. The report has "
         "Brier score, log loss and reliability curve.",
     )
@@ -101,8 +101,8 @@ class JobSpec(JobLimits):
     )
     adapt: AdaptOptions | None = Field(
         None,
-        description="Add the tasks of the dataset to this model instead of fitting a new one. What "
-        "the model has learned and its parameters stay fixed.",
+        description="Add the tasks of the dataset to this model instead of fitting a new one. Its "
+        "parameters, and all that it has learned, stay fixed.",
     )
     compare: Annotated[
         CompareOptions | None,
@@ -124,13 +124,13 @@ class JobSpec(JobLimits):
 
 
 class RepeatSpec(WireModel):
-    """What differs when a training job is repeated."""
+    """Changes to the specification of a training job that is repeated."""
 
     dataset_id: str | None = Field(
-        None, max_length=40, description="Id of another dataset. Default: that of the job."
+        None, max_length=40, description="Id of another dataset. Default: the dataset of the job."
     )
     model: NewModelName | None = Field(
-        None, description="Name of another model. Default: that of the job."
+        None, description="Name of another model. Default: the model of the job."
     )
     seed: int | None = Field(None, ge=0, lt=2**63, description="Another random seed.")
 

@@ -37,7 +37,7 @@ class Origin:
     request: str
     traceparent: str | None
     record: RecordEvent = unrecorded
-    #: Path of the job that the request names, if any; None: that of the new job.
+    #: Path of the job that the request names; None: the path of the new job.
     path: str | None = None
 
     def remember(self, session: Session, job_id: str) -> None:

@@ -64,7 +64,7 @@ class ValidatedJob:
 def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) -> ValidatedJob:
     """Validate a specification; return its parameters, study and warnings.
 
-    What needs no dataset is checked first; then the dataset is read once, and handed on.
+    Checks that need no dataset come first; then the dataset is read once.
 
     Raises
     ------

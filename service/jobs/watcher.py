@@ -25,7 +25,7 @@ class Snapshot(NamedTuple):
     last_event: int
 
     def is_final(self) -> bool:
-        """Return whether nothing will change any more."""
+        """Return whether the job has ended or was deleted."""
         return self.state is None or JobState(self.state) in FINAL
 
 

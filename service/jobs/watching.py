@@ -1,4 +1,4 @@
-"""Watchers: one loop per process queries what requests wait for, and serves them all."""
+"""Watchers: one loop per process queries the values that requests wait for."""
 
 import asyncio
 from abc import ABC, abstractmethod

@@ -1,7 +1,7 @@
 """Admission: which queued jobs are submitted next, and in which order.
 
-The slots are shared between owners: the next job is one of the owner with the fewest active jobs,
-and of several such owners, the one that was served longest ago. Priorities order the jobs of one
+The slots are shared between owners: the next job belongs to the owner with the fewest active jobs;
+of several such owners, to the owner served longest ago. Priorities order the jobs of one
 owner. With ``priority_across_owners`` they come before everything else.
 """
 
@@ -109,7 +109,7 @@ def next_queued(
 def _owners_by_index() -> sa.Select[Any]:
     """Return a query of the owners of queued jobs, with one look into the index for each.
 
-    Each has the number of its active jobs and its last turn; ``last_turn`` is that of all owners.
+    Each has the number of its active jobs, its last turn, and the last turn of all owners.
     """
     queued = JobRow.state == JobState.QUEUED
     owners = sa.select(sa.func.min(JobRow.owner).label("owner")).where(queued).cte(recursive=True)

@@ -64,7 +64,7 @@ def child_jobs_of(session: Session, job_id: str) -> Sequence[JobRow]:
 def child_results(session: Session, job_id: str) -> list[dict[str, Any]]:
     """Return the results of the child jobs of a job, in order.
 
-    The result of one that failed, and may, is its plan with the reason.
+    A child job that may fail, and has failed, has its plan with the reason as result.
     """
     query = sa.select(JobRow).where(JobRow.parent_id == job_id)
     return [_result_of(row) for row in sorted(session.scalars(query), key=_position)]
@@ -167,7 +167,7 @@ def _update_progress(session: Session, job: JobRow, children: Sequence[JobRow]) 
     )
     # child jobs of later rounds do not exist yet
     n_children = max(len(children), (job.plan or {}).get("n_child_jobs", 0))
-    fraction = round((n_done + started) / (n_children + 1), 4)  # the last step is its own
+    fraction = round((n_done + started) / (n_children + 1), 4)  # the last step is the parent's
     before = job.progress or {"iteration": -1, "fraction": -1.0}
     if fraction == before["fraction"] and n_done == before["iteration"]:
         return

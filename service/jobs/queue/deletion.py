@@ -41,7 +41,7 @@ def unfinished_reason(session: Session, job: JobRow) -> str | None:
 
 
 def needed_by(session: Session, job: JobRow) -> str | None:
-    """Return what needs a job that has ended: its parent, or the model version that it made."""
+    """Return the resource that needs an ended job: its parent, or the model version it made."""
     if job.parent_id is not None:
         return f"job '{job.parent_id}', its parent; delete that job"
     version = session.execute(

@@ -1,6 +1,6 @@
 """Submission of queued jobs to the pool, and detection of lost attempts.
 
-One dispatcher acts at a time: the one that holds the lease. Its state can always be rebuilt from
+Only the dispatcher that holds the lease acts. Its state can always be rebuilt from
 the database, so after a crash a new one continues where it stopped.
 """
 
@@ -39,7 +39,7 @@ Key = tuple[str, int]
 
 
 class ReportWorkers(Protocol):
-    """Function that takes the number of workers that do not respond, and of all."""
+    """Function that takes the numbers of unresponsive workers and of all workers."""
 
     def __call__(self, *, n_silent: int, n_workers: int) -> None:
         """Report the numbers."""
@@ -69,7 +69,7 @@ class Dispatcher:
     priority_across_owners
         Whether a job with a higher priority comes before the jobs of all other owners.
     report_workers
-        Takes the number of workers that do not respond, and of all, at each check for warnings.
+        Takes the numbers of unresponsive and of all workers, at each check for warnings.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Dispatcher:
             self._submit(engine)
 
     def _has_work(self) -> bool:
-        """Return whether a job has not ended, or something is kept of one that has."""
+        """Return whether a job has not ended, or state of an ended job is still kept."""
         if self._futures or self._ended_at or self._child_progress:
             return True
         token = self._database.change_token()  # before the query, which may see a later change

@@ -17,7 +17,7 @@ from service.storage.rows import AttemptRow, EventRow, JobRow, LeaseRow
 
 #: A statement of SQLite has at most 32,766 parameters.
 _MAX_IDS_PER_QUERY: Final = 10_000
-#: Conditions of jobs that wait since a machine lacked something.
+#: Conditions of jobs that wait since a machine lacked a resource.
 _POSTPONED: Final = (JobRow.state == JobState.QUEUED, JobRow.retry_at.is_not(None))
 # queries that an idle service repeats are built once: building them takes longer than running them
 _ANY_UNFINISHED: Final = sa.select(JobRow.id).where(JobRow.state.in_(UNFINISHED)).limit(1)
@@ -84,7 +84,7 @@ def events_after(session: Session, job_id: str, event_id: int, limit: int) -> Se
 
 
 def events_of_owner(session: Session, owner: str, floor: int | None) -> tuple[int, int]:
-    """Return the id of the last event of all, and the number of the owner's above ``floor``."""
+    """Return the id of the last event, and the number of the owner's events above ``floor``."""
     last = session.scalar(sa.select(sa.func.max(EventRow.id))) or 0
     if floor is None or last == floor:
         return last, 0
@@ -184,7 +184,7 @@ def count_recently_ended(session: Session) -> dict[str, int]:
 
 
 def count_postponed(session: Session) -> int:
-    """Return the number of queued jobs that wait since a machine lacked something."""
+    """Return the number of queued jobs that wait since a machine lacked a resource."""
     return session.scalar(sa.select(sa.func.count()).where(*_POSTPONED)) or 0
 
 

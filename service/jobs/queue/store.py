@@ -36,13 +36,13 @@ class NewJob:
     max_attempts: int
     threads: int | None
     traceparent: str | None
-    #: What the job does other than one fit; see :mod:`service.jobs.studies.plans`.
+    #: Plan of a job that does more than one fit; see :mod:`service.jobs.studies.plans`.
     plan: dict[str, Any] | None = None
     #: Options of the preparation of raw rows; None: the default of the dataset.
     preparation: dict[str, Any] | None = None
-    #: Options of the calibration of the model; None: without.
+    #: Options of the calibration of the model; None: no calibration.
     calibration: dict[str, Any] | None = None
-    #: Weights of classes in the fit; None: without.
+    #: Weights of classes in the fit; None: no weights.
     class_weight: str | dict[str, float] | None = None
     #: The specification as it was sent, of a training job.
     spec: dict[str, Any] | None = None
@@ -96,7 +96,7 @@ def create_all(
     rows = [_new_row(job, state=state, parent_id=parent_id) for job in jobs]
     session.add_all(rows)
     session.flush()
-    # without a lock, as in add_event: nobody else sees these jobs before the transaction ends
+    # needs no lock: other sessions see these jobs only after the transaction; see add_event
     event = {"attempt": 0, "kind": "state", "data": {"state": state}}
     if rows:
         session.execute(sa.insert(EventRow), [{"job_id": row.id, **event} for row in rows])
@@ -194,7 +194,7 @@ def update_one(session: Session, statement: sa.Update, **values: Any) -> bool:
 
 
 def submit(session: Session, jobs: Sequence[Queued]) -> list[tuple[str, int]]:
-    """Mark queued jobs as submitted; return the id and new attempt of those that had not moved."""
+    """Mark queued jobs as submitted; return id and attempt of each that was still queued."""
     if not jobs:
         return []
     rows = sa.tuple_(JobRow.id, JobRow.attempt).in_([(job.id, job.attempt) for job in jobs])
@@ -410,7 +410,7 @@ def mark_lost(session: Session, job: JobRow, failure: AttemptFailure) -> bool:
 
 
 def postpone(session: Session, job: JobRow, code: str, detail: str) -> bool:
-    """Queue a running job again after a while, uncounted: its worker's machine lacked something.
+    """Queue a running job again after a while, uncounted: its worker's machine lacked a resource.
 
     The delay doubles with every such attempt of the job.
     """

@@ -1,6 +1,6 @@
 """The automatic choice of an algorithm: child jobs score every contender in nested splits.
 
-:mod:`service.jobs.studies.automatic_rounds` says which child jobs there are.
+:mod:`service.jobs.studies.automatic_rounds` creates the child jobs of each round.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ def plan_automatic(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> P
     if options.per_task and options.average != "tasks":
         raise InvalidParams(
             "a choice for each task needs the average 'tasks': scores over the rows of all tasks "
-            "do not follow from those of tasks; remove 'average' or 'per_task'",
+            "do not follow from the scores of tasks; remove 'average' or 'per_task'",
             field="per_task",
         )
     options.splits.check(tasks)
@@ -163,8 +163,7 @@ def report_automatic(
 def _with_number_of_rows(result: Result, n_rows: float) -> Result:
     """Return a result whose splits have their number of training rows per task.
 
-    Results that an earlier version has stored, while a job ran, lack it; in these all training rows
-    were used.
+    Results that an earlier version stored, while a job ran, lack it; they used all training rows.
     """
     splits = result["splits"]
     return {**result, "splits": splits and [{"n_rows": n_rows, **split} for split in splits]}
@@ -279,6 +278,6 @@ def _min_rows(contender: Contender, tasks: Sequence[TaskSummary]) -> int:
 
 
 def _short(plan: Plan) -> Plan:
-    """Return what identifies a child job, without the parameter values that it tries."""
+    """Return the part of a plan that identifies a child job, without the values that it tries."""
     names = ("of", "round", "is_retry", "n_parts", "contender", "indices")
     return {name: plan[name] for name in names if name in plan}

@@ -1,10 +1,10 @@
 """Rounds of child jobs of an automatic choice, within its budget of processor time.
 
 In the first round every contender scores one outer split, which shows its cost, within an equal
-share of the budget. Those that took longer are tried again with a larger share, if the others leave
-much of the budget. The last round of the choice scores the other splits, and selects with all rows,
-for the contenders that the budget allows. What is then left of the budget is for the learning
-curve, if there is to be one: the splits again, with a part of their training rows.
+share of the budget. Slower contenders are tried again with a larger share, if the others leave much
+of the budget. The last round of the choice scores the other splits, and selects with all rows,
+for the contenders that the budget allows. The rest of the budget is for the learning curve, if the
+job has one: the splits again, with a part of their training rows.
 """
 
 import math
@@ -22,9 +22,9 @@ from service.jobs.studies.child_jobs import MAX_CHILD_JOBS, ChildJob, Plan
 AUTOMATIC: Final = "auto"
 #: Rounds of child jobs.
 FIRST, LAST, CURVE = range(3)
-#: Numbers of parts of the training rows on the learning curve, without that of all rows.
+#: Numbers of parts of the training rows on the learning curve, except all parts.
 _CURVE_PARTS: Final = range(1, N_PARTS)
-#: A contender is tried again if its share is so much larger than before.
+#: A contender is tried again if its share grows by at least this factor.
 _MIN_RAISE: Final = 1.5
 
 Result = Mapping[str, Any]
@@ -66,10 +66,10 @@ def child_jobs_of_round(plan: Plan, results: Sequence[Result]) -> list[ChildJob]
 
 
 def admit(plan: Plan, results: Sequence[Result]) -> tuple[list[int], list[dict[str, str]]]:
-    """Return the contenders of the last round, the cheapest first, and those left out.
+    """Return the contenders of the last round, the cheapest first, and the contenders left out.
 
-    The time of the first split stands for that of each other split and of the selection with all
-    rows. The cheapest contender is always admitted.
+    Each other split, and the selection with all rows, is expected to take as long as the first
+    split. The cheapest contender is always admitted.
     """
     seconds, spent_s = _seconds(results)
     n_left = options_of(plan).splits.count()
@@ -87,10 +87,10 @@ def admit(plan: Plan, results: Sequence[Result]) -> tuple[list[int], list[dict[s
 
 
 def admit_to_curve(plan: Plan, results: Sequence[Result]) -> tuple[list[int], list[dict[str, str]]]:
-    """Return the contenders of the learning curve, and those that the budget does not allow.
+    """Return the contenders of the learning curve, and the contenders over the budget.
 
-    They are admitted by their cost, in turn from both sides, since a curve needs both. None is if
-    the cheapest of a side is too slow.
+    The cheapest are admitted first, in turn from both sides, since a curve needs both. If the
+    cheapest of a side is too slow, no contender is admitted.
     """
     failed = failures(results)
     budget_s = plan["options"]["budget_s"]
@@ -232,8 +232,8 @@ def _child_job(
 def _tried_again(plan: Plan, results: Sequence[Result]) -> tuple[list[int], float]:
     """Return the contenders to try again, and the limit in seconds for their first split.
 
-    What the others leave of the budget is for all splits of as many contenders as get a limit that
-    is larger than before by :data:`_MIN_RAISE`; the first of them.
+    The first of the slow contenders share the budget that the others leave, for all their splits:
+    as many as get a limit larger than before by :data:`_MIN_RAISE`.
     """
     seconds, spent_s = _seconds(results)
     slow = [result["plan"]["contender"] for result in results if result.get("spent_s") is not None]
@@ -247,7 +247,7 @@ def _tried_again(plan: Plan, results: Sequence[Result]) -> tuple[list[int], floa
 
 
 def _seconds(results: Sequence[Result]) -> tuple[dict[int, float], float]:
-    """Return the time of the first split of each contender, and that spent in the first rounds."""
+    """Return the time of the first split of each contender, and the time of the first rounds."""
     first = [result for result in results if result["plan"]["round"] == FIRST]
     seconds = {
         result["plan"]["contender"]: result["splits"][0]["seconds"]

@@ -199,7 +199,7 @@ def _scores(
 
 
 def _narrow(splits: Splits, indices: Sequence[int]) -> tuple[Splits, list[int]]:
-    """Return splits that hold only the given ones among these indices, and their new indices."""
+    """Return the splits at these indices, and their new indices; only given splits are cut."""
     if splits.scheme != "given":
         return splits, list(indices)
     narrowed = [(splits.given or [])[index] for index in indices]

@@ -36,12 +36,12 @@ class ChildWork:
 def fits_of_study(
     study: Study, tasks: Sequence[TaskSummary], calibration: Calibration | None
 ) -> list[ChildWork]:
-    """Return the work of all child jobs, with those of the later rounds of a search.
+    """Return the work of all child jobs, including the later rounds of a search.
 
     Parameters
     ----------
     calibration
-        Also that of the fits of an evaluation.
+        Calibration of the model, which applies to the fits of an evaluation too.
     """
     works = _Works(tasks, calibration)
     works_of_children = [ChildWork(works.of(child)) for child in study.child_jobs]
@@ -49,7 +49,7 @@ def fits_of_study(
         first = [works.of(child) for child in study.child_jobs if child.plan["of"] == SEARCH]
         n_first, n_later = _count_fits(study.plan[SEARCH])
         if first and n_later:
-            # candidates of later rounds take as long as those of the first, on the mean
+            # on average, candidates of later rounds take as long as candidates of the first
             mean = reduce(add, first).times(1 / len(first))
             works_of_children.append(ChildWork(mean, len(first) * n_later / n_first))
     return works_of_children
@@ -66,7 +66,7 @@ def _count_fits(plan: Mapping[str, Any]) -> tuple[int, int]:
 
 
 class _Works:
-    """Work of child jobs. Most of those of a method differ in their splits alone."""
+    """Work of child jobs. Most child jobs of a method differ only in their splits."""
 
     def __init__(self, tasks: Sequence[TaskSummary], calibration: Calibration | None) -> None:
         self._tasks, self._calibration = tasks, calibration

@@ -62,7 +62,7 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class StudyOptions:
-    """Options of a search, a comparison and an evaluation; None where there is none."""
+    """Options of a search, a comparison and an evaluation; None if not requested."""
 
     search: SearchOptions | None = None
     compare: CompareOptions | None = None
@@ -246,7 +246,7 @@ def chosen_algorithm(plan: Plan, report: Mapping[str, Any]) -> str:
 
 
 def learned_alone(report: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return algorithm, parameters and tasks of those that another method learns alone."""
+    """Return the method that learns some tasks alone, its parameters and these tasks."""
     alone: dict[str, Any] | None = report.get("choice", {}).get("alone")
     return alone
 

@@ -1,4 +1,4 @@
-"""Publication of what an attempt has made, in one transaction with the job's success."""
+"""Publication of a model or of outputs, in one transaction with the job's success."""
 
 from dataclasses import dataclass
 from pathlib import Path

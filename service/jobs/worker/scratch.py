@@ -1,4 +1,4 @@
-"""Temporary folders of processes; other processes remove those of dead processes."""
+"""Temporary folders of processes; other processes remove the folders of dead ones."""
 
 import fcntl
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def make_scratch(parent: Path) -> Path:
-    """Make a folder in ``parent`` for this process, and remove those of dead processes.
+    """Make a folder in ``parent`` for this process, and remove folders of dead processes.
 
     A process that is killed cannot delete its files, such as checkpoints. The kernel holds the lock
     on a folder exactly as long as its process lives, even if it is frozen or in another container;

@@ -31,7 +31,7 @@ _THREADS: Final = (
 #: Dask sets this for its workers, whose memory it limits. Every array would then be mapped and
 #: cleared anew, which takes up to 40 % of the time of a fit.
 _TRIM_THRESHOLD: Final = "MALLOC_TRIM_THRESHOLD_"
-#: Outcomes of an attempt that is told to stop.
+#: Outcomes of a stopped attempt, by the command that stopped it.
 _OUTCOMES: Final = {
     AttemptCommand.CANCEL: Outcome("cancelled", "cancelled", "cancelled by its owner"),
     AttemptCommand.RELEASE: Outcome("released", "requeued", "stopped to continue elsewhere"),

@@ -101,7 +101,7 @@ def _run(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
     checkpoint = Checkpoint(Path(request["checkpoint"]), every_s=request["checkpoint_interval_s"])
     trace = Trace(on_step=on_step, is_cancelled=is_cancelled, checkpoint=checkpoint)
     if kind == plans.SCORE:
-        is_evaluated = plan["of"] == EVALUATION  # only there, as it takes several fits
+        is_evaluated = plan["of"] == EVALUATION  # only in evaluations, as it takes several fits
         algorithm = _algorithm(request, is_calibrated=is_evaluated)
         with _fit_span(request):
             result = plans.run_child_job(plan, algorithm, tasks, seed=request["seed"], trace=trace)
@@ -180,7 +180,7 @@ def _importance(model: Any, tasks: TaskSet, seed: int, fit_s: float) -> dict[str
 
 
 def _software(algorithm: str) -> dict[str, str]:
-    """Return the versions of what trained a model, and the number of threads."""
+    """Return the versions of the software that trained a model, and the number of threads."""
     software = {"python": platform.python_version(), "threads": str(blas_threads())}
     extension = EXTENSIONS.get(algorithm)
     if extension is not None:

@@ -1,4 +1,4 @@
-"""A worker process of the pool: what it has open between jobs, its start and its end."""
+"""A worker process of the pool: its start, its end, and its state between jobs."""
 
 import contextlib
 from dataclasses import dataclass
