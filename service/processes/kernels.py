@@ -24,7 +24,7 @@ _ROOT: Final = Path(__file__).parents[2]
 #: Files with kernels.
 _SOURCES: Final = ("algorithms/numerics/*.py", "service/inference/formats/*.py")
 _STAMP: Final = "sibling-kernels"
-#: Lines of /proc/cpuinfo that decide what the compiler may use.
+#: Lines of /proc/cpuinfo that decide which instructions the compiler may use.
 _PROCESSOR: Final = ("model name", "flags", "Features")
 
 
@@ -55,14 +55,14 @@ def set_compiled() -> None:
 
 
 def _folders() -> list[Path]:
-    """Return where the stamp may be: beside the cache, or else in the home directory."""
+    """Return the folders of the stamp: beside the cache, or else in the home directory."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     cache = Path(chosen) if chosen else _ROOT / "algorithms" / "numerics" / "__pycache__"
     return [cache, Path.home() / ".cache" / "sibling"]
 
 
 def _is_stamped(expected: str) -> bool:
-    """Return whether a stamp says so; one that cannot be written may be of other code."""
+    """Return whether a stamp is as expected; a read-only one may be of other code."""
     for folder in _folders():
         with suppress(OSError):
             if (folder / _STAMP).read_text() == expected:
@@ -71,7 +71,7 @@ def _is_stamped(expected: str) -> bool:
 
 
 def _fingerprint() -> str:
-    """Return what the compiled code depends on: sources, versions, processor."""
+    """Return a hash of all that the compiled code depends on: sources, versions, processor."""
     parts = [str(_ROOT), platform.python_version(), version("numba"), version("numpy")]
     for pattern in _SOURCES:
         for path in sorted(_ROOT.glob(pattern)):
@@ -82,7 +82,7 @@ def _fingerprint() -> str:
 
 
 def _processor() -> list[str]:
-    """Return the properties of the processors; none where the system does not tell."""
+    """Return the properties of the processors; none where the system does not list them."""
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return sorted({line for line in lines if line.startswith(_PROCESSOR)})

@@ -59,8 +59,8 @@ def _has_children() -> bool:
 def in_fork(run: Run) -> Run:
     """Return a function that runs each request in a fork of this process.
 
-    What a request does to its process, such as a crash, then ends with the request, and modules are
-    imported once. The limits of this process become those of the fork, which cannot raise them.
+    Effects of a request on its process, such as a crash, then end with the request, and modules are
+    imported once. The fork has the limits of this process, and cannot raise them.
     """
 
     def run_in_fork(request: dict[str, Any], wire: Wire) -> dict[str, Any]:

@@ -34,7 +34,7 @@ TERM_GRACE_S: Final = 1.0
 TIMED_OUT: Final = "timed-out"
 NOT_STARTED: Final = "not-started"
 #: Environment variables of a child that needs no others: search paths and locale. Without settings,
-#: a process that reads what others have written has no database password.
+#: a process that reads files of users has no database password.
 _BARE: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "HOME")
 _OUTPUT_TAIL_BYTES: Final = 4096
 #: Limit on consecutive reads of the output, so that endless output blocks nothing else.
@@ -84,7 +84,7 @@ class End(NamedTuple):
     exit_code: int
     #: Reason why it was stopped; None if it was not.
     stopped: Any
-    #: The end of what it printed.
+    #: The end of its output.
     output: str
 
 
@@ -244,7 +244,7 @@ class _Child:
             self._poll.poll(1000 * left_s)
 
     def _pursue(self, stop: Stop | None) -> None:
-        """Begin a stop, or go on with the one that has begun; one without grace is for now."""
+        """Begin a stop, or go on with the present one; a stop without grace is immediate."""
         if stop is not None and (self._stop is None or stop.grace_s == 0):
             self._stop, self._stopped_at = stop, time.monotonic()
             if stop.grace_s > 0 and self._is_ready:

@@ -1,4 +1,4 @@
-"""Turns of waiting threads at something that one at a time can have, fair between owners."""
+"""Turns of threads at a resource that one thread at a time can have, fair between owners."""
 
 import threading
 from collections import deque
@@ -8,24 +8,24 @@ from contextlib import contextmanager
 
 
 class NoTurn(Exception):
-    """Too many wait for a turn, or an owner with fewer of them has taken the place."""
+    """Too many threads wait, or an owner with fewer waiting threads has taken the place."""
 
 
 class Turns:
-    """Turns at something that one thread at a time can have. Owners take turns.
+    """Turns at a resource that one thread at a time can have. Owners take turns.
 
     Parameters
     ----------
     max_threads
         Maximum number of threads that have or wait for a turn. One more takes the place of the last
-        one of the owner with the most, unless its own owner would then have as many.
+        thread of the owner with the most, unless its own owner would then have as many.
     """
 
     def __init__(self, max_threads: int) -> None:
         self._max_waiting = max_threads - 1
         self._lock = threading.Lock()
         self._is_taken = False
-        #: Those who wait, by owner in the order of their turns; without owners of whom none waits.
+        #: Waiting turns by owner, in the order of the owners; without owners that have none.
         self._waiting: dict[str, deque[Future[None]]] = {}
 
     @contextmanager
