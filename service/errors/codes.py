@@ -94,7 +94,7 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
     "invalid-page-token": ErrorSpec(
         400,
         "Invalid page token",
-        "`page_token` is not one that this collection returned.",
+        "This collection has not returned this `page_token`.",
         "Use `next_page_token` of the previous page, or omit it to get the first page.",
     ),
     "unauthenticated": ErrorSpec(
@@ -132,7 +132,7 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
     "no-plot": ErrorSpec(
         404,
         "Model has no such plot",
-        "There is no plot of this name, or the model has learned nothing that it could show.",
+        "There is no plot of this name, or the model has nothing to show in it.",
         "Use a plot that `GET /v1/models/{name}/plots` lists.",
     ),
     "no-importance": ErrorSpec(
@@ -171,7 +171,7 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
     "in-use": ErrorSpec(
         409,
         "Resource in use",
-        "Something depends on what you want to delete: on a dataset, an unfinished job or a "
+        "Another resource depends on this one: on a dataset, an unfinished job or a "
         "model; on a model version, an unfinished job, an alias, or a model adapted from it; on a "
         "job, the model version that it made, or its parent.",
         "Cancel the job, delete the model or move the alias that the detail names, then retry.",
@@ -250,12 +250,12 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "Job exceeds its memory limit",
         "The fit is expected to need more memory than the `memory_mb` of the job, or than the "
         "machine of the service has.",
-        "Do what the detail says, or increase `memory_mb`.",
+        "Follow the detail, or increase `memory_mb`.",
     ),
     "invalid-data": ErrorSpec(
         422,
         "Invalid data",
-        "The tasks do not meet the algorithm's requirements, or the rows those of the model.",
+        "The tasks or rows do not meet the requirements of the algorithm or the model.",
         "Correct the data; the detail names the task and, if known, the row and column.",
     ),
     "checksum-mismatch": ErrorSpec(
@@ -343,9 +343,9 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         503,
         "Resource shortage",
         "The machine of the service, of its database or of a worker lacks disk space, memory or "
-        "file handles; the detail names what and where. Nothing of the request was stored.",
+        "file handles; the detail names the resource and its place. The request stored nothing.",
         "Retry after the number of seconds in `Retry-After`; a resumable upload continues where it "
-        "is. The operator frees the resource. A job needs nothing: it is tried again by itself.",
+        "stopped. The operator frees the resource. A job is tried again by itself.",
     ),
     "unavailable": ErrorSpec(
         503,
@@ -369,7 +369,7 @@ ANYWHERE: Final = (
 
 
 def remedy_of(code: str) -> str | None:
-    """Return what to do about an error of a request or a job; None if the code is unknown."""
+    """Return the remedy for an error of a request or a job; None if the code is unknown."""
     if code in JOB_CODES:
         return JOB_CODES[code][1]
     return ERRORS[code].remedy if code in ERRORS else None

@@ -130,7 +130,7 @@ def problem_of(error: BaseException, **place: str) -> Problem:
     """
     if isinstance(error, Problem):
         return error
-    if isinstance(error, asyncio.CancelledError):  # uvicorn cancels what is unfinished at its end
+    if isinstance(error, asyncio.CancelledError):  # uvicorn cancels unfinished requests at its end
         detail = "the service is stopping; send the request again to a running one"
         return Problem("unavailable", detail, headers={"Retry-After": "1", "Connection": "close"})
     shortage = find_shortage(error)
@@ -182,7 +182,7 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
 
 
 def _allowed_methods(request: Request) -> list[str]:
-    """Return the methods of all routes at this path; the framework returns those of one route."""
+    """Return the methods of all routes at this path; the framework returns only one route's."""
     routes = request.app.router.routes
     methods = {"OPTIONS"}
     for method in _METHODS:

@@ -10,7 +10,7 @@ _LOCATIONS: Final = ("query", "path", "header", "cookie")
 
 
 def errors_of_request(errors: Sequence[Mapping[str, Any]], body: Any) -> list[Mapping[str, Any]]:
-    """Return the errors of a request: those outside the body first.
+    """Return the errors of a request, with errors outside the body first.
 
     Parameters
     ----------
@@ -34,17 +34,17 @@ def entry_of(error: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_branches(errors: Sequence[Mapping[str, Any]], value: Any) -> list[dict[str, Any]]:
-    """Return errors with the places of what was sent, without the names of branches of unions.
+    """Return errors with their places in the sent value, without names of branches of unions.
 
     pydantic reports the errors of every branch of a union, such as ``Literal["none"] | dict``. Only
-    those of the branch that fits best are returned.
+    the errors of the branch that fits best are returned.
 
     Parameters
     ----------
     errors
         ``ValidationError.errors()``.
     value
-        What was validated.
+        The validated value.
     """
     placed = []
     branches: dict[tuple[Any, ...], dict[str, int]] = {}

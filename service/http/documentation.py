@@ -12,7 +12,7 @@ _V2_ERROR: Final = {JSON: {"schema": {"$ref": "#/components/schemas/V2Error"}}}
 
 
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI responses of a route for these codes and those of every route."""
+    """Return the OpenAPI responses of a route for these codes and the codes of every route."""
     return {
         status: {"description": description, "content": _PROBLEM}
         for status, description in _descriptions(codes, {}).items()
@@ -29,7 +29,7 @@ def v2_problems(*codes: str) -> dict[int | str, dict[str, Any]]:
 
 
 def _descriptions(codes: Sequence[str], statuses: Mapping[int, int]) -> dict[int, str]:
-    """Return the titles of these codes and of those of every route, by status.
+    """Return the titles of these codes and of the codes of every route, by status.
 
     Parameters
     ----------

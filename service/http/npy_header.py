@@ -20,7 +20,7 @@ _FIELDS: Final = {"descr", "fortran_order", "shape"}
 
 
 class InvalidHeader(ValueError):
-    """A header is not valid; the message says of "it" what is wrong."""
+    """A header is not valid; the message has "it", the header, as its subject."""
 
 
 class NpyHeader(NamedTuple):

@@ -45,7 +45,7 @@ class PageQuery(WireModel):
 
 
 class SearchQuery(PageQuery):
-    """Query parameters that select a page of what contains a text."""
+    """Query parameters that select a page of the items that contain a text."""
 
     text: str | None = Field(
         None,

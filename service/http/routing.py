@@ -23,7 +23,7 @@ from service.storage.rows import KeyRow
 
 #: Methods that change nothing.
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: Cookies with the token of a session. Over HTTPS, only the one that no other host can set counts.
+#: Cookies with the token of a session: over HTTP, and over HTTPS, where no other host can set it.
 SESSION_COOKIE: Final = "sibling_session"
 SECURE_SESSION_COOKIE: Final = f"__Host-{SESSION_COOKIE}"
 
@@ -37,7 +37,7 @@ class RecordEvent(Protocol):
         Parameters
         ----------
         path
-            Path of what is changed. Default: that of the request.
+            Path of the changed resource. Default: the path of the request.
         """
 
 
@@ -93,7 +93,7 @@ class StrictRoute(APIRoute):
         return strict
 
     def _authenticated_again(self, request: Request) -> Receive:
-        """Return what receives the body, and authenticates the caller again at its end.
+        """Return a function that receives the body, and authenticates the caller again at its end.
 
         A body can take hours, in which the key is revoked.
         """

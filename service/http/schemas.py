@@ -33,6 +33,6 @@ class ProblemSchema(BaseModel):
     status: int = Field(description="HTTP status.")
     code: str = Field(description="Stable code; see docs/reference/errors.md.")
     detail: str = Field(description="What was expected, what was received, where, and what to do.")
-    remedy: str = Field(description="What to do, as listed in docs/reference/errors.md.")
+    remedy: str = Field(description="Remedy, as listed in docs/reference/errors.md.")
     request_id: str | None = Field(description="Id of the request, also in the log of the service.")
     errors: list[Place] = Field(description="Locations of the error; may be empty.")
