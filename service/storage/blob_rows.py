@@ -1,4 +1,4 @@
-"""SQL of blobs: their rows and chunks, and the deletion of those that nothing references."""
+"""SQL of blobs: their rows and chunks, and the deletion of unreferenced blobs."""
 
 import shutil
 import sqlite3
@@ -34,7 +34,7 @@ def add_chunk(session: Session, blob_id: str, position: int, data: bytes) -> Non
     Raises
     ------
     OperationalError
-        The disk of SQLite is almost full. What is left is for small rows, such as the states of
+        The disk of SQLite is almost full. The rest is for small rows, such as the states of
         jobs, and for deletions, which need some space as well.
     """
     _check_space(session)
@@ -148,7 +148,7 @@ class UnreferencedPage:
 def unreferenced_blobs(
     session: Session, *, after: str, before: datetime, limit: int
 ) -> UnreferencedPage:
-    """Return those of the next blobs that no row references, last written before ``before``."""
+    """Return the unreferenced ones of the next blobs, last written before ``before``."""
     is_referenced = sa.or_(*(sa.exists().where(c == BlobRow.id) for c in _references()))
     query = sa.select(BlobRow.id, BlobRow.created_at < before, is_referenced)
     page = query.where(BlobRow.id > after).order_by(BlobRow.id).limit(limit)

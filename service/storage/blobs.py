@@ -86,7 +86,7 @@ class BlobWriter:
         return complete_blob(session, self._id, self.sha256(), self.size_bytes)
 
     def discard(self) -> None:
-        """Delete what is stored."""
+        """Delete the stored chunks."""
         if self.is_small:
             return
         with self._database.write() as session:
@@ -98,7 +98,7 @@ class BlobWriter:
                 session.add(BlobRow(id=self._id, sha256=None))
                 session.flush()
             self._take(session, size)
-            # the age of a partial blob, which retention looks at, is that of its last chunk
+            # retention looks at the age of a partial blob, which is the age of its last chunk
             session.execute(
                 sa.update(BlobRow).where(BlobRow.id == self._id).values(created_at=now())
             )
@@ -120,12 +120,12 @@ class BlobChanged(Exception):
 
 
 class BlobAppender:
-    """Writer that continues a blob which is not complete; what it has stored survives a kill.
+    """Writer that continues an incomplete blob; its stored chunks survive a kill.
 
     Attributes
     ----------
     size_bytes
-        Number of bytes of the blob, with those that are not yet stored.
+        Number of bytes of the blob, including bytes that are not yet stored.
     """
 
     def __init__(self, database: Database, blob_id: str) -> None:

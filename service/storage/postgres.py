@@ -2,7 +2,7 @@
 
 The server ends a statement that takes too long, but only while it works. A frozen server, a paused
 connection pooler or a lost network route sends neither a result nor an error, and TCP detects only
-the last of these: the kernel of a frozen server still acknowledges what it receives.
+the last of these: the kernel of a frozen server still acknowledges received data.
 """
 
 import time

@@ -109,7 +109,7 @@ class UploadRow(Row):
     tag: Mapped[str | None] = mapped_column(sa.String(200))
     #: SHA-256 that the whole file must have.
     sha256: Mapped[str | None] = mapped_column(sa.String(64))
-    #: Number of bytes of the whole file; its blob has the number of those that have arrived.
+    #: Number of bytes of the whole file; its blob has the number of bytes that have arrived.
     length: Mapped[int] = mapped_column(sa.BigInteger)
     blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"), index=True)
     #: The dataset, once all bytes have arrived; it may have been deleted since.
@@ -138,7 +138,7 @@ class JobRow(Row):
             sqlite_where=sa.text("base_version_id IS NOT NULL"),
             postgresql_where=sa.text("base_version_id IS NOT NULL"),
         ),
-        # how long earlier jobs took
+        # times of earlier jobs
         Index(
             "ix_jobs_reference",
             "state",
@@ -165,9 +165,9 @@ class JobRow(Row):
     spec: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON, deferred=True)
     #: Options of the preparation of raw rows; None: the default of the dataset.
     preparation: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
-    #: Options of the calibration of the model; None: without.
+    #: Options of the calibration of the model; None: no calibration.
     calibration: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
-    #: Weights of classes in the fit; None: without.
+    #: Weights of classes in the fit; None: no weights.
     class_weight: Mapped[Any | None] = mapped_column(sa.JSON)
     seed: Mapped[int] = mapped_column(sa.BigInteger)
     model_name: Mapped[str] = mapped_column(sa.String(200))
@@ -185,7 +185,7 @@ class JobRow(Row):
     parent_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
     #: The parent of a child job, otherwise the job itself: a child job is as old as its parent.
     root_id: Mapped[str] = mapped_column(sa.String(40))
-    #: What the job does other than one fit; see ``service.jobs.studies.plans``.
+    #: Plan of a job that does more than one fit; see ``service.jobs.studies.plans``.
     plan: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     #: Model version that the job adapts or applies, as in its plan.
     base_version_id: Mapped[str | None] = mapped_column(sa.String(40))
@@ -350,7 +350,7 @@ class KeyRow(Row):
 
     id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
     owner: Mapped[str] = mapped_column(sa.String(200), index=True)
-    #: What the key is for.
+    #: Purpose of the key.
     name: Mapped[str | None] = mapped_column(sa.String(200))
     #: The key that created it; None for a key of the command or the settings.
     creator_id: Mapped[str | None] = mapped_column(sa.String(40), index=True)

@@ -1,6 +1,6 @@
 """Shortages of the machine or the database, such as a full disk, as the cause of an error.
 
-A shortage passes, and is nobody's mistake: whatever it ends is refused or tried again.
+A shortage passes, and no caller caused it: the request is refused, or the job tried again.
 """
 
 import errno
@@ -23,8 +23,8 @@ NUMBERS: Final = frozenset(
 )
 #: NumPy raises this without a number when a disk is full.
 _SHORT_WRITE: Final = re.compile(r"\d+ requested and \d+ written")
-#: SQLite reports some lacks of space by what it could not do; the shared memory of its write-ahead
-#: log is a file.
+#: SQLite reports some lacks of space by the operation that failed; the shared memory of its
+#: write-ahead log is a file.
 _SQLITE: Final = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
     sqlite3.SQLITE_IOERR_SHMSIZE: errno.ENOSPC,
@@ -36,7 +36,7 @@ _POSTGRESQL: Final = {"53100": errno.ENOSPC, "53200": errno.ENOMEM}
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """What is short, as a number of :data:`NUMBERS`, and where, if that is known."""
+    """The missing resource, as a number of :data:`NUMBERS`, and the place, if it is known."""
 
     number: int
     place: str | None = None
@@ -55,7 +55,7 @@ class ShortOf(OSError):
         self.shortage = shortage
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how to copy the error: its arguments are not those of the constructor."""
+        """Return how to copy the error: the constructor does not take its ``args``."""
         return type(self), (self.shortage,), vars(self)
 
 
