@@ -12,8 +12,8 @@ from typing import Any, Final
 from service.processes.token_buckets import TokenBuckets
 from service.storage.database import now
 
-#: Refused requests per owner (and of all callers without a valid key) that are stored: so many at
-#: once, and then so many per second. Otherwise anybody could fill the database.
+#: Maximum number of refused requests that are stored per owner, and for all callers without a valid
+#: key: at once, and then per second. Otherwise any caller could fill the database.
 MAX_REFUSED_AT_ONCE: Final = 300
 REFUSED_PER_S: Final = 1.0
 

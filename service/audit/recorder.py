@@ -50,7 +50,7 @@ class AuditRecorder:
         self._metrics.count_audit_event("stored")
 
     def _put(self, event: AuditEvent) -> Future[None] | None:
-        """Log an event and queue it; return what resolves once it is stored, None if it is not."""
+        """Log an event and queue it; return a future that resolves once it is stored, or None."""
         log.info("audit", **event.log_fields())
         if not self._limit.admits(event):
             self._metrics.count_audit_event("limited")

@@ -13,7 +13,7 @@ from service.http.paging import Page, PageQuery, page
 from service.http.routing import app_state, secured
 from service.storage.database import Database
 
-#: Requires a scope of its own, since the events are those of all owners.
+#: Requires a scope of its own, since the events are about all owners.
 router = APIRouter(prefix="/v1/audit", tags=["audit"], route_class=secured("audit:read"))
 
 

@@ -1,9 +1,8 @@
 """Audit events of requests.
 
 The middleware calls :func:`record_change` for every response, so that no route can be forgotten. A
-route that knows its status beforehand has stored the event with the change. One whose requests
-change nothing, although their method is not one that reads, has to say so
-(``StrictRoute.is_audited``).
+route that knows its status beforehand has stored the event with the change. A route whose requests
+change nothing, although their method may write, sets ``StrictRoute.is_audited`` to false.
 """
 
 from dataclasses import replace
@@ -65,9 +64,9 @@ def store_event(
     Parameters
     ----------
     status
-        That of the response to be sent. If another one is sent, that leaves an event too.
+        Status of the response to be sent. If another one is sent, that leaves an event too.
     path
-        Path of what is changed. Default: that of the request.
+        Path of the changed resource. Default: the path of the request.
     """
     target = _target_of(scope)
     assert target is not None  # its route calls this

@@ -100,7 +100,7 @@ class Connections:
 
 
 class Connection(asyncio.Protocol):
-    """A connection with limits; the parameters are those of uvicorn's protocols.
+    """A connection with limits; it has the parameters of uvicorn's protocols.
 
     A connection is idle, or busy from the end of a request's head until the application returns.
 
@@ -232,13 +232,13 @@ class Connection(asyncio.Protocol):
             self._head_since_s = self.all.now_s
 
     def abort(self) -> None:
-        """Close the connection at once, without sending what is left."""
+        """Close the connection at once, without sending the remaining data."""
         self._is_open = False
         self.all.remove(self)
         self._transport.abort()
 
     def check_time(self) -> None:
-        """End what makes no progress."""
+        """Close the connection, or end its request, after a time without progress."""
         now_s, settings = self.all.now_s, self.all.settings
         unsent = self._transport.get_write_buffer_size()
         if unsent != self._unsent_bytes:

@@ -29,7 +29,7 @@ class Health(BaseModel):
     ready: bool = Field(description="Whether the service can store data, run jobs and inference.")
     reasons: list[str] = Field(description="Reasons why the service is not ready.")
     warnings: list[str] = Field(
-        description="What limits the service although it is ready, such as a frozen worker or a "
+        description="Limitations of a service that is ready, such as a frozen worker or a "
         "disk that is almost full."
     )
 

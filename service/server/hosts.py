@@ -26,8 +26,8 @@ class HostPolicy:
     Parameters
     ----------
     settings
-        ``allowed_hosts``, to which those of the loopback address are added if the service listens
-        on it.
+        ``allowed_hosts``, to which the loopback names are added if the service listens on
+        that address.
     """
 
     def __init__(self, settings: Settings) -> None:

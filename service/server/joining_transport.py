@@ -20,7 +20,7 @@ class JoiningTransport(asyncio.Transport):
         self._loop = asyncio.get_running_loop()
 
     def write(self, data: Bytes) -> None:
-        """Send data together with those that are held; hold the data if there are none."""
+        """Send data together with held data; hold them if no data are held."""
         held = self._held
         if held is None:
             self._held = data
@@ -30,12 +30,12 @@ class JoiningTransport(asyncio.Transport):
             self._transport.writelines((held, data))
 
     def close(self) -> None:
-        """Send what is held, and close the connection."""
+        """Send the held data, and close the connection."""
         self._flush()
         self._transport.close()
 
     def abort(self) -> None:
-        """Close the connection at once, without sending what is left."""
+        """Close the connection at once, without sending the held data."""
         self._transport.abort()
 
     def get_write_buffer_size(self) -> int:

@@ -1,4 +1,4 @@
-"""HTTP routes of API keys: list, create and revoke those of the caller's owner.
+"""HTTP routes of API keys: list, create and revoke the keys of the caller's owner.
 
 Keys of other owners are made with the command ``sibling keys``.
 """
@@ -36,7 +36,7 @@ class KeySpec(WireModel):
     """Specification of an API key."""
 
     name: str | None = Field(
-        None, min_length=1, max_length=200, pattern=TEXT_LINE, description="What the key is for."
+        None, min_length=1, max_length=200, pattern=TEXT_LINE, description="Purpose of the key."
     )
     scopes: list[Scope] = Field(
         min_length=1, max_length=20, description="Scopes, all of which the caller's key must have."

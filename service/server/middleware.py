@@ -66,7 +66,7 @@ class ResponseSender:
 
 
 class RequestLog:
-    """What every response has in common: request id, audit event, log and metrics.
+    """Request id, audit event, log and metrics of every response.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ _ERROR: Final = 500
 class TracedApp:
     """ASGI application that records a span of each request, named by method and route.
 
-    In front of the whole application if tracing is on; otherwise there is none.
+    Wraps the whole application, only if tracing is on.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -13,7 +13,7 @@ class Http1Protocol(HttpToolsProtocol):
     """uvicorn's protocol, which reads a request for an upgrade like any other (RFC 9110, 7.8).
 
     httptools ends such a request after its head, and uvicorn would take its body for the next one.
-    So a new parser gets another head with the same framing, of which the application hears nothing.
+    So a new parser gets another head with the same framing, which the application does not see.
     The old one would read nothing more where the connection closes after the request.
     """
 
@@ -67,7 +67,7 @@ class _Parser(httptools.HttpRequestParser):
             remainder = self._protocol.resume().feed_to_upgrade(remainder)
 
     def feed_to_upgrade(self, data: Any) -> Any:
-        """Parse data; return those behind a request for an upgrade, None if there is none."""
+        """Parse data; return the data after a request for an upgrade, or None."""
         try:
             super().feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:

@@ -1,4 +1,4 @@
-"""Ordinary URLs of inference requests: those that need no decoding."""
+"""Ordinary URLs of inference requests, which need no decoding."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Answers while the kernels are compiled: the service is alive, and why it is not ready."""
+"""Health checks while the kernels are compiled: alive, not ready, and the reason."""
 
 import socket
 import threading
@@ -17,7 +17,7 @@ _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 def serve_until_compiled(listener: socket.socket, settings: Settings) -> None:
     """Have the kernels compiled, unless they are, and answer at a socket meanwhile.
 
-    The socket goes on listening: who connects in between is answered by the service.
+    The socket goes on listening: the service answers clients that connect in between.
     """
     if is_compiled():
         return
