@@ -22,7 +22,7 @@ _OTHER_FILES: Final = 256
 _MIN_CONNECTIONS: Final = 20
 #: More threads hardly make the parsing of a file faster.
 _MAX_INGEST_THREADS: Final = 4
-#: What the URL of a database may begin with.
+#: Possible beginnings of the URL of a database.
 _DRIVERS: Final = {"sqlite", "sqlite+pysqlite", "postgres", "postgresql", "postgresql+psycopg"}
 
 #: Variables of version 0.1, and their present names.
@@ -91,10 +91,10 @@ class Settings(BaseSettings):
     max_connections: int = Field(
         8192,
         ge=_MIN_CONNECTIONS,
-        description="Maximum number of open connections per process. It is lower if the process "
-        "may not open as many files and 256 more. At the limit, the connection that has been idle "
-        "longest is closed for a new one. At nine tenths of it, requests except health checks get "
-        "503.",
+        description="Maximum number of open connections per process. It is lower if the limit "
+        "of open files is not at least 256 above it. At the maximum, the connection that has been "
+        "idle longest is closed for a new one. At nine tenths of it, requests except health checks "
+        "get 503.",
     )
     header_timeout_s: float = Field(
         20,
@@ -111,14 +111,14 @@ class Settings(BaseSettings):
     send_timeout_s: float = Field(
         60,
         gt=0,
-        description="Time in which a client reads nothing of a response after which its "
-        "connection is closed, in seconds.",
+        description="Time for which a client may read nothing of a response before its connection "
+        "is closed, in seconds.",
     )
     keep_alive_timeout_s: int = Field(
         75,
         ge=1,
         description="Time after which a connection without a request is closed, in seconds. It "
-        "should be longer than that of a reverse proxy.",
+        "should be longer than the same timeout of a reverse proxy.",
     )
     bootstrap_key: SecretStr = Field(
         SecretStr(""),
@@ -410,11 +410,11 @@ class Settings(BaseSettings):
         1,
         ge=0.05,
         le=36500,
-        description="Days after the last write at which data that nothing references is deleted, "
-        "such as that of an interrupted upload.",
+        description="Days after the last write at which unreferenced data is deleted, such as the "
+        "data of an interrupted upload.",
     )
     retention_interval_s: float = Field(
-        600, gt=0, description="Time between two deletions of what has expired, in seconds."
+        600, gt=0, description="Time between two deletions of expired data, in seconds."
     )
 
     @model_validator(mode="before")

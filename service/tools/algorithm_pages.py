@@ -1,4 +1,4 @@
-"""Pages of the algorithms, one for each family: what it shares once, then each with its own."""
+"""Pages of the algorithms, one for each family: shared parameters once, then each algorithm."""
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,8 +62,8 @@ def _index(families: Mapping[str, Sequence[Algo]]) -> Iterator[str]:
     yield "[benchmarks](../../benchmarks/index.md) and"
     yield "[notes on the papers](../../explanation/papers.md)."
     yield from _overview(families)
-    yield "Parameters that are set most often come first in every table; those of loops and the"
-    yield "grids of a selection come last. What the algorithms of a family share is said once:"
+    yield "Parameters that are set most often come first in every table; parameters of loops and"
+    yield "grids of a selection come last. Parameters that a family shares are listed once:"
     yield ""
     yield from (f"- [{title}]({_anchor(title)}.md)" for title in families)
     yield from ("", "```{toctree}", ":hidden:", "", *map(_anchor, families), "```")
@@ -153,7 +153,7 @@ def _anchor(title: str) -> str:
 
 
 def _ranks(algorithm: Algo) -> Mapping[str, int]:
-    """Return for each parameter that is set most often 0, and 2 for those that come last."""
+    """Return the rank of each parameter: 0 if it comes first in a table, 2 if it comes last."""
     params = algorithm.Params
     chosen = {*params.GRIDS, *params.ALTERNATIVES}
     ranks = {}
