@@ -14,8 +14,8 @@ semidefinite without a constraint, and no eigendecomposition of Θ is needed:
 
 The solution depends on C and λ through C^{4k-1}/λ^{2k-1} alone, so C is the only parameter to tune.
 Solvers stop on the duality gap. A task of c > 2 classes is c outputs on shared rows. For two
-classes, the one that sorts last is positive: use the same labels in every task, or the signs of
-relations mean nothing. Cost of a coordinate step: O(n + T), O(dT) with a linear kernel.
+classes, the class that sorts last is positive: use the same labels in every task, or the signs of
+relations have no meaning. Cost of a coordinate step: O(n + T), O(dT) with a linear kernel.
 
 A fit runs in five steps; ``paper.py`` has the paper's own algorithm:
 

@@ -12,7 +12,7 @@ if the eigenvalues of θ differ much, directions between them can diverge for an
 weights and a = 1/2, from a ratio of 4). So a is 1/3 after a step that increases the gap.
 
 All these updates stay in the range of θ. With fewer features than tasks θ loses rank in the first
-step, in directions that may differ from those of the optimum, and converges slowly where it is
+step, in directions that may differ from the optimum's, and converges slowly where it is
 small. Therefore θ gets a floor ε such that its contribution ε²T/(4s) to the gap is a small part.
 
 For any θ >= 0, the primal value at the machines of θ and the dual value at κ differ by exactly

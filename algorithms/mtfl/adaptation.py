@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 
 def adapt_functions(model: SharedFeatureModel, task: Task, *, trace: Trace) -> Functions:
-    """Return the functions of the model with those of a new task, fitted in the metric D.
+    """Return the functions of the model and of a new task, which is fitted in the metric D.
 
     With w = R v and D = RRᵀ, the penalty γ⟨w, D⁺w⟩ is γ‖v‖². So this is the problem of a single
     task on the learned features, which are multiplied by the roots of their weights.

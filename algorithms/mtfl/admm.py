@@ -195,7 +195,7 @@ def _least_squares_fit(stacks: Stacks) -> Array:
 
 
 def _bound(problem: SquareProblem, residuals: list[Array], Z: Array) -> float:
-    """Return the dual value of residuals with XᵀR = Z; of the given ones if there may be none."""
+    """Return the dual value of residuals with XᵀR = Z; of the given R if there may be none."""
     stacks = problem.stacks
     if stacks.inverses is None:
         return lower_bound(problem, residuals, stacks.adjoint(residuals))

@@ -74,7 +74,7 @@ class FactorState(LoopState):
     bound: float
 
     def final(self) -> Self:
-        """Return the state without what the quasi-Newton steps need."""
+        """Return the state without the data of the quasi-Newton steps."""
         return replace(self, x=self.x[:0], S=self.S[:0], Y=self.Y[:0], c=self.c[:0])
 
 
@@ -180,7 +180,7 @@ def _unpack(problem: MarginProblem, x: Array) -> tuple[Array, Array, Array]:
 
 
 def _start(problem: MarginProblem, W: Array, b: Array) -> FactorState:
-    """Return the state at W; if W is zero, its factors are those of a short gradient step."""
+    """Return the state at W; if W is zero, the factors are from a short gradient step."""
     is_hinge = isinstance(problem.loss, Hinge)
     M = margins(problem, W, b)
     P = [problem.loss.multiplier(m) for m in M]

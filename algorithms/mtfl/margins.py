@@ -30,7 +30,7 @@ class MarginProblem:
     Parameters
     ----------
     means : (T, d)
-        What was subtracted from the rows of each task: their mean, or 0 without intercepts.
+        Vectors subtracted from the rows of each task: their mean, or 0 without intercepts.
     """
 
     stacks: Stacks

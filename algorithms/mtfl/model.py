@@ -49,7 +49,7 @@ class SharedFeatureModel(FunctionModel):
     def learned(self) -> dict[str, Any]:
         """Return also the features and their weights, and the covariance of the tasks.
 
-        The features are those of standardised columns; with a kernel there are none. The covariance
+        The features are in standardised columns; with a kernel there are none. The covariance
         has the inner products of the functions of the tasks.
         """
         arrays = super(SharedFeatureModel, self).learned()

@@ -64,7 +64,7 @@ def form_of(params: MTFLParams) -> Form:
 
 
 def design_of(tasks: TaskSet, params: MTFLParams) -> Design:
-    """Return the design of the tasks, in coordinates in which the norm is that of the paper."""
+    """Return the design of the tasks, in coordinates in which the norm is the paper's."""
     return prepare(
         tasks,
         form_of(params),
@@ -84,7 +84,7 @@ def gamma_unit(design: Design, params: MTFLParams) -> float:
         return design.row_unit**-2
     weights = design.weights_of_rows
     size = sum(map(len, design.rows)) if weights is None else float(weights.sum())
-    # of several target columns on the same rows, those of one task count these once
+    # several target columns of one task share its rows, which count once
     share = 1 / np.repeat(design.sizes, design.sizes)
     S = design.least_squares(centre=params.fit_intercept).stacks.moment(share) / size
     trace = float(np.trace(S))
@@ -150,7 +150,7 @@ def choose_gamma(
     trace: Trace,
     rng: np.random.Generator,
 ) -> ChosenGamma:
-    """Return the given γ, or the one of the grid with the smallest error (the largest of equal)."""
+    """Return the given γ, or the γ of the grid with the smallest error (the largest of equal)."""
     selection = selection_of(design, params, loss)
     if selection == "given":
         return ChosenGamma.given(params.gamma)

@@ -22,7 +22,7 @@ Solver = Literal["auto", "variable-projection", "admm", "proximal-gradient", "al
 
 
 class _Limits(TypedDict):
-    """What every solver takes: its loop, and when it ends."""
+    """Arguments of every solver: its loop, and when it ends."""
 
     trace: Trace
     loop: str

@@ -1,8 +1,8 @@
 """Expected work of multi-task feature learning.
 
-A step costs O(T n q) for T tasks of n rows, compressed to at most q coordinates. How many steps
-there are depends on the data: few if every task has more rows than coordinates, dozens otherwise.
-The counts are those of benchmarks.
+A step costs O(T n q) for T tasks of n rows, compressed to at most q coordinates. The
+number of steps depends on the data: few if every task has more rows than coordinates, dozens
+otherwise. The counts come from benchmarks.
 """
 
 from collections.abc import Sequence

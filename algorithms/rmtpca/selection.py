@@ -119,7 +119,7 @@ def choose_within_standard_error(scores: Array, *, preferred: int | None) -> int
     """Return the candidate closest to the preferred one within one standard error of the best.
 
     Candidates between the preferred and the best one are compared with the best one; the standard
-    error is that of the mean difference.
+    error belongs to the mean difference.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ ALPHA_ATOL = 1e-12
 class TraceRatio:
     """The largest ratio α, and eigenvectors of S_b - αS_t for each task.
 
-    They are those of the last step, in which α changed by less than the tolerance.
+    Both are from the last step, in which α changed by less than the tolerance.
     """
 
     alpha: float
@@ -26,7 +26,7 @@ class TraceRatio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatioState(LoopState):
-    """The ratio α, and the one before, from whose eigenvectors it follows."""
+    """The ratio α, and the previous ratio, from whose eigenvectors it follows."""
 
     alpha: float
     before: float

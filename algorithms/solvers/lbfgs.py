@@ -51,7 +51,7 @@ class LbfgsState(LoopState):
     n_evaluations: int
 
     def final(self) -> Self:
-        """Return the state without what the next steps would need."""
+        """Return the state without the data of further steps."""
         empty = np.zeros(0)
         return replace(self, gradient=empty, S=empty, Y=empty, values=empty)
 
