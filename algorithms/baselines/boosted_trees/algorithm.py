@@ -5,7 +5,7 @@
 Each tree is fitted to the gradient and curvature of the loss at the trees before it: the square
 loss for numbers, the logistic loss for two classes, and the cross-entropy for more. Splits are on
 one column each; in pooled form also on the task, which is a category, so that trees are shared
-until a split separates tasks. The number of trees is the one with the smallest error in a
+until a split separates tasks. The number of trees has the smallest error in a
 cross-validation of the training rows (early stopping).
 
 Columns are standardised before training, which does not change the splits that are possible, and
@@ -124,7 +124,7 @@ class BoostedTrees(Algorithm[BoostedTreesParams, TreesModel]):
         check_installed()
 
     def work(self, summaries: Sequence[TaskSummary], params: BoostedTreesParams) -> WorkEstimate:
-        """Return the work of all trees, with those of the cross-validation."""
+        """Return the work of all trees, including the cross-validation."""
         final = estimate_passes(summaries) + _trees(summaries, params)
         if params.selection == "given":
             return final
@@ -168,7 +168,7 @@ class BoostedTrees(Algorithm[BoostedTreesParams, TreesModel]):
         del params, trace
 
     def adapt_task(self, model: TreesModel, task: Task, *, trace: Trace) -> TreesModel:
-        """Return the model with a new task: with its own trees, or with those of all tasks."""
+        """Return the model with a new task: with its own trees, or with the trees of all tasks."""
         params = BoostedTreesParams.model_validate(model.fit_info["params"])
         self.check([task.summary()], params)
         first = model.parts[0]
@@ -261,7 +261,7 @@ def _parts(
 def _held_out_errors(splits: Sequence[Split], params: BoostedTreesParams, *, trace: Trace) -> Array:
     """Return the mean loss on held-out rows after each number of trees, (n_trees,).
 
-    The loss is that of training (in units of the deviation of the targets), because the error rate
+    It is the training loss (in units of the deviation of the targets), because the error rate
     of few rows is the same for many numbers of trees.
     """
     scalings = [_Scaling.of(split.train.by_name()) for split in splits]

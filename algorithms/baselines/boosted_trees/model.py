@@ -68,7 +68,7 @@ class TreesModel(Predictor):
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Empty: trees fit their training rows as closely as they are many."""
+        """Empty: with enough trees, any training rows are fitted closely."""
         return {}
 
     def width(self, method: str, *, task: str) -> int:

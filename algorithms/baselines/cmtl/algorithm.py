@@ -105,7 +105,7 @@ class CMTL(ClusteredBaseline[CMTLParams]):
     def prepare_fold(
         self, train: TaskSet, test: TaskSet, params: CMTLParams, *, rng: np.random.Generator
     ) -> PreparedFold[CMTLParams, LinearModel]:
-        """Return a fold with one loss for every candidate, each started from the one before."""
+        """Return a fold with one loss for all candidates, each started from the last solution."""
         del rng
         self.check(train.summaries(), params)
         design = prepare_design(train, params)

@@ -130,7 +130,7 @@ class _Problem:
     Attributes
     ----------
     names
-        Name of each function: that of its task, with its class if there are several.
+        Name of each function: the name of its task, with the class if there are several.
     """
 
     def __init__(self, tasks: TaskSet, params: GMTLParams) -> None:

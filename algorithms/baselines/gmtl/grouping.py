@@ -11,7 +11,7 @@ from algorithms.baselines.gmtl.penalty import Groups, trace_norm
 
 Array = NDArray[np.float64]
 
-#: A move must lower the penalty by this share, and be better than those before it by as much, so
+#: A move must lower the penalty by this share, and be better than earlier moves by as much, so
 #: that rounding does not choose between moves that are equal.
 _MIN_GAIN = 1e-9
 _DECIMALS = 9
@@ -22,15 +22,15 @@ def starts(
 ) -> Iterator[Groups]:
     """Yield the groups (T,) of each start, numbered by their first member in ``order``.
 
-    The first has Ward's clusters of the subspaces of the functions, the second those of the
-    functions themselves; the others are random.
+    The first has Ward's clusters of the subspaces of the functions, the second Ward's
+    clusters of the functions themselves; the others are random.
 
     Parameters
     ----------
     W : (T, d)
         Functions that were learned as one group.
     order : (T,)
-        Positions of the functions in an order that does not depend on that of the tasks.
+        Positions of the functions in an order that does not depend on the order of the tasks.
     """
     lengths = np.linalg.norm(W, axis=1, keepdims=True)
     directions = np.divide(W, lengths, out=np.zeros_like(W), where=lengths > 0)[order]

@@ -4,8 +4,8 @@
 
 N_k(x) has the k training rows with the smallest Euclidean distance to x after standardisation, of
 the task alone or of all tasks. The weights v_i are 1, or 1/distance; rows at distance 0 then count
-alone. For classes, y_i are indicators of the labels; of equally common labels the one that sorts
-first is predicted. Nothing is learned but k, which cross-validation of the training rows selects.
+alone. For classes, y_i are indicators of the labels; of equally common labels, the first in sorted
+order is predicted. Only k is learned, by cross-validation of the training rows.
 
 Cost: O(n log n) for a k-d tree, and between O(log n) and O(n) distances per prediction: a tree
 helps little with more than about 15 columns.
@@ -181,7 +181,7 @@ class Neighbours(Algorithm[NeighboursParams, NeighboursModel]):
         del params, trace
 
     def adapt_task(self, model: NeighboursModel, task: Task, *, trace: Trace) -> NeighboursModel:
-        """Return the model with a new task: its own rows, or those of the tasks of the model."""
+        """Return the model with a new task: its own rows, or the rows of the tasks of the model."""
         del trace
         params = NeighboursParams.model_validate(model.fit_info["params"], strict=False)
         self.check([task.summary()], params)

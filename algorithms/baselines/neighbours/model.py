@@ -133,7 +133,7 @@ class NeighboursModel(Predictor):
         Returns
         -------
         (n_samples,) or (n_samples, n_classes)
-            For two classes, the share of the second minus that of the first.
+            For two classes, the share of the second minus the share of the first.
         """
         means = self._means(X, method="decision_function", task=task)
         return np.asarray(means[:, 1] - means[:, 0]) if means.shape[1] == 2 else means

@@ -205,7 +205,7 @@ def _refined(
 ) -> tuple[Array, Array]:
     """Return the latents that minimise f, and f there; started from X, where f is ``values``.
 
-    f and its robust form are those of :mod:`algorithms.numerics.latent_projection`. If f itself is
+    For f and its robust form see :mod:`algorithms.numerics.latent_projection`. If f itself is
     minimised, this starts at the minimum of the robust form. If f is then larger than at X for some
     rows, their latents are optimised again, started from X.
     """

@@ -134,8 +134,8 @@ class LatentModel(Model):
         """Return the predictive variance of a feature at the latent of each row, eq. 26.
 
         It includes the noise, is in squared units of the data, and is the same for every feature.
-        It is large if the latent is far from those of the active rows. It ignores the uncertainty
-        of the latent, so errors are larger if most values of a row are missing.
+        It is large if the latent is far from the latents of the active rows. It ignores the
+        uncertainty of the latent, so errors are larger if most values of a row are missing.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class LatentModel(Model):
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
         """Return the label of the training row with the nearest latent.
 
-        The training rows are those of the task if it has labels, those of the source otherwise. Of
+        The training rows belong to the task if it has labels, to the source otherwise. Of
         equally near rows, the first counts.
 
         Parameters
@@ -252,7 +252,7 @@ def rank_warnings(L: int, rank: int, *, task: str) -> tuple[str, ...]:
 
 
 def scale_warnings(scale: float, task: Task) -> tuple[str, ...]:
-    """Return a warning if the rows of a target vary much more or less than those of the source.
+    """Return a warning if the rows of a target vary much more or less than rows of the source.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Expected work of latent variable models.
 
 An iteration with r active rows takes O(r³ + r² min(r, D)), the projection of a row O(r²) for each
-of some steps. How many iterations there are depends on the data: most fits of benchmarks take
+of some steps. The number of iterations depends on the data: most fits of benchmarks take
 between 50 and 600.
 """
 
