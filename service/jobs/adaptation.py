@@ -80,6 +80,13 @@ def plan_to_adapt(
 ) -> Plan:
     """Return the plan to add tasks to a stored model.
 
+    Parameters
+    ----------
+    version
+        Version from :func:`find_adapted`.
+    tasks
+        Summaries of the new tasks.
+
     Raises
     ------
     InvalidData

@@ -30,7 +30,15 @@ class WorkerPool(Protocol):
         """
 
     def submit(self, job_id: str, attempt: int, *, worker: str, on_done: Callable[[], None]) -> Any:
-        """Submit an attempt to a worker; return a future that ends with it or with its process."""
+        """Submit an attempt to a worker; return a future that ends with it or with its process.
+
+        Parameters
+        ----------
+        worker
+            Address from :meth:`free_slots`; another worker takes over if this one has left.
+        on_done
+            Called once the attempt has ended.
+        """
 
     def failure(self, future: Any) -> str | None:
         """Return the error that an attempt raised; None without one, or if its process died."""

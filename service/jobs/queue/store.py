@@ -92,7 +92,15 @@ def create_all(
     state: JobState = JobState.QUEUED,
     parent_id: str | None = None,
 ) -> list[JobRow]:
-    """Create jobs, with few statements however many they are, and return their rows."""
+    """Create jobs, with few statements however many they are, and return their rows.
+
+    Parameters
+    ----------
+    state
+        First state: queued, or waiting for child jobs.
+    parent_id
+        Parent of all these jobs, which are child jobs.
+    """
     rows = [_new_row(job, state=state, parent_id=parent_id) for job in jobs]
     session.add_all(rows)
     session.flush()
@@ -128,6 +136,13 @@ def add_event(session: Session, job_id: str, attempt: int, kind: str, data: dict
     The id of an event is taken while the transaction holds the lock of the job's row. Otherwise
     PostgreSQL could commit a higher id of the same job first, and a reader that has seen the
     higher one would never look for the lower one.
+
+    Parameters
+    ----------
+    kind
+        Kind of the event, such as ``state`` or ``progress``.
+    data
+        Content of the event, as JSON.
     """
     _lock(session, job_id)
     session.add(EventRow(job_id=job_id, attempt=attempt, kind=kind, data=data))

@@ -52,6 +52,11 @@ def plan_comparison(
 ) -> Plan:
     """Return the plan of a comparison.
 
+    Parameters
+    ----------
+    values
+        Parameters as the user gave them.
+
     Raises
     ------
     AlgorithmError
@@ -76,6 +81,11 @@ def plan_evaluation(
     options: EvaluateOptions,
 ) -> Plan:
     """Return the plan of an evaluation.
+
+    Parameters
+    ----------
+    values
+        Parameters as the user gave them.
 
     Raises
     ------

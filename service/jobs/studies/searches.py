@@ -51,6 +51,11 @@ def plan_search(
 ) -> Plan:
     """Return the plan of a search.
 
+    Parameters
+    ----------
+    values
+        Fixed parameters; the search space has the others.
+
     Raises
     ------
     AlgorithmError
@@ -121,6 +126,11 @@ def report_search(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the best parameters, and the report of the search.
 
+    Parameters
+    ----------
+    results
+        Results of the child jobs of the search, in order.
+
     Raises
     ------
     InvalidData
@@ -165,7 +175,13 @@ def report_search(
 def fit_with_search(
     algorithm: Algo, values: Mapping[str, Any], search: SearchOptions, *, seed: int
 ) -> Fit:
-    """Return a function that searches parameters within training rows and fits with the best."""
+    """Return a function that searches parameters within training rows and fits with the best.
+
+    Parameters
+    ----------
+    values
+        Fixed parameters; the search space has the others.
+    """
 
     def fit(train: TaskSet, rng: np.random.Generator) -> Sequence[Model]:
         metrics = metrics_for([algorithm], train.tasks)

@@ -70,7 +70,17 @@ class Supervisor:
         memory_mb: int,
         threads: int | None = None,
     ) -> Outcome:
-        """Run a request; return its outcome."""
+        """Run a request; return its outcome.
+
+        Parameters
+        ----------
+        heartbeat
+            Called with the progress while the request runs; returns the command for it.
+        timeout_s, memory_mb
+            Limits of the job.
+        threads
+            Number of threads; by default, the share of this machine.
+        """
 
         def on_beat(progress: dict[str, Any] | None, memory_bytes: int) -> Stop | None:
             command = heartbeat(progress)
