@@ -55,7 +55,13 @@ def find_created(session: Session, owner: str, key: str | None, request: str) ->
 def remember_created(
     session: Session, owner: str, key: str | None, request: str, resource_id: str
 ) -> None:
-    """Store the id of the resource that a request with a key created."""
+    """Store the id of the resource that a request with a key created.
+
+    Parameters
+    ----------
+    request
+        Fingerprint of the request: path and body.
+    """
     if key is None:
         return
     session.add(IdempotencyRow(owner=owner, key=key, fingerprint=request, resource_id=resource_id))

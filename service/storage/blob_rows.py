@@ -31,6 +31,11 @@ class Blob:
 def add_chunk(session: Session, blob_id: str, position: int, data: bytes) -> None:
     """Store a chunk of a blob.
 
+    Parameters
+    ----------
+    position
+        Number of the chunk in the blob, from 0.
+
     Raises
     ------
     OperationalError
@@ -148,7 +153,15 @@ class UnreferencedPage:
 def unreferenced_blobs(
     session: Session, *, after: str, before: datetime, limit: int
 ) -> UnreferencedPage:
-    """Return the unreferenced ones of the next blobs, last written before ``before``."""
+    """Return the unreferenced ones of the next blobs, last written before ``before``.
+
+    Parameters
+    ----------
+    after
+        Last id of the previous page.
+    limit
+        Number of blobs that are read; only unreferenced ones are returned.
+    """
     is_referenced = sa.or_(*(sa.exists().where(c == BlobRow.id) for c in _references()))
     query = sa.select(BlobRow.id, BlobRow.created_at < before, is_referenced)
     page = query.where(BlobRow.id > after).order_by(BlobRow.id).limit(limit)
