@@ -142,7 +142,15 @@ def maximise_dual(
     spectrum: TargetSpectrum, *, s: float, C: float, max_iter: int, tolerance: float, trace: Trace,
     loop: str = "spectral",
 ) -> ThetaState:  # fmt: skip
-    """Iterate θ until the relative gap is below the tolerance, and return the last state."""
+    """Iterate θ until the relative gap is below the tolerance, and return the last state.
+
+    Parameters
+    ----------
+    s
+        Factor in the optimum θ = s g, C³/(2λ).
+    loop
+        Name of the loop in the trace.
+    """
 
     def state(values: Array, V: Array, best: float) -> ThetaState:
         evaluation = evaluate_theta(spectrum, values, V, s=s)

@@ -85,6 +85,11 @@ def alternate_directions(
     """Iterate from W (T, d) until the relative duality gap is below the tolerance.
 
     Without W the start is the least-squares fit of each task, or 0 if it is not unique.
+
+    Parameters
+    ----------
+    loop
+        Name of the loop in the trace.
     """
     if W is None:
         W = _least_squares_fit(problem.stacks)

@@ -56,7 +56,15 @@ class AlternationState(LoopState):
 def alternate(
     problem: SquareProblem, U: Array, *, trace: Trace, loop: str, max_iter: int, tolerance: float
 ) -> AlternationState:
-    """Iterate from a root of D until the relative duality gap is below the tolerance."""
+    """Iterate from a root of D until the relative duality gap is below the tolerance.
+
+    Parameters
+    ----------
+    U : (d, r) or (d,)
+        Root of D, D = UUᵀ.
+    loop
+        Name of the loop in the trace.
+    """
 
     def step(state: AlternationState) -> AlternationState:
         norm = problem.norm

@@ -87,7 +87,15 @@ def minimise_factors(
     max_iter: int,
     tolerance: float,
 ) -> FactorState:
-    """Iterate from W and b until the relative duality gap is below the tolerance."""
+    """Iterate from W and b until the relative duality gap is below the tolerance.
+
+    Parameters
+    ----------
+    start : (T, d), (T,)
+        W and b.
+    loop
+        Name of the loop in the trace.
+    """
     is_hinge = isinstance(problem.loss, Hinge)
     n_steps = INNER_STEPS[is_hinge]
 

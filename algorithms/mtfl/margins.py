@@ -44,7 +44,13 @@ class MarginProblem:
 def margin_problem(
     blocks: list[Block], *, norm: FeatureNorm, gamma: float, loss: MarginLoss, has_intercept: bool
 ) -> MarginProblem:
-    """Return the problem for blocks of rows and labels."""
+    """Return the problem for blocks of rows and labels.
+
+    Parameters
+    ----------
+    has_intercept
+        Whether each task has an intercept; its rows are then centred.
+    """
     blocks = merge_equal_rows(blocks)
     means = np.zeros((sum(len(block.columns) for block in blocks), blocks[0].X.shape[1]))
     if has_intercept:

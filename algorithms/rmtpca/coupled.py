@@ -95,7 +95,17 @@ def maximise(
     trace: Trace,
     loop: str = "newton",
 ) -> Optimum:
-    """Return the critical point reached from the best of the informed starting points."""
+    """Return the critical point reached from the best of the informed starting points.
+
+    Parameters
+    ----------
+    lam
+        λ of eq. 4.
+    k
+        Dimension of the subspaces.
+    loop
+        Name of the loop in the trace.
+    """
     objective = coupled_traces(C, lam=lam, k=k)
     start = best_start(C, objective, k=k)
     return _maximise_from(objective, start, loop=loop, stopping=stopping, trace=trace)
@@ -110,7 +120,15 @@ def maximise_from_many(
     trace: Trace,
     rng: np.random.Generator,
 ) -> Optimum:
-    """Return the best critical point reached from ten starting points."""
+    """Return the best critical point reached from ten starting points.
+
+    Parameters
+    ----------
+    lam
+        λ of eq. 4.
+    k
+        Dimension of the subspaces.
+    """
     objective = coupled_traces(C, lam=lam, k=k)
     informed = informed_starts(C, objective, k=k)
     if len(informed) == 1:
@@ -174,6 +192,15 @@ def follow_path(
     The upward pass alone is not enough: the tasks stay near their separate subspaces before λ is
     large. Where the downward pass gets near the optimum of the upward pass, it starts from that
     optimum.
+
+    Parameters
+    ----------
+    lams
+        The increasing λ of eq. 4.
+    k
+        Dimension of the subspaces.
+    loop
+        Beginning of the names of the loops in the trace.
     """
     first = coupled_traces(C, lam=lams[0], k=k) if lams else None
     objectives = [first.with_weight(C, lam) for lam in lams] if first is not None else []

@@ -86,7 +86,13 @@ def trust_region_newton(
     trace: Trace,
     loop: str,
 ) -> TrustRegionState:
-    """Return the state at the critical point of J that is reached from a starting point."""
+    """Return the state at the critical point of J that is reached from a starting point.
+
+    Parameters
+    ----------
+    loop
+        Name of the loop in the trace.
+    """
     return trace.run(
         loop,
         lambda state: newton_step(objective, state, tolerance=stopping.tolerance),

@@ -85,6 +85,13 @@ def train(
 
     Training is deterministic, so that a resumed fit trains the finished chunks again, without
     reports.
+
+    Parameters
+    ----------
+    n_trees
+        Maximum number of trees of each class.
+    loop
+        Name of the loop in the trace.
     """
     n_chunks = -(-n_trees // CHUNK)
     boosters: list[Any] = []

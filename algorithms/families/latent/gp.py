@@ -126,7 +126,13 @@ def principal_latents(Y: Array, *, L: int) -> Array:
 def fit_latent_gp(
     Y: Array, params: LatentParams, *, trace: Trace, loop: str, rng: np.random.Generator
 ) -> LatentGP:
-    """Return the latent variable model of centred and scaled rows Y (n, D), in n_init loops."""
+    """Return the latent variable model of centred and scaled rows Y (n, D), in n_init loops.
+
+    Parameters
+    ----------
+    loop
+        Name of the first loop in the trace; the others add the number of their start.
+    """
     X = principal_latents(Y, L=params.L)
     noises = [RESTART_SPREAD * rng.standard_normal(X.shape) for _ in range(params.n_init - 1)]
     starts = [X, *(X + noise for noise in noises)]

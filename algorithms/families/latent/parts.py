@@ -139,6 +139,13 @@ def read_part(
 ) -> LatentPart:
     """Return the part of a task from the arrays of :func:`write_part`.
 
+    Parameters
+    ----------
+    i
+        Position of the task in the model.
+    classes
+        Labels of the task, sorted.
+
     Raises
     ------
     ValueError
