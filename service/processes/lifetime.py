@@ -138,7 +138,7 @@ def adopt_orphans() -> None:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill all processes that have a text in their environment, such as those of one family."""
+    """Kill all processes that have a text in their environment, such as one family of processes."""
     killed: set[int] = set()
     while pids := _marked(mark.encode()) - killed:
         for pid in pids:

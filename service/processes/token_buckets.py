@@ -1,4 +1,4 @@
-"""Token buckets: limits of how often something may happen, with bursts."""
+"""Token buckets: limits of rates that allow bursts."""
 
 import time
 from collections.abc import Callable, Hashable

@@ -50,7 +50,7 @@ def _ignore_workers(*, n_silent: int, n_workers: int) -> None:
 
 
 class Dispatcher:
-    """A thread that submits queued jobs and requeues those whose attempt was lost.
+    """A thread that submits queued jobs and requeues jobs whose attempt was lost.
 
     Parameters
     ----------

@@ -267,7 +267,7 @@ class _Attempt:
                 log.warning("attempt.checkpoint_not_stored", job_id=job_id, error=cause)
 
     def _settle_with_retries(self, outcome: Outcome) -> Outcome:
-        """Store the outcome, retrying while the database is unavailable; return what was stored."""
+        """Store the outcome, retrying while the database is unavailable; return the stored one."""
         deadline = time.monotonic() + self._worker.settings.db_retry_timeout_s
         while True:
             try:

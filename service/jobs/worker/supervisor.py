@@ -156,5 +156,5 @@ def _of_exit(end: End) -> Outcome:
 
 
 def postponed(shortage: Shortage | str) -> Outcome:
-    """Return the outcome of an attempt on a machine that lacks something."""
+    """Return the outcome of an attempt on a machine that lacks a resource."""
     return Outcome("postponed", "resource-shortage", f"the worker's machine reports: {shortage}")
