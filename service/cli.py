@@ -157,7 +157,7 @@ def certificates(
 @app.command(has_result=False)
 def demo() -> None:
     """Run an end-to-end demo: start a service, train over HTTP, compare the models."""
-    import uvicorn  # noqa: F401 - raises what to install before another process starts
+    import uvicorn  # noqa: F401 - raises if a package is missing, before another process starts
 
     from service.operations.demo import run
 

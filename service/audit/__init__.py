@@ -1,1 +1,1 @@
-"""Audit events: who changed or tried to change what, and when."""
+"""Audit events: changes and attempted changes, with caller, resource and time."""

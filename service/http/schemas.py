@@ -15,7 +15,7 @@ class Place(BaseModel):
     pointer: str | None = Field(None, description="JSON pointer into the request body.")
     parameter: str | None = Field(None, description="Query, path or header parameter.")
     code: str = Field(description="Kind of the error.")
-    detail: str = Field(description="What was expected here.")
+    detail: str = Field(description="Description of the error at this place.")
     task: str | None = Field(None, description="Task of the error.")
     row: int | None = Field(None, description="Row of the error, from 0.")
     column: str | int | None = Field(

@@ -129,7 +129,7 @@ def revoke_key(
     *,
     descendants: Annotated[
         bool,
-        Query(description="Whether to revoke the keys that it created, and theirs, as well."),
+        Query(description="Whether to revoke also the keys that descend from it."),
     ] = False,
 ) -> Response:
     """Revoke a key and end its sessions; running services reject it within seconds.

@@ -146,7 +146,7 @@ class JobRow(Row):
             sqlite_where=sa.text("reference_s IS NOT NULL"),
             postgresql_where=sa.text("reference_s IS NOT NULL"),
         ),
-        # what an owner stores
+        # stored bytes of an owner
         Index(
             "ix_jobs_outputs",
             "owner",
@@ -278,7 +278,7 @@ class VersionRow(Row):
     __tablename__ = "model_versions"
     __table_args__ = (
         UniqueConstraint("model_id", "version"),
-        # what an owner stores
+        # stored bytes of an owner
         Index("ix_model_versions_stored", "model_id", "artifact_blob_id"),
     )
 
