@@ -18,6 +18,7 @@ from service.datasets.schemas import error_entries
 from service.errors.problems import Problem
 from service.http.idempotency import find_created, fingerprint, remember_created
 from service.http.routing import RecordEvent, unrecorded
+from service.observability.tracing import add_to_span
 from service.storage.blob_rows import Blob
 from service.storage.blobs import BlobWriter
 from service.storage.dataset_states import DatasetState
@@ -106,6 +107,7 @@ class Registration:
             session,
             lambda new: store.create_ready(session, new, upload, manifest, content.finish(session)),
         )
+        add_to_span(dataset_id=row.id)
         if is_new:
             self._record(session, row, HTTPStatus.CREATED)
         return is_new

@@ -122,6 +122,14 @@ def _record(
         yield current
 
 
+def add_to_span(**attributes: str | int) -> None:
+    """Add attributes, which are known only now, to the current span."""
+    if _State.tracer is not None:
+        from opentelemetry.trace import get_current_span
+
+        get_current_span().set_attributes(_named(attributes))
+
+
 def record_past_span(
     name: str, *, parent: str | None, started_at: datetime, **attributes: str | int
 ) -> None:

@@ -32,7 +32,7 @@ from service.datasets.ingestion.supervision import (
 from service.datasets.issues import Rejected, ValidationIssue, reject
 from service.datasets.selection import Selection
 from service.observability.logs import log
-from service.observability.tracing import current_traceparent, span
+from service.observability.tracing import add_to_span, current_traceparent, span
 from service.processes.lifetime import ProcessIdentity, this_process
 from service.settings import MIB, Settings
 from service.storage.blobs import BlobStore, BlobWriter
@@ -237,6 +237,7 @@ class Ingester:
             if not upload.claim("reader"):
                 row = upload.row.result()
                 if row is not None:
+                    add_to_span(dataset_id=row.id)
                     self._retry(lambda _: self._publish(row, result, content))
             elif "manifest" in result:
                 publish = partial(upload.store, result["manifest"])
