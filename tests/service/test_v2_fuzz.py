@@ -14,10 +14,15 @@ from hypothesis import strategies as st
 
 from service.errors.problems import Problem
 from service.inference.call import InputSpec
+from service.inference.task_column import TaskSource
 from service.inference.v2.request import read_request
 
 pytestmark = pytest.mark.slow  # thousands of generated requests
 
+#: Names of tasks: a text without letters is a missing one.
+TASKS = st.text(max_size=9).filter(str.strip)
+#: Task column, model and version.
+NAMES = ("task", "shared", None)
 LENGTH = "Inference-Header-Content-Length"
 PATH = "/v2/models/shared/infer"
 DATATYPES = ["FP16", "FP32", "FP64", "INT8", "INT64", "UINT8", "UINT64", "BYTES", "BOOL", "x"]
@@ -61,7 +66,7 @@ requests = nearly(
 def decode(content, length=None):
     """Parse a body into a matrix as the service does; return None if it is rejected."""
     with contextlib.suppress(Problem):
-        _, call = read_request(content, length, ("north", None, None))
+        _, call = read_request(content, length, NAMES, TaskSource("north", "task", lambda _: False))
         rows = call.rows.as_matrix(SPEC)
         assert rows.dtype == np.float64
         assert rows.shape[1] == 5
@@ -108,7 +113,7 @@ def test_json_numbers_are_parsed_exactly(rows, is_nested):
 
 
 @settings(max_examples=300, deadline=None)
-@given(texts=st.lists(st.text(max_size=9), min_size=2, max_size=4), cut=st.integers(0, 60))
+@given(texts=st.lists(TASKS, min_size=2, max_size=4), cut=st.integers(0, 60))
 def test_binary_strings_are_parsed_completely_or_rejected(texts, cut):
     packed = b"".join(struct.pack("<I", len(t.encode())) + t.encode() for t in texts)
     rows = {"name": "rows", "shape": [0, 5], "datatype": "FP64", "data": []}
@@ -117,12 +122,14 @@ def test_binary_strings_are_parsed_completely_or_rejected(texts, cut):
     task["parameters"] = {"binary_data_size": len(kept)}
     header = json.dumps({"inputs": [rows, task]}).encode()
     try:
-        _, call = read_request(header + kept, str(len(header)), (None, None, None))
+        _, call = read_request(
+            header + kept, str(len(header)), NAMES, TaskSource(None, "task", lambda _: False)
+        )
     except Problem:
         assert cut
     else:
         assert not cut
-        assert call.task == texts
+        assert call.task == [text.strip() for text in texts]
 
 
 # --- a real server -------------------------------------------------------------------------------
