@@ -128,6 +128,50 @@ def utf16_csv():
     return made(text(how[0]).encode("utf-16"), CSV, ".csv", regression(), how)
 
 
+def csv_with_an_index():
+    frame, kept = wards(numeric=True)
+    return made(frame.to_csv().encode(), CSV, ".csv", regression(), (frame, kept))
+
+
+def table_of_r_with_row_names_and_empty_rows():
+    frame, kept = wards(numeric=True)
+    body = frame.to_csv(index_label=False, sep="\t") + "\t" * len(frame.columns) + "\n\t\n"
+    return made(body.encode(), CSV, ".csv", regression(), (frame, kept))
+
+
+def delimiters_at_the_end_of_rows():
+    frame, kept = wards(numeric=True)
+    body = text(frame, sep=";").replace("\n", ";\n")
+    return made(body.encode(), CSV, ".csv", regression(), (frame, kept))
+
+
+def delimiters_at_the_end_of_rows_but_not_of_the_header():
+    frame, kept = wards(numeric=True)
+    body = text(frame, sep=";").replace("\n", ";\n").replace(";\n", "\n", 1)
+    return made(body.encode(), CSV, ".csv", regression(), (frame, kept))
+
+
+def workbook_with_an_index():
+    frame, kept = wards()
+    file = io.BytesIO()
+    frame.to_excel(file)
+    return made(file.getvalue(), XLSX, ".xlsx", regression(), (frame, kept))
+
+
+def records_with_an_index():
+    frame, kept = wards(numeric=True)
+    records = [{"": i, **record} for i, record in enumerate(records_of(frame))]
+    return made(json.dumps(records).encode(), JSON, ".json", regression(), (frame, kept))
+
+
+def polars_with_an_index():
+    frame, kept = wards(numeric=True)
+    given = pl.read_csv(io.StringIO(frame.to_csv()))
+    file = io.BytesIO()
+    given.write_parquet(file)
+    return made(file.getvalue(), PARQUET, ".parquet", regression(), (frame, kept), given=given)
+
+
 def parquet_of_mixed_columns():
     how = wards()
     options = {**regression(), "weight_column": "weight", "group_column": "group"}
@@ -277,6 +321,13 @@ FILES = (
     column_named_task_that_is_left_out,
     target_named_task,
     tasks_under_the_usual_name,
+    csv_with_an_index,
+    table_of_r_with_row_names_and_empty_rows,
+    delimiters_at_the_end_of_rows,
+    delimiters_at_the_end_of_rows_but_not_of_the_header,
+    workbook_with_an_index,
+    records_with_an_index,
+    polars_with_an_index,
 )
 #: One of each reader: texts, tables in columns, workbooks, JSON, frames and special columns.
 QUICK = {
@@ -287,6 +338,7 @@ QUICK = {
     json_by_task,
     pandas_with_tasks_in_the_index,
     column_named_task_that_is_a_number_of_the_model,
+    csv_with_an_index,
 }
 
 

@@ -4,7 +4,6 @@ Readers of formats return a :class:`pyarrow.Table`; :func:`tasks_of` finds the k
 writes the values as numbers, and splits the rows by task.
 """
 
-import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
@@ -28,6 +27,7 @@ from service.datasets.formats.arrow_labels import (
     read_weights,
 )
 from service.datasets.formats.column_issues import rejected
+from service.datasets.formats.nameless import index_notes, name_index, unused_index
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.row_extras import NO_EXTRAS, RowExtras
@@ -52,8 +52,6 @@ _VALUES_AT_ONCE: Final = 2**16
 NO_ROWS: Final = "the table has columns but no rows"
 #: Rows by which columns of dates are recognised.
 _DATE_ROWS: Final = 1000
-#: Column names that pandas writes for an index without a name.
-_UNNAMED_INDEX: Final = re.compile("__index_level_[0-9]+__")
 
 
 def tasks_of(
@@ -81,7 +79,8 @@ def tasks_of(
     Rejected
         With all issues, up to a maximum number.
     """
-    index = _unnamed_index(table, options)
+    table = table.rename_columns(name_index(table.column_names))
+    index = unused_index(table.column_names, options)
     left_out = {"ignore_column": (*options.ignore_column, *index)}
     roles = find_columns(table.column_names, options.model_copy(update=left_out), limits)
     if table.num_rows == 0:
@@ -89,7 +88,7 @@ def tasks_of(
     issues = ValidationIssues()
     X, columns, notes = _features(table, roles, options, issues, encoded, finds_dates=finds_dates)
     notes += _text_dates(table, roles, options, reads_dates=reads_dates)
-    notes += [f"column '{name}' is an index without a name and is left out" for name in index]
+    notes += index_notes(index)
     extras, codes = NO_EXTRAS, None
     targets: dict[str, Target] = {}
     with issues.collect():
@@ -123,15 +122,6 @@ def tasks_of(
         unlabelled=split.unlabelled,
         task_column=roles.task_name,
     )
-
-
-def _unnamed_index(table: pa.Table, options: ReadOptions) -> list[str]:
-    """Return the columns that pandas wrote for an index without a name and no option names."""
-    if b"pandas" not in (table.schema.metadata or {}):
-        return []
-    extras = (options.task_column, options.group_column, options.weight_column)
-    used = {*extras, *options.target_column, *options.ignore_column, *options.kinds()}
-    return [n for n in table.column_names if _UNNAMED_INDEX.fullmatch(n) and n not in used]
 
 
 def _single_task(roles: TableColumns) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from algorithms.wrappers.preparation.text_values import MISSING_MARKERS, NUMBER
+from service.datasets.formats.nameless import complete_header
 from service.datasets.formats.options import ReadOptions
 from service.datasets.issues import reject
 
@@ -32,7 +33,7 @@ class Dialect:
     Attributes
     ----------
     header
-        The cells of the first line.
+        The cells of the first line, and an empty one if the rows have a cell more.
     markers
         Missing markers among the first records.
     n_before
@@ -84,7 +85,7 @@ def find_dialect(path: Path, options: ReadOptions) -> Dialect:
     return Dialect(
         delimiter,
         decimal,
-        tuple(records[0]),
+        tuple(complete_header(records)),
         markers,
         n_before,
         declares_delimiter=declared is not None,
@@ -130,12 +131,13 @@ def _records(lines: list[str], delimiter: str) -> list[list[str]]:
 def _consistency(lines: list[str], delimiter: str) -> tuple[bool, float, int]:
     """Return a key that is largest for the delimiter of the table.
 
-    This delimiter divides the header, and as many records as possible into as many cells.
+    This delimiter divides the header, and as many records as possible into as many cells, or one
+    more each.
     """
     records = _records(lines, delimiter)
     width = len(records[0]) if records else 0
     widths = Counter(map(len, records))
-    return width > 1, widths[width] / max(1, len(records)), width
+    return width > 1, max(widths[width], widths[width + 1]) / max(1, len(records)), width
 
 
 def find_decimal(records: list[list[str]], delimiter: str) -> str:

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from service.datasets.formats.csv_dialect import Dialect
+from service.datasets.formats.nameless import is_blank
 from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
 
 
@@ -40,7 +41,7 @@ class Places:
         """Raise Rejected if quotes are wrong, or a record has too many or too few cells."""
         issues = ValidationIssues()
         for record in self._records():
-            if len(record.cells) != self._width:
+            if len(record.cells) != self._width and not is_blank(record.cells):
                 detail = f"line {record.line} has {len(record.cells)} cells, the header has"
                 advice = f"quote cells that contain {self._dialect.delimiter!r}"
                 issues.add("wrong-width", f"{detail} {self._width}; {advice}", row=record.number)

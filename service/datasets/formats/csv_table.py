@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
@@ -27,6 +28,13 @@ from service.datasets.formats.csv_numbers import (
 )
 from service.datasets.formats.csv_places import Places
 from service.datasets.formats.csv_text import CsvText, read_text, split_at_lines
+from service.datasets.formats.nameless import (
+    empty_notes,
+    index_notes,
+    is_blank,
+    name_index,
+    unused_index,
+)
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.progress import ReportingFile
@@ -55,15 +63,23 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     text = read_text(path, options.encoding, limits)
     dialect = find_dialect(text.path, options)
     hint = _NO_HEADER if dialect.has_numeric_header else ""
-    roles = find_columns(dialect.header, options, limits, hint=hint)
+    header = name_index(dialect.header)
+    nameless = {j: f"__column_{j}__" for j, name in enumerate(header) if not name.strip()}
+    header = [nameless.get(j, name) for j, name in enumerate(header)]
+    index = unused_index(header, options)
+    ignored = (*options.ignore_column, *index)
+    unused = options.model_copy(update={"ignore_column": (*ignored, *nameless.values())})
+    roles = find_columns(header, unused, limits, hint=hint)
     if not dialect.has_rows:
         reject("no-rows", NO_ROWS)
-    table = _Table(text, dialect, roles, options)
+    table = _Table(
+        text, dialect, roles, options.model_copy(update={"ignore_column": ignored}), nameless
+    )
     places = Places(text.path, dialect, roles.task)
     if text.has_odd_quotes:
         places.check()
     issues = ValidationIssues()
-    rows = table.read(places)
+    rows = table.filled(table.read(places))
     if table.has_wrong_widths:
         with issues.collect():
             places.check()
@@ -79,8 +95,8 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
         except Rejected as rejected:
             raise places.located(rejected) from None
     issues.check()
-    notes = (*table.notes(), *parsed.notes)
-    return replace(parsed, notes=notes, ignored=(*parsed.ignored, *options.ignore_column))
+    notes = (*table.notes(), *index_notes(index), *parsed.notes)
+    return replace(parsed, notes=notes, ignored=(*parsed.ignored, *ignored))
 
 
 @dataclass(slots=True)
@@ -89,6 +105,8 @@ class _Table:
 
     Attributes
     ----------
+    nameless
+        Columns without a name, which must be empty, by position.
     dates
         The columns of dates.
     """
@@ -97,7 +115,9 @@ class _Table:
     dialect: Dialect
     roles: TableColumns
     options: ReadOptions
+    nameless: dict[int, str]
     has_wrong_widths: bool = False
+    n_blank: int = 0
     n_missing: int = 0
     date_notes: list[str] = field(default_factory=list)
     dates: dict[str, Encoded] = field(default_factory=dict)
@@ -117,6 +137,26 @@ class _Table:
         except pa.ArrowInvalid as error:
             places.check()
             reject("corrupt-file", f"the table cannot be read: {str(error)[:200]}")
+
+    def filled(self, rows: pa.Table) -> pa.Table:
+        """Return the rows without those at the end and without columns that have no value.
+
+        Raises
+        ------
+        Rejected
+            A column without a name has values.
+        """
+        for j, name in self.nameless.items():
+            if _last_value(rows.column(name)) >= 0:
+                detail = f"column {j} has values, but an empty name; name it, or remove its values"
+                reject("invalid-name", detail, column=j)
+        rows = rows.drop_columns([*self.nameless.values()])
+        end = rows.slice(rows.num_rows - 1) if rows.num_rows else rows
+        if any(_last_value(column) >= 0 for column in end.columns):
+            return rows
+        n_rows = 1 + max(map(_last_value, rows.columns), default=-1)
+        self.n_blank += len(rows) - n_rows
+        return rows.slice(0, n_rows)
 
     def typed(self, rows: pa.Table) -> pa.Table:
         """Return the rows with the type of each column that was read as text.
@@ -203,7 +243,11 @@ class _Table:
         if markers and self.n_missing:
             values = "value" if self.n_missing == 1 else "values"
             parts.append(f"{self.n_missing} missing {values}, such as {markers}")
-        return ([f"read with {', '.join(parts)}"] if parts else []) + self.date_notes
+        notes = [f"read with {', '.join(parts)}"] if parts else []
+        if self.n_blank:
+            lines = "1 line" if self.n_blank == 1 else f"{self.n_blank} lines"
+            notes.append(f"{lines} without any value: only delimiters; left out")
+        return notes + empty_notes([*self.nameless]) + self.date_notes
 
     def _sample(self) -> dict[str, pa.DataType]:
         """Return the types of the used columns, by the start of the file."""
@@ -247,7 +291,7 @@ class _Table:
     def _read_parts(
         self, parts: list[tuple[int, int]], types: dict[str, pa.DataType], block_bytes: int
     ) -> pa.Table:
-        self.has_wrong_widths = False
+        self.has_wrong_widths, self.n_blank = False, 0
 
         def read(file: ReportingFile) -> pa.Table:
             return self._parse(file, types, block_bytes, has_header=file.start == 0)
@@ -290,8 +334,11 @@ class _Table:
             ),
         )
 
-    def _skip(self, _: Any) -> str:
-        self.has_wrong_widths = True
+    def _skip(self, row: Any) -> str:
+        if is_blank(row.text.split(self.dialect.delimiter)):
+            self.n_blank += 1
+        else:
+            self.has_wrong_widths = True
         return "skip"
 
 
@@ -300,6 +347,16 @@ def _wide(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_integer(type_) or pa.types.is_floating(type_):
         return pa.float64()
     return type_ if pa.types.is_boolean(type_) else _TEXT
+
+
+def _last_value(column: pa.ChunkedArray) -> int:
+    """Return the last row with a value, -1 if there is none."""
+    has_value = column.is_valid()
+    if column.type == _TEXT:
+        texts = pc.utf8_trim_whitespace(column.cast(pa.string()))
+        has_value = pc.and_kleene(has_value, pc.not_equal(texts, ""))
+    places = np.flatnonzero(has_value.to_numpy())
+    return int(places[-1]) if len(places) else -1
 
 
 def _has_large(column: pa.ChunkedArray) -> bool:

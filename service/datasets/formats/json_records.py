@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.json_strict import check_strictly, reject_invalid
+from service.datasets.formats.nameless import index_name
 from service.datasets.formats.object_columns import column_of
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
@@ -115,6 +116,6 @@ def _table(records: list[Record], limits: Limits) -> pa.Table:
     for name in names:
         values = [record.get(name) for record in records]
         with issues.collect():
-            columns[name] = column_of(values, name)
+            columns[name or index_name(0)] = column_of(values, name)
     issues.check()
     return pa.table(columns)

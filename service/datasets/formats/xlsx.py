@@ -13,6 +13,7 @@ from python_calamine import CalamineError, CalamineWorkbook
 
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.datasets.formats.arrow_table import tasks_of
+from service.datasets.formats.nameless import empty_notes, name_index
 from service.datasets.formats.npz_archive import check_archive_size
 from service.datasets.formats.object_columns import column_of
 from service.datasets.formats.options import Limits, ReadOptions
@@ -91,7 +92,8 @@ def read_table(file: Path | IO[bytes], limits: Limits) -> tuple[pa.Table, list[_
         reject("corrupt-file", f"the file is not a readable workbook: {error}")
     if not sheets:
         reject("empty-file", "the workbook has no sheet with cells")
-    header = _header(sheets, limits)
+    header, empty = _header(sheets, limits)
+    notes += empty_notes(empty)
     rows = [row for _, *data_rows in sheets for row in data_rows]
     with _places_of(rows):
         return _table(header, rows, has_tasks=len(sheets) > 1), rows, notes
@@ -106,8 +108,8 @@ def _filled_rows(book: CalamineWorkbook, name: str) -> list[_Row]:
     return [_Row(_Place(name, n), cells) for n, cells in rows if any(c != "" for c in cells)]
 
 
-def _header(sheets: Sequence[list[_Row]], limits: Limits) -> list[str]:
-    """Return the names of the columns, the same in all sheets."""
+def _header(sheets: Sequence[list[_Row]], limits: Limits) -> tuple[list[str], list[int]]:
+    """Return the names of the columns, the same in all sheets, and the positions of empty ones."""
     first, *others = [[_text(cell) for cell in rows[0].cells] for rows in sheets]
     check_counts(1, len(first), limits)
     for rows, names in zip(sheets[1:], others, strict=True):
@@ -115,13 +117,18 @@ def _header(sheets: Sequence[list[_Row]], limits: Limits) -> list[str]:
             detail = f"sheet '{rows[0].place.sheet}' has the columns {names[:20]}, "
             detail += f"but the first sheet {first[:20]}"
             reject("wrong-width", f"{detail}; all sheets need the same columns in the same order")
-    if "" in first:
-        detail = f"{first.count('')} of {len(first)} columns have no name in {sheets[0][0].place}"
+    names = name_index(first)
+    nameless = [j for j, name in enumerate(names) if not name]
+    filled = [
+        j for j in nameless if any(row.cell(j) is not None for _, *rows in sheets for row in rows)
+    ]
+    if filled:
+        detail = f"{len(filled)} of {len(first)} columns have no name in {sheets[0][0].place}"
         advice = "the first row with cells needs all names: remove any title above them"
-        reject("invalid-name", f"{detail}; {advice}", column=first.index(""))
+        reject("invalid-name", f"{detail}; {advice}", column=filled[0])
     if len(sheets) > 1 and _TASK in first:
         reject("duplicate-column", "a sheet for each task has no column 'task'; remove it")
-    return first
+    return names, nameless
 
 
 def _text(cell: Any) -> str:
@@ -148,12 +155,15 @@ def _table(header: list[str], rows: list[_Row], *, has_tasks: bool) -> pa.Table:
         return str(rows[row].place)
 
     for j, name in enumerate(header):
+        if not name:
+            continue  # neither a name nor values
         column: Any = pa.nulls(len(rows))
         with issues.collect():
             column = column_of([row.cell(j) for row in rows], name, place_of)
         columns.append(column)
     issues.check()
-    return pa.Table.from_arrays(columns, names=[_TASK, *header] if has_tasks else header)
+    names = [*filter(None, header)]
+    return pa.Table.from_arrays(columns, names=[_TASK, *names] if has_tasks else names)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from algorithms.wrappers.preparation.encoder import is_text
+from service.datasets.formats.nameless import is_index
 from service.errors.problems import Problem
 from service.inference.call import Body, Call, InferenceResult
 from service.inference.formats.table import TableRows, call_of, columns_of
@@ -142,7 +143,8 @@ def rows_of_batches(schema: Any, batches: Iterable[Any]) -> TableRows:
     # check offsets against the buffers before use
     table.validate(full=True)
     names = tuple(table.column_names)
-    return TableRows(names, table.columns, table.num_rows, optional=_index_of(schema))
+    optional = _index_of(schema).union(filter(is_index, names))
+    return TableRows(names, table.columns, table.num_rows, optional=optional)
 
 
 def _index_of(schema: Any) -> frozenset[str]:

@@ -2,10 +2,17 @@
 
 import csv
 import io
+from dataclasses import replace
 from typing import Final, NoReturn
 
 from algorithms.wrappers.preparation.text_values import is_number_cell
 from service.datasets.formats.csv_dialect import find_decimal, find_delimiter, find_preamble
+from service.datasets.formats.nameless import (
+    complete_header,
+    is_blank,
+    name_index,
+    without_blank_end,
+)
 from service.datasets.formats.text_encoding import LEGACY, UTF8, detect_encoding
 from service.errors.problems import Problem
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_data
@@ -42,19 +49,19 @@ def read_csv(
         records = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except csv.Error as error:
         _raise_malformed(str(error))
-    records = [record for record in records if record]
+    records = without_blank_end([record for record in records if record])
     decimal = find_decimal(records, delimiter)
     names = _header_of(records, decimal, has_header=has_header)
     body_records = records if names is None else records[1:]
-    width = len(records[0]) if records else 0
+    width = len(records[0] if names is None else names) if records else 0
     for i, record in enumerate(body_records):
         if len(record) != width:
             raise_invalid_data(
                 f"row {i} has {len(record)} cells; expected {width}, as in the first line", row=i
             )
     columns = [[record[j] for record in body_records] for j in range(width)]
-    column_names = None if names is None else tuple(names)
-    return call_of(TableRows(column_names, columns, len(body_records), decimal=decimal), tasks)
+    rows = TableRows(None, columns, len(body_records), decimal=decimal)
+    return call_of(rows if names is None else _named(rows, names), tasks)
 
 
 def write_csv(result: InferenceResult) -> bytes:
@@ -94,7 +101,14 @@ def _header_of(
         has_header = not all(is_number_cell(cell, decimal) for cell in records[0])
     if not has_header:
         return None
-    return [cell.strip() for cell in records[0]]
+    return name_index([cell.strip() for cell in complete_header(records)])
+
+
+def _named(rows: TableRows, names: list[str]) -> TableRows:
+    """Return rows with names, without columns that have neither a name nor values."""
+    kept = [j for j, name in enumerate(names) if name or not is_blank(rows.columns[j])]
+    columns = [rows.columns[j] for j in kept]
+    return replace(rows, names=tuple(names[j] for j in kept), columns=columns)
 
 
 def _raise_malformed(why: str) -> NoReturn:

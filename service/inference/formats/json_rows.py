@@ -164,7 +164,7 @@ class ListRows:
         # a column that only some records have is missing in the others, as in uploads
         expected = {*names}
         common = expected.intersection(chain.from_iterable(self.rows))
-        allowed = expected | spec.ignored()
+        allowed = expected | spec.ignored() | {""}  # an index without a name
         for i, record in enumerate(self.rows):
             if len(common) < len(names) or not record.keys() <= allowed:
                 problems = [

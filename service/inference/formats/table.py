@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, takewhile
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 from algorithms.wrappers.preparation.text_values import is_number_cell
 from algorithms.wrappers.preparation.texts import Texts
 from service.datasets.column_matching import check_unique, match_columns
+from service.datasets.formats.nameless import is_index, name_index
 from service.inference.call import (
     Call,
     InferenceResult,
@@ -115,7 +116,7 @@ def encode_values(
 
 
 def positions_of(
-    names: tuple[str, ...] | None,
+    names: Sequence[str] | None,
     n_columns: int,
     spec: InputSpec,
     *,
@@ -129,7 +130,8 @@ def positions_of(
     Parameters
     ----------
     optional
-        Columns that are left out unless they are columns of the model.
+        Columns that are left out unless they are columns of the model, beside an index without a
+        name.
 
     Raises
     ------
@@ -138,6 +140,9 @@ def positions_of(
     Problem
         Columns are matched by position, and their number differs from the number in the model.
     """
+    if names is not None:
+        names = name_index(names)
+        optional = optional.union(takewhile(is_index, names))
     expected = None if names is None else spec.columns()
     if names is not None and expected is not None:
         subject = f"{spec}, with the column names of the training data"
