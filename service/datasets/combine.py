@@ -57,14 +57,13 @@ def create_combined(
                 )
             )
         sources_json = [source.model_dump(mode="json", exclude_none=True) for source in sources]
-        content_hash = fingerprint(MEDIA_TYPE, *(source.model_dump_json() for source in sources))
-        row = store.find_same(session, owner, content_hash)
+        parts = [source.model_dump_json() for source in sources]
+        same = fingerprint(MEDIA_TYPE, *parts, combination.name)
+        row = store.find_same(session, owner, same)
         is_new = row is None
         if row is None:
             check_upload(session, owner, services.settings, size_bytes=1)
-            new = store.NewDataset(
-                owner, combination.name, MEDIA_TYPE, {}, content_hash, sources_json
-            )
+            new = store.NewDataset(owner, combination.name, MEDIA_TYPE, {}, same, sources_json)
             row = store.create(session, new, None)
         if created is None:
             remember_created(session, owner, key, request_hash, row.id)

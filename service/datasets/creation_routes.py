@@ -58,7 +58,7 @@ class UploadQuery(ReadOptions):
     response_model=Dataset,
     openapi_extra=_BODY,
     responses={
-        200: {"model": Dataset, "description": "A dataset with the same content exists."},
+        200: {"model": Dataset, "description": "A dataset with the same content and name exists."},
         202: {
             "model": Dataset,
             "description": "Parsing continues; poll the dataset at Location.",
@@ -96,7 +96,7 @@ async def upload_dataset(
     status_code=201,
     response_model=Dataset,
     responses={
-        200: {"model": Dataset, "description": "A dataset with the same sources exists."},
+        200: {"model": Dataset, "description": "A dataset with the same sources and name exists."},
         202: {"model": Dataset, "description": "Work continues; poll the dataset at Location."},
         **problems(
             "malformed-json",

@@ -61,8 +61,9 @@ class Registration:
         self._writer = writer
         self._upload = upload
         self._format = format_
-        self._same = fingerprint_of(writer.sha256(), upload, format_)
-        self._request = fingerprint("POST /v1/datasets", upload.name, self._same)
+        content = content_fingerprint(writer.sha256(), upload, format_)
+        self._same = fingerprint(content, upload.name)
+        self._request = fingerprint("POST /v1/datasets", upload.name, content)
 
     def fresh(self) -> FreshUpload:
         """Return the upload for the thread that reads it."""
@@ -149,7 +150,7 @@ def register_in(
     Parameters
     ----------
     same
-        Fingerprint of the bytes and of how they are read; see :func:`fingerprint_of`.
+        Fingerprint of the bytes, of how they are read, and of the name.
     check
         Raises a problem if a new dataset is beyond a quota.
     """
@@ -162,7 +163,7 @@ def register_in(
     return create(store.NewDataset(upload.owner, upload.name, media_type, options, same)), True
 
 
-def fingerprint_of(sha256: str, upload: UploadRequest, format_: Format) -> str:
+def content_fingerprint(sha256: str, upload: UploadRequest, format_: Format) -> str:
     """Return the fingerprint of equal bytes that are read in the same way."""
     return fingerprint(format_.media_types[0], upload.options.model_dump_json(), sha256)
 

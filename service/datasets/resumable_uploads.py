@@ -14,10 +14,11 @@ from service.datasets import store as dataset_store
 from service.datasets.context import Services
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import Format, find_format
-from service.datasets.registration import UploadRequest, fingerprint_of, register_in
+from service.datasets.registration import UploadRequest, content_fingerprint, register_in
 from service.datasets.store import NewDataset
 from service.datasets.upload import write_body
 from service.errors.problems import Problem
+from service.http.idempotency import fingerprint
 from service.storage.blob_rows import complete_blob, release_blob
 from service.storage.blobs import BlobChanged
 from service.storage.rows import BlobRow, DatasetRow, UploadRow, new_id
@@ -179,7 +180,7 @@ def _complete(services: Services, row: UploadRow) -> UploadState:
             blob = complete_blob(session, blob_id, sha256, upload.length)
             return dataset_store.create(session, new, blob)
 
-        same = fingerprint_of(sha256, request, format_)
+        same = fingerprint(content_fingerprint(sha256, request, format_), request.name)
         dataset, is_new = register_in(session, same, request, format_, create)
         if not is_new:
             release_blob(session, row.blob_id)

@@ -106,7 +106,7 @@ def get(session: Session, dataset_id: str, *, owner: str) -> DatasetRow | None:
 
 
 def find_same(session: Session, owner: str, fingerprint: str) -> DatasetRow | None:
-    """Return the dataset of the owner with the same content and options.
+    """Return the dataset of the owner with the same content, options and name.
 
     A rejected dataset is deleted, so that the upload is read again. Until this transaction ends, no
     other transaction creates such a dataset.
@@ -123,7 +123,7 @@ def find_same(session: Session, owner: str, fingerprint: str) -> DatasetRow | No
 
 
 def has_same(session: Session, owner: str, fingerprint: str) -> bool:
-    """Return whether the owner has a dataset with the same content and options."""
+    """Return whether the owner has a dataset with the same content, options and name."""
     query = sa.select(DatasetRow.id).where(
         DatasetRow.owner == owner,
         DatasetRow.fingerprint == fingerprint,

@@ -73,7 +73,7 @@ class DatasetRow(Row):
     state: Mapped[str] = mapped_column(sa.String(16))
     media_type: Mapped[str] = mapped_column(sa.String(100))
     options: Mapped[dict[str, Any]]
-    #: SHA-256 of upload bytes, media type and options; identifies equal uploads.
+    #: SHA-256 of upload bytes, media type, options and name; identifies equal uploads.
     fingerprint: Mapped[str] = mapped_column(sa.String(64))
     upload_sha256: Mapped[str] = mapped_column(sa.String(64))
     size_bytes: Mapped[int] = mapped_column(sa.BigInteger)

@@ -122,7 +122,8 @@ def test_the_lineage_is_kept_and_survives_the_sources(app):
 
 def test_the_same_combination_is_one_dataset(app):
     old = upload(app, {"a/X": X})
-    first, again = combine(app, old), combine(app, old, name="other name")
+    first, again, other = combine(app, old), combine(app, old), combine(app, old, name="other")
+    assert other.json()["id"] != first.json()["id"]
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json()["id"] == again.json()["id"]
     key = {"Idempotency-Key": "k"}

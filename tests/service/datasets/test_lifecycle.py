@@ -52,13 +52,14 @@ def test_an_upload_returns_location_and_summary(uploads):
     assert manifest["tasks"][0]["features"]["mean"] == [2.0, 3.5]
 
 
-def test_the_same_bytes_are_one_dataset_unless_options_differ(uploads, new):
+def test_the_same_bytes_are_one_dataset_unless_name_or_options_differ(uploads, new):
     first = new(1)
-    again = uploads.post(CSV + b"u,1,1\nu,0,1\n", name="other")
+    again = uploads.post(CSV + b"u,1,1\nu,0,1\n")
     assert (again.status_code, again.json()["id"]) == (200, first["id"])
-    other = uploads.post(CSV + b"u,1,1\nu,0,1\n", target_column="b")
-    assert other.status_code == 201
-    assert other.json()["id"] != first["id"]
+    for query in ({"target_column": "b"}, {"name": "other"}):
+        other = uploads.post(CSV + b"u,1,1\nu,0,1\n", **query)
+        assert other.status_code == 201
+        assert other.json()["id"] != first["id"]
 
 
 def test_ten_equal_uploads_at_once_create_one_dataset(uploads):

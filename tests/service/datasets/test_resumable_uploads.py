@@ -213,10 +213,12 @@ def test_a_rejected_file_is_a_rejected_dataset(app):
 
 
 def test_the_same_bytes_as_before_are_the_dataset_of_before(app):
-    first = app.upload(TABLE).json()["id"]
-    location = begin(app).headers["location"]
-    patch(app, location, 0, TABLE)
-    assert finished(app, location)["id"] == first
+    first = app.upload(TABLE, name="parts").json()["id"]
+    for name in ("parts", "other"):
+        location = begin(app, name=name).headers["location"]
+        patch(app, location, 0, TABLE)
+        dataset = finished(app, location)
+        assert (dataset["id"] == first, dataset["name"]) == (name == "parts", name)
     assert app.left_behind()["blobs"] == 1
 
 

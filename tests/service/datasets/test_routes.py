@@ -56,6 +56,19 @@ def test_uploading_twice_returns_one_dataset(app):
     assert app.left_behind()["blobs"] == 1
 
 
+def test_the_same_bytes_with_another_name_are_another_dataset_that_shares_the_blob(app):
+    first = ready(app, name="first")
+    second = ready(app, name="second")
+    assert (first["name"], second["name"]) == ("first", "second")
+    assert first["id"] != second["id"]
+    assert app.upload(TABLE, name="first").json()["id"] == first["id"]
+    assert (app.left_behind()["datasets"], app.left_behind()["blobs"]) == (2, 1)
+    assert app.send("DELETE", f"{URL}/{first['id']}").status_code == 204
+    assert app.tasks(second["id"]).names == ("a", "b")
+    assert app.send("DELETE", f"{URL}/{second['id']}").status_code == 204
+    assert {*app.left_behind()} == {"cache"}
+
+
 @contextmanager
 def commits(database):
     """Yield the list of transactions that write, until the end of the block."""
