@@ -5,7 +5,7 @@ from typing import Any, Self
 from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validator
 
 from algorithms.evaluation.choice.automatic_verdict import update_choice
-from service.models.comparison_schemas import REASON, VERDICTS, ComparedRows, MethodLabel
+from service.models.comparison_schemas import FEW_ROWS, REASON, VERDICTS, ComparedRows, MethodLabel
 
 
 class ChoiceEstimate(BaseModel):
@@ -196,6 +196,7 @@ class Choice(BaseModel):
     n_inner_folds: int = Field(description="Folds of the training rows.")
     budget_s: float = Field(description="Processor time that was allowed, in seconds.")
     rows: ComparedRows = Field(description="Units of rows, and how many were held out.")
+    few_rows: list[str] = Field(default_factory=list, description=FEW_ROWS)
     left_out: list[NotCompared] = Field(description="Methods left out, with reasons.")
 
     @model_validator(mode="wrap")

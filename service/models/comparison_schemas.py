@@ -12,6 +12,7 @@ from pydantic import (
 )
 
 from algorithms.evaluation.comparison.verdict import update_comparison
+from algorithms.evaluation.scores.ratios import MIN_RATIO_ROWS
 
 #: Names of roles in reports of earlier versions.
 _FORMER_ROLES: Final = {"itself": "candidate", "apart": "single_task", "other": "multi_task"}
@@ -21,6 +22,11 @@ VERDICTS: Final = (
     "any verdict."
 )
 REASON: Final = "Reason why there is no verdict, and so no number; null with a verdict."
+
+FEW_ROWS: Final = (
+    f"Tasks with fewer than {MIN_RATIO_ROWS} held-out rows: too few for ratios (R², explained "
+    "variance, AUC, retained variance), which are null for them and leave them out of means."
+)
 
 MethodRole = Annotated[str, BeforeValidator(lambda role: _FORMER_ROLES.get(role, role))]
 
@@ -152,6 +158,7 @@ class Comparison(BaseModel):
     rows: ComparedRows | None = Field(
         None, description="Units of rows, and how many were held out."
     )
+    few_rows: list[str] = Field(default_factory=list, description=FEW_ROWS)
     methods: list[Method] = Field(description="The compared methods, with the candidate first.")
     sharing: FamilyVerdict | None = Field(None, description="Comparison behind the verdict.")
     candidate: FamilyVerdict | None = Field(
@@ -194,6 +201,7 @@ class Evaluation(BaseModel):
     rows: ComparedRows | None = Field(
         None, description="Units of rows, and how many were held out."
     )
+    few_rows: list[str] = Field(default_factory=list, description=FEW_ROWS)
     params: dict[str, Any] = Field(
         description="Given parameters; `selection` may choose other values in each split."
     )

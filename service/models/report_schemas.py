@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from algorithms.evaluation.scores.predictions import Predictions
 from service.models.calibration_schemas import CalibrationReport
 from service.models.choice_schemas import Choice
-from service.models.comparison_schemas import Comparison, Evaluation
+from service.models.comparison_schemas import FEW_ROWS, Comparison, Evaluation
 
 
 class Candidate(BaseModel):
@@ -30,6 +30,7 @@ class SearchReport(BaseModel):
     metric: str = Field(description="Selection metric.")
     larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
     average: str = Field(description="Units of equal weight: tasks or rows.")
+    few_rows: list[str] = Field(default_factory=list, description=FEW_ROWS)
     n_folds: int = Field(description="Number of folds.")
     repeats: int = Field(description="Number of repetitions of the cross-validation.")
     best: int = Field(description="Index of the best candidate.")

@@ -8,6 +8,7 @@ from scipy.stats import kstest
 from sklearn.metrics import accuracy_score, explained_variance_score, r2_score
 
 from algorithms.evaluation.scores.metrics import METRICS, deciding_metric, metrics_for
+from algorithms.evaluation.scores.ratios import MIN_RATIO_ROWS
 from algorithms.evaluation.selection.choices import with_fixed_values
 from algorithms.evaluation.selection.paths import fit_candidates, group_by_path
 from algorithms.evaluation.selection.search import (
@@ -172,25 +173,26 @@ def test_means_over_tasks_and_over_rows_are_those_of_a_public_library() -> None:
         fit_candidates(ridge, [{}]), tasks, splits, [0, 1], metrics=metrics, seed=0, trace=Trace()
     )
     for name, public in (("explained_variance", explained_variance_score), ("r2", r2_score)):
-        by_task, whole = [], []
+        pairs = {task.name: [] for task in tasks}
         for index in (0, 1):
             split = splits.split(tasks, index, seed=0)
             params = ridge.parse({})
             rng = np.random.default_rng([0, index])
             model = ridge.fit(split.train, params, trace=Trace(), rng=rng)
-            y = [task.y for task in split.test]
-            f = [model.predict(task.X, task=task.name) for task in split.test]
-            by_task.append([public(*pair) for pair in zip(y, f, strict=True)])
-            whole.append(public(np.concatenate(y), np.concatenate(f)))
-        assert mean_score(found, name, "tasks") == pytest.approx(np.mean(by_task))
-        assert score_per_split(found, name, "tasks") == pytest.approx(np.mean(by_task, axis=1))
-        assert score_per_split(found, name, "rows") == pytest.approx(whole)
+            for task in split.test:
+                pairs[task.name].append((task.y, model.predict(task.X, task=task.name)))
+        # the held-out rows of both splits together
+        pooled = {task: np.concatenate(of_task, axis=1) for task, of_task in pairs.items()}
+        mean = np.mean([public(*pair) for pair in pooled.values()])
+        whole = public(*np.concatenate(list(pooled.values()), axis=1))
+        assert mean_score(found, name, "tasks") == pytest.approx(mean)
+        assert np.mean(score_per_split(found, name, "rows")) == pytest.approx(whole)
         # two splits: one degree of freedom, for which the quantile of Student's t is 12.706
-        reach = 12.706 * np.std(np.mean(by_task, axis=1), ddof=1) * np.sqrt(1 / 2 + 1)
+        per_split = score_per_split(found, name, "tasks")
+        reach = 12.706 * np.std(per_split, ddof=1) * np.sqrt(1 / 2 + 1)
         ends = mean_intervals(found, ratio=1.0)[name]
-        mean = np.mean(by_task)
         assert [ends["low"], ends["high"]] == pytest.approx([mean - reach, mean + reach], rel=1e-4)
-        assert mean_scores(found)["over_rows"][name] == pytest.approx(np.mean(whole))
+        assert mean_scores(found)["over_rows"][name] == pytest.approx(whole)
 
 
 @pytest.mark.parametrize("labels", [False, True])
@@ -261,13 +263,16 @@ def test_labels_of_unlike_kinds_are_counted_over_all_rows() -> None:
     assert metric.measure(truth, answer) == pytest.approx(expected) == 5 / 8
 
 
-def test_an_area_under_a_curve_is_not_taken_over_tasks() -> None:
-    metrics = metrics_for(
-        [ALGORITHMS["logistic-regression"]], [TaskSummary("t", 5, 2, target="classes")]
-    )
-    assert deciding_metric(metrics, search(metric="auc")).name == "auc"
-    with pytest.raises(InvalidParams, match="'auc' has no average over rows"):
-        deciding_metric(metrics, search(metric="auc", average="rows"))
+def test_a_ratio_has_no_average_over_tasks_that_are_all_small() -> None:
+    tasks = [TaskSummary("t", MIN_RATIO_ROWS - 1, 2, target="classes")]
+    metrics = metrics_for([ALGORITHMS["logistic-regression"]], tasks)
+    auc = deciding_metric(metrics, search(metric="auc"))
+    assert auc.name == "auc"
+    auc.check_sizes(tasks, "rows")
+    METRICS["error_rate"].check_sizes(tasks, "tasks")
+    with pytest.raises(InvalidParams) as error:
+        auc.check_sizes(tasks, "tasks")
+    assert error.value.field == "average"
 
 
 def test_scores_of_some_splits_and_of_others_are_those_of_all() -> None:

@@ -192,6 +192,13 @@ def _pick(
         for task in ours["by_task"][metric.name]
     }
     picked: Scores = {"by_task": {metric.name: by_task}, "over_rows": {metric.name: [None]}}
+    if metric.name in ours.get("sums", {}) and metric.name in theirs.get("sums", {}):
+        sums = {
+            task: (ours if task in shared else theirs)["sums"][metric.name][task]
+            for task in by_task
+        }
+        picked["sums"] = {metric.name: sums}
+        picked["few_rows"] = ours.get("few_rows", [])
     if "predictions" in ours and "predictions" in theirs:
         picked["predictions"] = pick_predictions(ours["predictions"], theirs["predictions"], shared)
     return picked

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
+from algorithms.evaluation.scores.ratios import MIN_RATIO_ROWS
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import Task
 from algorithms.numerics.scores import auc, error_rate, r2
@@ -55,7 +56,10 @@ class Importance(BaseModel):
         description="Names of the columns of the dataset; a column that was encoded as several has "
         "one importance."
     )
-    shared: list[float | None] = Field(description="Mean importance over the tasks, by column.")
+    shared: list[float | None] = Field(
+        description="Mean importance over the tasks, by column. Falls of r2 and auc in tasks with "
+        f"fewer than {MIN_RATIO_ROWS} rows are left out, unless all tasks are so small."
+    )
     tasks: dict[str, list[float | None]] = Field(
         description="Importance by task and column; null for a column that a task does not have, "
         "and where the metric is not defined."
@@ -263,6 +267,9 @@ def _collect(
 
     table = spread_out(values)
     stacked = np.array(list(table.values()))
+    is_small = np.array([n_rows[task] < MIN_RATIO_ROWS for task in table])
+    if metric in ("r2", "auc") and not is_small.all():
+        stacked[is_small] = np.nan
     counts = np.isfinite(stacked).sum(axis=0)
     shared = np.where(np.isfinite(stacked), stacked, 0.0).sum(axis=0) / np.maximum(counts, 1)
     n_kept = max(min(len(columns), MAX_VALUES // len(table)), 1)

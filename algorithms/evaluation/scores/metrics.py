@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from algorithms.evaluation.scores import observations as observed
+from algorithms.evaluation.scores import ratios
 from algorithms.evaluation.scores.observations import TruthAndPrediction
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
@@ -57,10 +58,10 @@ class Metric:
     measure
         Returns the value of the metric for true values and predictions, given the weights of the
         rows or None.
-    pools
-        Whether true values and predictions of several tasks can be concatenated.
     bounds
         Smallest and largest value that it can have.
+    ratio
+        How it is pooled over splits, if it is a ratio.
     """
 
     name: str
@@ -70,8 +71,8 @@ class Metric:
     larger_is_better: bool
     observe: Callable[[Any, Task], TruthAndPrediction]
     measure: Callable[[Any, Any, Array | None], float]
-    pools: bool = True
     bounds: tuple[float, float] = _LOSS
+    ratio: ratios.Ratio | None = None
 
     def check(self, algorithm: Algorithm[Any, Any], tasks: Sequence[Task | TaskSummary]) -> None:
         """Raise InvalidParams if models of an algorithm lack a method that the metric needs."""
@@ -84,6 +85,16 @@ class Metric:
                     f"of {algorithm.name} do not have for task '{task.name}'; choose another",
                     field="metric",
                 )
+
+    def check_sizes(self, tasks: Sequence[Task | TaskSummary], average: Average) -> None:
+        """Raise InvalidParams if no task has enough rows for a ratio, and so for its average."""
+        largest = max(task.n_samples for task in tasks if self.suits(task))
+        if average == "tasks" and self.ratio and largest < ratios.MIN_RATIO_ROWS:
+            raise InvalidParams(
+                f"{self.title} of a task needs at least {ratios.MIN_RATIO_ROWS} held-out rows, but "
+                f"the largest task has {largest} rows; use the average 'rows' or another metric",
+                field="average",
+            )
 
     def suits(self, task: Task | TaskSummary) -> bool:
         """Return whether the metric applies to a task: to its targets, or to its rows."""
@@ -130,8 +141,9 @@ _RECONSTRUCTION: Final = ("transform", "inverse_transform")
 
 
 def _regression_metric(
-    name: str, title: str, measure: Any, *, larger_is_better: bool = True
+    name: str, title: str, measure: Any, *, ratio: ratios.Ratio | None = None
 ) -> Metric:
+    larger_is_better = ratio is not None
     bounds = _EXPLAINED if larger_is_better else _LOSS
     return Metric(
         name,
@@ -141,13 +153,15 @@ def _regression_metric(
         larger_is_better,
         observed.numbers,
         measure,
-        bounds=bounds,
+        bounds,
+        ratio,
     )
 
 
 def _reconstruction_metric(
-    name: str, title: str, measure: Any, *, larger_is_better: bool = True
+    name: str, title: str, measure: Any, *, ratio: ratios.Ratio | None = None
 ) -> Metric:
+    larger_is_better = ratio is not None
     bounds = _EXPLAINED if larger_is_better else _LOSS
     return Metric(
         name,
@@ -157,7 +171,8 @@ def _reconstruction_metric(
         larger_is_better,
         observed.entries,
         measure,
-        bounds=bounds,
+        bounds,
+        ratio,
     )
 
 
@@ -183,14 +198,19 @@ METRICS: Final[dict[str, Metric]] = {
             larger_is_better=True,
             observe=observed.class_scores,
             measure=scores.auc,
-            pools=False,  # tasks have scores on different scales
             bounds=_SHARE,
+            ratio=ratios.AREA,
         ),
         _probability_metric("brier", "Brier score", scores.brier_losses),
         _probability_metric("log_loss", "Log loss", scores.log_losses),
-        _regression_metric("rmse", "RMSE", scores.rmse, larger_is_better=False),
-        _regression_metric("explained_variance", "Explained variance", scores.explained_variance),
-        _regression_metric("r2", "R²", scores.r2),
+        _regression_metric("rmse", "RMSE", scores.rmse),
+        _regression_metric(
+            "explained_variance",
+            "Explained variance",
+            scores.explained_variance,
+            ratio=ratios.EXPLAINED_VARIANCE,
+        ),
+        _regression_metric("r2", "R²", scores.r2, ratio=ratios.R2),
         _level_metric(
             "coverage", "Coverage of 90 % intervals", "numbers", observed.interval_coverage
         ),
@@ -199,11 +219,12 @@ METRICS: Final[dict[str, Metric]] = {
         ),
         _level_metric("set_coverage", "Coverage of 90 % sets", "classes", observed.set_coverage),
         _level_metric("set_size", "Classes in 90 % sets", "classes", observed.set_sizes),
+        _reconstruction_metric("reconstruction_error", "Reconstruction error", scores.rmse),
         _reconstruction_metric(
-            "reconstruction_error", "Reconstruction error", scores.rmse, larger_is_better=False
-        ),
-        _reconstruction_metric(
-            "retained_variance", "Retained variance ratio", scores.retained_variance
+            "retained_variance",
+            "Retained variance ratio",
+            scores.retained_variance,
+            ratio=ratios.RETAINED_VARIANCE,
         ),
     )
 }
@@ -263,7 +284,7 @@ def deciding_metric(metrics: Sequence[Metric], choice: MetricChoice) -> Metric:
     Raises
     ------
     InvalidParams
-        The metric does not apply to these models, or has no average over rows.
+        The metric does not apply to these models.
     """
     by_name = {metric.name: metric for metric in metrics}
     if choice.metric is not None and choice.metric not in by_name:
@@ -272,11 +293,4 @@ def deciding_metric(metrics: Sequence[Metric], choice: MetricChoice) -> Metric:
             f"{', '.join(by_name)}",
             field="metric",
         )
-    metric = metrics[0] if choice.metric is None else by_name[choice.metric]
-    if choice.average == "rows" and not metric.pools:
-        raise InvalidParams(
-            f"'{metric.name}' has no average over rows, because tasks have scores on different "
-            "scales; use the average 'tasks'",
-            field="average",
-        )
-    return metric
+    return metrics[0] if choice.metric is None else by_name[choice.metric]

@@ -2,19 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation.scores.gains import Gain
-from algorithms.evaluation.scores.metrics import Average, Metric
+from algorithms.evaluation.scores.metrics import METRICS, Average, Metric
 from algorithms.evaluation.scores.observations import TruthAndPrediction
 from algorithms.evaluation.scores.predictions import (
     Predictions,
     PredictionSampler,
     join_predictions,
 )
+from algorithms.evaluation.scores.ratios import MIN_RATIO_ROWS, N_SUMS, add_sums
 from algorithms.interface.errors import Diverged, InvalidData
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import Task, TaskSet
@@ -32,9 +34,14 @@ class Scores(TypedDict):
     ----------
     by_task
         ``{metric: {task: [value in each split]}}``; None if the split holds out no row of the task.
+        Values of ratios are linearised (:mod:`algorithms.evaluation.scores.ratios`).
     over_rows
-        ``{metric: [value over the held-out rows of all tasks in each split]}``; None if the metric
-        cannot be pooled over tasks.
+        ``{metric: [value over the held-out rows of all tasks in each split]}``.
+    sums
+        What is added over splits, for metrics that are ratios: ``{metric: {task: [sums in each
+        split]}}``; absent from results of earlier versions.
+    few_rows
+        Tasks with too few held-out rows for a ratio.
     failed
         Why a fit failed; absent if none did.
     predictions
@@ -43,6 +50,8 @@ class Scores(TypedDict):
 
     by_task: dict[str, dict[str, list[float | None]]]
     over_rows: dict[str, list[float | None]]
+    sums: NotRequired[dict[str, dict[str, list[list[float] | None]]]]
+    few_rows: NotRequired[list[str]]
     failed: NotRequired[str]
     predictions: NotRequired[Predictions]
 
@@ -55,9 +64,10 @@ Fit = Callable[[TaskSet, np.random.Generator], Sequence[Model | Diverged]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SplitScores(LoopState):
-    """Values (n_splits, n_candidates, n_metrics, n_tasks + 1), NaN if there is no value.
+    """Values (n_splits, n_candidates, n_metrics, n_tasks + 1, 7), NaN if there is no value.
 
-    The last entry of the last axis is the value over the rows of all tasks. ``has_failed``
+    The last entry of the axis of tasks is the value over the rows of all. The last axis has the
+    value, and the sums of a ratio. ``has_failed``
     (n_splits, n_candidates) marks fits that failed. ``predictions`` (n_splits, n_rows, 2) are
     predictions of the first candidate for a sample of the held-out rows.
     """
@@ -116,7 +126,7 @@ def score_splits(
                         predictions[which] = sampler.observe(model, split, which, held_out[which])
         return _split_scores(values, has_failed, predictions, n_done=which + 1)
 
-    shape = (len(held_out), n_candidates, len(metrics), len(tasks) + 1)
+    shape = (len(held_out), n_candidates, len(metrics), len(tasks) + 1, 1 + N_SUMS)
     unknown, has_failed = np.full(shape, np.nan), np.zeros(shape[:2], dtype=bool)
     start = _split_scores(unknown, has_failed, np.full(sampler.shape, np.nan), n_done=0)
     end = trace.run("splits", step, start, max_iter=len(held_out), tolerance=0.0)
@@ -158,7 +168,51 @@ def concatenate_scores(pieces: Sequence[Scores]) -> Scores:
     predictions = [piece["predictions"] for piece in pieces if "predictions" in piece]
     if predictions:
         joined["predictions"] = join_predictions(predictions)
-    return joined
+    sums = [piece["sums"] for piece in pieces if "sums" in piece]
+    if not sums or len(sums) < len(pieces):
+        return joined
+    joined["sums"] = {
+        metric: {task: list(chain(*(piece[metric][task] for piece in sums))) for task in by_task}
+        for metric, by_task in sums[0].items()
+    }
+    joined["few_rows"] = pieces[0].get("few_rows", [])
+    return _with_pooled_ratios(joined)
+
+
+def _with_pooled_ratios(scores: Scores) -> Scores:
+    """Return scores whose ratios have the value of each split that follows from all splits."""
+    by_task, over_rows = dict(scores["by_task"]), dict(scores["over_rows"])
+    for name, of_metric in scores.get("sums", {}).items():
+        ratio = METRICS[name].ratio
+        assert ratio is not None
+        sums = np.array(
+            [
+                [[np.nan] * N_SUMS if s is None else s for s in splits]
+                for splits in of_metric.values()
+            ]
+        )
+        by_task[name] = {
+            task: [
+                None if task in scores.get("few_rows", ()) else _finite(value)
+                for value in ratio.per_split(sums[t])
+            ]
+            for t, task in enumerate(of_metric)
+        }
+        of_all = np.array([add_sums(of_split) for of_split in sums.swapaxes(0, 1)])
+        over_rows[name] = [_finite(value) for value in ratio.per_split(of_all)]
+    return {**scores, "by_task": by_task, "over_rows": over_rows}
+
+
+def without_small_ratios(pieces: Sequence[Scores], splits: Splits) -> list[Scores]:
+    """Return the pieces of all splits, without ratios of tasks with too few held-out rows."""
+    repeats = splits.repeats if splits.scheme == "kfold" else 1  # hold the same rows out again
+    n_rows = {
+        task: sum(sums[0] for sums in of_splits if sums is not None) / repeats
+        for by_task in concatenate_scores(pieces).get("sums", {}).values()
+        for task, of_splits in by_task.items()
+    }
+    few_rows = [task for task, n in n_rows.items() if n < MIN_RATIO_ROWS]
+    return [{**piece, "few_rows": few_rows} for piece in pieces]
 
 
 def check_has_scores(scores: Scores, tasks: TaskSet) -> None:
@@ -228,7 +282,7 @@ def mean_known(values: Sequence[float | None]) -> float | None:
 
 
 def _values(model: Model, split: Split, names: Sequence[str], metrics: Sequence[Metric]) -> Array:
-    values = np.full((len(metrics), len(names) + 1), np.nan)
+    values = np.full((len(metrics), len(names) + 1, 1 + N_SUMS), np.nan)
     position = {name: i for i, name in enumerate(names)}
     # raw rows are scored as they were prepared: reconstructions have prepared columns
     model, test = unwrap(model, split.test.tasks)
@@ -239,10 +293,13 @@ def _values(model: Model, split: Split, names: Sequence[str], metrics: Sequence[
             metric.weights(task, truth) for task, (truth, _) in zip(suitable, pairs, strict=True)
         ]
         for task, pair, task_weights in zip(suitable, pairs, weights, strict=True):
-            values[m, position[task.name]] = metric.measure(*pair, task_weights)
-        if metric.pools and pairs:
+            values[m, position[task.name], 0] = metric.measure(*pair, task_weights)
+            if metric.ratio is not None:
+                sums = metric.ratio.sums(task.n_samples, *pair, task_weights)
+                values[m, position[task.name], 1:] = sums
+        if metric.ratio is None and pairs:
             truth, prediction = (np.concatenate(side) for side in zip(*pairs, strict=True))
-            values[m, -1] = metric.measure(truth, prediction, _joint(weights, pairs))
+            values[m, -1, 0] = metric.measure(truth, prediction, _joint(weights, pairs))
     return values
 
 
@@ -264,25 +321,39 @@ def _joint(weights: Sequence[Array | None], pairs: Sequence[TruthAndPrediction])
 
 
 def _scores(values: Array, metrics: Sequence[Metric], names: Sequence[str]) -> Scores:
-    """Return values (n_splits, n_metrics, n_tasks + 1) by the names of metrics and tasks."""
-    return {
+    """Return values (n_splits, n_metrics, n_tasks + 1, 7) by the names of metrics and tasks."""
+    scores: Scores = {
         "by_task": {
             metric.name: {
-                name: [_finite(value) for value in values[:, m, t]] for t, name in enumerate(names)
+                name: [_finite(value) for value in values[:, m, t, 0]]
+                for t, name in enumerate(names)
             }
             for m, metric in enumerate(metrics)
         },
         "over_rows": {
-            metric.name: [_finite(value) for value in values[:, m, -1]]
+            metric.name: [_finite(value) for value in values[:, m, -1, 0]]
             for m, metric in enumerate(metrics)
         },
+        "sums": {
+            metric.name: {
+                name: [
+                    sums.tolist() if np.isfinite(sums).all() else None
+                    for sums in values[:, m, t, 1:]
+                ]
+                for t, name in enumerate(names)
+            }
+            for m, metric in enumerate(metrics)
+            if metric.ratio is not None
+        },
+        "few_rows": [],
     }
+    return _with_pooled_ratios(scores)
 
 
 def _split_scores(
     values: Array, has_failed: NDArray[np.bool_], predictions: Array, *, n_done: int
 ) -> _SplitScores:
-    done = values[:n_done, :, 0, :-1]
+    done = values[:n_done, :, 0, :-1, 0]
     finite = done[np.isfinite(done)]
     objective = float(finite.mean()) if finite.size else 0.0
     left = 1.0 - n_done / len(values)

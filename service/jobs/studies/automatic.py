@@ -24,6 +24,7 @@ from algorithms.evaluation.selection.nested import (
     default_inner_folds,
     score_contender,
 )
+from algorithms.evaluation.selection.validation import without_small_ratios
 from algorithms.interface.errors import (
     AlgorithmError,
     Cancelled,
@@ -61,6 +62,7 @@ def plan_automatic(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> P
         No algorithm, or no split, is applicable to the tasks.
     """
     metric = _metric(tasks, options)
+    metric.check_sizes(tasks, options.average)
     if options.per_task and options.average != "tasks":
         raise InvalidParams(
             "a choice for each task needs the average 'tasks': scores over the rows of all tasks "
@@ -154,6 +156,7 @@ def report_automatic(
         "curve": _curve(plan, results, entries, tasks) if options.curve else None,
         "budget_s": options.budget_s,
         "rows": describe_rows(tasks, options.splits),
+        "few_rows": next(iter(entries.values())).scores.get("few_rows", []),
         "left_out": [*dropped, *plan["left_out"]],
     }
     report = summarize_choice(report, unsuitable=plan["left_out"], dropped=dropped)
@@ -188,7 +191,12 @@ def _entries(plan: Plan, results: Sequence[Result]) -> dict[int, Entry]:
 def _entry(plan: Plan, which: int, scored: Sequence[SplitResult], final: SplitResult) -> Entry:
     contender = plan["contenders"][which]
     labels = (contender["algorithm"], contender["role"], contender["variant"])
-    return Entry(*labels, results=scored, final=final)
+    outer = [split["outer"] for split in scored if split["outer"] is not None]
+    large = iter(without_small_ratios(outer, options_of(plan).splits))
+    results: list[SplitResult] = [
+        split if split["outer"] is None else {**split, "outer": next(large)} for split in scored
+    ]
+    return Entry(*labels, results=results, final=final)
 
 
 def _curve(

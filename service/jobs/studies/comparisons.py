@@ -28,6 +28,7 @@ from algorithms.evaluation.selection.validation import (
     mean_intervals,
     mean_known,
     mean_scores,
+    without_small_ratios,
 )
 from algorithms.interface.errors import AlgorithmError, InvalidParams
 from algorithms.interface.tasks import TaskSet, TaskSummary
@@ -64,6 +65,7 @@ def plan_comparison(
     """
     options.splits.check(tasks)
     metric = deciding_metric(metrics_for([algorithm], tasks), options)
+    metric.check_sizes(tasks, options.average)
     methods, left_out = _fitting(compared_methods(algorithm, values), tasks, options.splits, metric)
     return {
         "min_rows": max(_min_rows(method, tasks) for method in methods),
@@ -153,23 +155,25 @@ def report_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
     }
     failures = [(ComparedMethod(**plan["methods"][which]), why) for which, why in failed.items()]
     left_out = _left_out(failures, before=plan["left_out"])
-    scores = _scores(plan, results, without=failed)
+    scores = _scores(plan, results, options.splits, without=failed)
     check_has_scores(scores[0].scores, tasks)
     _check_any_baseline([entry.method for entry in scores], left_out)
     comparison = summarize_comparison(compare(scores, metric, options, ratio=ratio))
     rows = describe_rows(tasks, options.splits)
-    return {**comparison, "rows": rows, "left_out": left_out}
+    few_rows = scores[0].scores.get("few_rows", [])
+    return {**comparison, "rows": rows, "few_rows": few_rows, "left_out": left_out}
 
 
 def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
     """Return the report of an evaluation."""
     options = EvaluateOptions.model_validate(plan["options"], strict=False)
-    (scored,) = _scores(plan, results)
+    (scored,) = _scores(plan, results, options.splits)
     check_has_scores(scored.scores, tasks)
     return {
         "splits": options.splits.to_json(),
         "n_splits": options.splits.count(),
         "rows": describe_rows(tasks, options.splits),
+        "few_rows": scored.scores.get("few_rows", []),
         "params": scored.method.values,
         **mean_scores(scored.scores),
         "interval": mean_intervals(scored.scores, ratio=options.splits.ratio(tasks)),
@@ -194,18 +198,15 @@ def report_predictions(results: Sequence[Result]) -> Predictions | None:
 
 
 def _scores(
-    plan: Plan, results: Sequence[Result], *, without: Collection[int] = ()
+    plan: Plan, results: Sequence[Result], splits: Splits, *, without: Collection[int] = ()
 ) -> list[MethodScores]:
-    return [
-        MethodScores(
-            ComparedMethod(**method),
-            concatenate_scores(
-                [result["scores"][0] for result in results if result["plan"]["method"] == which]
-            ),
-        )
-        for which, method in enumerate(plan["methods"])
-        if which not in without
-    ]
+    scored = []
+    for which, method in enumerate(plan["methods"]):
+        pieces = [result["scores"][0] for result in results if result["plan"]["method"] == which]
+        if which not in without:
+            scores = concatenate_scores(without_small_ratios(pieces, splits))
+            scored.append(MethodScores(ComparedMethod(**method), scores))
+    return scored
 
 
 def _narrow(splits: Splits, indices: Sequence[int]) -> tuple[Splits, list[int]]:

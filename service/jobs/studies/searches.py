@@ -26,6 +26,7 @@ from algorithms.evaluation.selection.validation import (
     mean_known,
     mean_scores,
     score_splits,
+    without_small_ratios,
 )
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.model import Model
@@ -62,6 +63,7 @@ def plan_search(
         The search space is empty, or a candidate cannot be used with the tasks.
     """
     metric = deciding_metric(metrics_for([algorithm], tasks), search)
+    metric.check_sizes(tasks, search.average)
     for name in sorted(search.space.keys() & values.keys()):
         raise InvalidParams(
             f"'{name}' is in both 'params' and the search space; remove it from one of them",
@@ -139,7 +141,7 @@ def report_search(
         All candidates failed.
     """
     search, metric = _options(plan), METRICS[plan["metric"]]
-    scores = _scores(results)
+    scores = _scores(plan, results)
     failed = _failed(plan, scores)
     ranked = _ranked(plan, results) or rank_candidates(scores, metric, search.average)
     if not ranked:
@@ -151,6 +153,7 @@ def report_search(
         "metric": metric.name,
         "larger_is_better": metric.larger_is_better,
         "average": search.average,
+        "few_rows": scores[chosen].get("few_rows", []),
         "n_folds": search.n_folds,
         "repeats": search.repeats,
         "best": chosen,
@@ -218,7 +221,7 @@ def _options(plan: Plan) -> SearchOptions:
 def _ranked(plan: Plan, results: Sequence[Result]) -> list[int]:
     """Return the candidates of the last round that did not fail, best first."""
     last = max(result["plan"]["round"] for result in results)
-    scores = _scores(results)
+    scores = _scores(plan, results)
     left = {
         which: scores[which]
         for result in results
@@ -256,10 +259,15 @@ def _searched(plan: Plan, which: int) -> dict[str, Any]:
     return {name: plan["param_sets"][which][name] for name in _options(plan).space}
 
 
-def _scores(results: Sequence[Result]) -> dict[int, Scores]:
+def _scores(plan: Plan, results: Sequence[Result]) -> dict[int, Scores]:
     """Return the scores of each candidate over all its rounds."""
     pieces: dict[int, list[Scores]] = {}
     for result in results:
         for which, scores in zip(result["plan"]["candidates"], result["scores"], strict=True):
             pieces.setdefault(which, []).append(scores)
-    return {which: concatenate_scores(rounds) for which, rounds in pieces.items()}
+    splits = _options(plan).splits()
+    scores = {which: concatenate_scores(rounds) for which, rounds in pieces.items()}
+    for which, of_candidate in scores.items():
+        if len(next(iter(of_candidate["over_rows"].values()))) == splits.count():
+            scores[which] = concatenate_scores(without_small_ratios([of_candidate], splits))
+    return scores
