@@ -19,6 +19,7 @@ from algorithms.interface.errors import InvalidArtifact, InvalidData, UnusedWeig
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.interface.lazy_mapping import LazyMapping
 from algorithms.interface.model import Model
+from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from algorithms.interface.stored_fields import json_ready
 from algorithms.wrappers.calibration.model import load_calibration, without_calibration
 from algorithms.wrappers.per_task.model import load_alone, without_alone
@@ -114,6 +115,8 @@ def save_model(model: Model, path: Path) -> None:
     header = {"format": _FORMAT, "algorithm": model.algorithm, "model": json_ready(model.header())}
     if model.task_column != DEFAULT_TASK_COLUMN:
         header["task_column"] = model.task_column
+    if model.new_tasks != DEFAULT_NEW_TASKS:
+        header["new_tasks"] = model.new_tasks
     write_arrays(path, model.to_arrays(), header=header)
 
 
@@ -144,7 +147,8 @@ def load_model(path: Path) -> Model:
         raise InvalidArtifact(
             f"a part of the model in '{path.name}' is missing or corrupt: {error!r}"
         ) from error
-    return model.with_task_column(str(header.get("task_column", DEFAULT_TASK_COLUMN)))
+    model = model.with_task_column(str(header.get("task_column", DEFAULT_TASK_COLUMN)))
+    return model.with_new_tasks(header.get("new_tasks", DEFAULT_NEW_TASKS))
 
 
 def _make_model(

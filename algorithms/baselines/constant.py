@@ -21,6 +21,7 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs, check_known_labels, check_same_classes
+from algorithms.interface.new_tasks import no_common_part
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import TargetKind, Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
@@ -123,6 +124,13 @@ class ConstantModel(Model):
         n_rows = len(self.check_rows(X, method="decision_function", task=task))
         values = self._part(task).values
         return np.full(n_rows, values[1]) if len(values) == 2 else np.tile(values, (n_rows, 1))
+
+    def for_new_tasks(self, names: tuple[str, ...]) -> "ConstantModel":
+        """Return the constants of all tasks, as those of tasks without rows."""
+        # version 0.1 had no parameters
+        if self.fit_info.get("params", {}).get("form") != "pooled":
+            raise no_common_part(self.algorithm, names)
+        return replace(self, tasks=names, parts=self.parts[:1] * len(names))
 
     def check_stored(self) -> None:
         """Raise ValueError if the arrays and the header of a file do not fit together."""

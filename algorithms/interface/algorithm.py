@@ -201,6 +201,14 @@ class Algorithm(ABC, Generic[P, M]):
         """Return the names of the methods of models for a task with the given kind of targets."""
         return self.Model.methods_for(target)
 
+    def has_common_part(self, params: P) -> bool:
+        """Return whether models can answer for tasks that they were not trained on.
+
+        Those of pooled rows can. Others override it, with :meth:`Model.for_new_tasks`.
+        """
+        is_pooled = getattr(params, "form", None) == "pooled"
+        return is_pooled and "predict" in self.Model.methods()
+
     @abstractmethod
     def fit(self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator) -> M:
         """Return the model trained on the tasks.

@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.interface.methods import LEVEL_METHODS, METHODS
+from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, NewTasks, no_common_part
 from algorithms.interface.relations import Relations
 from algorithms.interface.stored_fields import arrays_of, header_of, read_fields
 from algorithms.interface.tasks import Array, TargetKind, Task, unknown_task
@@ -52,6 +53,8 @@ class Model(ABC):
     takes_missing: ClassVar[frozenset[str]] = frozenset()
     #: Column in which tables of rows have the task of each row, as in the training table.
     task_column: ClassVar[str] = DEFAULT_TASK_COLUMN
+    #: What calls do about tasks that the model was not trained on, unless they say so themselves.
+    new_tasks: ClassVar[NewTasks] = DEFAULT_NEW_TASKS
 
     @property
     def takes_sparse(self) -> bool:
@@ -75,12 +78,19 @@ class Model(ABC):
 
     def with_task_column(self, name: str) -> Self:
         """Return the model with the column in which tables of rows have the task of each row."""
-        if name == self.task_column:
+        return self._with_setting("task_column", name)
+
+    def with_new_tasks(self, default: NewTasks) -> Self:
+        """Return the model with what calls do about tasks that it was not trained on."""
+        return self._with_setting("new_tasks", default)
+
+    def _with_setting(self, name: str, value: str) -> Self:
+        if getattr(self, name) == value:
             return self
-        named = copy(self)
+        changed = copy(self)
         # the classes of models are frozen
-        object.__setattr__(named, "task_column", name)
-        return named
+        object.__setattr__(changed, name, value)
+        return changed
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -167,6 +177,25 @@ class Model(ABC):
         if index is None:
             raise unknown_task(task, self.tasks)
         return index
+
+    def has_task(self, task: str) -> bool:
+        """Return whether the model was trained on a task."""
+        return task in self._positions
+
+    def for_new_tasks(self, names: tuple[str, ...]) -> "Model":
+        """Return a model of tasks without rows, which the common part of this one answers for.
+
+        Parameters
+        ----------
+        names
+            Names of tasks that this model does not have.
+
+        Raises
+        ------
+        UnknownTask
+            The tasks of the model have no part in common.
+        """
+        raise no_common_part(self.algorithm, names)
 
     @cached_property
     def _positions(self) -> dict[str, int]:

@@ -202,6 +202,11 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         }
         return [models[i] for i in range(len(params))]
 
+    def has_common_part(self, params: MTFLParams) -> bool:
+        """Return True: the mean of the tasks' functions is the function of a task without rows."""
+        del params
+        return True
+
     def adapt_task(
         self, model: SharedFeatureModel, task: Task, *, trace: Trace
     ) -> SharedFeatureModel:

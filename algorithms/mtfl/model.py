@@ -1,6 +1,6 @@
 """The model of MTFL: functions of the tasks and the learned features."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -45,6 +45,11 @@ class SharedFeatureModel(FunctionModel):
         """
         rows = self.check_rows(X, method="transform", task=task)
         return self.functions.basis.images(rows, self.U)
+
+    def for_new_tasks(self, names: tuple[str, ...]) -> "SharedFeatureModel":
+        """Return the mean of the tasks' functions, as the function of tasks without rows."""
+        common = self.functions.mean()
+        return replace(self, functions=replace(self.functions, common=common).for_new_tasks(names))
 
     def learned(self) -> dict[str, Any]:
         """Return also the features and their weights, and the covariance of the tasks.

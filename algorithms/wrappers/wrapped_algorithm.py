@@ -50,6 +50,10 @@ class WrappedAlgorithm(Algorithm[Any, Any]):
         """Raise InvalidParams if the algorithm cannot be fitted to a part of the rows."""
         self._inner.check_held_out(params)
 
+    def has_common_part(self, params: Params) -> bool:
+        """Return whether models can answer for tasks that they were not trained on."""
+        return self._inner.has_common_part(params)
+
     def supports_adaptation(self) -> bool:
         """Return whether the algorithm can add a task to a model."""
         return self._inner.supports_adaptation()

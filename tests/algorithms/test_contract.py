@@ -255,6 +255,23 @@ def test_name_and_descriptions_are_present(algorithm) -> None:
 
 
 @over_cases
+def test_a_model_answers_for_new_tasks_if_its_algorithm_says_so(algorithm, tasks) -> None:
+    model = fitted(algorithm, tasks).model
+    if not algorithm.has_common_part(algorithm.Params()):
+        with pytest.raises(UnknownTask, match="'new'"):
+            model.for_new_tasks(("new",))
+        return
+    extended = model.for_new_tasks(("new", "newer"))
+    assert extended.tasks == ("new", "newer")
+    assert extended.classes("new") == model.classes(model.tasks[0])
+    rows = np.arange(1.0, 4.0)
+    found, newer = (answers(extended, Task(name, rows), rows) for name in extended.tasks)
+    for method, outputs in found.items():
+        assert outputs.dtype.kind == "U" or np.isfinite(outputs).all(), method
+        np.testing.assert_array_equal(newer[method], outputs)
+
+
+@over_cases
 def test_defaults_fit_every_generated_problem(algorithm, tasks) -> None:
     model, trace, _ = fitted(algorithm, tasks)
     assert model.algorithm == algorithm.name

@@ -1,7 +1,7 @@
 """The model of gradient-boosted trees."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from algorithms.baselines.boosted_trees.forest import Forest
 from algorithms.interface.model import Predictor, check_array
+from algorithms.interface.new_tasks import no_common_part
 
 Array = NDArray[np.float64]
 
@@ -115,6 +116,13 @@ class TreesModel(Predictor):
         """
         scores = self._scores(X, method="decision_function", task=task)
         return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def for_new_tasks(self, names: tuple[str, ...]) -> "TreesModel":
+        """Return the trees of all tasks, for tasks that are no category of theirs."""
+        first = self.parts[0]
+        if self.fit_info["params"]["form"] != "pooled":
+            raise no_common_part(self.algorithm, names)
+        return replace(self, tasks=names, parts=(replace(first, category=-1),) * len(names))
 
     def _scores(self, X: object, *, method: str, task: str) -> Array:
         rows = self.check_rows(X, method=method, task=task)

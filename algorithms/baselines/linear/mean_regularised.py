@@ -143,9 +143,21 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         }
         return LinearModel(
             functions_of(
-                tasks, design, W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
+                tasks,
+                design,
+                W,
+                b,
+                algorithm=self.name,
+                fit_info=fit_info,
+                warnings=warnings,
+                common=(w_0, _common_intercept(related, w_0, params)),
             )
         )
+
+    def has_common_part(self, params: MeanRegularisedParams) -> bool:
+        """Return True: w_0 is the function of a task without rows."""
+        del params
+        return True
 
     def adapt_task(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
         """Return the model with a new task, whose v_t is fitted with w_0 fixed."""
@@ -166,6 +178,13 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         return LinearModel(
             model.functions.with_task(task.name, targets, W, intercept=b, fitted=A @ W + b)
         )
+
+
+def _common_intercept(design: Design, w_0: Array, params: MeanRegularisedParams) -> float:
+    """Return the mean over tasks of the intercepts that fit w_0 (q,); 0 without intercepts."""
+    if not params.fit_intercept:
+        return 0.0
+    return float(design.intercepts(np.tile(w_0, (len(design.names), 1))).mean())
 
 
 def _choose(

@@ -163,8 +163,14 @@ class MixedModel(LinearBaseline[MixedModelParams]):
                 algorithm=self.name,
                 fit_info=fit_info,
                 warnings=_warnings(params, trace),
+                common=(effects.b[1:], float(effects.b[0])),
             )
         )
+
+    def has_common_part(self, params: MixedModelParams) -> bool:
+        """Return True: the fixed effects are the prediction for a task without rows."""
+        del params
+        return True
 
     def adapt_task(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
         """Return the model with a new task, whose E[u] follows from its rows for the fixed Σ."""

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.baselines.neighbours.model import NeighboursModel, References
+from algorithms.baselines.neighbours.model import NeighboursModel, References, concatenated
 from algorithms.baselines.neighbours.params import NeighboursParams
 from algorithms.evaluation import grid_candidates, held_out_loss, select_params
 from algorithms.evaluation.selection.failures import failure_warnings
@@ -141,7 +141,7 @@ class Neighbours(Algorithm[NeighboursParams, NeighboursModel]):
         by_task = {task.name: _references(task, mean, scale) for task in ordered}
         if params.form == "pooled":
             check_same_classes(tuple(by_task), [refs.classes for refs in by_task.values()])
-            references: tuple[References, ...] = (_concatenated(list(by_task.values())),)
+            references: tuple[References, ...] = (concatenated(list(by_task.values())),)
             source = (0,) * len(tasks)
         else:
             references = tuple(by_task[name] for name in tasks.names)
@@ -180,6 +180,11 @@ class Neighbours(Algorithm[NeighboursParams, NeighboursModel]):
         """Return None: nothing is optimised."""
         del params, trace
 
+    def has_common_part(self, params: NeighboursParams) -> bool:
+        """Return True: the neighbours of a task without rows are rows of any task."""
+        del params
+        return True
+
     def adapt_task(self, model: NeighboursModel, task: Task, *, trace: Trace) -> NeighboursModel:
         """Return the model with a new task: its own rows, or the rows of the tasks of the model."""
         del trace
@@ -203,11 +208,6 @@ def _references(task: Task, mean: Array, scale: Array) -> References:
     labels = np.unique(task.y)
     Y = (task.y[:, np.newaxis] == labels).astype(np.float64)
     return References(rows, Y, tuple(labels.tolist()))
-
-
-def _concatenated(parts: Sequence[References]) -> References:
-    rows = np.concatenate([part.rows for part in parts])
-    return References(rows, np.concatenate([part.targets for part in parts]), parts[0].classes)
 
 
 def _warnings(model: NeighboursModel) -> tuple[str, ...]:

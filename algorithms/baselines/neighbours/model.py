@@ -1,7 +1,7 @@
 """The model of k-nearest neighbours: its training rows."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, final
 
@@ -12,6 +12,7 @@ from scipy.spatial import KDTree
 from algorithms.baselines.neighbours.params import Weights
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Predictor, check_array
+from algorithms.interface.new_tasks import no_common_part
 
 Array = NDArray[np.float64]
 
@@ -62,6 +63,12 @@ class References:
         means = np.full((len(rows), self.targets.shape[1]), np.nan)
         means[is_known] = np.einsum("nk,nkm->nm", shares[is_known], self.targets[which[is_known]])
         return means
+
+
+def concatenated(parts: Sequence[References]) -> References:
+    """Return the rows of several tasks with the same classes as one."""
+    rows = np.concatenate([part.rows for part in parts])
+    return References(rows, np.concatenate([part.targets for part in parts]), parts[0].classes)
 
 
 @final
@@ -137,6 +144,19 @@ class NeighboursModel(Predictor):
         """
         means = self._means(X, method="decision_function", task=task)
         return np.asarray(means[:, 1] - means[:, 0]) if means.shape[1] == 2 else means
+
+    def for_new_tasks(self, names: tuple[str, ...]) -> "NeighboursModel":
+        """Return the rows of all tasks, as those of tasks without rows."""
+        first = self.references[0]
+        if any(part.classes != first.classes for part in self.references):
+            raise no_common_part(self.algorithm, names, "the tasks of the model differ in classes")
+        return replace(
+            self, tasks=names, references=(self._all_references,), source=(0,) * len(names)
+        )
+
+    @cached_property
+    def _all_references(self) -> References:
+        return self.references[0] if len(self.references) == 1 else concatenated(self.references)
 
     def _references(self, task: str) -> References:
         return self.references[self.source[self.task_index(task)]]

@@ -20,6 +20,7 @@ from algorithms.families.linear.targets import (
     training_scores,
     unit_of,
 )
+from algorithms.interface.new_tasks import common_classes, no_common_part
 from algorithms.interface.target_scales import StoredPrior, target_scale
 from algorithms.interface.tasks import Task, TaskSet
 
@@ -54,6 +55,9 @@ class Functions:
         Results of the fit besides arrays, as JSON.
     warnings
         Warnings about the fit.
+    common : (p + 1, m) or None
+        Coefficients of a task that the model was not trained on, and below them its intercepts.
+        None if the tasks have no part in common, or share all of their function.
     """
 
     algorithm: str
@@ -66,6 +70,7 @@ class Functions:
     metrics: Mapping[str, Mapping[str, float]]
     fit_info: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
+    common: Array | None = None
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -103,6 +108,49 @@ class Functions:
         """Return the values of the functions of a task at rows (n, d), (n, m_t)."""
         columns = self.columns(task)
         return self.basis.images(rows, self.W[:, columns]) + self.intercept[columns]
+
+    def for_new_tasks(self, names: tuple[str, ...]) -> "Functions":
+        """Return functions of tasks without rows: the common part of these functions.
+
+        Raises
+        ------
+        UnknownTask
+            They have no common part, or the tasks have different classes.
+        """
+        is_shared = self.fit_info.get("params", {}).get("form") == "pooled"
+        if self.common is None and not is_shared:
+            raise no_common_part(self.algorithm, names)
+        labels = common_classes(self.classes)
+        if labels is None:
+            raise no_common_part(self.algorithm, names, "the tasks of the model differ in classes")
+        if self.common is None:
+            first = self.columns(0)
+            W, intercept = self.W[:, first], self.intercept[first]
+        else:
+            W, intercept = self.common[:-1], self.common[-1]
+        n = len(names)
+        return replace(
+            self,
+            tasks=names,
+            classes=(labels or None,) * n,
+            W=np.tile(W, n),
+            intercept=np.tile(intercept, n),
+            metrics={},
+        )
+
+    def mean(self) -> Array:
+        """Return the mean of the tasks' functions, as :attr:`common`; of tasks with all labels."""
+        labels = max((labels or () for labels in self.classes), key=len)
+        m = n_columns(labels or None)
+        which = [
+            self.columns(t)
+            for t, own_labels in enumerate(self.classes)
+            if len(own_labels or ()) == len(labels)
+        ]
+        stacked = np.vstack([self.W, self.intercept])
+        parts = [stacked[:, columns] for columns in which]
+        assert all(part.shape[1] == m for part in parts)
+        return np.asarray(np.mean(parts, axis=0))
 
     def new_rows(self, task: Task, *, has_intercept: bool) -> tuple[Array, Targets]:
         """Return the basis values (n, p) of a new task's rows, and its scaled targets."""
@@ -147,6 +195,8 @@ class Functions:
             raise ValueError(f"W has shape {self.W.shape}, expected {T} target columns")
         if len(self.tasks) != len(self.classes):
             raise ValueError(f"{len(self.classes)} targets for {len(self.tasks)} tasks")
+        if self.common is not None and len(self.common) != len(self.W) + 1:
+            raise ValueError(f"the common part has {len(self.common) - 1} of {len(self.W)} rows")
 
 
 def functions_of(
@@ -158,8 +208,15 @@ def functions_of(
     algorithm: str,
     fit_info: Mapping[str, Any],
     warnings: tuple[str, ...],
+    common: tuple[Array, float] | None = None,
 ) -> Functions:
-    """Return the functions W (T, q), b (T,) of a design, in the order of ``tasks``."""
+    """Return the functions W (T, q), b (T,) of a design, in the order of ``tasks``.
+
+    Parameters
+    ----------
+    common : (q,) and a number
+        Coefficients and intercept of a task without rows.
+    """
     scales = np.repeat([target.scale for target in design.targets], design.sizes)
     order = _column_order(design.names, design.sizes, tasks.names)
     scores = training_scores(design.names, design.targets, design.fitted(W, b))
@@ -178,7 +235,15 @@ def functions_of(
         },
         fit_info=fit_info,
         warnings=warnings,
+        common=None if common is None else _column_of(design, *common),
     )
+
+
+def _column_of(design: Design, w: Array, b: float) -> Array:
+    """Return a function w (q,), b of a design as a column (p + 1, 1), in units of the targets."""
+    # a task without rows has the scale that the others suggest; 1 for class labels
+    column = np.vstack([design.weights(w[np.newaxis]), [[b]]])
+    return np.asarray(design.prior.scale * column)
 
 
 def _column_order(names: Sequence[str], sizes: Sequence[int], order: Sequence[str]) -> list[int]:

@@ -143,6 +143,10 @@ class LinearModel(FunctionModel):
     # without field(), dataclass would use the abstract property as a default
     functions: Functions = field()
 
+    def for_new_tasks(self, names: tuple[str, ...]) -> "LinearModel":
+        """Return the common function, as the function of tasks without rows."""
+        return LinearModel(self.functions.for_new_tasks(names))
+
 
 def check_new_task(model: FunctionModel, task: Task) -> None:
     """Raise InvalidData if a task has another kind of targets than the model."""

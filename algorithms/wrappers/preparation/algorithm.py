@@ -58,6 +58,10 @@ class PreparedAlgorithm(WrappedAlgorithm):
         models = self._inner.fit_path(prepared, params, trace=trace, rng=rng)
         return [PreparedModel(model, preparation) for model in models]
 
+    def has_common_part(self, params: Params) -> bool:
+        """Return whether tasks without rows have a preparation and an answer."""
+        return not self._recipe.per_task and super().has_common_part(params)
+
     def adapt(
         self, model: PreparedModel, task: Task, *, trace: Trace | None = None
     ) -> PreparedModel:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.new_tasks import no_common_part
 from algorithms.interface.tasks import Array, Task, TaskSet
 from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.wrappers.preparation.columns import Column, unnamed
@@ -80,6 +81,19 @@ class Preparation:
             return replace(self, part_of={**self.part_of, task.name: 0})
         parts = (*self.parts, first.relearn(task.X, self.recipe))
         return replace(self, parts=parts, part_of={**self.part_of, task.name: len(parts) - 1})
+
+    def with_new_tasks(self, names: tuple[str, ...]) -> "Preparation":
+        """Return the preparations with the common one for tasks without rows.
+
+        Raises
+        ------
+        UnknownTask
+            Each task has a preparation of its own.
+        """
+        if self.recipe.per_task:
+            why = "the model's preparation is 'per_task', learned from the rows of each task"
+            raise no_common_part("", names, why)
+        return replace(self, part_of={**self.part_of, **dict.fromkeys(names, 0)})
 
     def of(self, task: str) -> RowPreparation:
         """Return the preparation of a task."""

@@ -1,0 +1,69 @@
+"""Tasks that a model was not trained on."""
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+from algorithms.interface.errors import UnknownTask
+
+#: What a call does about them: refuse them, or answer by the part that all tasks have in common.
+NewTasks: TypeAlias = Literal["refuse", "common"]
+DEFAULT_NEW_TASKS: Final = "refuse"
+
+#: Algorithms to use instead of one without a common part.
+WITH_COMMON_PART: Final = "mixed-model, mean-regularised, or an algorithm with form 'pooled'"
+_MAX_LISTED: Final = 10
+
+
+class NewTasksWarning(UserWarning):
+    """A note that the common part of a model answered for tasks that were not trained.
+
+    Parameters
+    ----------
+    tasks
+        Names of these tasks; of many, the first.
+    n_more
+        Number of further ones.
+    """
+
+    def __init__(self, tasks: Sequence[str], n_more: int = 0) -> None:
+        more = f" and {n_more} more" if n_more else ""
+        super().__init__(
+            "answered by what the tasks of the model have in common, because it was not trained "
+            f"on them: {list_names(tasks)}{more}"
+        )
+        self.tasks = tuple(tasks)
+        self.n_more = n_more
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Return names in quotes, the first ten of many."""
+    listed = ", ".join(f"'{name}'" for name in names[:_MAX_LISTED])
+    more = len(names) - _MAX_LISTED
+    return f"{listed} and {more} more" if more > 0 else listed
+
+
+def no_common_part(algorithm: str, names: Sequence[str], why: str = "") -> UnknownTask:
+    """Return the error that a model has no common part to answer for new tasks.
+
+    Parameters
+    ----------
+    why
+        The reason, if it is not the algorithm and its form alone.
+    """
+    reason = why or f"this model of {algorithm} has no part that is common to all tasks"
+    what = "task was" if len(names) == 1 else "tasks were"
+    return UnknownTask(
+        f"the {what} not trained: {list_names(names)}; {reason}. Add their rows by 'adapt', or "
+        f"train {WITH_COMMON_PART}",
+        task=names[0],
+    )
+
+
+def common_classes(classes: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return the labels that all tasks have; None if tasks have different ones.
+
+    A task may lack some of the labels of the others.
+    """
+    labels = max((tuple(of_task or ()) for of_task in classes), key=len, default=())
+    known = set(labels)
+    return labels if all(known.issuperset(of_task or ()) for of_task in classes) else None
