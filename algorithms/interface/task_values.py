@@ -17,6 +17,8 @@ from algorithms.numerics.sparse_rows import as_canonical, first_not_finite
 Array = NDArray[np.float64]
 
 MAX_LABEL_LENGTH: Final = 200
+#: Characters of texts of several lines, which labels may be.
+_LINE_BREAKS: Final = str.maketrans("", "", "\t\r\n")
 #: Unicode categories not allowed in names: control characters and surrogates.
 _FORBIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cs"})
 _MAX_SHOWN: Final = 40
@@ -221,7 +223,7 @@ def label_problem(label: str) -> str | None:
     """Return why a text cannot be a label, or None if it can."""
     if len(label) > MAX_LABEL_LENGTH:
         return f"a label of {len(label)} characters is longer than {MAX_LABEL_LENGTH}"
-    if has_forbidden_character(label):
+    if has_forbidden_character(label.translate(_LINE_BREAKS)):
         return f"the label {label[:_MAX_SHOWN]!r} has a control character; remove it"
     return None
 

@@ -1,5 +1,6 @@
 """Matching of columns by name between tables and models."""
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -9,11 +10,12 @@ from algorithms.interface.errors import InvalidData
 
 #: Maximum number of names in a message.
 _MAX_LISTED: Final = 5
+_LINE_BREAK: Final = re.compile("[\t\r\n]+")
 
 
 def clean_name(name: str) -> str:
-    """Return a name without surrounding spaces, in Unicode normal form C."""
-    return unicodedata.normalize("NFC", name.strip())
+    """Return a name on one line, without surrounding spaces, in Unicode normal form C."""
+    return unicodedata.normalize("NFC", _LINE_BREAK.sub(" ", name.strip()))
 
 
 def match_columns(

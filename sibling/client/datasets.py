@@ -37,6 +37,9 @@ MEDIA_TYPES: Final = {
     ".arrow": "application/vnd.apache.arrow.file",
     ".arrows": _ARROW_STREAM,
     ".tsv": "text/csv",
+    ".tab": "text/csv",
+    ".txt": "text/csv",
+    ".dat": "text/csv",
     ".csv.gz": "text/csv",
     ".csv.zst": "text/csv",
 }

@@ -151,6 +151,18 @@ def delimiters_at_the_end_of_rows_but_not_of_the_header():
     return made(body.encode(), CSV, ".csv", regression(), (frame, kept))
 
 
+def aligned_by_blanks():
+    frame, kept = wards(numeric=True)
+    return made(frame.to_string().encode(), CSV, ".txt", regression(), (frame, kept))
+
+
+def single_spaces_with_quoted_names():
+    frame, kept = wards(("St. Mary", "H 01"), numeric=True)
+    frame["comment"] = "in\ntwo lines"
+    body = frame.to_csv(sep=" ", index=False)
+    return made(body.encode(), CSV, ".csv", regression("comment"), (frame, kept))
+
+
 def workbook_with_an_index():
     frame, kept = wards()
     file = io.BytesIO()
@@ -326,6 +338,8 @@ FILES = (
     delimiters_at_the_end_of_rows,
     delimiters_at_the_end_of_rows_but_not_of_the_header,
     workbook_with_an_index,
+    aligned_by_blanks,
+    single_spaces_with_quoted_names,
     records_with_an_index,
     polars_with_an_index,
 )

@@ -1,6 +1,5 @@
 """Columns of an Arrow table that are not features: tasks, targets, groups and weights."""
 
-import unicodedata
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from algorithms.interface.task_values import label_problem
 from algorithms.wrappers.preparation.arrow_columns import decoded
 from algorithms.wrappers.preparation.encoder import is_text
+from service.datasets.column_matching import clean_name
 from service.datasets.formats.options import Limits, TargetKind
 from service.datasets.formats.validation import Target, as_targets, check_name
 from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
@@ -30,7 +30,7 @@ def read_task_names(
     unique_texts = texts.unique().to_pylist()
     for text in unique_texts:
         try:
-            task = check_name(unicodedata.normalize("NFC", text.strip()), limits, what="task")
+            task = check_name(clean_name(text), limits, what="task")
         except Rejected as rejected:
             row = int(pc.index(texts, text).as_py())
             code = rejected.issues[0].code if text.strip() else "empty-cell"
@@ -40,7 +40,7 @@ def read_task_names(
             position_of.setdefault(task, len(position_of))
     issues.check()
     codes = pc.index_in(texts, pa.array(unique_texts, texts.type)).to_numpy()
-    merged = np.array([position_of[unicodedata.normalize("NFC", t.strip())] for t in unique_texts])
+    merged = np.array([position_of[clean_name(t)] for t in unique_texts])
     return merged[codes].astype(np.int32), list(position_of)
 
 

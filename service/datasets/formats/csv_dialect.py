@@ -1,6 +1,7 @@
 """The dialect of a CSV file: declared, or detected in its first lines."""
 
 import csv
+import io
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -9,11 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from algorithms.wrappers.preparation.text_values import MISSING_MARKERS, NUMBER
-from service.datasets.formats.nameless import complete_header
+from service.datasets.formats.csv_blanks import DIVIDER, divide_at_blanks
+from service.datasets.formats.nameless import complete_header, is_blank
 from service.datasets.formats.options import ReadOptions
 from service.datasets.issues import reject
 
 _DELIMITERS: Final = ",;\t|"
+_BLANK: Final = " "
 _DECLARATION: Final = re.compile(r'sep=([^\w\s".]|\t)\s*', re.IGNORECASE)
 _SAMPLE_CHARACTERS: Final = 256 * 1024
 _SAMPLE_RECORDS: Final = 200
@@ -38,6 +41,9 @@ class Dialect:
         Missing markers among the first records.
     n_before
         Number of lines before the header: blank ones, and the declaration of the delimiter.
+    has_blanks
+        Whether runs of blanks divide the cells; then the delimiter is for a file with one tab for
+        each.
     declares_delimiter
         Whether the first line is ``sep=;``, as Excel writes and reads it.
     has_rows
@@ -49,6 +55,7 @@ class Dialect:
     header: tuple[str, ...]
     markers: tuple[str, ...]
     n_before: int = 0
+    has_blanks: bool = False
     declares_delimiter: bool = False
     has_rows: bool = True
 
@@ -70,12 +77,18 @@ def find_dialect(path: Path, options: ReadOptions) -> Dialect:
         text = file.read(_SAMPLE_CHARACTERS)
         text += file.readline(_MAX_LINE_CHARACTERS)  # the rest of the last line
         is_whole = not file.read(1)
-    lines = text.splitlines(keepends=True)
+    lines = lines_of(text)
     if not is_whole and len(lines) > 1 and not text.endswith(("\r", "\n")):
         lines.pop()  # may be cut off
     n_before, declared = find_preamble(lines)
     lines = lines[n_before:]
-    delimiter = options.delimiter or declared or find_delimiter(lines)
+    delimiter = options.delimiter or declared
+    if delimiter is None:
+        delimiter = find_delimiter(lines)
+        _check_cells(lines, delimiter)
+    has_blanks = divides_at_runs(lines, delimiter)
+    if has_blanks:
+        lines, delimiter = _divided(lines), DIVIDER
     records = _records(lines, delimiter)
     if not records or not "".join(lines).strip():
         reject("empty-file", "the file is empty; the first line must contain the column names")
@@ -88,6 +101,7 @@ def find_dialect(path: Path, options: ReadOptions) -> Dialect:
         tuple(complete_header(records)),
         markers,
         n_before,
+        has_blanks=has_blanks,
         declares_delimiter=declared is not None,
         has_rows=not is_whole or _n_blank(lines[1:]) < len(lines) - 1,
     )
@@ -113,8 +127,60 @@ def markers_of(options: ReadOptions) -> tuple[str, ...]:
 
 
 def find_delimiter(lines: list[str]) -> str:
-    """Return the delimiter of a table by its first lines; the first must be complete."""
-    return max(_DELIMITERS, key=lambda delimiter: _consistency(lines, delimiter))
+    """Return the delimiter of a table by its first lines; the first must be complete.
+
+    It is a space for blanks, if no other one divides the header, or tabs do not divide the rows.
+    """
+    delimiter = max(_DELIMITERS, key=lambda delimiter: _consistency(lines, delimiter))
+    records = _records(lines, delimiter)
+    is_divided = bool(records) and len(records[0]) > 1
+    if is_divided and (delimiter != "\t" or _divides(records)):
+        return delimiter
+    return _BLANK if _divides(_records(_divided(lines), DIVIDER)) else delimiter
+
+
+def divides_at_runs(lines: list[str], delimiter: str) -> bool:
+    """Return whether cells are divided by runs of blanks, not by single spaces."""
+    if delimiter != _BLANK:
+        return False
+    records = _records(lines, _BLANK)
+    return not _divides(records) or is_blank(records[0][-1:])
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text with their ends, which are those of CSV only."""
+    return [*io.StringIO(text, newline="")]
+
+
+def _check_cells(lines: list[str], delimiter: str) -> None:
+    """Raise Rejected if blanks may divide the cells instead, of which some are several numbers."""
+    header, *rows = _records(lines, delimiter) or [[]]
+    for j, name in enumerate(header):
+        n_names = len(name.split())
+        cells = [row[j] for row in rows if j < len(row) and len(row[j].split()) == n_names > 1]
+        cell = next((cell for cell in cells if _has_numbers(cell)), None)
+        if cell is not None and _divides(_records(_divided(lines), DIVIDER)):
+            detail = f"column '{name.strip()}' has {n_names} numbers in a cell, '{cell.strip()}':"
+            detail += " declare delimiter=' ' if blanks divide the cells, else"
+            detail += f" delimiter={delimiter!r}"
+            reject("missing-option", detail, column=name.strip(), parameter="query:delimiter")
+
+
+def _has_numbers(cell: str) -> bool:
+    """Return whether a cell has only numbers, divided by blanks."""
+    return all(_NUMBER.fullmatch(part) or _WITH_COMMA.fullmatch(part) for part in cell.split())
+
+
+def _divided(lines: list[str]) -> list[str]:
+    return lines_of(divide_at_blanks("".join(lines)))
+
+
+def _divides(records: list[list[str]]) -> bool:
+    """Return whether all records have as many cells as the header, at least two."""
+    if not records:
+        return False
+    width = len(complete_header(records))
+    return width > 1 and all(len(row) == width or is_blank(row) for row in records[1:])
 
 
 def _records(lines: list[str], delimiter: str) -> list[list[str]]:

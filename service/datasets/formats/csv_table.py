@@ -17,6 +17,7 @@ import pyarrow.csv as pv
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.wrappers.preparation.texts import Texts
 from service.datasets.formats.arrow_table import NO_ROWS, Encoded, tasks_of
+from service.datasets.formats.csv_blanks import divided_file
 from service.datasets.formats.csv_dates import DateColumn, declared_dates, found_dates
 from service.datasets.formats.csv_dialect import Dialect, find_dialect, markers_of
 from service.datasets.formats.csv_numbers import (
@@ -62,6 +63,8 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     """
     text = read_text(path, options.encoding, limits)
     dialect = find_dialect(text.path, options)
+    if dialect.has_blanks:
+        text = replace(text, path=divided_file(text.path))
     hint = _NO_HEADER if dialect.has_numeric_header else ""
     header = name_index(dialect.header)
     nameless = {j: f"__column_{j}__" for j, name in enumerate(header) if not name.strip()}
@@ -233,7 +236,9 @@ class _Table:
         parts = []
         if self.text.compression is not None:
             parts.append(self.text.compression)
-        if self.dialect.delimiter != ",":
+        if self.dialect.has_blanks:
+            parts.append("cells divided by blanks")
+        elif self.dialect.delimiter != ",":
             parts.append(f"delimiter {self.dialect.delimiter!r}")
         if self.dialect.decimal != ".":
             parts.append(f"decimal {self.dialect.decimal!r}")

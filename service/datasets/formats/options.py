@@ -60,7 +60,8 @@ class ReadOptions(BaseModel):
         None,
         min_length=1,
         max_length=1,
-        description="Delimiter of CSV cells. Default: found among comma, semicolon, tab and |.",
+        description="Delimiter of CSV cells; a space for runs of spaces and tabs. Default: found "
+        "among comma, semicolon, tab, | and space.",
     )
     decimal: Literal[".", ","] | None = Field(
         None, description="Decimal separator of CSV numbers. Default: found."

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
+from service.datasets.column_matching import clean_name
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.validation import check_counts, check_name
 from service.datasets.issues import Rejected, ValidationIssues, reject
@@ -84,7 +85,7 @@ def _column_names(header: Sequence[str], limits: Limits) -> tuple[str, ...]:
     names = []
     for position, text in enumerate(header):
         try:
-            name = check_name(text.strip(), limits, what="column", place=position)
+            name = check_name(clean_name(text), limits, what="column", place=position)
         except Rejected as rejected:
             issues.extend(rejected)
         else:

@@ -6,7 +6,14 @@ from dataclasses import replace
 from typing import Final, NoReturn
 
 from algorithms.wrappers.preparation.text_values import is_number_cell
-from service.datasets.formats.csv_dialect import find_decimal, find_delimiter, find_preamble
+from service.datasets.formats.csv_blanks import DIVIDER, divide_at_blanks
+from service.datasets.formats.csv_dialect import (
+    divides_at_runs,
+    find_decimal,
+    find_delimiter,
+    find_preamble,
+    lines_of,
+)
 from service.datasets.formats.nameless import (
     complete_header,
     is_blank,
@@ -45,6 +52,8 @@ def read_csv(
     n_before, declared = find_preamble(lines)
     delimiter = declared or find_delimiter(lines[n_before:])
     text = text[sum(map(len, lines[:n_before])) :]
+    if divides_at_runs(lines[n_before:], delimiter):
+        text, delimiter = divide_at_blanks(text), DIVIDER
     try:
         records = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except csv.Error as error:
@@ -89,7 +98,7 @@ def _decode(body: Body, charset: str | None) -> str:
 def _first_lines(text: str) -> list[str]:
     """Return the lines at the start of a text, the first one whole."""
     end = text.find("\n", _HEAD_BYTES) + 1
-    return (text[:end] if end else text).splitlines(keepends=True)
+    return lines_of(text[:end] if end else text)
 
 
 def _header_of(

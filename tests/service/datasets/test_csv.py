@@ -624,18 +624,26 @@ def test_a_table_of_targets_only_is_rejected(reader):
 
 
 def test_a_task_with_a_control_character_is_rejected(reader):
-    result = reader.read(b'task,x\n"a\nb",1\n')
+    result = reader.read(b'task,x\n"a\x07b",1\n')
     reader.assert_rejected(result, "invalid-name", "control character", row=0, column="task")
 
 
 @pytest.mark.parametrize("column", ["c", "g", "y"])
-def test_a_label_with_a_line_break_is_rejected_with_its_place(reader, column):
-    cells = dict.fromkeys("cgy", "v") | {column: '"u\nv"'}
+def test_a_label_with_a_control_character_is_rejected_with_its_place(reader, column):
+    cells = dict.fromkeys("cgy", "v") | {column: "u\x07v"}
     rows = ["task,x,c,g,y", "a,1,v,v,v", "a,2,v,v,", "a,3," + ",".join(cells[k] for k in "cgy")]
     result = reader.read("\n".join(rows).encode(), group_column="g", target_column="y")
-    words = ["line 5", f"column '{column}'", "control character"]
+    words = ["line 4", f"column '{column}'", "control character"]
     words += ["ignore_column=c"] if column == "c" else []
     reader.assert_rejected(result, "invalid-label", *words, row=2, column=column)
+
+
+def test_quoted_cells_with_line_breaks_are_text(reader):
+    body = b'task,"wind\nspeed",note,g,y\n"a\nb",1,"u\r\nv","u\nv","u\nv"\na b,2,w,w,w\n'
+    task = reader.tasks(reader.read(body * 1, group_column="g", target_column="y"))["a b"]
+    assert task.feature_names == ("wind speed", "note")
+    assert task.y.tolist() == ["u\nv", "w"]
+    assert set(task.groups) == {"u\nv", "w"}
 
 
 def test_rows_of_wrong_width_are_the_only_issue(reader):
