@@ -47,6 +47,15 @@ class DatasetView:
             raise Problem("wrong-state", describe_unready(row))
         return cls(row, row.manifest)
 
+    @property
+    def target_name(self) -> str | None:
+        """Name of the numeric target; None without one, or for classes."""
+        names = self.row.options.get("target_column") or ()
+        is_number = any(entry["target"] == "numbers" for entry in self.manifest["tasks"])
+        if not names or not is_number:
+            return None
+        return str(names[0]) if len(names) == 1 else "each target"
+
     def read_labels(self, session: Session) -> dict[str, NDArray[Any]]:
         """Return the labels of every row of each task; tasks without classes are left out.
 

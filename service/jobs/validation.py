@@ -101,7 +101,8 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
             section.splits for section in (spec.compare, spec.evaluate) if section is not None
         ]
         tasks = _with_labels(session, dataset, tasks, *splits)
-        study = plan_job(algorithm, requested, tasks, options, seed=spec.seed)
+        unit = dataset.target_name
+        study = plan_job(algorithm, requested, tasks, options, seed=spec.seed, unit=unit)
     time = estimate_time(
         session,
         algorithm,
@@ -153,7 +154,7 @@ def _check_choice(session: Session, spec: JobSpec, *, owner: str) -> ValidatedJo
     dataset = DatasetView.find(session, spec.dataset_id, owner=owner)
     tasks, warnings = _prepared_tasks(dataset, spec, _TARGETS, spec.class_weight)
     tasks = _with_labels(session, dataset, tasks, options.splits)
-    study = plan_choice(tasks, options)
+    study = plan_choice(tasks, options, unit=dataset.target_name)
     complete = options.model_dump(mode="json")
     return ValidatedJob(complete, spec.class_weight, study, warnings)
 

@@ -5,7 +5,14 @@ from typing import Any, Self
 from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validator
 
 from algorithms.evaluation.choice.automatic_verdict import update_choice
-from service.models.comparison_schemas import FEW_ROWS, REASON, VERDICTS, ComparedRows, MethodLabel
+from service.models.comparison_schemas import (
+    FEW_ROWS,
+    REASON,
+    UNIT,
+    VERDICTS,
+    ComparedRows,
+    MethodLabel,
+)
 
 
 class ChoiceEstimate(BaseModel):
@@ -186,6 +193,7 @@ class Choice(BaseModel):
     )
     metric: str = Field(description="Metric of all scores.")
     title: str = Field(description="Title of the metric.")
+    unit: str | None = Field(None, description=UNIT)
     larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
     average: str = Field(description="Units of equal weight: tasks or rows.")
     min_effect: float = Field(

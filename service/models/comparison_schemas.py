@@ -28,6 +28,11 @@ FEW_ROWS: Final = (
     "variance, AUC, retained variance), which are null for them and leave them out of means."
 )
 
+UNIT: Final = (
+    "Name of the target, in whose unit RMSE, widths of intervals and their gains are; null for "
+    "classes, and for targets without a name."
+)
+
 MethodRole = Annotated[str, BeforeValidator(lambda role: _FORMER_ROLES.get(role, role))]
 
 
@@ -148,6 +153,7 @@ class Comparison(BaseModel):
     sentences: list[str] = Field(description="The result in words.")
     metric: str = Field(description="Metric of the verdict.")
     title: str = Field(description="Title of the metric.")
+    unit: str | None = Field(None, description=UNIT)
     larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
     average: str = Field(description="Units of equal weight: tasks or rows.")
     min_effect: float = Field(
@@ -196,6 +202,10 @@ class Interval(BaseModel):
 class Evaluation(BaseModel):
     """Scores of the algorithm on held-out rows."""
 
+    sentences: list[str] = Field(
+        default_factory=list, description="What the scores leave out, in words."
+    )
+    unit: str | None = Field(None, description=UNIT)
     splits: dict[str, Any] = Field(description="Options of the splits.")
     n_splits: int = Field(description="Number of splits.")
     rows: ComparedRows | None = Field(

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from algorithms.evaluation.scores.predictions import Predictions
 from service.models.calibration_schemas import CalibrationReport
 from service.models.choice_schemas import Choice
-from service.models.comparison_schemas import FEW_ROWS, Comparison, Evaluation
+from service.models.comparison_schemas import FEW_ROWS, UNIT, Comparison, Evaluation
 
 
 class Candidate(BaseModel):
@@ -28,6 +28,7 @@ class SearchReport(BaseModel):
 
     method: str = Field(description="grid, random, or halving.")
     metric: str = Field(description="Selection metric.")
+    unit: str | None = Field(None, description=UNIT)
     larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
     average: str = Field(description="Units of equal weight: tasks or rows.")
     few_rows: list[str] = Field(default_factory=list, description=FEW_ROWS)

@@ -223,7 +223,7 @@ def print_report(report: dict[str, Any]) -> None:
             )
             for position, candidate in enumerate(search["candidates"])
         ]
-        print_table(rows, ("candidate", metric, "splits", "best"))
+        print_table(rows, ("candidate", f"{metric} (mean over tasks)", "splits", "best"))
     evaluation = report["evaluation"]
     if evaluation is not None:
         rows = [
@@ -231,6 +231,10 @@ def print_report(report: dict[str, Any]) -> None:
             for metric, mean in evaluation["mean"].items()
         ]
         print_table(rows, ("held-out metric", "mean over tasks", "over all rows"))
+        if evaluation.get("unit"):
+            print_text(f"RMSE and widths of intervals are in units of {evaluation['unit']}.")
+        for sentence in evaluation.get("sentences", ()):
+            print_text(sentence)
     calibration = report.get("calibration")
     if calibration is not None and calibration["after"] is not None:
         rows = [
@@ -259,7 +263,8 @@ def _print_leaderboard(choice: dict[str, Any]) -> None:
         )
         for row in choice["leaderboard"]
     ]
-    titles = ("method", "learns", choice["metric"], "95 % interval", "best tasks")
+    average = "mean over tasks" if choice["average"] == "tasks" else "over all rows"
+    titles = ("method", "learns", f"{choice['metric']} ({average})", "95 % interval", "best tasks")
     print_table(rows, (*titles, "fit s", "s per 1,000 rows", "chosen"))
 
 

@@ -91,6 +91,7 @@ def held_out_scores(report: Mapping[str, Any] | None) -> Mapping[str, Any] | Non
     return {
         "splits": comparison["splits"],
         "n_splits": comparison["n_splits"],
+        "unit": comparison.get("unit"),
         "mean": {name: value for name, value in candidate["mean"].items() if value is not None},
         "interval": {},
         "by_task": {comparison["metric"]: candidate["by_task"]},
@@ -123,7 +124,8 @@ def _describe_scores(sources: Sources) -> Content | None:
     ]
     if not any(row["score"] is not None for row in rows):
         return None
-    options = {"models": list(scored), "tasks": chosen, "metrics": metrics}
+    unit = next((scores.get("unit") for scores in by_model.values() if scores), None)
+    options = {"models": list(scored), "tasks": chosen, "metrics": metrics, "unit": unit}
     sentence = _wins({title: by_task[metrics[0]] for title, by_task in scored.items()}, metrics[0])
     return Content({"scores": rows}, sentence, kept(len(chosen), len(tasks), "tasks"), options)
 
@@ -164,7 +166,7 @@ def _draw_scores(content: Content) -> Any:
     y = alt.Y("task:N", sort=options["tasks"], title=None)
     panels = []
     for metric in options["metrics"]:
-        title = f"{metric_words(metric)} on held-out rows"
+        title = f"{metric_words(metric, options['unit'])} on held-out rows"
         base = alt.Chart(alt.NamedData("scores")).transform_filter(f"datum.metric === '{metric}'")
         spans = base.mark_rule(color=NEUTRAL, opacity=0.5).encode(
             x=alt.X("min(score):Q", title=title, scale=alt.Scale(zero=False)),

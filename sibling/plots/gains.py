@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from algorithms.evaluation.comparison.no_verdict import NO_VERDICT
+from algorithms.evaluation.scores.metrics import task_score_name
 from sibling.plots.source import (
     MAX_NAMES,
     Content,
@@ -42,7 +43,7 @@ def describe(source: Source) -> Content | None:
         f"{name} is better than {_name(best)} on {counts[0]} of {counted(counts[1], 'task')}. "
         "Lines are 95 % confidence intervals; one that crosses 0 may be chance."
     )
-    title = f"{comparison['title']}: gain over {_name(best)} (better to the right)"
+    title = f"{task_score_name(comparison)}: gain over {_name(best)} (better to the right)"
     notes = kept(len(rows), len(all_rows), "tasks", "evenly spaced by their gain")
     return Content({"gains": rows}, sentence, notes, {"title": title})
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from algorithms.evaluation.choice.curve_verdict import describe_curve
+from algorithms.evaluation.scores.metrics import score_name
 from sibling.plots.source import Content, Plot, Row, Source
 from sibling.plots.style import COLOURS, NEUTRAL, SHAPES
 
@@ -43,7 +44,7 @@ def describe(source: Source) -> Content | None:
         tables,
         first,
         (*others, note),
-        {"title": [f"{choice['title']} on held-out rows", f"({better} is better)"]},
+        {"title": [f"{score_name(choice)} on held-out rows", f"({better} is better)"]},
     )
 
 

@@ -15,6 +15,13 @@ _MAX_TASKS: Final = len(COLOURS)
 _MAX_STEPS: Final = 200
 
 
+def _unit(source: Source) -> str:
+    """Return the name of the target that the rows of a report have, as a clause."""
+    sections = (source.part(name) for name in ("evaluation", "comparison", "choice"))
+    unit = next((section["unit"] for section in sections if section and section.get("unit")), None)
+    return f" in units of {unit}" if unit else ""
+
+
 def describe_predictions(source: Source) -> Content | None:
     """Return predicted and true numbers."""
     rows = _numbers(source)
@@ -26,7 +33,7 @@ def describe_predictions(source: Source) -> Content | None:
     diagonal = [{"true": end, "predicted": end} for end in ends]
     sentence = (
         f"Points on the line are predicted exactly; the root mean squared error of "
-        f"{counted(len(rows.true), rows.what)} is {error:.4g}."
+        f"{counted(len(rows.true), rows.what)} is {error:.4g}{_unit(source)}."
     )
     return Content({"points": table, "diagonal": diagonal}, sentence, notes)
 

@@ -36,20 +36,21 @@ def describe(source: Source) -> Content | None:
         for metric in metrics
         for task in chosen
     ]
+    unit = evaluation.get("unit")
     means = [
-        f"{metric_words(metric)} {evaluation['mean'][metric]:.3g}"
+        f"{metric_words(metric, unit)} {evaluation['mean'][metric]:.3g}"
         for metric in metrics
         if finite(evaluation["mean"].get(metric)) is not None
     ]
     splits = counted(evaluation["n_splits"], "split")
-    sentence = f"Mean over the tasks, on held-out rows of {splits}: {', '.join(means)}."
+    sentence = f"Mean over tasks, on held-out rows of {splits}: {', '.join(means)}."
     notes = kept(len(metrics), len(evaluation["by_task"]), "metrics", "the first")
     notes += kept(len(chosen), len(tasks), "tasks")
     return Content(
         {"scores": rows},
         sentence,
         notes,
-        {"tasks": chosen, "metrics": metrics},
+        {"tasks": chosen, "metrics": metrics, "unit": unit},
     )
 
 
@@ -68,7 +69,9 @@ def draw(content: Content) -> Any:
         .properties(width=220)
     )
     metrics = content.options["metrics"]
-    titles = json.dumps({metric: metric_words(metric) for metric in metrics})
+    titles = json.dumps(
+        {metric: metric_words(metric, content.options["unit"]) for metric in metrics}
+    )
     words = alt.Header(labelExpr=f"{titles}[datum.label]")
     facet = alt.Facet("metric:N", title=None, header=words, sort=metrics)
     return points.facet(facet=facet, columns=2).resolve_scale(x="independent")

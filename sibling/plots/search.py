@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, TypeGuard
 
+from algorithms.evaluation.scores.metrics import AVERAGES
 from sibling.plots.source import Content, Plot, Row, Source, finite, kept, metric_words, spread
 from sibling.plots.style import COLOURS
 
@@ -38,11 +39,12 @@ def describe(source: Source) -> Content | None:
     settings = ", ".join(
         f"{name} = {text_of(candidates[best]['params'].get(name))}" for name in names
     )
-    score = f"{metric_words(metric)} {told}"
+    words = f"{metric_words(metric, search.get('unit'))} ({AVERAGES['tasks']})"
+    score = f"{words} {told}"
     sentence = f"The best of {len(candidates)} candidates has {settings}, with {score}."
     notes = kept(len(chosen), len(candidates), "candidates")
     notes += kept(len(names), len(different), "parameters", "the first")
-    title = [f"{metric_words(metric)} on held-out rows", f"({better} is better)"]
+    title = [f"{words} on held-out rows", f"({better} is better)"]
     return Content(tables, sentence, notes, {"names": names, "title": title})
 
 

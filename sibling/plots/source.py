@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.evaluation.scores.metrics import IN_TARGET_UNITS
 from algorithms.interface.model import Model
 
 #: Words in names of metrics that are written otherwise.
@@ -165,6 +166,13 @@ def kept(shown: int, total: int, what: str, rule: str = "evenly spaced") -> tupl
     return () if shown >= total else (f"{shown:,} of {total:,} {what} are shown ({rule}).",)
 
 
-def metric_words(metric: str) -> str:
-    """Return the name of a metric as people write it: ``train_rmse`` as ``train RMSE``."""
-    return " ".join(_METRIC_WORDS.get(word, word) for word in metric.split("_"))
+def metric_words(metric: str, unit: str | None = None) -> str:
+    """Return the name of a metric as people write it: ``train_rmse`` as ``train RMSE``.
+
+    Parameters
+    ----------
+    unit
+        Name of the target, which metrics on its scale get.
+    """
+    words = " ".join(_METRIC_WORDS.get(word, word) for word in metric.split("_"))
+    return f"{words} of {unit}" if unit and metric in IN_TARGET_UNITS else words

@@ -311,6 +311,8 @@ def gain(baseline, mean, role="single_task"):
 def test_gains_are_those_over_the_best_single_task_baseline():
     comparison = {
         "title": "RMSE",
+        "metric": "rmse",
+        "unit": "mass",
         "methods": [{"algorithm": "mtfl"}],
         "overall": [gain("constant", 5.0), gain("ridge", 1.0), gain("lasso", 0.5, "multi_task")],
         "by_task": {
@@ -325,6 +327,7 @@ def test_gains_are_those_over_the_best_single_task_baseline():
         {"task": "a", "gain": -0.5, "low": -1.5, "high": 1.5, "side": "worse"},
     ]
     assert "better than ridge (each task alone) on 1 of 2 tasks" in spec["description"]
+    assert "RMSE of mass: gain over ridge" in json.dumps(spec)
 
 
 def test_a_search_is_drawn_by_the_parameters_that_differ():
@@ -510,6 +513,7 @@ def test_a_learning_curve_shows_the_points_and_fits_of_a_report():
         "tasks_factor": None,
     }
     choice = {"curve": curve, "tasks": {"a": {}}, "title": "RMSE", "larger_is_better": False}
+    choice |= {"metric": "rmse", "average": "rows"}
     spec = draw("learning-curve", Source(report={"choice": choice}))
     shown = {(p["rows"], p["side"]): p["value"] for p in spec["datasets"]["points"]}
     assert shown[10, "each task alone"] == pytest.approx(1.4)

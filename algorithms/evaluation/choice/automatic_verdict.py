@@ -7,6 +7,7 @@ from typing import Any, Final
 from algorithms.evaluation.choice.curve_verdict import describe_curve
 from algorithms.evaluation.comparison.no_verdict import NO_VERDICT, ONE_TASK, choice_by_rule
 from algorithms.evaluation.scores.gains import LEVEL
+from algorithms.evaluation.scores.metrics import describe_few_rows_of, score_name
 
 _ROLES: Final = {
     "single_task": "each task alone",
@@ -52,6 +53,7 @@ def summarize_choice(
         *_describe_pooling(report),
         *describe_curve(report["curve"], n_tasks=len(report["tasks"])),
         *_describe_tasks(report["tasks"]),
+        *describe_few_rows_of(report),
         *_describe_per_task(report),
         *_describe_left_out(unsuitable, dropped),
     ]
@@ -68,7 +70,7 @@ def update_choice(stored: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _describe_estimate(report: Mapping[str, Any]) -> list[str]:
-    estimate, title = report["estimate"], report["title"]
+    estimate, title = report["estimate"], score_name(report)
     best = report["leaderboard"][0]
     counts = Counter(name_of(method) for method in estimate["chosen"])
     often = ", ".join(f"{name} {n}" for name, n in counts.most_common())
@@ -122,7 +124,7 @@ def _describe_pair(
         f"{_rows_needed(pair['gain'], reach)}",
     }
     values = (
-        f"{report['title']} {_number(pair['first_value'])} against "
+        f"{score_name(report)} {_number(pair['first_value'])} against "
         f"{_number(pair['second_value'])}, gain {_number(pair['gain'])}{_interval(pair)}, "
         f"p = {_number(pair['p_value'])}"
     )
@@ -163,7 +165,7 @@ def _describe_per_task(report: Mapping[str, Any]) -> list[str]:
     sentence = (
         f"To learn {n} of {n + len(result['together'])} tasks alone ({_listed(result['apart'])}) "
         f"and the others together, chosen by inner scores, {verdicts[result['verdict']]} one "
-        f"method for all tasks ({report['title']} {_number(result['value'])}, gain "
+        f"method for all tasks ({score_name(report)} {_number(result['value'])}, gain "
         f"{_number(result['gain'])}{_interval(result)})"
     )
     if report["alone"] is None:

@@ -10,6 +10,7 @@ from algorithms.evaluation.comparison.no_verdict import (
     describe_no_verdict,
 )
 from algorithms.evaluation.scores.gains import LEVEL
+from algorithms.evaluation.scores.metrics import describe_few_rows_of, score_name
 
 _ROLES: Final = {
     "candidate": "the candidate",
@@ -29,6 +30,7 @@ def summarize_comparison(comparison: Mapping[str, Any]) -> dict[str, Any]:
         *_describe_candidate(comparison),
         *(_describe_gain(comparison, other) for other in _worst_first(comparison["overall"])),
         *_count_tasks(comparison),
+        *describe_few_rows_of(comparison),
     ]
     return {
         **comparison,
@@ -150,8 +152,7 @@ def _values(comparison: Mapping[str, Any], pair: Mapping[str, Any]) -> str:
         f"{_number(value[_name(side)])} of {_name(side)}"
         for side in (pair["together"], pair["apart"])
     )
-    over = " of all rows" if comparison["average"] == "rows" else ""
-    return f"{comparison['title']}{over} {ours} against {theirs}"
+    return f"{score_name(comparison)} {ours} against {theirs}"
 
 
 def _gain(result: Mapping[str, Any]) -> str:

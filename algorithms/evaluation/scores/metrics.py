@@ -1,6 +1,6 @@
 """Metrics of models on held-out rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -19,6 +19,11 @@ from algorithms.numerics import scores
 TargetKind = Literal["none", "numbers", "classes"]
 #: A mean over tasks, which all count the same, or a value over the rows of all tasks.
 Average = Literal["tasks", "rows"]
+
+#: Names of the averages for readers.
+AVERAGES: Final[dict[str, str]] = {"tasks": "mean over tasks", "rows": "over all rows"}
+#: Metrics whose values have the unit of the targets.
+IN_TARGET_UNITS: Final = frozenset({"rmse", "interval_width"})
 
 
 class MetricChoice(StrictModel):
@@ -176,6 +181,18 @@ def _reconstruction_metric(
     )
 
 
+def score_name(report: Mapping[str, Any]) -> str:
+    """Return the name of the deciding score of a report: metric, target and average."""
+    return f"{task_score_name(report)} ({AVERAGES[report['average']]})"
+
+
+def task_score_name(report: Mapping[str, Any]) -> str:
+    """Return the name of the score of a task in a report: metric and target."""
+    unit = report.get("unit")  # not in reports of earlier versions
+    has_unit = unit and report["metric"] in IN_TARGET_UNITS
+    return f"{report['title']} of {unit}" if has_unit else str(report["title"])
+
+
 #: The first metric for a kind of target is the default.
 METRICS: Final[dict[str, Metric]] = {
     metric.name: metric
@@ -228,6 +245,13 @@ METRICS: Final[dict[str, Metric]] = {
         ),
     )
 }
+
+
+def describe_few_rows_of(report: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on the tasks that the mean of a ratio leaves out, if there are any."""
+    if METRICS[report["metric"]].ratio is None:
+        return []
+    return ratios.describe_few_rows(report.get("few_rows", ()), report["title"])
 
 
 def metrics_for(

@@ -16,7 +16,7 @@ task and split are compared, since models of different splits have scores on dif
 Reference: Cochran, *Sampling Techniques*, 3rd edition, 1977, section 6.4
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,6 +30,8 @@ Array = NDArray[np.float64]
 
 #: Least number of held-out rows of a task, over all splits, for which a ratio of it counts.
 MIN_RATIO_ROWS: Final = 10
+#: Maximum number of tasks that a sentence names.
+_MAX_NAMES: Final = 10
 #: Number of entries of what is added.
 N_SUMS: Final = 6
 
@@ -77,6 +79,16 @@ class Ratio:
         pooled = ratio + len(known) * (numerators - ratio * denominators) / total
         values[is_known] = 1.0 - pooled if self.is_explained else pooled
         return values
+
+
+def describe_few_rows(names: Sequence[str], title: str) -> list[str]:
+    """Return a sentence on tasks with too few held-out rows; none if there is no such task."""
+    if not names:
+        return []
+    few = f"fewer than {MIN_RATIO_ROWS} held-out rows, too few for {title}"
+    listed = ", ".join(names[:_MAX_NAMES])
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return [f"Left out of the mean over tasks, as they have {few}: {listed}{more}."]
 
 
 def add_sums(sums: Array) -> Array:

@@ -154,6 +154,7 @@ def report_automatic(
     report = {
         **choice.report,
         "curve": _curve(plan, results, entries, tasks) if options.curve else None,
+        "unit": plan.get("unit"),
         "budget_s": options.budget_s,
         "rows": describe_rows(tasks, options.splits),
         "few_rows": next(iter(entries.values())).scores.get("few_rows", []),

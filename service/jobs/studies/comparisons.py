@@ -21,6 +21,7 @@ from algorithms.evaluation.scores.predictions import (
     join_predictions,
     predictions_per_split,
 )
+from algorithms.evaluation.scores.ratios import describe_few_rows
 from algorithms.evaluation.selection.search import SearchOptions
 from algorithms.evaluation.selection.validation import (
     check_has_scores,
@@ -158,10 +159,11 @@ def report_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
     scores = _scores(plan, results, options.splits, without=failed)
     check_has_scores(scores[0].scores, tasks)
     _check_any_baseline([entry.method for entry in scores], left_out)
-    comparison = summarize_comparison(compare(scores, metric, options, ratio=ratio))
-    rows = describe_rows(tasks, options.splits)
+    compared = compare(scores, metric, options, ratio=ratio)
     few_rows = scores[0].scores.get("few_rows", [])
-    return {**comparison, "rows": rows, "few_rows": few_rows, "left_out": left_out}
+    comparison = summarize_comparison({**compared, "unit": plan.get("unit"), "few_rows": few_rows})
+    rows = describe_rows(tasks, options.splits)
+    return {**comparison, "rows": rows, "left_out": left_out}
 
 
 def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
@@ -169,11 +171,14 @@ def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
     options = EvaluateOptions.model_validate(plan["options"], strict=False)
     (scored,) = _scores(plan, results, options.splits)
     check_has_scores(scored.scores, tasks)
+    few_rows = scored.scores.get("few_rows", [])
     return {
+        "sentences": describe_few_rows(few_rows, "ratios such as R² and AUC"),
         "splits": options.splits.to_json(),
         "n_splits": options.splits.count(),
         "rows": describe_rows(tasks, options.splits),
-        "few_rows": scored.scores.get("few_rows", []),
+        "unit": plan.get("unit"),
+        "few_rows": few_rows,
         "params": scored.method.values,
         **mean_scores(scored.scores),
         "interval": mean_intervals(scored.scores, ratio=options.splits.ratio(tasks)),

@@ -76,6 +76,7 @@ def plan_job(
     options: StudyOptions,
     *,
     seed: int,
+    unit: str | None = None,
 ) -> Study:
     """Return the plan and the first child jobs of a study.
 
@@ -83,6 +84,8 @@ def plan_job(
     ----------
     values
         Parameters as the user gave them.
+    unit
+        Name of the target, if it has one.
 
     Raises
     ------
@@ -110,12 +113,21 @@ def plan_job(
         with _errors_in("evaluate"):
             plan[EVALUATION] = plan_evaluation(algorithm, values, tasks, options.evaluate)
         children += child_jobs_of_methods(plan[EVALUATION], options.search, of=EVALUATION)
+    for purpose in plan.keys() & {SEARCH, COMPARISON, EVALUATION}:
+        plan[purpose]["unit"] = unit
     plan["n_child_jobs"] = n_later + len(children)
     return Study(plan, _numbered(children, first=0))
 
 
-def plan_choice(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> Study:
+def plan_choice(
+    tasks: Sequence[TaskSummary], options: AutomaticOptions, *, unit: str | None = None
+) -> Study:
     """Return the plan and the first child jobs of an automatic choice of the algorithm.
+
+    Parameters
+    ----------
+    unit
+        Name of the target, if it has one.
 
     Raises
     ------
@@ -123,7 +135,7 @@ def plan_choice(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> Stud
         The options are invalid for the tasks, or no algorithm suits them.
     """
     with _errors_in("params"):
-        choice = plan_automatic(tasks, options)
+        choice = {**plan_automatic(tasks, options), "unit": unit}
     children = automatic_rounds.child_jobs_of_round(choice, [])
     plan = {
         "kind": STUDY,

@@ -151,6 +151,7 @@ def report_search(
     report = {
         "method": search.method,
         "metric": metric.name,
+        "unit": plan.get("unit"),
         "larger_is_better": metric.larger_is_better,
         "average": search.average,
         "few_rows": scores[chosen].get("few_rows", []),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from algorithms.evaluation.scores.metrics import score_name
 from service.ui import formats, tables
 from service.ui.tables import Table, TableRow
 
@@ -21,10 +22,11 @@ def leaderboard(choice: Mapping[str, Any]) -> Table:
         for i, (row, value) in enumerate(zip(best, values, strict=True))
     ]
     better = "larger" if choice["larger_is_better"] else "smaller"
-    title = f"Methods on the same held-out rows ({better} {choice['title']} is better)"
+    score = score_name(choice)
+    title = f"Methods on the same held-out rows: {score}, {better} is better"
     if len(choice["leaderboard"]) > len(best):
         title += f": the best {len(best)} of {len(choice['leaderboard'])}"
-    return Table(title, ("Method", "Chosen", choice["title"], "95 % interval"), rows)
+    return Table(title, ("Method", "Chosen", score, "95 % interval"), rows)
 
 
 def _cells(choice: Mapping[str, Any], row: Mapping[str, Any]) -> list[tables.Cell]:

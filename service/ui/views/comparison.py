@@ -206,7 +206,7 @@ def _means(version: _ComparedVersion) -> dict[str, tuple[float | None, str]]:
     """Return the scores of a version and their intervals, held-out rows first."""
     held_out = version.scores or {"mean": {}}
     means = {
-        f"{metric_words(name)} (held out)": (
+        f"{metric_words(name, held_out.get('unit'))} (held out)": (
             value,
             formats.interval(held_out.get("interval", {}).get(name)),
         )
@@ -232,7 +232,7 @@ def _tasks(versions: Sequence[_ComparedVersion]) -> Table | None:
         TableRow(f"task-{task}", [tables.text(task), *(column[i] for column in columns)])
         for i, task in enumerate(tasks)
     ]
-    caption = f"{metric_words(metric)} on held-out rows, by task"
+    caption = f"{metric_words(metric, first.get('unit'))} on held-out rows, by task"
     return Table(caption, _columns("Task", versions), rows)
 
 

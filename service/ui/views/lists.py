@@ -99,7 +99,14 @@ def dataset_rows(items: Sequence[Mapping[str, Any]]) -> list[TableRow]:
 
 
 DATASET_COLUMNS: Final = ("Dataset", "State", "Tasks", "Rows", "Size", "Uploaded")
-MODEL_COLUMNS: Final = ("Model", "Version", "Algorithm", "Tasks", "Training score", "Trained")
+MODEL_COLUMNS: Final = (
+    "Model",
+    "Version",
+    "Algorithm",
+    "Tasks",
+    "Training score, mean over tasks",
+    "Trained",
+)
 
 
 def _dataset_cells(dataset: Mapping[str, Any]) -> list[Cell]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from algorithms.evaluation.comparison.no_verdict import NO_VERDICT, describe_no_verdict
+from algorithms.evaluation.scores.metrics import AVERAGES, score_name
 from service.ui import formats, tables
 from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.choices import leaderboard
@@ -47,41 +48,49 @@ def held_out_sentence(report: Mapping[str, Any]) -> str:
     )
     if comparison is not None:
         value = formats.number(comparison["methods"][0]["value"], 3)
-        return f"On held-out rows its {comparison['title']} is {value}."
+        return f"On held-out rows its {score_name(comparison)} is {value}."
     if choice is not None:
         estimate = choice["estimate"]
         value = formats.number(estimate["value"], 3)
         interval = formats.interval(estimate) or formats.NONE
-        return f"Expected on new rows: {choice['title']} {value} ({interval})."
+        return f"Expected on new rows: {score_name(choice)} {value} ({interval})."
     if evaluation is None or not evaluation["mean"]:
         return "It was not scored on held-out rows: the job has neither 'evaluate' nor 'compare'."
     metric, value = next(iter(evaluation["mean"].items()))
     interval = formats.interval(evaluation.get("interval", {}).get(metric))
     around = f" ({interval})" if interval else ""
-    return f"On held-out rows its {metric_words(metric)} is {formats.number(value, 3)}{around}."
+    words = f"{metric_words(metric, evaluation.get('unit'))} ({AVERAGES['tasks']})"
+    return f"On held-out rows its {words} is {formats.number(value, 3)}{around}."
 
 
 def means(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Table:
-    """Return the means of the scores over the tasks, with intervals for held-out rows."""
+    """Return both averages of the scores, with intervals for held-out rows."""
     rows = []
     if evaluation is not None:
-        intervals = evaluation.get("interval", {})
+        intervals, unit = evaluation.get("interval", {}), evaluation.get("unit")
         rows = [
-            _mean_row(f"{metric_words(name)} on held-out rows", value, intervals.get(name))
+            _mean_row(
+                f"{metric_words(name, unit)} on held-out rows",
+                (value, evaluation["over_rows"].get(name)),
+                intervals.get(name),
+            )
             for name, value in evaluation["mean"].items()
         ]
     rows += [
-        _mean_row(f"{metric_words(name)} on training rows", mean(by_task), None)
+        _mean_row(f"{metric_words(name)} on training rows", (mean(by_task), None), None)
         for name, by_task in model["metrics"].items()
     ]
-    columns = ("Score", "Mean over the tasks", "95 % interval")
+    columns = ("Score", "Mean over tasks", "95 % interval", "Over all rows")
     return Table("Scores", columns, rows, "The algorithm has no score.")
 
 
-def _mean_row(name: str, value: float | None, interval: Mapping[str, Any] | None) -> TableRow:
+def _mean_row(
+    name: str, averages: tuple[float | None, float | None], interval: Mapping[str, Any] | None
+) -> TableRow:
+    over_tasks, over_rows = (tables.number(value) for value in averages)
     text = formats.interval(interval) or formats.NONE
     return TableRow(
-        f"mean-{name}", [tables.text(name), tables.number(value), tables.quantity(text)]
+        f"mean-{name}", [tables.text(name), over_tasks, tables.quantity(text), over_rows]
     )
 
 
@@ -90,7 +99,7 @@ def scores(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Ta
     by_metric: dict[str, _Scores] = {}
     if evaluation is not None:
         by_metric = {
-            f"{metric_words(name)} (held out)": by_task
+            f"{metric_words(name, evaluation.get('unit'))} (held out)": by_task
             for name, by_task in evaluation["by_task"].items()
         }
     by_metric |= {
@@ -132,13 +141,15 @@ def _compared(comparison: Mapping[str, Any]) -> Table:
         TableRow(f"method-{i}", [_method_cell(method), *(column[i] for column in columns)])
         for i, method in enumerate(compared)
     ]
-    titles = (comparison["title"], *(f"mean {metric_words(metric)}" for metric in metrics))
+    unit = comparison.get("unit")
+    others = (f"{metric_words(metric, unit)} ({AVERAGES['tasks']})" for metric in metrics)
+    titles = (score_name(comparison), *others)
     return Table(_title(comparison), ("Method", *titles), rows)
 
 
 def _title(study: Mapping[str, Any]) -> str:
     better = "larger" if study["larger_is_better"] else "smaller"
-    return f"Methods on the same held-out rows ({better} {study['title']} is better)"
+    return f"Methods on the same held-out rows: {score_name(study)}, {better} is better"
 
 
 def _method_cell(method: Mapping[str, Any]) -> Cell:
@@ -204,7 +215,8 @@ def candidates(search: Mapping[str, Any]) -> Table:
         )
         for (i, candidate), value in zip(ranked, values, strict=True)
     ]
-    columns = ("Parameters", f"Mean {metric_words(search['metric'])}", "Splits", "Failed")
+    words = metric_words(search["metric"], search.get("unit"))
+    columns = ("Parameters", f"{words} ({AVERAGES['tasks']})", "Splits", "Failed")
     return Table(f"Candidates of the {search['method']} search, the best first", columns, rows)
 
 

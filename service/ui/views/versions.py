@@ -20,6 +20,8 @@ class VersionView:
 
     Parameters
     ----------
+    notes
+        What the scores on held-out rows leave out.
     verdict, sentences
         Whether learning together helps, and why; empty without a comparison.
     means
@@ -45,6 +47,7 @@ class VersionView:
     sentence: str
     verdict: str
     sentences: Sequence[str]
+    notes: Sequence[str]
     means: Table
     scores: Table
     methods: Table | None
@@ -80,6 +83,7 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
         sentence=f"{_sentence(model, history)} {reports.held_out_sentence(report)}",
         verdict=reports.verdict_of(study),
         sentences=() if study is None else study["sentences"],
+        notes=(evaluation or {}).get("sentences", ()),
         means=reports.means(model, evaluation),
         scores=reports.scores(model, evaluation),
         methods=reports.methods(report),
