@@ -11,11 +11,13 @@ from sklearn.utils.metaestimators import available_if
 from algorithms.interface.errors import InvalidData, NotInstalled
 from algorithms.interface.methods import METHODS
 from algorithms.interface.tasks import Task
+from algorithms.wrappers.new_tasks import check_new_tasks
+from algorithms.wrappers.preparation.algorithm import prepared
 from algorithms.wrappers.weights import weighted
 from sibling.client import Client, RemoteModel
 from sibling.estimators.estimator import Estimator, class_weight_of
-from sibling.estimators.fitting import check_fit, read_fit
-from sibling.estimators.methods import Transformer, make_call, score
+from sibling.estimators.fitting import check_fit, parse_recipe, read_fit
+from sibling.estimators.methods import CALL_REQUEST, Transformer, make_call, score
 
 
 class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -90,6 +92,9 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         with suppress(NotInstalled):  # here, where it is not needed
             has_weights = any(task.weights is not None for task in given.tasks)
+            recipe = parse_recipe(getattr(spec, "preparation"))  # noqa: B009 - not known to mypy
+            ready = prepared(algorithm, given.columns, recipe)
+            check_new_tasks(ready, params, getattr(spec, "new_tasks"))  # noqa: B009 - as above
             ready = weighted(algorithm, class_weight, has_weights=has_weights)
             check_fit(ready, given, params)
         own = list(given.tasks)
@@ -112,6 +117,7 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             preparation=getattr(spec, "preparation"),  # noqa: B009 - as above
             calibration=getattr(spec, "calibration"),  # noqa: B009 - as above
             class_weight=class_weight,
+            new_tasks=getattr(spec, "new_tasks"),  # noqa: B009 - as above
         )
         self.model_ = job.wait()
         self.tasks_ = self.model_.tasks
@@ -154,7 +160,7 @@ def _add_method(name: str) -> None:
     method = make_call(name)
     method.__doc__ = getattr(RemoteModel, name).__doc__
     setattr(RemoteEstimator, name, available_if(partial(_is_available, name=name))(method))
-    setattr(RemoteEstimator, f"__metadata_request__{name}", {"tasks": True})
+    setattr(RemoteEstimator, f"__metadata_request__{name}", CALL_REQUEST)
 
 
 for _name in METHODS:

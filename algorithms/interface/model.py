@@ -88,8 +88,11 @@ class Model(ABC):
         if getattr(self, name) == value:
             return self
         changed = copy(self)
-        # the classes of models are frozen
-        object.__setattr__(changed, name, value)
+        for setting in ("task_column", "new_tasks"):  # the copy has the fields alone
+            # the classes of models are frozen
+            object.__setattr__(
+                changed, setting, value if setting == name else getattr(self, setting)
+            )
         return changed
 
     @property

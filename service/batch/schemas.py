@@ -2,6 +2,7 @@
 
 from pydantic import BaseModel, Field
 
+from algorithms.interface.new_tasks import NewTasks
 from service.errors.patterns import MODEL_REFERENCE, TEXT_LINE
 from service.jobs.spec_schemas import JobLimits
 
@@ -31,6 +32,11 @@ class InferenceSpec(JobLimits):
         description="Tasks of the dataset to compute, each with the task of the model that "
         "computes it. Default: all tasks, with tasks of the model of the same name.",
     )
+    new_tasks: NewTasks | None = Field(
+        None,
+        description="What to do about tasks that the model was not trained on. `refuse`: an error. "
+        "`common`: compute them by what its tasks have in common. Default: as the model says.",
+    )
     makes_dataset: bool = Field(
         default=True, description="Also store numeric outputs as a dataset."
     )
@@ -51,6 +57,10 @@ class ValidInference(BaseModel):
     method: str = Field(description="Method of the model.")
     tasks: dict[str, str] = Field(
         description="Tasks of the dataset, each with the task of the model that computes it."
+    )
+    new_tasks: list[str] = Field(
+        description="Tasks of the model among them that it was not trained on, which its common "
+        "part would compute."
     )
     n_rows: int = Field(description="Number of rows.")
     makes_dataset: bool = Field(

@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
-from algorithms.interface.errors import AlgorithmError, InvalidData
+from algorithms.interface.errors import AlgorithmError, InvalidData, UnknownTask
 from algorithms.interface.methods import FEATURE_METHODS, LEVEL_METHODS
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import unknown_task
+from algorithms.wrappers.new_tasks import for_tasks
 from service.access.quotas import check_stored_bytes
 from service.batch.context import Services
 from service.batch.schemas import InferenceSpec
@@ -89,6 +90,7 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
     model = services.models.get(served)
     entries = {entry["name"]: entry for entry in dataset.manifest["tasks"]}
     tasks = _tasks(spec, entries)
+    model, new_tasks = _for_tasks(model, spec, tasks)
     model_columns = services.columns.of(served.id) if spec.method in FEATURE_METHODS else {}
     ignored = services.columns.ignored(served.id)
     names = feature_names_by_task(dataset.manifest)
@@ -105,6 +107,7 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
         "level": spec.level,
         "dataset_id": dataset.row.id,
         "tasks": tasks,
+        "new_tasks": list(new_tasks),
         "mapping": spec.tasks,  # None means all tasks: listing them would make the response long
         "columns": pack_orders(orders),
         "makes_dataset": spec.makes_dataset and not has_labels,
@@ -162,6 +165,23 @@ def _tasks(spec: InferenceSpec, entries: Mapping[str, Entry]) -> dict[str, str]:
     return spec.tasks
 
 
+def _for_tasks(
+    model: Model, spec: InferenceSpec, tasks: Mapping[str, str]
+) -> tuple[Model, tuple[str, ...]]:
+    """Return the model for some tasks, and which of these it was not trained on.
+
+    Each of the errors of a model that does not have the tasks is found later.
+    """
+    if (spec.new_tasks or model.new_tasks) == "refuse":
+        return model, ()
+    try:
+        return for_tasks(model, tasks.values(), spec.new_tasks)
+    except UnknownTask as error:
+        detail = error.message
+        entry = {**entry_at("/new_tasks", detail), "code": "unknown-task", "task": error.task}
+        raise Problem("unknown-task", detail, errors=[entry]) from None
+
+
 @dataclass(frozen=True, slots=True)
 class _ColumnOrders:
     """Column orders of tasks of a dataset for a method of a model."""
@@ -206,7 +226,8 @@ class _ColumnOrders:
             return
         try:
             width = self.model.width(method, task=model_task)
-            columns = self.model_columns.get(model_task)
+            shared = next(iter(self.model_columns.values()), None)  # of tasks not trained
+            columns = self.model_columns.get(model_task, shared)
             input_spec = InputSpec(
                 model_task,
                 method,

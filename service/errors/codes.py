@@ -276,7 +276,8 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         422,
         "Unknown task",
         "The model has no task of this name.",
-        "Use one of the names in the detail, or add the task to the model.",
+        "Use one of the names in the detail, add the task to the model, or call it with "
+        "`new_tasks=common`, which answers by what its tasks have in common.",
     ),
     "unknown-algorithm": ErrorSpec(
         422,

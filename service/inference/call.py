@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.new_tasks import NewTasks
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.wrappers.preparation.columns import Column
 from service.errors.problems import Problem
@@ -71,11 +72,14 @@ class Call(NamedTuple):
     ----------
     level
         Level of intervals and sets; None: the default.
+    new_tasks
+        What to do about tasks that the model was not trained on; None: as the model says.
     """
 
     task: str | list[str]
     rows: Rows
     level: float | None = None
+    new_tasks: NewTasks | None = None
 
 
 class InferenceResult(NamedTuple):
@@ -85,6 +89,8 @@ class InferenceResult(NamedTuple):
     ----------
     classes
         Class labels of the output columns; empty if the columns are not classes.
+    new_tasks
+        Tasks that the model was not trained on, for which its common part answered.
     """
 
     name: str
@@ -93,6 +99,7 @@ class InferenceResult(NamedTuple):
     method: str
     outputs: NDArray[Any]
     classes: tuple[str, ...] | tuple[int, ...]
+    new_tasks: tuple[str, ...] = ()
 
 
 class ArrayRows(NamedTuple):

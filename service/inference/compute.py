@@ -9,8 +9,15 @@ from numpy.typing import NDArray
 from algorithms.interface.errors import UnknownTask
 from algorithms.interface.methods import CLASS_METHODS, OUTPUT_SHAPES
 from algorithms.interface.model import Model, apply
+from algorithms.wrappers.new_tasks import for_tasks
 from service.errors.problems import Problem
-from service.inference.call import Call, InferenceResult, Matrix, raise_invalid_data
+from service.inference.call import (
+    Call,
+    InferenceResult,
+    InputSpec,
+    Matrix,
+    raise_invalid_data,
+)
 from service.inference.context import Services
 from service.models.messages import unsupported_method
 from service.models.resolver import ResolvedModel
@@ -33,27 +40,41 @@ def compute(services: Services, resolved: ResolvedModel, call: Call) -> Inferenc
     served, method = resolved
     if method not in served.methods:
         raise Problem("unsupported-method", unsupported_method(served, method))
-    model = services.models.get(served)
-    outputs, classes = _apply(services, served, model, method, call)
-    return InferenceResult(served.name, served.version, call.task, method, outputs, classes)
+    tasks = [call.task] if isinstance(call.task, str) else list(dict.fromkeys(call.task))
+    if not tasks:
+        raise Problem("invalid-data", "expected at least one row with a task, got none")
+    model, new_tasks = _for_tasks(services.models.get(served), tasks, call)
+    spec = (
+        services.inputs.of_task(served, model, method, call.task)
+        if isinstance(call.task, str) and not new_tasks
+        else services.inputs.of_tasks(served, model, method, tasks)
+    )
+    outputs, classes = _apply(services, served, model, spec, call)
+    return InferenceResult(
+        served.name, served.version, call.task, method, outputs, classes, new_tasks
+    )
+
+
+def _for_tasks(model: Model, tasks: list[str], call: Call) -> tuple[Model, tuple[str, ...]]:
+    """Return the model for some tasks, and which of these it was not trained on."""
+    try:
+        return for_tasks(model, tasks, call.new_tasks)
+    except UnknownTask as error:
+        if isinstance(call.task, str):
+            raise
+        row = call.task.index(str(error.task))
+        message = f"row {row}: {error.message}"
+        raise UnknownTask(message, task=error.task, row=row) from None
 
 
 def _apply(
-    services: Services, served: ServableVersion, model: Model, method: str, call: Call
+    services: Services,
+    served: ServableVersion,
+    model: Model,
+    spec: InputSpec,
+    call: Call,
 ) -> tuple[NDArray[Any], tuple[Any, ...]]:
-    if isinstance(call.task, str):
-        tasks = [call.task]
-        spec = services.inputs.of_task(served, model, method, call.task)
-    else:
-        tasks = list(dict.fromkeys(call.task))
-        if not tasks:
-            raise Problem("invalid-data", "expected at least one row with a task, got none")
-        try:
-            spec = services.inputs.of_tasks(served, model, method, tasks)
-        except UnknownTask as error:
-            row = call.task.index(str(error.task))
-            message = f"row {row}: {error.message}"
-            raise UnknownTask(message, task=error.task, row=row) from None
+    method = spec.method
     try:
         rows = call.rows.as_matrix(spec)
     except Problem as problem:
@@ -69,7 +90,7 @@ def _apply(
     if isinstance(call.task, str):
         outputs = bounded.apply(rows, call.task, n_rows=n_rows)
         return outputs, model.classes(call.task) if method in CLASS_METHODS else ()
-    return _apply_by_task(bounded, rows, call.task, tasks)
+    return _apply_by_task(bounded, rows, call.task)
 
 
 def _name_own_task(problem: Problem, task_of: str | list[str]) -> None:
@@ -134,9 +155,10 @@ class _BoundedMethod:
 
 
 def _apply_by_task(
-    bounded: _BoundedMethod, rows: Matrix, task_of: Sequence[str], tasks: list[str]
+    bounded: _BoundedMethod, rows: Matrix, task_of: Sequence[str]
 ) -> tuple[NDArray[Any], tuple[Any, ...]]:
     """Return the outputs of rows of several tasks, in the order of the rows."""
+    tasks = list(dict.fromkeys(task_of))
     if len(task_of) != len(rows):
         raise_invalid_data(
             f"expected one task per row, got {len(task_of)} tasks for {len(rows)} rows"

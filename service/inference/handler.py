@@ -9,10 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from algorithms.interface.new_tasks import NewTasks
 from service.inference.call import Body, Call, InferenceResult
 from service.inference.compute import compute
 from service.inference.context import Services
 from service.inference.encoding import compress, decompress
+from service.inference.new_tasks import HEADER, join_names
 from service.inference.statistics import INFER, INPUT, OUTPUT, QUEUE, Clock
 from service.inference.task_column import TaskSource
 from service.models.latency import LatencyEstimator
@@ -39,6 +41,8 @@ class ParsedCall(NamedTuple):
         Headers by lower-case name.
     level
         Level of intervals and sets in the query.
+    new_tasks
+        What to do about tasks that the model was not trained on, in the query.
     """
 
     path: str
@@ -48,6 +52,7 @@ class ParsedCall(NamedTuple):
     task: str | None
     headers: Mapping[str, str]
     level: float | None = None
+    new_tasks: NewTasks | None = None
 
 
 #: Headers as ASGI has them: lower-case names and values.
@@ -99,8 +104,10 @@ class InferenceHandler(ABC):
             self.body if coding is None else decompress(self.body, coding, self.services.settings)
         )
 
-    def make_reply(self, content: bytes, headers: Headers) -> Reply:
+    def make_reply(self, content: bytes, headers: Headers, result: InferenceResult) -> Reply:
         """Return a reply, compressed if the client requests it."""
+        if result.new_tasks:
+            headers = (*headers, (HEADER, join_names(result.new_tasks).encode()))
         accepted = self.parsed.headers.get("accept-encoding")
         if accepted is None:
             return Reply(content, headers)
@@ -190,6 +197,8 @@ class InferenceHandler(ABC):
             call = self.read(tasks)
             if self.parsed.level is not None:
                 call = call._replace(level=self.parsed.level)
+            if self.parsed.new_tasks is not None:
+                call = call._replace(new_tasks=self.parsed.new_tasks)
         except Exception:
             self._record_failure()
             raise

@@ -40,7 +40,7 @@ class InputSpecs:
         return TaskSource(None, column, partial(self._names.has, version_id))
 
     def of_task(self, served: ServableVersion, model: Model, method: str, task: str) -> InputSpec:
-        """Return the specification for rows of a task; raise UnknownTask if it does not exist."""
+        """Return the specification for rows of a task that the model was trained on."""
         key = served.id, method, task
         spec = self._cache.get(key)
         if spec is None:
@@ -72,9 +72,10 @@ class InputSpecs:
         if method not in FEATURE_METHODS:
             return None
         names_of = self._names.of(served.id)
-        names = names_of[tasks[0]]
+        shared = next(iter(names_of.values()))  # of tasks that the model was not trained on
+        names = names_of.get(tasks[0], shared)
         for task in tasks[1:]:
-            if names_of[task] != names:
+            if names_of.get(task, shared) != names:
                 raise_invalid_data(
                     f"tasks '{tasks[0]}' and '{task}' were trained on columns with different "
                     "names; send the tasks in separate requests",

@@ -19,6 +19,7 @@ from service.inference.handler import (
     ParsedCall,
     Reply,
 )
+from service.inference.new_tasks import NewTasksOption
 from service.inference.respond import respond
 from service.inference.schemas import InferenceRequest, InferenceResponse
 from service.inference.statistics import Clock
@@ -107,7 +108,7 @@ class MethodHandler(InferenceHandler):
     def write(self, result: InferenceResult) -> Reply:
         """Return the outputs in the accepted format."""
         content = FORMATS[self._media_type].write(result)
-        return self.make_reply(content, _HEADERS[self._media_type])
+        return self.make_reply(content, _HEADERS[self._media_type], result)
 
 
 #: Request handlers by path of the route.
@@ -128,8 +129,10 @@ def _add_method(method: str) -> None:
         *,
         task: TaskName = None,
         level: Level = None,
+        new_tasks: NewTasksOption = None,
     ) -> Response:
-        parsed = ParsedCall(latest, owner, name, None, task, request.plain_headers, level)
+        headers = request.plain_headers
+        parsed = ParsedCall(latest, owner, name, None, task, headers, level, new_tasks)
         return await respond(MethodHandler, services, parsed, request)
 
     async def call_version(
@@ -141,8 +144,10 @@ def _add_method(method: str) -> None:
         owner: Owner,
         task: TaskName = None,
         level: Level = None,
+        new_tasks: NewTasksOption = None,
     ) -> Response:
-        parsed = ParsedCall(of_version, owner, name, version, task, request.plain_headers, level)
+        headers = request.plain_headers
+        parsed = ParsedCall(of_version, owner, name, version, task, headers, level, new_tasks)
         return await respond(MethodHandler, services, parsed, request)
 
     for endpoint, path, version_text in (

@@ -49,6 +49,11 @@ class InferenceResponse(BaseModel):
         None,
         description="Class labels of the output columns; omitted if the columns are not classes.",
     )
+    new_tasks: list[str] | None = Field(
+        None,
+        description="Tasks of the request that the model was not trained on, for which its common "
+        "part answered; omitted without any.",
+    )
     outputs: list[list[float]] | list[str | int | float] = Field(
         description="One output per row, in order: a list of numbers, or a label or number."
     )

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.needs import refuse_sparse_adaptation
+from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from algorithms.interface.tasks import TaskSummary
 from algorithms.wrappers.calibration.model import CALIBRATED_METHODS
 from service.datasets.column_matching import match_columns, pack_orders
@@ -53,6 +54,7 @@ def find_adapted(
         (spec.preparation, "preparation"),
         (spec.calibration, "calibration"),
         (spec.class_weight, "class_weight"),
+        (spec.new_tasks != DEFAULT_NEW_TASKS, "new_tasks"),
     ):
         if value:
             detail = f"'{field}' cannot be combined with 'adapt': the model keeps its parameters"

@@ -6,6 +6,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from algorithms.evaluation.comparison.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.selection.search import SearchOptions
+from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, NewTasks
 from algorithms.interface.weights import CLASS_WEIGHT_DESCRIPTION, ClassWeight
 from algorithms.wrappers.calibration.options import Calibration
 from algorithms.wrappers.preparation.recipe import Recipe
@@ -89,6 +90,12 @@ class JobSpec(JobLimits):
         "Brier score, log loss and reliability curve.",
     )
     class_weight: ClassWeight | None = Field(None, description=CLASS_WEIGHT_DESCRIPTION)
+    new_tasks: NewTasks = Field(
+        DEFAULT_NEW_TASKS,
+        description="What calls of the model do about tasks that it was not trained on, unless "
+        "they say so themselves. `refuse`: an error. `common`: answer by what the tasks have in "
+        "common; for `auto`, only methods are compared that can.",
+    )
     model: NewModelName = Field(
         description="Model name; the trained model becomes its next version. It cannot end in a "
         "method, as `.predict` does.",

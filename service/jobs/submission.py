@@ -73,6 +73,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
         preparation=None if spec.preparation is None else spec.preparation.model_dump(mode="json"),
         calibration=None if spec.calibration is None else spec.calibration.model_dump(mode="json"),
         class_weight=checked.class_weight,
+        new_tasks=spec.new_tasks,
         seed=spec.seed,
         model_name=spec.model,
         traceparent=origin.traceparent,

@@ -19,6 +19,8 @@ from algorithms.interface.weights import ClassWeight, has_class_weight, no_class
 from algorithms.registry import ALGORITHMS
 from algorithms.splits.splits import Splits
 from algorithms.wrappers.calibration.algorithm import calibrated
+from algorithms.wrappers.new_tasks import check_new_tasks
+from algorithms.wrappers.preparation.algorithm import prepared
 from algorithms.wrappers.weights import own_class_weight
 from service.datasets.manifest import columns_of_manifest, count_unlabelled, summaries, warnings_of
 from service.datasets.suitability import check_tasks
@@ -95,6 +97,7 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     check_tasks(algorithm, tasks, params)
     algorithm.check_selection(tasks, params)
     _check_calibration(spec, algorithm, tasks, params)
+    _check_new_tasks(spec, algorithm, params)
     study = None
     if has_study:
         splits = [
@@ -154,7 +157,7 @@ def _check_choice(session: Session, spec: JobSpec, *, owner: str) -> ValidatedJo
     dataset = DatasetView.find(session, spec.dataset_id, owner=owner)
     tasks, warnings = _prepared_tasks(dataset, spec, _TARGETS, spec.class_weight)
     tasks = _with_labels(session, dataset, tasks, options.splits)
-    study = plan_choice(tasks, options, unit=dataset.target_name)
+    study = plan_choice(tasks, options, new_tasks=spec.new_tasks, unit=dataset.target_name)
     complete = options.model_dump(mode="json")
     return ValidatedJob(complete, spec.class_weight, study, warnings)
 
@@ -169,6 +172,15 @@ def _check_calibration(
         calibrated(algorithm, spec.calibration).check(tasks, params)
     except AlgorithmError as error:
         error.place = "calibration"
+        raise
+
+
+def _check_new_tasks(spec: JobSpec, algorithm: Algorithm[Any, Any], params: Params) -> None:
+    """Raise InvalidParams if the model of the specification could not answer for new tasks."""
+    try:
+        check_new_tasks(prepared(algorithm, None, spec.preparation), params, spec.new_tasks)
+    except AlgorithmError as error:
+        error.place = "new_tasks"
         raise
 
 

@@ -69,6 +69,7 @@ def _version(
         methods=result["methods"],
         tasks=result["tasks"],
         task_column=result["task_column"],
+        new_tasks=result["new_tasks"],
         classes=result["classes"],
         metrics=result["metrics"],
         history=result["history"],

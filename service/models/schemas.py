@@ -42,6 +42,10 @@ class Model(BaseModel):
         description="Column with the task of each row in tables and records, named as in the "
         "training table."
     )
+    new_tasks: str = Field(
+        description="What calls do about tasks that it was not trained on, unless they say so "
+        "themselves: `refuse` or `common`."
+    )
     classes: dict[str, list[str | int]] = Field(
         description="Labels by task, in the order of output columns that are classes; empty for a "
         "model without classes."
@@ -73,6 +77,7 @@ class Model(BaseModel):
             methods=row.methods,
             tasks=row.tasks,
             task_column=row.task_column,
+            new_tasks=row.new_tasks,
             classes=row.classes,
             metrics=row.metrics,
             warnings=row.warnings,

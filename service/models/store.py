@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session, defer
 
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
+from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from service.models.names import split_method
 from service.storage.blob_rows import release_blob
 from service.storage.database import contains
@@ -135,6 +136,7 @@ class ServableVersion:
     artifact_sha256: str
     artifact_bytes: int
     task_column: str = DEFAULT_TASK_COLUMN
+    new_tasks: str = DEFAULT_NEW_TASKS
 
 
 def find_served(
@@ -245,6 +247,7 @@ def _served(owner: str | sa.BindParameter[str]) -> sa.Select[Any]:
             version.artifact_sha256,
             version.artifact_bytes,
             version.task_column,
+            version.new_tasks,
         )
         .join(version, version.model_id == ModelRow.id)
         .where(ModelRow.owner == owner)

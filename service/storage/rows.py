@@ -9,6 +9,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from ulid import ULID
 
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
+from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from service.storage.database import UtcTime, now
 
 #: Names of constraints, so that migrations can refer to them on every database.
@@ -169,6 +170,8 @@ class JobRow(Row):
     calibration: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     #: Weights of classes in the fit; None: no weights.
     class_weight: Mapped[Any | None] = mapped_column(sa.JSON)
+    #: What calls of the model do about tasks that it was not trained on.
+    new_tasks: Mapped[str] = mapped_column(sa.String(16), server_default=DEFAULT_NEW_TASKS)
     seed: Mapped[int] = mapped_column(sa.BigInteger)
     model_name: Mapped[str] = mapped_column(sa.String(200))
     priority: Mapped[int] = mapped_column(default=0)
@@ -300,6 +303,8 @@ class VersionRow(Row):
     tasks: Mapped[list[Any]]
     #: Column in which tables of rows have the task of each row.
     task_column: Mapped[str] = mapped_column(sa.String(200), server_default=DEFAULT_TASK_COLUMN)
+    #: What calls do about tasks that it was not trained on.
+    new_tasks: Mapped[str] = mapped_column(sa.String(16), server_default=DEFAULT_NEW_TASKS)
     #: Labels by task, for classifiers.
     classes: Mapped[dict[str, Any]]
     metrics: Mapped[dict[str, Any]]

@@ -35,6 +35,7 @@ _OTHERS: Final = {
     "preparation": "Mapping[str, Any] | None",
     "calibration": "bool | Mapping[str, Any] | None",
     "class_weight": "Literal['none', 'balanced'] | Mapping[Any, float] | None",
+    "new_tasks": "Literal['refuse', 'common']",
     "random_state": "int",
 }
 

@@ -1,5 +1,6 @@
 """Python client of the service, which the command line and the demo use too."""
 
+from algorithms.interface.new_tasks import NewTasksWarning
 from sibling.client.client import AsyncClient, Client
 from sibling.client.datasets import Dataset
 from sibling.client.errors import JobFailed, ServiceError, ServiceUnreachable
@@ -13,6 +14,7 @@ __all__ = [
     "Dataset",
     "InferenceJob",
     "JobFailed",
+    "NewTasksWarning",
     "RemoteJob",
     "RemoteModel",
     "RemoteOutputs",

@@ -3,14 +3,18 @@
 import contextlib
 import io
 import json
+import warnings
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from algorithms.interface.files import replaced_file
+from algorithms.interface.new_tasks import NewTasks, NewTasksWarning
 from sibling.charts import as_chart, load_altair
 from sibling.client import display
 from sibling.client.bodies import arrow_body, as_json, npy_body, npz_body, records_body
@@ -31,7 +35,8 @@ from sibling.frames import (
 _NPY: Final = "application/x-npy"
 _NPZ: Final = "application/x-npz"
 _ARROW: Final = "application/vnd.apache.arrow.stream"
-
+#: Header of responses with the tasks that the model was not trained on.
+_NEW_TASKS: Final = "sibling-new-tasks"
 
 #: Media types of plots by the ends of file names.
 _PLOT_TYPES: Final = {
@@ -57,6 +62,10 @@ class RemoteModel(Remote[Mode]):
     training table (:attr:`task_column`) or in a column ``task``. If that task differs from
     ``task``, the service refuses the rows. Named levels of the index of a data frame are columns,
     too; levels that the model does not have are left out.
+
+    With ``new_tasks="common"``, what the tasks have in common answers for tasks that the model was
+    not trained on, and a :class:`sibling.NewTasksWarning` names these; with ``"refuse"``, they are
+    an error. Default: as the model was trained.
 
     Attributes
     ----------
@@ -118,61 +127,87 @@ class RemoteModel(Remote[Mode]):
         return tuple(self.info["classes"].get(task, ()))
 
     @remote_method
-    async def transform(self, X: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
+    async def transform(
+        self, X: ArrayLike, *, task: str | None = None, new_tasks: NewTasks | None = None
+    ) -> NDArray[Any]:
         """Return the projections (n_samples, k) of rows (n_samples, n_features)."""
-        return await self._call("transform", X, task)
+        return await self._call("transform", X, task, new_tasks=new_tasks)
 
     @remote_method
-    async def inverse_transform(self, Z: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
+    async def inverse_transform(
+        self, Z: ArrayLike, *, task: str | None = None, new_tasks: NewTasks | None = None
+    ) -> NDArray[Any]:
         """Return the rows (n_samples, n_features) for projections (n_samples, k)."""
-        return await self._call("inverse_transform", Z, task)
+        return await self._call("inverse_transform", Z, task, new_tasks=new_tasks)
 
     @remote_method
-    async def reconstruct(self, X: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
+    async def reconstruct(
+        self, X: ArrayLike, *, task: str | None = None, new_tasks: NewTasks | None = None
+    ) -> NDArray[Any]:
         """Return rows reconstructed from their projections, without missing values."""
-        return await self._call("reconstruct", X, task)
+        return await self._call("reconstruct", X, task, new_tasks=new_tasks)
 
     @remote_method
-    async def variance(self, X: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
+    async def variance(
+        self, X: ArrayLike, *, task: str | None = None, new_tasks: NewTasks | None = None
+    ) -> NDArray[Any]:
         """Return the predictive variance (n_samples,) of each row, given its projection."""
-        return await self._call("variance", X, task)
+        return await self._call("variance", X, task, new_tasks=new_tasks)
 
     @remote_method
-    async def predict(self, X: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
+    async def predict(
+        self, X: ArrayLike, *, task: str | None = None, new_tasks: NewTasks | None = None
+    ) -> NDArray[Any]:
         """Return the predicted labels or numbers (n_samples,) of rows (n_samples, n_features).
 
         Rows are an array, a data frame, or records such as ``[{"age": 61, "sex": "F"}]``.
         """
-        return await self._call("predict", X, task)
+        return await self._call("predict", X, task, new_tasks=new_tasks)
 
     @remote_method
-    async def distances(self, X: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
+    async def distances(
+        self, X: ArrayLike, *, task: str | None = None, new_tasks: NewTasks | None = None
+    ) -> NDArray[Any]:
         """Return distances (n_samples, n_classes) of rows (n_samples, n_features) to each class."""
-        return await self._call("distances", X, task)
+        return await self._call("distances", X, task, new_tasks=new_tasks)
 
     @remote_method
-    async def decision_function(self, X: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
+    async def decision_function(
+        self, X: ArrayLike, *, task: str | None = None, new_tasks: NewTasks | None = None
+    ) -> NDArray[Any]:
         """Return the values behind the predictions, (n_samples,) or one column per class."""
-        return await self._call("decision_function", X, task)
+        return await self._call("decision_function", X, task, new_tasks=new_tasks)
 
     @remote_method
-    async def predict_proba(self, X: ArrayLike, *, task: str | None = None) -> NDArray[Any]:
+    async def predict_proba(
+        self, X: ArrayLike, *, task: str | None = None, new_tasks: NewTasks | None = None
+    ) -> NDArray[Any]:
         """Return the probability of each class, (n_samples, n_classes), of a calibrated model."""
-        return await self._call("predict_proba", X, task)
+        return await self._call("predict_proba", X, task, new_tasks=new_tasks)
 
     @remote_method
     async def predict_interval(
-        self, X: ArrayLike, *, task: str | None = None, level: float = DEFAULT_LEVEL
+        self,
+        X: ArrayLike,
+        *,
+        task: str | None = None,
+        level: float = DEFAULT_LEVEL,
+        new_tasks: NewTasks | None = None,
     ) -> NDArray[Any]:
         """Return the ends (n_samples, 2) of intervals with the targets, of a calibrated model."""
-        return await self._call("predict_interval", X, task, level)
+        return await self._call("predict_interval", X, task, level, new_tasks)
 
     @remote_method
     async def predict_set(
-        self, X: ArrayLike, *, task: str | None = None, level: float = DEFAULT_LEVEL
+        self,
+        X: ArrayLike,
+        *,
+        task: str | None = None,
+        level: float = DEFAULT_LEVEL,
+        new_tasks: NewTasks | None = None,
     ) -> NDArray[Any]:
         """Return 1 for each class in the set of a row, (n_samples, n_classes), else 0."""
-        return await self._call("predict_set", X, task, level)
+        return await self._call("predict_set", X, task, level, new_tasks)
 
     @remote_method
     async def history(self) -> dict[str, Any]:
@@ -302,6 +337,7 @@ class RemoteModel(Remote[Mode]):
         *,
         task: str | None,
         level: float | None = None,
+        new_tasks: NewTasks | None = None,
     ) -> NDArray[Any]:
         """Return the outputs of a method for rows in a given media type, such as text/csv.
 
@@ -311,8 +347,11 @@ class RemoteModel(Remote[Mode]):
             The task of all rows; None if the rows, or the body, have it.
         level
             Level of intervals and sets; None: the default.
+        new_tasks
+            What to do about tasks that the model was not trained on; None: as the model says.
         """
-        return await self._send(method, body, media_type, task, level)
+        query = {"task": task, "level": level, "new_tasks": new_tasks}
+        return await self._send(method, body, media_type, query)
 
     @remote_method
     async def signature(self) -> dict[str, Any]:
@@ -349,9 +388,8 @@ class RemoteModel(Remote[Mode]):
         return report
 
     async def _send(
-        self, method: str, body: bytes, media_type: str, task: str | None, level: float | None
+        self, method: str, body: bytes, media_type: str, query: Mapping[str, Any]
     ) -> NDArray[Any]:
-        query = {"task": task, "level": level}
         response = await self._http.send(
             "POST",
             f"{self._path}/{method.replace('_', '-')}",
@@ -359,11 +397,19 @@ class RemoteModel(Remote[Mode]):
             content=body,
             headers={"Content-Type": media_type, "Accept": _NPY},
         )
+        new_tasks = response.headers.get(_NEW_TASKS)
+        if new_tasks is not None:
+            warnings.warn(_warning_of(new_tasks), stacklevel=2)
         outputs: NDArray[Any] = np.load(io.BytesIO(response.content), allow_pickle=False)
         return outputs
 
     async def _call(
-        self, method: str, data: ArrayLike, task: str | None, level: float | None = None
+        self,
+        method: str,
+        data: ArrayLike,
+        task: str | None,
+        level: float | None = None,
+        new_tasks: NewTasks | None = None,
     ) -> NDArray[Any]:
         if task is not None and not isinstance(task, str):
             raise TypeError(
@@ -371,18 +417,27 @@ class RemoteModel(Remote[Mode]):
                 f"several tasks, leave task out and send a data frame with a column "
                 f"'{self.task_column}'"
             )
+        query = {"task": task, "level": level, "new_tasks": new_tasks}
         columns = tuple(dict.fromkeys((self.task_column, TASK)))
         if is_records(data):
             body = json.dumps(records_body(data, task), default=as_json).encode()
-            return await self._send(method, body, "application/json", None, level)
+            return await self._send(method, body, "application/json", {**query, "task": None})
         if is_raw(data) or has_tasks(data, columns):
             table = table_bytes(rows_table(data, of=method))
-            return await self._send(method, table, _ARROW, task, level)
+            return await self._send(method, table, _ARROW, query)
         if is_sparse(data):
-            return await self._send(method, npz_body(data), _NPZ, task, level)
+            return await self._send(method, npz_body(data), _NPZ, query)
         rows = read_rows(data, of=method)
         if rows.names is not None:
             body, media_type = arrow_body(rows.array, rows.names), _ARROW
         else:
             body, media_type = npy_body(rows.array), _NPY
-        return await self._send(method, body, media_type, task, level)
+        return await self._send(method, body, media_type, query)
+
+
+def _warning_of(header: str) -> NewTasksWarning:
+    """Return the note on the tasks in a header, whose names are percent-encoded."""
+    *names, last = header.split(",")
+    if last.startswith("+"):
+        return NewTasksWarning([*map(unquote, names)], int(last[1:]))
+    return NewTasksWarning([unquote(name) for name in (*names, last)])

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
+from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, NewTasks
 from sibling.client.datasets import Dataset, dataset_id_of
 from sibling.client.http import path
 from sibling.client.job import InferenceJob, TrainingJob
@@ -22,6 +23,7 @@ class JobOptions(TypedDict, total=False):
     preparation: Mapping[str, Any] | None
     calibration: bool | Mapping[str, Any] | None
     class_weight: str | Mapping[Any, float] | None
+    new_tasks: NewTasks
 
 
 class JobMethods(Remote[Mode]):
@@ -43,6 +45,7 @@ class JobMethods(Remote[Mode]):
         preparation: Mapping[str, Any] | None = None,
         calibration: bool | Mapping[str, Any] | None = None,
         class_weight: str | Mapping[Any, float] | None = None,
+        new_tasks: NewTasks = DEFAULT_NEW_TASKS,
         **params: Any,
     ) -> TrainingJob[Mode]:
         """Submit a job that trains a model, and return the job.
@@ -73,6 +76,9 @@ class JobMethods(Remote[Mode]):
             ``predict_interval``. Options: ``{"n_folds": 5}``.
         class_weight
             Weights of the classes in the fit: ``"balanced"``, or by class, ``{"ill": 5.0}``.
+        new_tasks
+            What calls of the model do about tasks that it was not trained on: ``"refuse"`` them, or
+            answer by what the tasks have in ``"common"``.
         params
             Parameters of the algorithm.
         """
@@ -89,6 +95,7 @@ class JobMethods(Remote[Mode]):
             preparation=preparation,
             calibration=calibration,
             class_weight=class_weight,
+            new_tasks=new_tasks,
         )
         return await self._queue(spec)
 
@@ -126,7 +133,8 @@ class JobMethods(Remote[Mode]):
         ----------
         options
             ``model``, ``seed``, ``limits``, ``search``, ``compare``, ``evaluate``,
-            ``preparation``, ``calibration`` and ``class_weight``, as for :meth:`train`.
+            ``preparation``, ``calibration``, ``class_weight`` and ``new_tasks``, as for
+            :meth:`train`.
         """
         return await self._queue(_specify(dataset, algorithm, params, **options))
 
@@ -164,6 +172,7 @@ class JobMethods(Remote[Mode]):
         *,
         tasks: Mapping[str, str] | None = None,
         level: float | None = None,
+        new_tasks: NewTasks | None = None,
         makes_dataset: bool = True,
         name: str | None = None,
         limits: Mapping[str, Any] | None = None,
@@ -179,6 +188,9 @@ class JobMethods(Remote[Mode]):
             tasks of the model of the same name.
         level
             Level of ``predict_interval`` and ``predict_set``. Default: 0.9.
+        new_tasks
+            ``"common"``: compute tasks that the model was not trained on by what its tasks have in
+            common. ``"refuse"``: they are an error. Default: as the model was trained.
         makes_dataset
             Whether to store numeric outputs as a dataset too.
         name
@@ -191,6 +203,7 @@ class JobMethods(Remote[Mode]):
             "version": None if isinstance(model, str) else model.version,
             "method": method,
             "level": level,
+            "new_tasks": new_tasks,
             "dataset_id": dataset_id_of(dataset),
             "tasks": None if tasks is None else dict(tasks),
             "makes_dataset": makes_dataset,
@@ -286,6 +299,7 @@ def _specify(
     preparation: Mapping[str, Any] | None = None,
     calibration: bool | Mapping[str, Any] | None = None,
     class_weight: str | Mapping[Any, float] | None = None,
+    new_tasks: NewTasks = DEFAULT_NEW_TASKS,
 ) -> dict[str, Any]:
     """Return the specification of a training job."""
     spec: dict[str, Any] = {
@@ -304,6 +318,8 @@ def _specify(
         spec["preparation"] = dict(preparation)
     if calibration is not None:
         spec["calibration"] = calibration if isinstance(calibration, bool) else dict(calibration)
+    if new_tasks != DEFAULT_NEW_TASKS:
+        spec["new_tasks"] = new_tasks
     if isinstance(class_weight, str):
         spec["class_weight"] = class_weight
     elif class_weight is not None:

@@ -5,12 +5,19 @@ from typing import Annotated, Any
 
 import typer
 
-from sibling import Client
+from sibling import Client, NewTasksWarning
 from sibling.client.http import DEFAULT_URL
 from sibling.commands.app import App
 from sibling.commands.datasets import Read, find_or_upload, read_options
-from sibling.commands.names import Data, Model, Url, split_version, suggesting_model
-from sibling.commands.output import print_json, print_text
+from sibling.commands.names import (
+    Data,
+    Model,
+    NewTasksOption,
+    Url,
+    split_version,
+    suggesting_model,
+)
+from sibling.commands.output import print_json, print_note, print_text
 
 batch = App()
 
@@ -42,6 +49,7 @@ def infer(
         ),
     ] = None,
     dataset: Annotated[bool, typer.Option(help="Also store numeric outputs as a dataset.")] = True,
+    new_tasks: NewTasksOption = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Apply a model to all rows of a dataset, as a job, and show its progress."""
@@ -54,7 +62,9 @@ def infer(
         source = find_or_upload(client, data, **options)
         with suggesting_model(client, model):
             called = name if version is None else client.model(name, version)
-            job = client.infer(called, method, source, tasks=tasks, makes_dataset=dataset)
+            job = client.infer(
+                called, method, source, tasks=tasks, new_tasks=new_tasks, makes_dataset=dataset
+            )
         outputs = job.wait(progress=True)
         if output is not None:
             outputs.download(output)
@@ -63,6 +73,8 @@ def infer(
     report = outputs.report
     rate = f"{report['rows']} rows in {report['seconds']:.3g} s"
     print_text(f"{method} by {job.info['model']}, version {job.info['version']}: {rate}")
+    if report["new_tasks"]:
+        print_note(str(NewTasksWarning(report["new_tasks"])))
     if outputs.dataset_id is not None:
         print_text(f"dataset {outputs.dataset_id}")
     if output is None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from algorithms.interface.new_tasks import NewTasks
 from sibling import Client, RemoteModel, ServiceError, ServiceUnreachable
 from sibling.client import models
 from sibling.client.http import DEFAULT_URL
@@ -25,6 +26,15 @@ _ID_SIMILARITY: Final = 0.85
 
 Url = Annotated[
     str, typer.Option("--url", envvar="SIBLING_URL", help="URL of the service.", metavar="URL")
+]
+
+
+NewTasksOption = Annotated[
+    NewTasks | None,
+    typer.Option(
+        help="What to do about tasks that the model was not trained on: refuse them, or answer by "
+        "what its tasks have in common. Default: as it was trained."
+    ),
 ]
 
 

@@ -5,6 +5,9 @@ import gzip
 import inspect
 import io
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -14,11 +17,11 @@ import typer
 from numpy.typing import NDArray
 
 from algorithms.interface.methods import CLASS_METHODS, LEVEL_METHODS, METHODS
-from sibling import Client, RemoteModel
+from sibling import Client, NewTasksWarning, RemoteModel
 from sibling.client.http import DEFAULT_URL
 from sibling.commands.app import App
-from sibling.commands.names import Model, Url, find_model, split_version
-from sibling.commands.output import is_json
+from sibling.commands.names import Model, NewTasksOption, Url, find_model, split_version
+from sibling.commands.output import is_json, print_note
 
 Format = Literal["csv", "npy", "json"]
 
@@ -81,17 +84,20 @@ def _add_method(method: str) -> None:
             float | None,
             typer.Option(help="Level of intervals and sets. Default: 0.9.", hidden=not has_level),
         ] = None,
+        new_tasks: NewTasksOption = None,
         url: Url = DEFAULT_URL,
     ) -> None:
         if level is not None and not has_level:
             raise typer.BadParameter(f"{method} takes no level", param_hint="--level")
-        options = {} if level is None else {"level": level}
+        options: dict[str, Any] = {"new_tasks": new_tasks}
+        if level is not None:
+            options["level"] = level
         split_version(model)  # before the rows are read
         if is_json() and format_ not in (None, "json"):
             raise typer.BadParameter(f"'{format_}' contradicts --json", param_hint="--format")
         output_format = format_ or ("json" if is_json() else _format_of(output))
         content = _read_rows(rows)
-        with Client(url) as client:
+        with Client(url) as client, _noted() as new:
             remote = find_model(client, model)
             outputs: NDArray[Any]
             if isinstance(content, tuple):
@@ -103,6 +109,8 @@ def _add_method(method: str) -> None:
         head: dict[str, Any] = {"model": remote.name, "version": remote.version}
         if task is not None:
             head["task"] = task
+        if new:
+            head["new_tasks"] = new
         written = _WRITERS[output_format](outputs, labels, head)
         if output is None:
             sys.stdout.buffer.write(written)
@@ -113,6 +121,19 @@ def _add_method(method: str) -> None:
     if method in CLASS_METHODS:
         help_text += " CSV output has a header with the class labels."
     inference.command(method.replace("_", "-"), help=help_text)(command)
+
+
+@contextmanager
+def _noted() -> Iterator[list[str]]:
+    """Print warnings of a call as notes; yield the tasks that the model was not trained on."""
+    new: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield new
+    for warning in caught:
+        print_note(str(warning.message))
+        if isinstance(warning.message, NewTasksWarning):
+            new += warning.message.tasks
 
 
 def _format_of(output: Path | None) -> Format:
@@ -191,7 +212,8 @@ def _has_lists(document: dict[str, Any]) -> bool:
 
 def _labels(remote: RemoteModel, task: str | None) -> tuple[Any, ...]:
     """Return the classes of the outputs; without a task, only if all tasks have the same."""
-    tasks = remote.tasks if task is None else (task,)
+    # a task that the model was not trained on has the classes of all others
+    tasks = (task,) if task in remote.tasks else remote.tasks
     class_sets = {remote.classes(name) for name in tasks}
     return class_sets.pop() if len(class_sets) == 1 else ()
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import orjson
 import typer
 
+from algorithms.interface.new_tasks import NewTasks
 from sibling import Client, RemoteModel, TrainingJob
 from sibling.client.http import DEFAULT_URL
 from sibling.commands.app import App
@@ -76,6 +77,13 @@ Calibrate = Annotated[
         "predict-interval.",
     ),
 ]
+NewTasksDefault = Annotated[
+    NewTasks,
+    typer.Option(
+        help="What calls of the model do about tasks that it was not trained on: refuse them, or "
+        "answer by what the tasks have in common."
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 MemoryMb = Annotated[
     int | None,
@@ -107,6 +115,7 @@ def train(
     read: Read = None,
     preparation: Preparation = None,
     calibrate: Calibrate = False,
+    new_tasks: NewTasksDefault = "refuse",
     seed: Seed = 0,
     memory_mb: MemoryMb = None,
     timeout_s: TimeoutS = None,
@@ -138,6 +147,7 @@ def train(
             preparation=_json(preparation),
             calibration=calibrate or None,
             class_weight=_json(class_weight),
+            new_tasks=new_tasks,
         )
         _show(_wait(job))
 

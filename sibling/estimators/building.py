@@ -9,10 +9,11 @@ from sklearn.base import TransformerMixin
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import explain_unknown
+from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from algorithms.wrappers.calibration.model import METHODS_FOR, CalibratedModel
 from sibling.estimators.estimator import Estimator
 from sibling.estimators.kinds import kinds_of
-from sibling.estimators.methods import Transformer, by_task, make_method, score
+from sibling.estimators.methods import CALL_REQUEST, Transformer, by_task, make_method, score
 
 #: Parameters of every estimator, with their defaults and descriptions.
 _COMMON: Final[dict[str, tuple[Any, str]]] = {
@@ -25,6 +26,11 @@ _COMMON: Final[dict[str, tuple[Any, str]]] = {
         None,
         """Fit also without each of some folds of the rows, for ``predict_proba``, ``predict_set``
     and ``predict_interval``: True, or options such as ``{'n_folds': 10}``. None: without.""",
+    ),
+    "new_tasks": (
+        DEFAULT_NEW_TASKS,
+        """What calls do about tasks that were not trained: ``'refuse'`` them, or answer by what the
+    tasks have in ``'common'``, with a warning that names them.""",
     ),
     "random_state": (0, "Seed of the fit, as for a job."),
 }
@@ -56,7 +62,10 @@ def make_estimator(algorithm: Algorithm[Any, Any]) -> type[Estimator]:
         "_algorithm": algorithm,
         **methods,
         # pipelines and searches pass the tasks on without being asked to
-        **{f"__metadata_request__{method}": {"tasks": True} for method in methods},
+        **{
+            f"__metadata_request__{method}": {"tasks": True} if method == "score" else CALL_REQUEST
+            for method in methods
+        },
         "__metadata_request__fit": {"tasks": True, "groups": True},
     }
     if not algorithm.needs.weights:

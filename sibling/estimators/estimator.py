@@ -127,6 +127,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             recipe=recipe,
             calibration=calibration,
             class_weight=class_weight_of(self),
+            new_tasks=getattr(self, "new_tasks"),  # noqa: B009 - as above
             trace=trace,
             seed=seed,
         )
@@ -193,7 +194,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         old = [self.classes_] if data.classes is not None else []
         self._names_by_task[new.name] = new.feature_names
         of_fit = {name: value for name, value in vars(self).items() if name in _OF_FIT}
-        self._set_model(model.with_task_column(self._task_column))
+        model = model.with_task_column(self._task_column).with_new_tasks(self.model_.new_tasks)
+        self._set_model(model)
         for name, value in of_fit.items():
             setattr(self, name, value)
         if data.classes is not None:

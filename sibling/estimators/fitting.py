@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams, UnusedWeights
 from algorithms.interface.model import Model
+from algorithms.interface.new_tasks import NewTasks
 from algorithms.interface.params import Params, StrictModel
 from algorithms.interface.task_values import class_codes
 from algorithms.interface.tasks import TargetKind, TaskSummary
@@ -19,6 +20,7 @@ from algorithms.numerics.threads import limit_blas_threads
 from algorithms.registry import explain_weights
 from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.calibration.options import Calibration
+from algorithms.wrappers.new_tasks import check_new_tasks
 from algorithms.wrappers.preparation.algorithm import prepared
 from algorithms.wrappers.preparation.recipe import Recipe
 from algorithms.wrappers.weights import weighted
@@ -175,6 +177,7 @@ def fit_model(
     recipe: Recipe | None,
     calibration: Calibration | None,
     class_weight: ClassWeight | None,
+    new_tasks: NewTasks,
     trace: Trace,
     seed: Any,
 ) -> Model:
@@ -188,14 +191,17 @@ def fit_model(
         Options of the calibration; None: without.
     class_weight
         Weights of classes that the fit multiplies with the weights of the rows; None: equal.
+    new_tasks
+        What calls of the model do about tasks that it was not trained on.
     """
     ready = prepared(algorithm, data.columns, recipe)
+    check_new_tasks(ready, params, new_tasks)
     has_weights = any(task.weights is not None for task in data.tasks)
     ready = calibrated(weighted(ready, class_weight, has_weights=has_weights), calibration)
     check_fit(ready, data, params)
     with limit_blas_threads(data.tasks.order):
         model: Model = ready.fit(data.tasks, params, trace=trace, rng=np.random.default_rng(seed))
-    return model
+    return model.with_new_tasks(new_tasks)
 
 
 def warn_of_codes(data: Given) -> None:

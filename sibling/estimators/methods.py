@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -16,10 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.methods import DEFAULT_LEVEL, LEVEL_METHODS
 from algorithms.interface.model import Model, apply
+from algorithms.interface.new_tasks import NewTasks, NewTasksWarning
 from algorithms.interface.tasks import MAX_LISTED_NAMES, TargetKind
 from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.calibration.model import CALIBRATED_METHODS
 from algorithms.wrappers.calibration.options import Calibration
+from algorithms.wrappers.new_tasks import for_tasks
 from sibling.estimators.inputs import (
     check_by_task,
     clean_name,
@@ -30,6 +33,8 @@ from sibling.estimators.inputs import (
 )
 from sibling.estimators.kinds import kinds_of
 
+#: Metadata that scikit-learn passes on to calls of a model.
+CALL_REQUEST: Final = {"tasks": True, "new_tasks": True}
 _PARAMETERS: Final = """
 Parameters
 ----------
@@ -37,6 +42,9 @@ X : (n_samples, n_columns), or such rows by task
 tasks : (n_samples,), or the name of the task of all rows
     The task of each row. Default: the column of X with the name of the task column in ``fit``, or
     ``task``; else the only task of the model.
+new_tasks
+    What to do about tasks that the model was not trained on: ``"refuse"`` them, or answer by what
+    its tasks have in ``"common"``, with a warning that names them. Default: as in ``fit``.
 
 Returns
 -------
@@ -52,13 +60,23 @@ ValueError
 _LEVEL: Final = "\n``level`` is the share of new rows that the outputs cover.\n"
 
 
-def call(estimator: Any, method: str, X: Any, tasks: Any, *, level: float | None = None) -> Any:
+def call(
+    estimator: Any,
+    method: str,
+    X: Any,
+    tasks: Any,
+    *,
+    level: float | None = None,
+    new_tasks: NewTasks | None = None,
+) -> Any:
     """Return the outputs of a method of the model for rows of any of its tasks.
 
     Parameters
     ----------
     level
         Level of intervals and sets; None: the default.
+    new_tasks
+        What to do about tasks that the model was not trained on; None: as in the fit.
 
     Returns
     -------
@@ -73,7 +91,8 @@ def call(estimator: Any, method: str, X: Any, tasks: Any, *, level: float | None
         if tasks is not None:
             raise InvalidData("X has the rows by task, so tasks= must be left out")
         return {
-            name: call(estimator, method, rows, str(name), level=level) for name, rows in X.items()
+            name: call(estimator, method, rows, str(name), level=level, new_tasks=new_tasks)
+            for name, rows in X.items()
         }
     check_is_fitted(estimator)
     model = estimator.model_
@@ -89,13 +108,13 @@ def call(estimator: Any, method: str, X: Any, tasks: Any, *, level: float | None
         expected = names_by_task.get(tasks)
     rows = read_new_rows(estimator, X, method, expected=expected)
     names, codes = read_names(tasks, rows.shape[0])
+    compute = _bind(model, method, names, level, new_tasks)
     if len(names) == 1:
-        outputs = apply(model, method, rows, task=names[0], level=level)
-        return _restore(estimator, method, outputs)
+        return _restore(estimator, method, compute(rows, names[0]))
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], np.arange(1, len(names)))
     parts = [
-        apply(model, method, rows[positions], task=name, level=level)
+        compute(rows[positions], name)
         for name, positions in zip(names, np.split(order, ends), strict=True)
     ]
     _check_widths(method, names, parts)
@@ -103,6 +122,23 @@ def call(estimator: Any, method: str, X: Any, tasks: Any, *, level: float | None
     outputs = np.empty_like(joined)
     outputs[order] = joined
     return _restore(estimator, method, outputs)
+
+
+def _bind(
+    model: Any, method: str, tasks: list[str], level: float | None, new_tasks: NewTasks | None
+) -> Callable[[Any, str], NDArray[Any]]:
+    """Return a function that calls a model with rows of one of some tasks.
+
+    It issues a warning that names those that the model was not trained on.
+    """
+    if isinstance(model, Model):
+        model, new = for_tasks(model, tasks, new_tasks)
+        if new:
+            warnings.warn(NewTasksWarning(new), stacklevel=4)
+        return lambda rows, task: apply(model, method, rows, task=task, level=level)
+    options = {} if level is None else {"level": level}
+    compute = partial(getattr(model, method), new_tasks=new_tasks, **options)
+    return lambda rows, task: np.asarray(compute(rows, task=task))
 
 
 def make_method(model: type[Model], name: str) -> Any:
@@ -120,13 +156,18 @@ def make_method(model: type[Model], name: str) -> Any:
 def make_call(name: str) -> Any:
     """Return a function that calls a method of a model, with a level if it takes one."""
 
-    def method(self: Any, X: Any, *, tasks: Any = None) -> Any:
-        return call(self, name, X, tasks)
+    def method(self: Any, X: Any, *, tasks: Any = None, new_tasks: Any = None) -> Any:
+        return call(self, name, X, tasks, new_tasks=new_tasks)
 
     def method_of_level(
-        self: Any, X: Any, *, tasks: Any = None, level: float = DEFAULT_LEVEL
+        self: Any,
+        X: Any,
+        *,
+        tasks: Any = None,
+        level: float = DEFAULT_LEVEL,
+        new_tasks: Any = None,
     ) -> Any:
-        return call(self, name, X, tasks, level=level)
+        return call(self, name, X, tasks, level=level, new_tasks=new_tasks)
 
     chosen = method_of_level if name in LEVEL_METHODS else method
     chosen.__name__ = chosen.__qualname__ = name
@@ -213,10 +254,13 @@ def by_task(transform: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method that applies ``transform`` as scikit-learn wrapped it to rows by task."""
 
     @functools.wraps(transform)
-    def transform_rows(self: Any, X: Any, *, tasks: Any = None) -> Any:
+    def transform_rows(self: Any, X: Any, *, tasks: Any = None, new_tasks: Any = None) -> Any:
         if is_by_task(X) and tasks is None:
-            return {name: transform(self, rows, tasks=str(name)) for name, rows in X.items()}
-        return transform(self, X, tasks=tasks)
+            return {
+                name: transform(self, rows, tasks=str(name), new_tasks=new_tasks)
+                for name, rows in X.items()
+            }
+        return transform(self, X, tasks=tasks, new_tasks=new_tasks)
 
     return transform_rows
 

@@ -175,10 +175,10 @@ def test_a_new_task_has_the_scale_that_the_others_suggest(name) -> None:
 )
 def test_a_stored_model_answers_the_same(name, tmp_path) -> None:
     form = {"form": "pooled"} if name in ("ridge", "constant") else {}
-    model = fit(name, tasks_of(), **form).with_new_tasks("common")
+    model = fit(name, tasks_of(), **form).with_new_tasks("common").with_task_column("school")
     save_model(model, tmp_path / "model")
     loaded = load_model(tmp_path / "model")
-    assert loaded.new_tasks == "common"
+    assert (loaded.new_tasks, loaded.task_column) == ("common", "school")
     np.testing.assert_array_equal(answer(loaded, ROWS), answer(model, ROWS))
 
 

@@ -52,6 +52,8 @@ def write_json(result: InferenceResult) -> bytes:
     }
     if result.classes and result.outputs.ndim == 2:
         head["classes"] = result.classes
+    if result.new_tasks:
+        head["new_tasks"] = result.new_tasks
     is_text = result.outputs.dtype.kind == "U"
     values = result.outputs.tolist() if is_text else np.ascontiguousarray(result.outputs)
     return orjson.dumps({**head, "outputs": values}, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -3,11 +3,12 @@
 import math
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.new_tasks import NewTasks
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.errors.problems import Problem
 from service.errors.validation import json_pointer
@@ -42,9 +43,11 @@ _REPEATED: Final = {"model_name": 1, "model_version": 2}
 _OUTPUT_FIELDS: Final = frozenset({"name", "parameters"})
 #: Parameter with the level of intervals and sets.
 LEVEL: Final = "level"
+#: Parameter with what to do about tasks that the model was not trained on.
+NEW_TASKS: Final = "new_tasks"
 #: Parameters that some clients always send; they have no effect.
 _IGNORED: Final = frozenset({"priority", "timeout", "content_type", "headers"})
-_OTHER_PARAMETERS: Final = _IGNORED | {LEVEL, "binary_data_output"}
+_OTHER_PARAMETERS: Final = _IGNORED | {LEVEL, NEW_TASKS, "binary_data_output"}
 _REQUEST_PARAMETERS: Final = _OTHER_PARAMETERS | {TASK}
 _INPUT_PARAMETERS: Final = _IGNORED | {"binary_data_size"}
 _OUTPUT_PARAMETERS: Final = _IGNORED | {"binary_data"}
@@ -89,6 +92,7 @@ class InferRequest(NamedTuple):
     is_binary: bool
     tensors: list[Tensor]
     level: float | None = None
+    new_tasks: NewTasks | None = None
 
 
 #: Task column of the model, and name and version in the path.
@@ -201,7 +205,8 @@ def _parse_document(header: bytes, names: Names) -> InferRequest:
         raise_invalid_request("/id", "expected a string as id")
     is_binary = _flag(parameters, "binary_data_output", "/parameters")
     outputs = _outputs(document.get("outputs", []), is_binary=is_binary)
-    return InferRequest(identity, tasks, outputs, is_binary, tensors, _level(parameters))
+    level, new_tasks = _level(parameters), _new_tasks(parameters)
+    return InferRequest(identity, tasks, outputs, is_binary, tensors, level, new_tasks)
 
 
 def _tasks(parameters: dict[str, Any], column: str) -> list[GivenTasks]:
@@ -225,6 +230,14 @@ def _level(parameters: dict[str, Any]) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise_invalid_request(f"/parameters/{LEVEL}", "expected a number between 0 and 1 as level")
     return float(value)
+
+
+def _new_tasks(parameters: dict[str, Any]) -> NewTasks | None:
+    value: NewTasks | None = parameters.get(NEW_TASKS)
+    if value is not None and value not in get_args(NewTasks):
+        expected = " or ".join(f"'{name}'" for name in get_args(NewTasks))
+        raise_invalid_request(f"/parameters/{NEW_TASKS}", f"expected {expected} as new_tasks")
+    return value
 
 
 _parse_header_cached = lru_cache(_MAX_CACHED_HEADERS)(_parse_document)
@@ -267,7 +280,7 @@ def _call(
     if chosen is None:
         detail = f"expected a parameter '{TASK}', or an input '{tasks.column}' of datatype BYTES"
         raise_invalid_request("/parameters/task", detail)
-    return Call(chosen, rows, request.level)
+    return Call(chosen, rows, request.level, request.new_tasks)
 
 
 def _choose(

@@ -7,8 +7,9 @@ import orjson
 from numpy.typing import NDArray
 
 from service.inference.call import InferenceResult, raise_invalid_request
+from service.inference.new_tasks import join_names
 from service.inference.v2.datatypes import BYTES, datatype_of, to_bytes
-from service.inference.v2.request import InferRequest, RequestedOutput
+from service.inference.v2.request import NEW_TASKS, InferRequest, RequestedOutput
 
 CLASSES: Final = "classes"
 
@@ -32,6 +33,8 @@ def write_response(
     header: dict[str, Any] = {"model_name": model_name, "model_version": str(result.version)}
     if request.id is not None:
         header["id"] = request.id
+    if result.new_tasks:
+        header["parameters"] = {NEW_TASKS: join_names(result.new_tasks)}
     header["outputs"] = outputs
     body = orjson.dumps(header, option=orjson.OPT_SERIALIZE_NUMPY)
     return (b"".join((body, *binary)), len(body)) if binary else (body, None)

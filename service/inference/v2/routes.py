@@ -16,6 +16,7 @@ from service.http.routing import Owner, secured
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_request
 from service.inference.context import Context, Services, TaskName
 from service.inference.handler import InferenceHandler, ParsedCall, Reply
+from service.inference.new_tasks import NewTasksOption
 from service.inference.respond import respond
 from service.inference.statistics import Clock, MethodKey
 from service.inference.task_column import TaskSource
@@ -141,9 +142,9 @@ class ProtocolHandler(InferenceHandler):
         assert self._infer_request is not None  # set by read
         content, length = write_response(self._infer_request, result, self.parsed.name)
         if length is None:
-            return self.make_reply(content, _JSON_HEADERS)
+            return self.make_reply(content, _JSON_HEADERS, result)
         sized = (_HEADER_LENGTH.encode(), b"%d" % length)
-        return self.make_reply(content, (*_OCTET_HEADERS, sized))
+        return self.make_reply(content, (*_OCTET_HEADERS, sized), result)
 
 
 _INFER_LATEST: Final = "/models/{name}/infer"
@@ -161,10 +162,11 @@ async def infer_latest(
     owner: Owner,
     task: TaskName = None,
     level: Level = None,
+    new_tasks: NewTasksOption = None,
 ) -> Response:
     """Apply the latest version of a model to rows."""
     path = calls.prefix + _INFER_LATEST
-    parsed = ParsedCall(path, owner, name, None, task, request.plain_headers, level)
+    parsed = ParsedCall(path, owner, name, None, task, request.plain_headers, level, new_tasks)
     return await respond(ProtocolHandler, services, parsed, request)
 
 
@@ -178,10 +180,11 @@ async def infer_version(
     owner: Owner,
     task: TaskName = None,
     level: Level = None,
+    new_tasks: NewTasksOption = None,
 ) -> Response:
     """Apply a version of a model to rows."""
     path = calls.prefix + _INFER_VERSION
-    parsed = ParsedCall(path, owner, name, version, task, request.plain_headers, level)
+    parsed = ParsedCall(path, owner, name, version, task, request.plain_headers, level, new_tasks)
     return await respond(ProtocolHandler, services, parsed, request)
 
 
@@ -250,6 +253,7 @@ def _metadata(services: Services, owner: str, name: str, number: int | None) -> 
                 "method": method,
                 "tasks": list(services.models.get(served).tasks),
                 "task_column": served.task_column,
+                "new_tasks": served.new_tasks,
                 "algorithm": served.algorithm,
             },
         }

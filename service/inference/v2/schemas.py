@@ -95,7 +95,9 @@ class InferBody(BaseModel):
     )
     parameters: dict[str, Any] = Field(
         default_factory=dict,
-        description="`task`: task of all rows; `binary_data_output`: whether outputs are binary.",
+        description="`task`: task of all rows; `level`: level of intervals and sets; `new_tasks`: "
+        "`common` to answer for tasks that the model was not trained on by what its tasks have in "
+        "common; `binary_data_output`: whether outputs are binary.",
     )
     inputs: list[InputTensor] = Field(
         description="Input tensors: the rows, and optionally their tasks."
@@ -125,4 +127,9 @@ class InferResponse(BaseModel):
     model_name: str = Field(description="Model name of the request.")
     model_version: str = Field(description="Version number that was applied.")
     id: str | None = Field(None, description="Id of the request, if it had one.")
+    parameters: dict[str, Any] | None = Field(
+        None,
+        description="`new_tasks`: tasks that the model was not trained on, for which its common "
+        "part answered: percent-encoded names with commas between them, `+N` for N more of many.",
+    )
     outputs: list[OutputTensor] = Field(description="Output tensors.")

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import CursorResult
 from sqlalchemy.orm import Session
 
+from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from service.storage.blob_rows import release_blob
 from service.storage.database import now
 from service.storage.job_states import FINAL, TRANSITIONS, AttemptCommand, JobState
@@ -44,6 +45,8 @@ class NewJob:
     calibration: dict[str, Any] | None = None
     #: Weights of classes in the fit; None: no weights.
     class_weight: str | dict[str, float] | None = None
+    #: What calls of the model do about tasks that it was not trained on.
+    new_tasks: str = DEFAULT_NEW_TASKS
     #: The specification as it was sent, of a training job.
     spec: dict[str, Any] | None = None
     warnings: list[str] = field(default_factory=list)

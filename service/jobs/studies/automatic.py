@@ -10,7 +10,12 @@ import numpy as np
 
 from algorithms.evaluation.choice.automatic import AutomaticOptions, report_choice
 from algorithms.evaluation.choice.automatic_verdict import summarize_choice
-from algorithms.evaluation.choice.contenders import Algo, Contender, find_contenders
+from algorithms.evaluation.choice.contenders import (
+    Algo,
+    Contender,
+    find_contenders,
+    with_common_part,
+)
 from algorithms.evaluation.choice.learning_curve import report_curve
 from algorithms.evaluation.choice.pipelines import Entry
 from algorithms.evaluation.comparison.no_verdict import APART, TOGETHER, no_curve, why_no_verdict
@@ -32,6 +37,7 @@ from algorithms.interface.errors import (
     InvalidParams,
     explain_unknown,
 )
+from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, NewTasks
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
@@ -53,8 +59,19 @@ from service.jobs.studies.automatic_rounds import (
 from service.jobs.studies.child_jobs import Plan
 
 
-def plan_automatic(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> Plan:
+def plan_automatic(
+    tasks: Sequence[TaskSummary],
+    options: AutomaticOptions,
+    *,
+    new_tasks: NewTasks = DEFAULT_NEW_TASKS,
+) -> Plan:
     """Return the plan of an automatic choice.
+
+    Parameters
+    ----------
+    new_tasks
+        If 'common', methods are left out whose models do not answer for tasks that they were not
+        trained on.
 
     Raises
     ------
@@ -72,6 +89,9 @@ def plan_automatic(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> P
     options.splits.check(tasks)
     algorithms = {name: ALGORITHMS[name] for name in _names(options)}
     contenders, unsuitable = find_contenders(algorithms, tasks, metric, options.splits)
+    if new_tasks == "common":
+        contenders, apart = with_common_part(algorithms, contenders)
+        unsuitable += apart
     if not contenders:
         raise InvalidData(
             "no algorithm can be trained and scored on these tasks: "

@@ -19,6 +19,7 @@ from algorithms.evaluation.selection.paths import fit_candidates, fit_single
 from algorithms.evaluation.selection.search import SearchOptions
 from algorithms.evaluation.selection.validation import Fit, score_splits
 from algorithms.interface.errors import AlgorithmError, Diverged, InvalidData, InvalidParams
+from algorithms.interface.new_tasks import NewTasks
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
@@ -120,12 +121,18 @@ def plan_job(
 
 
 def plan_choice(
-    tasks: Sequence[TaskSummary], options: AutomaticOptions, *, unit: str | None = None
+    tasks: Sequence[TaskSummary],
+    options: AutomaticOptions,
+    *,
+    new_tasks: NewTasks,
+    unit: str | None = None,
 ) -> Study:
     """Return the plan and the first child jobs of an automatic choice of the algorithm.
 
     Parameters
     ----------
+    new_tasks
+        What calls of the model do about tasks that it was not trained on.
     unit
         Name of the target, if it has one.
 
@@ -135,7 +142,7 @@ def plan_choice(
         The options are invalid for the tasks, or no algorithm suits them.
     """
     with _errors_in("params"):
-        choice = {**plan_automatic(tasks, options), "unit": unit}
+        choice = {**plan_automatic(tasks, options, new_tasks=new_tasks), "unit": unit}
     children = automatic_rounds.child_jobs_of_round(choice, [])
     plan = {
         "kind": STUDY,

@@ -163,6 +163,7 @@ class _Attempt:
             "preparation": job.preparation,
             "calibration": job.calibration,
             "class_weight": job.class_weight,
+            "new_tasks": job.new_tasks,
             "seed": job.seed,
             "plan": job.plan,
             "child_results": self._child_results,

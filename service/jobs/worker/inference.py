@@ -19,6 +19,7 @@ from algorithms.interface.model import Model, apply
 from algorithms.interface.trace import Step
 from algorithms.numerics.sparse_rows import is_sparse, take_columns
 from algorithms.registry import load_model
+from algorithms.wrappers.new_tasks import with_new_tasks
 from algorithms.wrappers.preparation.algorithm import check_numbers
 from algorithms.wrappers.preparation.columns import Column, recode
 from algorithms.wrappers.preparation.model import preparation_of
@@ -76,7 +77,9 @@ def infer(
         The job was cancelled.
     """
     plan, started = request["plan"], time.monotonic()
-    model = load_model(Path(request["base"]))
+    model, new_tasks = load_model(Path(request["base"])), tuple(plan.get("new_tasks", ()))
+    if new_tasks:
+        model = with_new_tasks(model, new_tasks)
     reader = DatasetReader(Path(request["dataset"]), request["manifest"])
     columns = columns_of_manifest(request["manifest"])
     if preparation_of(model) is None:
@@ -110,7 +113,7 @@ def infer(
         time.monotonic() - started,
         makes_dataset=plan["makes_dataset"],
         before=request["manifest"],
-    )
+    ) | {"new_tasks": list(new_tasks)}
 
 
 def _prepare(request: Mapping[str, Any], model: Model, source: "_Source") -> list[_TaskWork]:

@@ -132,16 +132,16 @@ def _train(
             has_weights = any(task.weights is not None for task in tasks)
             adapting = weighted(adapting, None, has_weights=has_weights)
             model = _adapt(base, adapting, plan, tasks, trace)
-            task_column = base.task_column
+            task_column, new_tasks = base.task_column, base.new_tasks
         else:
             algorithm.check(tasks.summaries(), params)
             rng = np.random.default_rng(request["seed"])
             with limit_blas_threads(tasks.order):
                 model = algorithm.fit(tasks, params, trace=trace, rng=rng)
-            task_column = DEFAULT_TASK_COLUMN
+            task_column, new_tasks = DEFAULT_TASK_COLUMN, request["new_tasks"]
     if task_column == DEFAULT_TASK_COLUMN:  # else an adapted model keeps the name that it has
         task_column = task_column_of_manifest(request["manifest"])
-    model = model.with_task_column(task_column)
+    model = model.with_task_column(task_column).with_new_tasks(new_tasks)
     fit_s = time.monotonic() - started
     save_model(model, Path(request["artifact"]))
     if isinstance(model, CalibratedModel):
@@ -152,6 +152,7 @@ def _train(
         "params": params.model_dump(mode="json"),
         "tasks": list(model.tasks),
         "task_column": model.task_column,
+        "new_tasks": model.new_tasks,
         "classes": {task: list(labels) for task in model.tasks if (labels := model.classes(task))},
         "methods": list(model.available_methods()),
         "metrics": model.metrics,

@@ -2,7 +2,7 @@
 import { hold, request as fetched, send, show } from "./request.js";
 
 const form = document.getElementById("try"), answer = document.getElementById("try-answer"), error = document.getElementById("try-error");
-const [method, task, rows, file, take, more] = ["method", "task", "rows", "file", "take", "more"].map(name => document.getElementById(`try-${name}`));
+const [method, task, rows, file, take, more, fresh, note] = ["method", "task", "rows", "file", "take", "more", "new", "note"].map(name => document.getElementById(`try-${name}`));
 const CSV = "text/csv", PARQUET = "application/vnd.apache.parquet";
 const MAX_SHOWN = 100, N_TAKEN = 5, MAX_READ_BYTES = 65536, N_HEADER_LINES = 3;
 
@@ -11,8 +11,8 @@ function isParquet(data) { return data?.name.toLowerCase().endsWith(".parquet");
 function request(accept) {
   const [data] = file.files;
   const type = isParquet(data) ? PARQUET : CSV;
-  const query = task.value ? `?task=${encodeURIComponent(task.value)}` : "";
-  const path = `${form.dataset.path}/${method.value.replaceAll("_", "-")}${query}`;
+  const query = new URLSearchParams({ new_tasks: fresh.checked ? "common" : "refuse", ...(task.value && { task: task.value }) });
+  const path = `${form.dataset.path}/${method.value.replaceAll("_", "-")}?${query}`;
   const headers = { "Content-Type": type, ...(accept && { Accept: accept }) };
   return [path, { body: data ?? `${rows.value}\n`, headers }];
 }
@@ -91,10 +91,12 @@ function offerAll(count) {
 
 form.addEventListener("submit", async event => {
   event.preventDefault();
-  answer.hidden = more.hidden = true;
+  answer.hidden = more.hidden = note.hidden = true;
   await attempt(form.querySelector("button.primary"), async () => {
     const [path, options] = request();
-    const { outputs } = (await send("POST", path, options)).body;
+    const { outputs, new_tasks: unknown = [] } = (await send("POST", path, options)).body;
+    note.hidden = !unknown.length;
+    note.textContent = `Answered by what its tasks have in common, because it was not trained on them: ${unknown.join(", ")}`;
     answer.textContent = outputs.slice(0, MAX_SHOWN).map(output => JSON.stringify(output)).join("\n");
     answer.hidden = false;
     offerAll(outputs.length);

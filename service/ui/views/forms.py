@@ -20,10 +20,11 @@ _AUTO: Final = {
     "budget, and the best one is trained.",
     "params": AutomaticOptions.model_json_schema(),
 }
-#: Weights of classes, and the limits of a job.
+#: Weights of classes, tasks that are not trained, and the limits of a job.
 _LIMITS: Final = {
     "properties": {
         "class_weight": SPECIFICATION["properties"]["class_weight"],
+        "new_tasks": SPECIFICATION["properties"]["new_tasks"],
         **JobLimits.model_json_schema()["properties"],
     }
 }
