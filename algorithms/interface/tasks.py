@@ -1,6 +1,6 @@
 """Tasks and sets of tasks."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -53,6 +53,8 @@ class TaskSummary:
         Number of values that are stored of sparse rows; None for dense ones.
     has_weights
         Whether rows have weights.
+    class_counts
+        Number of rows of each class, by the label as text; None if unknown.
     """
 
     name: str
@@ -68,6 +70,7 @@ class TaskSummary:
     labels: NDArray[Any] | None = field(default=None, compare=False, repr=False)
     n_stored: int | None = None
     has_weights: bool = False
+    class_counts: Mapping[str, int] | None = field(default=None, compare=False)
 
     @property
     def is_sparse(self) -> bool:
@@ -228,9 +231,11 @@ class Task:
 
     def summary(self) -> TaskSummary:
         """Return the description of the task without its data."""
-        n_classes = 0
+        counts = None
         if self.y is not None and self.target == "classes":
-            n_classes = len(np.unique(self.y))
+            labels, sizes = np.unique(self.y, return_counts=True)
+            counts = {str(label): int(n) for label, n in zip(labels, sizes, strict=True)}
+        n_classes = len(counts or ())
         return TaskSummary(
             self.name,
             self.n_samples,
@@ -242,6 +247,7 @@ class Task:
             labels=self.y if n_classes else None,
             n_stored=self.n_stored,
             has_weights=self.weights is not None,
+            class_counts=counts,
         )
 
     def take(self, rows: NDArray[np.intp]) -> "Task":

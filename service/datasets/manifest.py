@@ -81,6 +81,7 @@ def summaries(
             n_units=None if n_more[entry["name"]] else entry.get("n_units"),
             n_stored=entry.get("n_stored"),
             has_weights=entry.get("has_weights", False),
+            class_counts=entry.get("target_summary", {}).get("counts"),
         )
         for entry in manifest["tasks"]
     )

@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validato
 from algorithms.evaluation.choice.automatic_verdict import update_choice
 from service.models.comparison_schemas import (
     FEW_ROWS,
+    METRIC_REASON,
     REASON,
     UNIT,
     VERDICTS,
@@ -193,6 +194,7 @@ class Choice(BaseModel):
     )
     metric: str = Field(description="Metric of all scores.")
     title: str = Field(description="Title of the metric.")
+    metric_reason: str | None = Field(None, description=METRIC_REASON)
     unit: str | None = Field(None, description=UNIT)
     larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
     average: str = Field(description="Units of equal weight: tasks or rows.")

@@ -33,6 +33,8 @@ UNIT: Final = (
     "classes, and for targets without a name."
 )
 
+METRIC_REASON: Final = "Why this is the default metric, if a class is rare; else null."
+
 MethodRole = Annotated[str, BeforeValidator(lambda role: _FORMER_ROLES.get(role, role))]
 
 
@@ -153,6 +155,7 @@ class Comparison(BaseModel):
     sentences: list[str] = Field(description="The result in words.")
     metric: str = Field(description="Metric of the verdict.")
     title: str = Field(description="Title of the metric.")
+    metric_reason: str | None = Field(None, description=METRIC_REASON)
     unit: str | None = Field(None, description=UNIT)
     larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
     average: str = Field(description="Units of equal weight: tasks or rows.")

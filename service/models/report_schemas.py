@@ -7,7 +7,13 @@ from pydantic import BaseModel, Field
 from algorithms.evaluation.scores.predictions import Predictions
 from service.models.calibration_schemas import CalibrationReport
 from service.models.choice_schemas import Choice
-from service.models.comparison_schemas import FEW_ROWS, UNIT, Comparison, Evaluation
+from service.models.comparison_schemas import (
+    FEW_ROWS,
+    METRIC_REASON,
+    UNIT,
+    Comparison,
+    Evaluation,
+)
 
 
 class Candidate(BaseModel):
@@ -28,6 +34,7 @@ class SearchReport(BaseModel):
 
     method: str = Field(description="grid, random, or halving.")
     metric: str = Field(description="Selection metric.")
+    metric_reason: str | None = Field(None, description=METRIC_REASON)
     unit: str | None = Field(None, description=UNIT)
     larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
     average: str = Field(description="Units of equal weight: tasks or rows.")

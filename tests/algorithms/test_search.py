@@ -266,7 +266,7 @@ def test_labels_of_unlike_kinds_are_counted_over_all_rows() -> None:
 def test_a_ratio_has_no_average_over_tasks_that_are_all_small() -> None:
     tasks = [TaskSummary("t", MIN_RATIO_ROWS - 1, 2, target="classes")]
     metrics = metrics_for([ALGORITHMS["logistic-regression"]], tasks)
-    auc = deciding_metric(metrics, search(metric="auc"))
+    auc, _ = deciding_metric(metrics, search(metric="auc"), tasks)
     assert auc.name == "auc"
     auc.check_sizes(tasks, "rows")
     METRICS["error_rate"].check_sizes(tasks, "tasks")

@@ -7,7 +7,7 @@ from typing import Any, Final
 from algorithms.evaluation.choice.curve_verdict import describe_curve
 from algorithms.evaluation.comparison.no_verdict import NO_VERDICT, ONE_TASK, choice_by_rule
 from algorithms.evaluation.scores.gains import LEVEL
-from algorithms.evaluation.scores.metrics import describe_few_rows_of, score_name
+from algorithms.evaluation.scores.metrics import describe_few_rows_of, describe_metric, score_name
 
 _ROLES: Final = {
     "single_task": "each task alone",
@@ -45,6 +45,7 @@ def summarize_choice(
     report = choice_by_rule(report)
     sentences = [
         *_describe_estimate(report),
+        *describe_metric(report),
         *_describe_pair(
             report,
             report["together_or_apart"],

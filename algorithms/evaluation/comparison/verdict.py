@@ -10,7 +10,7 @@ from algorithms.evaluation.comparison.no_verdict import (
     describe_no_verdict,
 )
 from algorithms.evaluation.scores.gains import LEVEL
-from algorithms.evaluation.scores.metrics import describe_few_rows_of, score_name
+from algorithms.evaluation.scores.metrics import describe_few_rows_of, describe_metric, score_name
 
 _ROLES: Final = {
     "candidate": "the candidate",
@@ -26,6 +26,7 @@ def summarize_comparison(comparison: Mapping[str, Any]) -> dict[str, Any]:
     comparison = comparison_by_rule(comparison)
     sentences = [
         *_describe_verdict(comparison),
+        *describe_metric(comparison),
         *_describe_best(comparison),
         *_describe_candidate(comparison),
         *(_describe_gain(comparison, other) for other in _worst_first(comparison["overall"])),

@@ -10,6 +10,11 @@ from pydantic import ConfigDict, Field
 from algorithms.evaluation.scores import observations as observed
 from algorithms.evaluation.scores import ratios
 from algorithms.evaluation.scores.observations import TruthAndPrediction
+from algorithms.evaluation.scores.rare_classes import (
+    DEFAULT_RARE_SHARE,
+    can_rank,
+    find_rare_class,
+)
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.params import StrictModel
@@ -34,7 +39,16 @@ class MetricChoice(StrictModel):
     metric: str | None = Field(
         None,
         max_length=64,
-        description="Deciding metric: error_rate, rmse, ... Default: one suited to the targets.",
+        description="Deciding metric: error_rate, auc, rmse, explained_variance, r2, ... Default: "
+        "the error rate of classes, AUC if a class is rare (`rare_share`), and RMSE of numbers.",
+    )
+    rare_share: float = Field(
+        DEFAULT_RARE_SHARE,
+        ge=0.0,
+        le=0.5,
+        description="A class is rare if its share of the rows is smaller than this, or with K "
+        "classes than 2/K of it. The default metric is then AUC: the error rate of never "
+        "answering a rare class is small. 0: the error rate is the default.",
     )
     average: Average = Field(
         "tasks", description="Average over tasks ('tasks'), or over the rows of all tasks ('rows')."
@@ -247,6 +261,12 @@ METRICS: Final[dict[str, Metric]] = {
 }
 
 
+def describe_metric(report: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on why the default metric decides, if a class is rare."""
+    reason = report.get("metric_reason")
+    return [f"Compared by AUC: {reason}."] if reason else []
+
+
 def describe_few_rows_of(report: Mapping[str, Any]) -> list[str]:
     """Return a sentence on the tasks that the mean of a ratio leaves out, if there are any."""
     if METRICS[report["metric"]].ratio is None:
@@ -302,8 +322,10 @@ def _no_metric_error(
     )
 
 
-def deciding_metric(metrics: Sequence[Metric], choice: MetricChoice) -> Metric:
-    """Return the chosen metric; the first metric by default.
+def deciding_metric(
+    metrics: Sequence[Metric], choice: MetricChoice, tasks: Sequence[TaskSummary]
+) -> tuple[Metric, str | None]:
+    """Return the chosen metric, by default the first, or AUC if a class is rare, and the reason.
 
     Raises
     ------
@@ -317,4 +339,15 @@ def deciding_metric(metrics: Sequence[Metric], choice: MetricChoice) -> Metric:
             f"{', '.join(by_name)}",
             field="metric",
         )
-    return metrics[0] if choice.metric is None else by_name[choice.metric]
+    if choice.metric is not None:
+        return by_name[choice.metric], None
+    rare = find_rare_class(tasks, choice.rare_share)
+    min_rows = ratios.MIN_RATIO_ROWS if choice.average == "tasks" else 0
+    if rare is None or "auc" not in by_name or not can_rank(tasks, min_rows=min_rows):
+        return metrics[0], None
+    reason = (
+        f"{rare.share:.1%} of the rows are '{rare.label}': the error rate of never answering it is "
+        "as small, so the default metric is AUC, which sees rare classes; set metric='error_rate' "
+        "for the error rate"
+    )
+    return by_name["auc"], reason

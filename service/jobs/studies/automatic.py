@@ -78,7 +78,7 @@ def plan_automatic(
     AlgorithmError
         No algorithm, or no split, is applicable to the tasks.
     """
-    metric = _metric(tasks, options)
+    metric, reason = _metric(tasks, options)
     metric.check_sizes(tasks, options.average)
     if options.per_task and options.average != "tasks":
         raise InvalidParams(
@@ -100,6 +100,7 @@ def plan_automatic(
     return {
         "options": options.model_dump(mode="json"),
         "metric": metric.name,
+        "metric_reason": reason,
         "min_rows": max(_min_rows(contender, tasks) for contender in contenders),
         "no_curve": _why_no_curve(contenders, tasks),
         "contenders": [
@@ -174,6 +175,7 @@ def report_automatic(
     report = {
         **choice.report,
         "curve": _curve(plan, results, entries, tasks) if options.curve else None,
+        "metric_reason": plan.get("metric_reason"),
         "unit": plan.get("unit"),
         "budget_s": options.budget_s,
         "rows": describe_rows(tasks, options.splits),
@@ -262,8 +264,8 @@ def _why_no_curve(contenders: Sequence[Contender], tasks: Sequence[TaskSummary])
     return why_no_verdict(*sides, n_tasks=len(tasks))
 
 
-def _metric(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> Metric:
-    """Return the deciding metric, which compares predictions with the targets of all tasks."""
+def _metric(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> tuple[Metric, str | None]:
+    """Return the metric that compares predictions with the targets of all tasks, and the reason."""
     for task in tasks:
         if task.target == "none" or task.input != "rows":
             raise InvalidData(
@@ -285,7 +287,7 @@ def _metric(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> Metric:
         # methods are compared without calibration
         if metric.target == tasks[0].target and not set(metric.methods) & CALIBRATED_METHODS
     ]
-    return deciding_metric(metrics, options)
+    return deciding_metric(metrics, options, tasks)
 
 
 def _names(options: AutomaticOptions) -> list[str]:

@@ -65,13 +65,14 @@ def plan_comparison(
         No baseline is applicable to the tasks, or the algorithm or the splits are not.
     """
     options.splits.check(tasks)
-    metric = deciding_metric(metrics_for([algorithm], tasks), options)
+    metric, reason = deciding_metric(metrics_for([algorithm], tasks), options, tasks)
     metric.check_sizes(tasks, options.average)
     methods, left_out = _fitting(compared_methods(algorithm, values), tasks, options.splits, metric)
     return {
         "min_rows": max(_min_rows(method, tasks) for method in methods),
         "options": options.model_dump(mode="json"),
         "metric": metric.name,
+        "metric_reason": reason,
         "methods": [asdict(method) for method in methods],
         "left_out": left_out,
     }
@@ -161,7 +162,8 @@ def report_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
     _check_any_baseline([entry.method for entry in scores], left_out)
     compared = compare(scores, metric, options, ratio=ratio)
     few_rows = scores[0].scores.get("few_rows", [])
-    comparison = summarize_comparison({**compared, "unit": plan.get("unit"), "few_rows": few_rows})
+    words = {name: plan.get(name) for name in ("metric_reason", "unit")}
+    comparison = summarize_comparison({**compared, **words, "few_rows": few_rows})
     rows = describe_rows(tasks, options.splits)
     return {**comparison, "rows": rows, "left_out": left_out}
 

@@ -99,6 +99,9 @@ def plan_job(
     if options.search is not None:
         with _errors_in("search"):
             plan[SEARCH] = plan_search(algorithm, values, tasks, options.search, seed=seed)
+        # inside the training rows of a split a rare class may be missing
+        metric = plan[SEARCH]["metric"]
+        options = replace(options, search=options.search.model_copy(update={"metric": metric}))
         children += child_jobs_of_round(algorithm, plan[SEARCH], [])
         n_later = count_child_jobs(algorithm, plan[SEARCH]) - len(children)
     if options.compare is not None:

@@ -62,7 +62,7 @@ def plan_search(
     AlgorithmError
         The search space is empty, or a candidate cannot be used with the tasks.
     """
-    metric = deciding_metric(metrics_for([algorithm], tasks), search)
+    metric, reason = deciding_metric(metrics_for([algorithm], tasks), search, tasks)
     metric.check_sizes(tasks, search.average)
     for name in sorted(search.space.keys() & values.keys()):
         raise InvalidParams(
@@ -82,6 +82,7 @@ def plan_search(
     return {
         "options": search.model_dump(mode="json"),
         "metric": metric.name,
+        "metric_reason": reason,
         "min_rows": min_rows,
         "param_sets": [params.model_dump(mode="json") for params in param_sets],
     }
@@ -151,6 +152,7 @@ def report_search(
     report = {
         "method": search.method,
         "metric": metric.name,
+        "metric_reason": plan.get("metric_reason"),
         "unit": plan.get("unit"),
         "larger_is_better": metric.larger_is_better,
         "average": search.average,
@@ -209,7 +211,8 @@ def fit_with_search(
                 min_rows=min_rows,
             )
 
-        chosen = select_best(search, len(param_sets), score, deciding_metric(metrics, search))
+        metric, _ = deciding_metric(metrics, search, train.summaries())
+        chosen = select_best(search, len(param_sets), score, metric)
         return [algorithm.fit(train, algorithm.parse(param_sets[chosen]), trace=Trace(), rng=rng)]
 
     return fit
