@@ -1,18 +1,17 @@
 """Any model, with tasks that it was not trained on."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, get_args
 
+from numpy.typing import NDArray
+
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.errors import InvalidParams, UnknownTask
+from algorithms.interface.errors import InvalidData, InvalidParams, UnknownTask
 from algorithms.interface.model import Model
 from algorithms.interface.new_tasks import WITH_COMMON_PART, NewTasks
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import unknown_task
-from algorithms.wrappers.calibration.model import CalibratedModel
 from algorithms.wrappers.per_task.model import PerTaskModel
-from algorithms.wrappers.preparation.model import PreparedModel
 
 
 class NewTasksModel(PerTaskModel):
@@ -22,6 +21,30 @@ class NewTasksModel(PerTaskModel):
     def tasks(self) -> tuple[str, ...]:
         """Names of the tasks, the new ones last."""
         return (*self.inner.tasks, *self.tasks_alone)
+
+    def predict_proba(self, X: object, *, task: str) -> NDArray[Any]:
+        """Return the probabilities of the classes of rows."""
+        return self._call_calibrated("predict_proba", X, task)
+
+    def predict_interval(self, X: object, *, task: str, **level: float) -> NDArray[Any]:
+        """Return the ends of intervals with the targets of rows."""
+        return self._call_calibrated("predict_interval", X, task, **level)
+
+    def predict_set(self, X: object, *, task: str, **level: float) -> NDArray[Any]:
+        """Return 1 for the classes in the set of each row, else 0."""
+        return self._call_calibrated("predict_set", X, task, **level)
+
+    def _call_calibrated(self, method: str, X: object, task: str, **level: float) -> NDArray[Any]:
+        part = self.part(task)
+        if method not in part.available_methods():
+            raise InvalidData(
+                f"task '{task}' was not trained, and the calibration of the model is of the tasks "
+                "that were: train with new_tasks 'common' and calibration, which then also leaves "
+                "tasks out",
+                task=task,
+            )
+        outputs: NDArray[Any] = getattr(part, method)(X, task=task, **level)
+        return outputs
 
 
 def check_new_tasks(algorithm: Algorithm[Any, Any], params: Params, new_tasks: Any) -> None:
@@ -44,11 +67,6 @@ def with_new_tasks(model: Model, names: tuple[str, ...]) -> Model:
     UnknownTask
         The tasks of the model have no part in common.
     """
-    if isinstance(model, PreparedModel):
-        inner = with_new_tasks(model.inner, names)
-        return PreparedModel(inner, model.preparation.with_new_tasks(names))
-    if isinstance(model, CalibratedModel | PerTaskModel):
-        return replace(model, inner=with_new_tasks(model.inner, names))
     return NewTasksModel(model, model.for_new_tasks(names), names)
 
 

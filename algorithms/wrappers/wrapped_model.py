@@ -47,6 +47,10 @@ class WrappedModel(Model):
         """Warnings about this fit, in sentences."""
         return self.inner.warnings
 
+    def for_new_tasks(self, names: tuple[str, ...]) -> Model:
+        """Return a model of tasks without rows, which the common part of this one answers for."""
+        return self.inner.for_new_tasks(names)
+
     def width(self, method: str, *, task: str) -> int:
         """Return the number of input columns of a method for a task."""
         return self.inner.width(method, task=task)

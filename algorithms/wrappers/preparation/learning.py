@@ -82,8 +82,8 @@ class Preparation:
         parts = (*self.parts, first.relearn(task.X, self.recipe))
         return replace(self, parts=parts, part_of={**self.part_of, task.name: len(parts) - 1})
 
-    def with_new_tasks(self, names: tuple[str, ...]) -> "Preparation":
-        """Return the preparations with the common one for tasks without rows.
+    def for_new_tasks(self, names: tuple[str, ...]) -> "Preparation":
+        """Return the common preparation for tasks without rows.
 
         Raises
         ------
@@ -93,11 +93,11 @@ class Preparation:
         if self.recipe.per_task:
             why = "the model's preparation is 'per_task', learned from the rows of each task"
             raise no_common_part("", names, why)
-        return replace(self, part_of={**self.part_of, **dict.fromkeys(names, 0)})
+        return replace(self, parts=self.parts[:1], part_of=dict.fromkeys(names, 0))
 
     def of(self, task: str) -> RowPreparation:
-        """Return the preparation of a task."""
-        return self.parts[self.part_of[task]]
+        """Return the preparation of a task; the common one for a task without rows."""
+        return self.parts[self.part_of.get(task, 0)]
 
     def apply(self, tasks: Sequence[Task]) -> TaskSet:
         """Return tasks with prepared rows; tasks that share their rows still do."""

@@ -36,6 +36,11 @@ class PreparedModel(WrappedModel):
         self.task_index(task)
         return len(self.preparation.of(task).columns)
 
+    def for_new_tasks(self, names: tuple[str, ...]) -> "PreparedModel":
+        """Return the model of tasks without rows, with the common preparation."""
+        preparation = self.preparation.for_new_tasks(names)
+        return PreparedModel(self.inner.for_new_tasks(names), preparation)
+
     def learned(self) -> dict[str, Any]:
         """Return the learned quantities, in terms of the prepared columns."""
         return self.inner.learned()
