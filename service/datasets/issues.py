@@ -30,6 +30,7 @@ CODES: Final[dict[str, str]] = {
     "unused-option": "An option does not apply to this format or layout.",
     "empty-cell": "A task, target, group or weight is empty.",
     "not-a-number": "A number was expected, but the value is text.",
+    "ambiguous-number": "A number can be read in two ways, and no value shows which is right.",
     "not-of-kind": "A value does not have the declared kind of its column.",
     "too-many-levels": "A category has more distinct values than the limit.",
     "not-finite": "A value is NaN or infinite.",

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from algorithms.interface.new_tasks import NewTasks
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.wrappers.preparation.columns import Column
+from service.datasets.number_writings import NumberWritings
 from service.errors.problems import Problem
 
 #: Body of a request.
@@ -34,6 +35,8 @@ class InputSpec(NamedTuple):
         Raw columns of a model that takes more than numbers; else None.
     ignored
         Returns the names of columns that rows may have, but the model does not use.
+    numbers
+        Returns how the numbers of the training table were written, for models of numbers alone.
     """
 
     task: str
@@ -43,6 +46,15 @@ class InputSpec(NamedTuple):
     columns: Columns
     kinds: tuple[Column, ...] | None = None
     ignored: Callable[[], frozenset[str]] = frozenset
+    numbers: Callable[[], NumberWritings] = NumberWritings
+
+    def columns_of(self, names: Sequence[str | int]) -> Sequence[Column]:
+        """Return the columns of rows by their names; columns without a name have a position."""
+        if self.kinds is not None:
+            return self.kinds
+        has_names = bool(names) and isinstance(names[0], str)
+        written = self.numbers() if has_names else NumberWritings()
+        return [Column(str(name), numbers=written.of(str(name))) for name in names]
 
     def __str__(self) -> str:
         noun = "numbers" if self.kinds is None else "values"

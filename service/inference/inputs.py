@@ -63,6 +63,7 @@ class InputSpecs:
             partial(self._common_column_names, served, method, tasks),
             _common_kinds(model, method, tasks),
             partial(self._names.ignored, served.id),
+            partial(self._names.numbers, served.id),
         )
 
     def _common_column_names(

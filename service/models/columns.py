@@ -3,13 +3,14 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from algorithms.registry import ALGORITHMS
 from service.datasets.manifest import feature_names_by_task, ignored_of_manifest
+from service.datasets.number_writings import PLAIN_TABLE, NumberWritings
 from service.storage.database import Database
 from service.storage.rows import DatasetRow, VersionRow
 
@@ -19,21 +20,31 @@ NamesByTask: TypeAlias = Mapping[str, tuple[str, ...] | None]
 _MAX_CACHED: Final = 64
 
 
+class _Entry(NamedTuple):
+    names: NamesByTask
+    ignored: frozenset[str]
+    numbers: NumberWritings
+
+
 class ColumnNames:
     """Cache of column names by version, which never change."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._cache: OrderedDict[str, tuple[NamesByTask, frozenset[str]]] = OrderedDict()
+        self._cache: OrderedDict[str, _Entry] = OrderedDict()
         self._lock = threading.Lock()
 
     def of(self, version_id: str) -> NamesByTask:
         """Return the column names of each task of a version."""
-        return self._find(version_id)[0]
+        return self._find(version_id).names
 
     def ignored(self, version_id: str) -> frozenset[str]:
         """Return the columns of the training tables that the version does not use."""
-        return self._find(version_id)[1]
+        return self._find(version_id).ignored
+
+    def numbers(self, version_id: str) -> NumberWritings:
+        """Return how the numbers of the training tables were written."""
+        return self._find(version_id).numbers
 
     def has(self, version_id: str, name: str) -> bool | None:
         """Return whether the training tables have a column with this name.
@@ -41,19 +52,20 @@ class ColumnNames:
         The version need not use the column. None if no column has the name, but the columns of some
         tasks have no names.
         """
-        names, ignored = self._find(version_id)
+        names, ignored, _ = self._find(version_id)
         named_columns = [columns for columns in names.values() if columns is not None]
         if name in ignored or any(name in columns for columns in named_columns):
             return True
         return False if len(named_columns) == len(names) else None
 
-    def _find(self, version_id: str) -> tuple[NamesByTask, frozenset[str]]:
+    def _find(self, version_id: str) -> _Entry:
         with self._lock:
             if version_id in self._cache:
                 self._cache.move_to_end(version_id)
                 return self._cache[version_id]
         with self._database.read() as session:
-            entry = column_names(session, version_id), _ignored(session, version_id)
+            names = column_names(session, version_id)
+            entry = _Entry(names, *_of_tables(session, version_id))
         with self._lock:
             self._cache[version_id] = entry
             if len(self._cache) > _MAX_CACHED:
@@ -80,10 +92,15 @@ def column_names(session: Session, version_id: str) -> NamesByTask:
     return names
 
 
-def _ignored(session: Session, version_id: str) -> frozenset[str]:
-    """Query the columns of the training tables of a version and its bases that are not used."""
-    tables = _trained_on(session, version_id)
-    return frozenset().union(*(ignored_of_manifest(manifest) for manifest, _ in tables))
+def _of_tables(session: Session, version_id: str) -> tuple[frozenset[str], NumberWritings]:
+    """Query the columns of the training tables of a version and its bases that are not used.
+
+    And how their numbers were written, by the newest table that has numbers as text.
+    """
+    tables = [manifest for manifest, _ in _trained_on(session, version_id)]
+    writings = map(NumberWritings.of_manifest, tables)
+    ignored: frozenset[str] = frozenset().union(*map(ignored_of_manifest, tables))
+    return ignored, next(filter(None, writings), PLAIN_TABLE)
 
 
 def _trained_on(session: Session, version_id: str) -> Iterator[tuple[Mapping[str, Any], str]]:

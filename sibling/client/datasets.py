@@ -112,8 +112,9 @@ class DatasetMethods(Remote[Mode]):
         options
             Options for a table: ``task_column="school"``, ``target_column="score"``,
             ``group_column="patient"``, ``weight_column="count"``,
-            ``column_kind=["zip:category"]``; and for CSV ``delimiter=";"``, ``decimal=","``,
-            ``encoding="latin-1"``, ``missing_marker=["-999"]``.
+            ``column_kind=["zip:category"]``; for numbers in text ``decimal=","``,
+            ``thousands="."``; and for CSV ``delimiter=";"``, ``encoding="latin-1"``,
+            ``missing_marker=["-999"]``.
 
         Raises
         ------

@@ -247,6 +247,11 @@ def read_new_rows(
     if columns is not None:
         return read_new_table(X, columns)
     rows: NDArray[np.float64]
+    known = _names_of(estimator)
+    if known is not None and has_other_kinds(X) and _frame_names(X) == known:  # text of numbers
+        preparation = preparation_of(estimator.model_)
+        plain = tuple(map(Column, known))
+        return read_new_table(X, plain if preparation is None else preparation.parts[0].columns)
     if hasattr(estimator, "n_features_in_"):
         rows = validate_data(estimator, X, reset=False, **_OPTIONS)
         return rows
@@ -399,8 +404,8 @@ def _names_of(estimator: Any) -> tuple[str, ...] | None:
 def _kinds_of(
     tasks: Sequence[Task], columns: tuple[Column, ...] | None
 ) -> tuple[Column, ...] | None:
-    """Return the kinds of columns; None if all are numbers and no value is missing."""
-    is_plain = all(column.kind == "number" for column in columns or ())
+    """Return the kinds of columns; None if all are plain numbers and no value is missing."""
+    is_plain = all(column == Column(column.name) for column in columns or ())
     is_complete = all(is_sparse(task.X) or not np.isnan(task.X).any() for task in tasks)
     return None if is_plain and is_complete else columns or ()
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
-from algorithms.wrappers.preparation.columns import Column, recode
+from algorithms.wrappers.preparation.columns import Column
 from sibling.frames import is_frame, is_raw, to_arrow
 
 Array = NDArray[np.float64]
@@ -38,18 +38,31 @@ def read_tables(frames: Sequence[Any]) -> tuple[Array, tuple[Column, ...], list[
     """
     import pyarrow as pa
 
-    from algorithms.wrappers.preparation.arrow_columns import Ignored, read_column
+    from algorithms.wrappers.preparation.arrow_columns import read_column
+    from algorithms.wrappers.preparation.encoder import is_text
+    from algorithms.wrappers.preparation.intervals import printed_intervals
+    from algorithms.wrappers.preparation.number_texts import find_writing
+    from algorithms.wrappers.preparation.text_kinds import TextReading
+    from algorithms.wrappers.preparation.texts import Texts
 
     tables = [to_arrow(frame, of="X") for frame in frames]
-    table = pa.concat_tables(tables, promote_options="permissive")
+    table = pa.concat_tables(map(printed_intervals, tables), promote_options="permissive")
+    named = dict(zip(table.column_names, table.columns, strict=True))
+    categories = {name for name, column in named.items() if pa.types.is_dictionary(column.type)}
+    texts = [
+        Texts.of(column, name)
+        for name, column in named.items()
+        if is_text(column.type) and name not in categories
+    ]
+    reading = TextReading(find_writing(texts), categories=frozenset(categories))
     columns, values = [], []
-    for name in table.column_names:
-        parsed = read_column(table.column(name), name, None)
-        if isinstance(parsed, Ignored):
-            warnings.warn(parsed.note, FitWarning, stacklevel=5)
-        else:
-            columns.append(parsed[0])
-            values.append(parsed[1])
+    for name, column in named.items():
+        parsed = read_column(column, name, None, reading=reading)
+        for note in parsed.notes:
+            warnings.warn(note.text, FitWarning, stacklevel=5)
+        if parsed.column is not None:
+            columns.append(parsed.column)
+            values.append(parsed.values)
     if not columns:
         raise InvalidData("no column of X can be used: all are empty or free text")
     return np.column_stack(values), tuple(columns), [part.num_rows for part in tables]
@@ -63,20 +76,18 @@ def read_new_table(X: Any, wanted: Sequence[Column]) -> Array:
     ValueError
         X is not a data frame, lacks a column, or has a column of another kind.
     """
-    from algorithms.wrappers.preparation.arrow_columns import read_column
+    from algorithms.wrappers.preparation.encoder import encode
+    from algorithms.wrappers.preparation.intervals import printed_intervals
 
     if not is_frame(X) or isinstance(X, np.ndarray):
         kinds = ", ".join(f"'{column.name}' ({column.kind})" for column in wanted)
         raise InvalidData(f"the model takes data frames with the columns {kinds}")
-    table = to_arrow(X, of="X")
-    columns, values = [], []
+    table = printed_intervals(to_arrow(X, of="X"))
+    values = []
     for column in wanted:
         if column.name not in table.column_names:
             raise InvalidData(
                 f"X has no column '{column.name}', which the model takes", column=column.name
             )
-        parsed = read_column(table.column(column.name), column.name, column.kind)
-        assert isinstance(parsed, tuple)  # the kind is declared
-        columns.append(parsed[0])
-        values.append(parsed[1])
-    return recode(np.column_stack(values), columns, wanted, task="X")
+        values.append(encode(table.column(column.name), column))
+    return np.column_stack(values)

@@ -110,3 +110,44 @@ def test_a_task_of_raw_rows_is_added_and_the_model_is_loaded_with_its_columns(tm
     np.testing.assert_array_equal(loaded.predict(TABLE, tasks="east"), outputs)
     pca = TaskPCA().fit(TABLE, tasks=TASKS)
     assert pca.transform(TABLE, tasks=TASKS).shape == (N, 2)
+
+
+def test_numbers_that_are_text_are_read_as_in_uploads():
+    numbers = TABLE[["age"]].fillna(1.5).assign(size=RNG.normal(size=N) * 1e4).round(2)
+    plain = Ridge(gamma=1.0, selection="given").fit(numbers, Y, tasks=TASKS)
+    texts = numbers.astype(str)
+    with pytest.warns(FitWarning, match="is text, and is read as numbers"):
+        of_text = Ridge(gamma=1.0, selection="given").fit(texts, Y, tasks=TASKS)
+    np.testing.assert_array_equal(of_text.coef_, plain.coef_)
+    expected = plain.predict(numbers, tasks=TASKS)
+    np.testing.assert_array_equal(of_text.predict(texts, tasks=TASKS), expected)
+    np.testing.assert_array_equal(of_text.predict(numbers, tasks=TASKS), expected)
+
+
+def test_numbers_with_separators_are_read_as_in_the_training_rows():
+    numbers = pd.DataFrame({"size": (RNG.normal(size=N) * 1e4).round(2)})
+    german = numbers["size"].map(lambda x: f"{x:,.2f}".translate(str.maketrans(",.", ".,")))
+    with pytest.warns(FitWarning, match="is text, and is read as numbers"):
+        estimator = Ridge(gamma=1.0, selection="given").fit(german.to_frame(), Y, tasks=TASKS)
+    expected = estimator.predict(numbers, tasks=TASKS)
+    np.testing.assert_array_equal(estimator.predict(german.to_frame(), tasks=TASKS), expected)
+    one = pd.DataFrame({"size": ["1.299"]})
+    same = estimator.predict(pd.DataFrame({"size": [1299.0]}), tasks="north")
+    np.testing.assert_array_equal(estimator.predict(one, tasks="north"), same)
+
+
+def test_numbers_that_can_be_read_in_two_ways_are_refused():
+    with pytest.raises(ValueError, match=r"'1\.299' can be 1\.299 or 1299"):
+        Ridge(gamma=1.0, selection="given").fit(
+            pd.DataFrame({"size": ["1.299"] * N}), Y, tasks=TASKS
+        )
+
+
+def test_intervals_of_pandas_are_categories():
+    cut = pd.DataFrame({"age": pd.cut(TABLE["age"].fillna(50), [0, 40, 60, 100])})
+    estimator = Ridge(gamma=1.0, selection="given").fit(cut, Y, tasks=TASKS)
+    (column,) = estimator.model_.preparation.parts[0].columns
+    assert (column.kind, column.levels) == ("category", ("(0, 40]", "(40, 60]", "(60, 100]"))
+    printed = cut.astype(str)
+    expected = estimator.predict(cut, tasks=TASKS)
+    np.testing.assert_array_equal(estimator.predict(printed, tasks=TASKS), expected)

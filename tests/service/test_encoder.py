@@ -17,7 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from algorithms.wrappers.preparation.columns import Column, DateWriting
+from algorithms.wrappers.preparation.columns import (
+    PLAIN_NUMBERS,
+    Column,
+    DateWriting,
+    NumberWriting,
+)
 from algorithms.wrappers.preparation.encoder import encode
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 from algorithms.wrappers.preparation.texts import Texts, plain_dates, plain_numbers
@@ -50,7 +55,11 @@ def as_csv(values):
         text = value.isoformat() if isinstance(value, date) else str(value)
         return '"' + text.replace('"', '""') + '"'
 
-    return "\n".join(["task,x", *(f"t,{cell(value)}" for value in values), ""]).encode()
+    # a comma between cells says that those in cells separate thousands
+    has_commas = any(isinstance(value, str) and "," in value for value in values)
+    delimiter = ";" if has_commas else ","
+    rows = [f"t{delimiter}{cell(value)}" for value in values]
+    return "\n".join([f"task{delimiter}x", *rows, ""]).encode()
 
 
 def as_records(values):
@@ -111,26 +120,27 @@ WRITERS = {
 
 
 def train(media_type, body, kind):
-    """Return the values of the column in an upload with a declared kind, and the column."""
+    """Return the values of the column in an upload with a declared kind, and how it was read."""
     options = ReadOptions(column_kind=(f"x:{kind}",))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
         path.write_bytes(body)
         parsed = find_format(media_type).read(path, options, LIMITS)
-    return parsed.tasks[0].X[:, 0], parsed.columns
+    return parsed.tasks[0].X[:, 0], parsed
 
 
-def spec_of(columns):
-    return InputSpec("t", "predict", 1, allow_missing=True, columns=lambda: ("x",), kinds=columns)
+def spec_of(parsed):
+    spec = InputSpec("t", "predict", 1, allow_missing=True, columns=lambda: ("x",))
+    return spec._replace(kinds=parsed.columns, numbers=lambda: parsed.numbers)
 
 
-def call(media_type, body, columns):
+def call(media_type, body, parsed):
     """Return the values of the column as a call has them."""
     read, _ = reader_of(media_type)
-    return read(body, TaskSource(None, "task", lambda _: False)).rows.as_matrix(spec_of(columns))
+    return read(body, TaskSource(None, "task", lambda _: False)).rows.as_matrix(spec_of(parsed))
 
 
-def call_v2(values, columns):
+def call_v2(values, parsed):
     """Return the values as a call of the Open Inference Protocol has them."""
     known = [value for value in values if value is not None]
     datatype = "BYTES"
@@ -143,7 +153,7 @@ def call_v2(values, columns):
     body = json.dumps({"inputs": [tensor], "parameters": {"task": "t"}}).encode()
     names = ("task", "m", 1)
     _, found = read_request(body, None, names, TaskSource(None, "task", lambda _: False))
-    return found.rows.as_matrix(spec_of(columns))
+    return found.rows.as_matrix(spec_of(parsed))
 
 
 # --- the values ----------------------------------------------------------------------------------
@@ -166,6 +176,14 @@ FIRST, LAST = map(datetime.fromisoformat, ("1901-01-01", "2250-01-01"))
 MOMENTS = st.datetimes(
     datetime.fromisoformat("1901-01-01"), datetime.fromisoformat("2250-01-01")
 ).map(lambda moment: moment.replace(microsecond=moment.microsecond // 1000 * 1000))
+ROUND = st.decimals(-(10**8), 10**8, places=2).map(float)
+
+
+def german(x):
+    """Return a number as it is written in German."""
+    return f"{x:,.2f}".translate(str.maketrans(",.", ".,"))
+
+
 BOOLEAN_WORDS = st.sampled_from(["true", "FALSE", "yes", "No", "t", "f", "Y", "n", "1", "0"])
 WRITTEN = st.one_of(
     MOMENTS.map(datetime.isoformat),
@@ -177,7 +195,19 @@ WRITTEN = st.one_of(
 COLUMNS = {
     "numbers": ("number", lists_of(FINITE)),
     "integers": ("number", lists_of(st.integers(-(2**53), 2**53))),
-    "numbers as text": ("number", lists_of(NUMBERS.map(lambda x: f" {x!r}") | st.just("+2"))),
+    "numbers as text": (
+        "number",
+        # the last one shows that a point separates decimals
+        lists_of(NUMBERS.map(lambda x: f" {x!r}")).map(lambda values: [*values, "+0.5"]),
+    ),
+    "numbers with thousands": ("number", lists_of(ROUND.map(lambda x: f"{x:,.2f}"))),
+    "numbers with points of thousands": ("number", lists_of(ROUND.map(german))),
+    "numbers with spaces": (
+        "number",
+        lists_of(ROUND.map(lambda x: f"{x:,.1f}".replace(",", "\u202f"))),
+    ),
+    "numbers with units": ("number", lists_of(ROUND.map(lambda x: f"{x:,.2f} %"))),
+    "prices": ("number", lists_of(ROUND.map(lambda x: f"€ {german(x)}"))),
     "booleans": ("boolean", lists_of(st.booleans())),
     "bits": ("boolean", lists_of(st.integers(0, 1))),
     "booleans as text": ("boolean", lists_of(BOOLEAN_WORDS)),
@@ -190,9 +220,14 @@ COLUMNS = {
 }
 
 
-def kinds_of(columns):
+def kinds_of(parsed):
     """Return kinds and levels, which are the same in every format."""
-    return [(column.kind, column.levels) for column in columns or ()]
+    return [(column.kind, column.levels) for column in parsed.columns or ()]
+
+
+def columns_of(parsed):
+    """Return the columns as estimators have them."""
+    return parsed.columns or (Column("x", numbers=parsed.numbers.of("x")),)
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -210,9 +245,8 @@ def test_values_are_the_same_numbers_in_training_and_in_calls_in_every_format(na
         called = call(media_type, body, own)[:, 0]
         assert_array_equal(called, expected, err_msg=f"call with {media_type}")
     assert_array_equal(call_v2(values, described)[:, 0], expected)
-    if described is not None:
-        table = pa.table({"x": pa.array(values)})
-        assert_array_equal(read_new_table(table, described)[:, 0], expected)
+    table = pa.table({"x": pa.array(values)})
+    assert_array_equal(read_new_table(table, columns_of(described))[:, 0], expected)
 
 
 # --- Arrow and Python ----------------------------------------------------------------------------
@@ -241,7 +275,7 @@ def test_many_texts_are_read_by_arrow_as_by_the_rules(name):
     kind, dates, texts = MANY[name]
     column = Column("x", kind, dates=dates)
     found = Texts.of(pa.chunked_array([[*texts, None, " "]]), "x")
-    plain = plain_numbers(found, ".") if kind == "number" else plain_dates(found, dates)
+    plain = plain_numbers(found, PLAIN_NUMBERS) if kind == "number" else plain_dates(found, dates)
     assert plain is not None  # Arrow reads them
     one_by_one = [encode([text], column)[0] for text in texts]
     assert_array_equal(encode(found, column), [*one_by_one, np.nan, np.nan])
@@ -249,6 +283,8 @@ def test_many_texts_are_read_by_arrow_as_by_the_rules(name):
     if kind == "number":
         cells = Texts.of(pa.chunked_array([german]), "x")
         assert_array_equal(encode(cells, column, decimal=","), one_by_one)
+        written = Column("x", numbers=NumberWriting(","))
+        assert_array_equal(encode(cells, written), one_by_one)
 
 
 @pytest.mark.parametrize(

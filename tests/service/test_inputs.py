@@ -6,6 +6,7 @@ import pytest
 
 from algorithms.interface.errors import UnknownTask
 from algorithms.interface.tasks import unknown_task
+from service.datasets.number_writings import NumberWritings
 from service.inference import inputs
 from service.inference.inputs import InputSpecs
 from service.models.store import ServableVersion
@@ -34,7 +35,9 @@ def version(id_):
 @pytest.fixture
 def specs():
     names = SimpleNamespace(
-        of=lambda _: {"a": ("x", "y"), "b": None}, ignored=lambda _: frozenset()
+        of=lambda _: {"a": ("x", "y"), "b": None},
+        ignored=lambda _: frozenset(),
+        numbers=lambda _: NumberWritings(),
     )
     return InputSpecs(names)
 

@@ -478,6 +478,54 @@ def test_a_column_kind_that_does_not_exist_is_answered_with_those_that_do(http):
     ) in answer.json()["detail"]
 
 
+def prices(n=60, *, with_kinds):
+    """Return a table of numbers, and one with them as they are written in German."""
+    rng = np.random.default_rng(2)
+    table = patients(n, seed=2)[["task", "sex", "y"] if with_kinds else ["task", "y"]]
+    plain = table.assign(price=(rng.random(n) * 1e4).round(2))
+    german = plain.assign(
+        price=[f"{x:,.2f} €".translate(str.maketrans(",.", ".,")) for x in plain["price"]],
+        y=plain["y"].map(lambda y: str(y).replace(".", ",")),
+    )
+    return plain, german
+
+
+@pytest.mark.parametrize("with_kinds", [False, True])
+def test_a_model_reads_numbers_as_its_training_data_were_written(http, with_kinds):
+    plain, german = prices(with_kinds=with_kinds)
+    body = german.to_csv(index=False, sep=";").encode()
+    dataset = upload(http, body, "text/csv", name=f"prices {with_kinds}")
+    assert any("decimal ',', thousands '.'" in note for note in dataset["warnings"])
+    name = f"prices-{with_kinds}".lower()
+    assert train(http, dataset, name)["state"] == "succeeded"
+    expected = call(http, as_parquet(plain), PARQUET, name=name).json()["outputs"]
+    for sent, media_type in (
+        (body, "text/csv"),
+        (as_parquet(german), PARQUET),
+        (as_stream(german), STREAM),
+    ):
+        answer = call(http, sent, media_type, name=name)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["outputs"] == expected
+
+    def answer(price, **columns):
+        record = {"price": price, **({"sex": "F"} if with_kinds else {}), **columns}
+        return call(http, {"task": "north", "inputs": [record]}, name=name)
+
+    for text, number in (("1.299", 1299), ("1.299,50 €", 1299.5), ("2,5", 2.5), ("2.5", 2.5)):
+        assert answer(text).json() == answer(number).json()
+    assert answer("1.29,5").status_code == 422
+    row = "task;price;sex\nnorth;1.299;F\n" if with_kinds else "task;price\nnorth;1.299\n"
+    answered = call(http, row.encode(), "text/csv", name=name)
+    assert answered.json()["outputs"] == answer(1299).json()["outputs"]
+    inputs = [{"name": "price", "shape": [1], "datatype": "BYTES", "data": ["1.299"]}]
+    inputs += [{"name": "sex", "shape": [1], "datatype": "BYTES", "data": ["F"]}] * with_kinds
+    sent = {"inputs": inputs, "parameters": {"task": "north"}}
+    response = http.post(f"/v2/models/{name}/infer", json=sent)
+    assert response.status_code == 200, response.text
+    assert response.json()["outputs"][0]["data"] == answer(1299).json()["outputs"]
+
+
 @pytest.mark.parametrize(("form", "other"), [("%d/%m/%Y", "%m/%d/%Y"), ("%m/%d/%Y", "%d/%m/%Y")])
 def test_a_model_reads_dates_in_the_order_of_its_training_data(http, form, other):
     table = patients(60, seed=9)[["task", "age", "seen", "y"]]
@@ -551,3 +599,15 @@ def test_german_dates_are_trained_on_and_called_with(http):
     detail = call(http, wrong, name="german").json()["detail"]
     expected = "expected a date such as 2026-01-31 or 31/01/2026, got '31.02.2026'"
     assert f"column 'seen': {expected}" in detail
+
+
+def test_intervals_of_pandas_are_trained_on_and_called_with(service):
+    table = patients(seed=8)[["task", "age", "y"]].fillna({"age": 50.0})
+    cut = table.assign(age=pd.cut(table["age"], [0, 40, 60, 100]))
+    with Client(service.url) as client:
+        dataset = client.upload(cut, target_column="y", name="cut")
+        model = client.train(dataset, "ridge", model="cut").wait()
+        printed = cut.assign(age=cut["age"].astype(str))
+        expected = model.predict(cut)
+        np.testing.assert_array_equal(model.predict(printed), expected)
+        assert len(np.unique(expected)) == 6

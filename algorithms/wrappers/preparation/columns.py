@@ -42,6 +42,42 @@ class DateWriting:
 
 
 @dataclass(frozen=True, slots=True)
+class NumberWriting:
+    """How numbers were written as text.
+
+    Attributes
+    ----------
+    decimal
+        The decimal separator, a point or a comma.
+    thousands
+        The thousands separator: a point, a comma, an apostrophe, or a space of any kind; without
+        one, an empty text.
+    unit
+        The unit that all values have, such as %; without one, an empty text.
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+    unit: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings that differ from plain numbers as JSON."""
+        fields = {"decimal": self.decimal} if self.decimal != "." else {}
+        fields |= {"thousands": self.thousands} if self.thousands else {}
+        return fields | ({"unit": self.unit} if self.unit else {})
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "NumberWriting":
+        """Return the writing from the result of :meth:`to_json`."""
+        names = [name for name in ("decimal", "thousands", "unit") if name in values]
+        return cls(**{name: values[name] for name in names}) if names else PLAIN_NUMBERS
+
+
+#: Numbers with a decimal point and nothing else; compared by identity, which is faster.
+PLAIN_NUMBERS: Final = NumberWriting()
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """A column of a raw table.
 
@@ -55,20 +91,22 @@ class Column:
     kind: ColumnKind = "number"
     levels: tuple[str, ...] = ()
     dates: DateWriting = DateWriting()
+    numbers: NumberWriting = PLAIN_NUMBERS
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as JSON."""
         fields: dict[str, Any] = {"name": self.name, "kind": self.kind}
         if self.kind == "category":
             fields["levels"] = list(self.levels)
-        return fields | self.dates.to_json()
+        return fields | self.dates.to_json() | self.numbers.to_json()
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Return the column from the result of :meth:`to_json`."""
         levels = tuple(values.get("levels", ()))
         dates = DateWriting(values.get("day_first"), values.get("has_short_years", False))
-        return cls(values["name"], values["kind"], levels, dates)
+        numbers = NumberWriting.from_json(values)
+        return cls(values["name"], values["kind"], levels, dates, numbers)
 
 
 def unnamed(n_columns: int) -> tuple[Column, ...]:

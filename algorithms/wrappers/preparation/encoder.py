@@ -8,6 +8,7 @@ that are all plain numbers or dates are read by Arrow (:mod:`.texts`): faster, w
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -28,6 +29,7 @@ from algorithms.wrappers.preparation.invalid_column import (
     reject_values,
 )
 from algorithms.wrappers.preparation.texts import Texts, plain_dates, plain_numbers
+from algorithms.wrappers.preparation.written_numbers import as_plain, is_ambiguous, with_decimal
 
 Values: TypeAlias = NDArray[np.float64]
 #: Up to so many rows, and below so many different texts, Python is faster than Arrow.
@@ -42,6 +44,7 @@ def encode(
     column: Column,
     *,
     decimal: str | None = None,
+    is_csv: bool = False,
 ) -> Values:
     """Return the values of a raw column as numbers, with NaN for missing ones.
 
@@ -51,8 +54,10 @@ def encode(
         A column of Arrow, its texts, an array of numbers; or numbers, texts, booleans, dates and
         None. Blank text is a missing value.
     decimal
-        The decimal separator of cells of CSV; None if values have types of their own. In CSV, a
-        missing marker such as NA is a missing value, too, unless it is a category of the column.
+        The decimal separator that the rows show, if it is another one than that of the column.
+    is_csv
+        Whether values are cells of CSV. Text such as NA that marks a missing value is one in a
+        category, too, then, unless the category has it.
 
     Returns
     -------
@@ -67,7 +72,7 @@ def encode(
         if not is_text(values.type):
             return _of_typed(values, column)
         values = values.to_pylist() if len(values) <= _FEW_ROWS else Texts.of(values, column.name)
-    writing = _Writing.of(column, decimal)
+    writing = _Writing.of(column, decimal, is_csv=is_csv)
     if isinstance(values, Texts):
         return _of_texts(values, writing)
     if isinstance(values, np.ndarray):
@@ -111,18 +116,24 @@ class _Writing(NamedTuple):
     ----------
     positions
         Positions of the levels of a category.
+    takes_point
+        Whether numbers may have a decimal point, too, where it cannot be one of thousands.
     """
 
     column: Column
     positions: Mapping[str, float]
-    decimal: str
     markers: frozenset[str]
+    takes_point: bool
 
     @classmethod
-    def of(cls, column: Column, decimal: str | None) -> "_Writing":
-        """Return the writing of text, or of cells of CSV with a decimal separator."""
-        markers: frozenset[str] = frozenset() if decimal is None else rules.MARKERS
-        return cls(column, _positions_of(column.levels), decimal or ".", markers)
+    def of(cls, column: Column, decimal: str | None, *, is_csv: bool = False) -> "_Writing":
+        """Return the writing of a column in rows that may show another decimal separator."""
+        takes_point = decimal is None and column.numbers.decimal != "."
+        if decimal is not None and decimal != column.numbers.decimal:
+            column = replace(column, numbers=with_decimal(column.numbers, decimal))
+        is_marked = is_csv or column.kind != "category"
+        markers = rules.MARKERS if is_marked else frozenset[str]()
+        return cls(column, _positions_of(column.levels), markers, takes_point)
 
 
 @lru_cache(1024)
@@ -167,10 +178,13 @@ def _finite(number: float | None) -> float | None:
 
 
 def _text_number(text: str, writing: _Writing) -> float | None:
-    number = rules.read_number(text, writing.decimal)
+    number = rules.read_number(text, writing.column.numbers)
+    if number is None and writing.takes_point and not is_ambiguous(text):
+        number = rules.read_number(text)
     if number is None or -MAX_EXACT_INTEGER < number < MAX_EXACT_INTEGER:
         return number
-    return None if rules.is_inexact(text) else _finite(number)
+    is_inexact = rules.is_inexact(as_plain(text.strip(), writing.column.numbers))
+    return None if is_inexact else _finite(number)
 
 
 def _boolean(value: Any, _: _Writing) -> float | None:
@@ -219,7 +233,7 @@ def _of_texts(texts: Texts, writing: _Writing) -> Values:
     kind = writing.column.kind
     levels: Values | None = None
     if len(texts.levels) >= _MANY_TEXTS and kind == "number":
-        levels = plain_numbers(texts, writing.decimal)
+        levels = plain_numbers(texts, writing.column.numbers)
     elif len(texts.levels) >= _MANY_TEXTS and kind == "date":
         levels = plain_dates(texts, writing.column.dates)
     if levels is None:
@@ -312,4 +326,4 @@ def _floats(values: pa.ChunkedArray) -> Values:
 
 def _reject(values: Iterable[tuple[int, Any]], writing: _Writing) -> None:
     """Raise InvalidColumn with the first of the wrong values, given with their rows, if any."""
-    reject_values(values, writing.column, writing.decimal)
+    reject_values(values, writing.column)

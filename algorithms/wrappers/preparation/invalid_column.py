@@ -6,7 +6,13 @@ from typing import Any, Final, NamedTuple
 
 from algorithms.interface.errors import InvalidData
 from algorithms.wrappers.preparation import text_values as rules
-from algorithms.wrappers.preparation.columns import Column, ColumnKind
+from algorithms.wrappers.preparation.columns import (
+    PLAIN_NUMBERS,
+    Column,
+    ColumnKind,
+    NumberWriting,
+)
+from algorithms.wrappers.preparation.written_numbers import as_plain
 
 #: Number of wrong values that are listed.
 MAX_PROBLEMS: Final = 100
@@ -26,12 +32,19 @@ PLURALS: Final[dict[ColumnKind, str]] = {
 
 
 class Problem(NamedTuple):
-    """A problem with a column, or with its value in a row; the code is that of the service."""
+    """A problem with a column, or with its value in a row; the code is that of the service.
+
+    Attributes
+    ----------
+    advice
+        What to do; where it is empty, there may be advice for all problems of the code.
+    """
 
     code: str
     detail: str
     column: str
     row: int | None = None
+    advice: str = ""
 
 
 class InvalidColumn(InvalidData):
@@ -47,40 +60,50 @@ class InvalidColumn(InvalidData):
         return type(self), self.problems, vars(self)
 
 
-def reject_values(values: Iterable[tuple[int, Any]], column: Column, decimal: str) -> None:
+def reject_values(values: Iterable[tuple[int, Any]], column: Column) -> None:
     """Raise InvalidColumn with the first of the wrong values, given with their rows, if any."""
-    problems = [_problem(row, v, column, decimal) for row, v in islice(values, MAX_PROBLEMS)]
+    problems = [_problem(row, v, column) for row, v in islice(values, MAX_PROBLEMS)]
     if problems:
         raise InvalidColumn(*problems)
 
 
-def _problem(row: int, value: Any, column: Column, decimal: str) -> Problem:
+def _problem(row: int, value: Any, column: Column) -> Problem:
     place = f"row {row}, column '{column.name}'"
-    if column.kind == "number" and rules.is_inexact(value):
+    plain = as_plain(value.strip(), column.numbers) if isinstance(value, str) else value
+    if column.kind == "number" and rules.is_inexact(plain):
         detail = (
-            f"{place}: the integer {_shown(value)} is above 2**53, and not exact as a 64-bit float"
+            f"{place}: the integer {shown(value)} is above 2**53, and not exact as a 64-bit float"
         )
         return Problem("inexact-integer", detail, column.name, row)
-    if column.kind == "number" and rules.is_infinite(value):
+    if column.kind == "number" and rules.is_infinite(plain):
         infinite = "-inf" if str(value).strip().startswith("-") else "inf"
         detail = f"{place}: {infinite} is not a finite number"
         return Problem("not-finite", detail, column.name, row)
-    detail = f"{place}: expected {_expected(column, decimal)}, got {_shown(value)}"
+    detail = f"{place}: expected {_expected(column)}, got {shown(value)}"
     return Problem("not-of-kind", detail, column.name, row)
 
 
-def _expected(column: Column, decimal: str) -> str:
+def number_writing(writing: NumberWriting) -> str:
+    """Return a description of numbers as they are written, such as "decimal ','"."""
+    parts = [f"decimal {writing.decimal!r}"]
+    parts += [f"thousands {writing.thousands!r}"] if writing.thousands else []
+    parts += [f"the unit {writing.unit!r}"] if writing.unit else []
+    return " and ".join(parts)
+
+
+def _expected(column: Column) -> str:
     kind, dates = column.kind, column.dates
     expected = _EXPECTED[kind]
-    if kind == "number" and decimal != ".":
-        return f"{expected} with decimal '{decimal}'"
+    if kind == "number" and column.numbers is not PLAIN_NUMBERS:
+        return f"{expected} with {number_writing(column.numbers)}"
     if kind == "date" and dates.day_first is not None:
         year = "26" if dates.has_short_years else "2026"
         return f"{expected} or {'31/01' if dates.day_first else '01/31'}/{year}"
     return expected
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a value for a message, shortened."""
     if isinstance(value, bool):
         return str(value).lower()  # as in JSON
     if isinstance(value, str) and len(value) > _SHOWN:

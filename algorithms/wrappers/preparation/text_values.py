@@ -14,8 +14,9 @@ from typing import Any, Final
 import numpy as np
 
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
-from algorithms.wrappers.preparation.columns import DateWriting
+from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, DateWriting, NumberWriting
 from algorithms.wrappers.preparation.written_dates import parse_date
+from algorithms.wrappers.preparation.written_numbers import as_plain
 
 #: Cells of untyped text, such as CSV, that are a missing value beside blank ones.
 MISSING_MARKERS: Final = (
@@ -52,11 +53,11 @@ _is_infinite: Final = re.compile(INFINITE).fullmatch
 _is_long: Final = re.compile(LONG_INTEGER).fullmatch
 
 
-def read_number(text: str, decimal: str = ".") -> float | None:
+def read_number(text: str, writing: NumberWriting = PLAIN_NUMBERS) -> float | None:
     """Return the number that a text is, None if it is none."""
     text = text.strip()
-    if decimal != ".":
-        text = text.replace(".", "_").replace(decimal, ".")  # a point is no separator then
+    if writing is not PLAIN_NUMBERS:
+        text = as_plain(text, writing)
     if not _CHARACTERS.issuperset(text):
         return None
     try:
@@ -65,9 +66,9 @@ def read_number(text: str, decimal: str = ".") -> float | None:
         return None
 
 
-def is_number_cell(text: str, decimal: str) -> bool:
+def is_number_cell(text: str, writing: NumberWriting = PLAIN_NUMBERS) -> bool:
     """Return whether a cell of untyped text is a number or a missing value."""
-    return read_number(text, decimal) is not None or is_missing(text, MARKERS)
+    return read_number(text, writing) is not None or is_missing(text, MARKERS)
 
 
 def is_missing(text: str, markers: frozenset[str] = frozenset()) -> bool:

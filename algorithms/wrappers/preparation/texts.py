@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from algorithms.wrappers.preparation.columns import DateWriting
+from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, DateWriting, NumberWriting
 from algorithms.wrappers.preparation.text_values import (
     ISO_DATE,
     LONG_INTEGER,
@@ -23,6 +23,7 @@ from algorithms.wrappers.preparation.text_values import (
     ZONED_DATE,
 )
 from algorithms.wrappers.preparation.written_dates import DateForm, FoundOrder, form_of, to_iso
+from algorithms.wrappers.preparation.written_numbers import all_plain
 
 Values = NDArray[np.float64]
 #: Python has the dates of the years 1 to 9999.
@@ -79,15 +80,19 @@ class Texts:
         """Return the text of each row."""
         return self.as_type(self.levels)
 
-    def matching(self, pattern: str, decimal: str = ".") -> NDArray[np.bool_]:
+    def as_dictionary(self) -> pa.ChunkedArray:
+        """Return the text of each row, each different one once."""
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(self.positions, self.levels)])
+
+    def matching(self, pattern: str, writing: NumberWriting = PLAIN_NUMBERS) -> NDArray[np.bool_]:
         """Return which of the levels match as a whole; never a missing one.
 
         Parameters
         ----------
-        decimal
-            The decimal separator, for patterns of numbers; another one does not match.
+        writing
+            How numbers are written, for patterns of numbers; others do not match.
         """
-        texts = with_point(self.levels, decimal)
+        texts = all_plain(self.levels, writing)
         found = pc.match_substring_regex(texts, f"^(?:{pattern})$")
         return np.asarray(pc.fill_null(found, fill_value=False), dtype=bool)
 
@@ -106,19 +111,12 @@ class Texts:
         return [(int(row), self.levels[int(self.positions[row])].as_py()) for row in rows]
 
 
-def with_point(levels: pa.Array, decimal: str) -> pa.Array:
-    """Return texts of numbers with the decimal separator "."; those with a point match none."""
-    if decimal == ".":
-        return levels
-    return pc.replace_substring(pc.replace_substring(levels, ".", "_"), decimal, ".")
-
-
-def plain_numbers(texts: Texts, decimal: str) -> Values | None:
+def plain_numbers(texts: Texts, writing: NumberWriting) -> Values | None:
     """Return the numbers of the levels; None if some are not numbers, or may be inexact."""
-    is_plain = texts.matching(NUMBER, decimal) | ~texts.is_known()
-    if not is_plain.all() or texts.matching(LONG_INTEGER).any():
+    is_plain = texts.matching(NUMBER, writing) | ~texts.is_known()
+    if not is_plain.all() or texts.matching(LONG_INTEGER, writing).any():
         return None
-    numbers = _floats(pc.utf8_ltrim(with_point(texts.levels, decimal), "+").cast(pa.float64()))
+    numbers = _floats(pc.utf8_ltrim(all_plain(texts.levels, writing), "+").cast(pa.float64()))
     return None if np.isinf(numbers).any() else numbers
 
 

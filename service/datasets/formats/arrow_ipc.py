@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from algorithms.wrappers.preparation.intervals import read_as_stored
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parquet import CORRUPT, VALUE_BYTES, first_line
@@ -29,6 +30,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
         head = file.read(len(_FILE_MAGIC))
     if head.startswith(_FEATHER_1):
         reject("corrupt-file", "the file is Feather of version 1; write it as version 2")
+    read_as_stored()
     try:
         with pa.OSFile(str(path)) as source:
             open_ = pa.ipc.open_file if head == _FILE_MAGIC else pa.ipc.open_stream
@@ -38,7 +40,8 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     except CORRUPT as error:
         expected = "Arrow IPC file or stream"
         reject("corrupt-file", f"the file is not a complete {expected}: {first_line(error)}")
-    return tasks_of(table, options, limits)
+    categories = frozenset(f.name for f in table.schema if pa.types.is_dictionary(f.type))
+    return tasks_of(table, options, limits, categories=categories)
 
 
 def _read(reader: Any, source: Any, limits: Limits) -> pa.Table:

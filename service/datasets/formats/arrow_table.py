@@ -4,10 +4,10 @@ Readers of formats return a :class:`pyarrow.Table`; :func:`tasks_of` finds the k
 writes the values as numbers, and splits the rows by task.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from types import MappingProxyType
-from typing import Final, TypeAlias
+from contextlib import contextmanager
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import find_similar
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
-from algorithms.wrappers.preparation.arrow_columns import Ignored, decoded, read_column
-from algorithms.wrappers.preparation.columns import Column, ColumnKind
+from algorithms.wrappers.preparation.arrow_columns import read_column
+from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, ColumnKind
 from algorithms.wrappers.preparation.encoder import is_text
-from algorithms.wrappers.preparation.invalid_column import InvalidColumn
-from algorithms.wrappers.preparation.written_dates import has_named_month, is_written
+from algorithms.wrappers.preparation.intervals import printed_intervals
+from algorithms.wrappers.preparation.invalid_column import InvalidColumn, number_writing
+from algorithms.wrappers.preparation.text_kinds import ReadColumn, TextReading
+from algorithms.wrappers.preparation.texts import Texts
 from service.datasets.formats.arrow_labels import (
     read_groups,
     read_target,
@@ -32,6 +34,8 @@ from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.row_extras import NO_EXTRAS, RowExtras
 from service.datasets.formats.table_columns import TableColumns, find_columns
+from service.datasets.formats.table_text import find_reading, with_levels
+from service.datasets.formats.text_targets import read_text_target, read_text_weights
 from service.datasets.formats.validation import (
     Target,
     as_slice,
@@ -41,17 +45,16 @@ from service.datasets.formats.validation import (
     tasks_of_targets,
 )
 from service.datasets.issues import ValidationIssues, reject
+from service.datasets.number_writings import NumberWritings
 
-#: A column, and its values as numbers.
-Encoded: TypeAlias = tuple[Column, NDArray[np.float64]]
 #: Columns written to the matrix of rows together: its rows are apart in memory, so that one column
 #: at a time takes several times as long.
 _COLUMNS_AT_ONCE: Final = 16
 #: Numbers written to it together.
 _VALUES_AT_ONCE: Final = 2**16
+#: Characters of the reason of an error that are shown.
+_MAX_REASON: Final = 200
 NO_ROWS: Final = "the table has columns but no rows"
-#: Rows by which columns of dates are recognised.
-_DATE_ROWS: Final = 1000
 
 
 def tasks_of(
@@ -59,46 +62,57 @@ def tasks_of(
     options: ReadOptions,
     limits: Limits,
     *,
-    reads_dates: bool = False,
-    finds_dates: bool = False,
-    encoded: Mapping[str, Encoded] = MappingProxyType({}),
+    is_csv: bool = False,
+    decimal: str | None = None,
+    categories: frozenset[str] = frozenset(),
 ) -> Parsed:
     """Return the tasks of a table.
 
     Parameters
     ----------
-    reads_dates
-        Whether the format reads dates as spreadsheets write them, or adds a note if it cannot.
-    finds_dates
-        Whether text columns of ISO dates become dates, since the format has no type for dates.
-    encoded
-        Columns whose values are already numbers, by name.
+    is_csv
+        Whether the table is CSV, in which missing values are null, and numbers are always text.
+    decimal
+        The decimal separator of numbers in text, if it is known.
+    categories
+        Columns that have a type of categories in the file.
 
     Raises
     ------
     Rejected
         With all issues, up to a maximum number.
     """
-    table = table.rename_columns(name_index(table.column_names))
+    table = printed_intervals(table.rename_columns(name_index(table.column_names)))
     index = unused_index(table.column_names, options)
     left_out = {"ignore_column": (*options.ignore_column, *index)}
     roles = find_columns(table.column_names, options.model_copy(update=left_out), limits)
     if table.num_rows == 0:
         reject("no-rows", NO_ROWS)
     issues = ValidationIssues()
-    X, columns, notes = _features(table, roles, options, issues, encoded, finds_dates=finds_dates)
-    notes += _text_dates(table, roles, options, reads_dates=reads_dates)
-    notes += index_notes(index)
+    notes: list[str] = []
+    table = with_levels(table)
+    reading = find_reading(
+        table, roles, options, decimal=decimal, is_csv=is_csv, categories=categories
+    )
+    if reading.numbers is not PLAIN_NUMBERS and not is_csv:
+        notes.append(f"numbers in text are read with {number_writing(reading.numbers)}")
+    X, columns, column_notes = _features(table, roles, options, issues, reading)
+    notes += [*column_notes, *index_notes(index)]
     extras, codes = NO_EXTRAS, None
     targets: dict[str, Target] = {}
     with issues.collect():
-        extras = _extras(table, roles)
+        extras = _extras(table, roles, reading)
     with issues.collect():
         codes = _codes(table, roles, limits)
     for position in roles.targets:
         name = roles.names[position]
-        with issues.collect():
-            targets[name] = read_target(table.column(position), name, options.target_kind)
+        column, kind = table.column(position), options.target_kind
+        with issues.collect(), _decoding(column, name):
+            if is_text(column.type) and (kind == "numbers" or name not in categories):
+                texts = Texts.of(column, name)
+                column, target_notes = read_text_target(texts, kind, reading)
+                notes += map(str, target_notes)
+            targets[name] = read_target(column, name, kind)
     issues.check()
     names = tuple(column.name for column in columns)
     check_counts(len(codes[1]) if codes else 1, len(names), limits)
@@ -121,6 +135,7 @@ def tasks_of(
         ignored=tuple(name for name in roles.names if name not in used),
         unlabelled=split.unlabelled,
         task_column=roles.task_name,
+        numbers=NumberWritings.of_columns(columns, reading.numbers if is_csv else PLAIN_NUMBERS),
     )
 
 
@@ -132,26 +147,6 @@ def _single_task(roles: TableColumns) -> str:
     names = {name.casefold(): name for name in roles.feature_names}
     similar = find_similar(DEFAULT_TASK_COLUMN, names)
     return note if similar is None else f"{note}; did you mean task_column={names[similar]}?"
-
-
-def _text_dates(
-    table: pa.Table, roles: TableColumns, options: ReadOptions, *, reads_dates: bool
-) -> list[str]:
-    """Return notes about columns of text that look like dates."""
-    notes = []
-    for position in roles.features:
-        name, column = roles.names[position], decoded(table.column(position).slice(0, _DATE_ROWS))
-        if name in options.kinds() or not is_text(column.type):
-            continue
-        texts = column.drop_null().combine_chunks()
-        is_date = has_named_month(texts)
-        if not reads_dates:
-            is_date |= is_written(texts)
-        if len(texts) and is_date.mean() > 1 / 2:
-            first = texts[int(np.argmax(is_date))].as_py()
-            note = f"column '{name}' looks like dates such as {first!r}, but is read as text"
-            notes.append(f"{note}; write them as 2026-01-31 to use them as dates")
-    return notes
 
 
 def _missing_targets(targets: Mapping[str, Target], n_rows: int, *, are_kept: bool) -> list[str]:
@@ -168,11 +163,10 @@ def _features(
     roles: TableColumns,
     options: ReadOptions,
     issues: ValidationIssues,
-    encoded: Mapping[str, Encoded],
-    *,
-    finds_dates: bool,
+    reading: TextReading,
 ) -> tuple[NDArray[np.float64], list[Column], list[str]]:
-    declared = options.kinds()
+    declared, orders = options.kinds(), options.date_orders()
+    written = reading.numbers if reading.is_csv else PLAIN_NUMBERS
     columns: list[Column] = []
     notes: list[str] = []
     X = np.empty((table.num_rows, len(roles.features)))
@@ -182,20 +176,20 @@ def _features(
         name, column = roles.names[position], table.column(position)
         if _is_float(column, declared.get(name)):
             floats[len(columns)] = position
-            columns.append(Column(name))
+            columns.append(Column(name, numbers=written))
             continue
         with issues.collect():
-            parsed = encoded.get(name) or _read_column(
-                column, name, declared.get(name), finds_dates=finds_dates
+            parsed = _read_column(
+                column,
+                name,
+                declared.get(name),
+                reading=reading,
+                order=orders.get(name),
             )
-            if isinstance(parsed, Ignored):
-                remedy = (
-                    f"; declare column_kind={name}:category to use it" if parsed.is_text else ""
-                )
-                notes.append(parsed.note + remedy)
-            else:
-                others[len(columns)] = parsed[1]
-                columns.append(parsed[0])
+            notes += map(str, parsed.notes)
+            if parsed.column is not None and parsed.values is not None:
+                others[len(columns)] = parsed.values
+                columns.append(parsed.column)
         if len(others) == _COLUMNS_AT_ONCE:
             _write_columns(X, others)
             others.clear()
@@ -249,24 +243,41 @@ def _write_floats(
 
 
 def _read_column(
-    column: pa.ChunkedArray, name: str, kind: ColumnKind | None, *, finds_dates: bool = False
-) -> Encoded | Ignored:
+    column: pa.ChunkedArray, name: str, kind: ColumnKind | None, **options: Any
+) -> ReadColumn:
+    with _decoding(column, name):
+        return read_column(column, name, kind, **options)
+
+
+@contextmanager
+def _decoding(column: pa.ChunkedArray, name: str) -> Iterator[None]:
+    """Let the issues of a block name the column whose values it reads, and its type."""
     try:
-        return read_column(column, name, kind, finds_dates=finds_dates)
+        yield
     except InvalidColumn as error:
         raise rejected(error) from None
+    except pa.ArrowMemoryError:
+        raise
+    except pa.ArrowException as error:
+        detail = f"column '{name}' has values of type {column.type}, which cannot be read:"
+        detail += f" {str(error)[:_MAX_REASON]}; convert it, or ignore it"
+        reject("unsupported-dtype", detail, column=name)
 
 
-def _extras(table: pa.Table, roles: TableColumns) -> RowExtras:
+def _extras(table: pa.Table, roles: TableColumns, reading: TextReading) -> RowExtras:
     """Return the groups and weights of the rows."""
     issues = ValidationIssues()
     groups = weights = None
-    with issues.collect():
-        if roles.group is not None:
-            groups = read_groups(table.column(roles.group), roles.names[roles.group])
-    with issues.collect():
-        if roles.weight is not None:
-            weights = read_weights(table.column(roles.weight), roles.names[roles.weight])
+    if roles.group is not None:
+        column, name = table.column(roles.group), roles.names[roles.group]
+        with issues.collect(), _decoding(column, name):
+            groups = read_groups(column, name)
+    if roles.weight is not None:
+        column, name = table.column(roles.weight), roles.names[roles.weight]
+        with issues.collect(), _decoding(column, name):
+            if is_text(column.type):
+                column = read_text_weights(Texts.of(column, name), reading)
+            weights = read_weights(column, name)
     issues.check()
     return RowExtras(groups, weights)
 
@@ -277,4 +288,6 @@ def _codes(
     """Return the position of each row's task in the names of the tasks, and these names."""
     if roles.task is None:
         return None
-    return read_task_names(table.column(roles.task), roles.names[roles.task], limits)
+    column, name = table.column(roles.task), roles.names[roles.task]
+    with _decoding(column, name):
+        return read_task_names(column, name, limits)

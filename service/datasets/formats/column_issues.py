@@ -25,7 +25,8 @@ def rejected(error: InvalidColumn, advice: Mapping[str, str] = MappingProxyType(
     """
     issues = []
     for problem in error.problems:
-        remedy = {**_ADVICE, **advice}.get(problem.code, "").format(name=problem.column)
+        default = {**_ADVICE, **advice}.get(problem.code, "").format(name=problem.column)
+        remedy = problem.advice or default
         detail = f"{problem.detail}; {remedy}" if remedy else problem.detail
         issues.append(ValidationIssue(problem.code, detail, row=problem.row, column=problem.column))
     return Rejected(*issues)

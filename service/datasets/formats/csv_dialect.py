@@ -5,11 +5,13 @@ import io
 import re
 from collections import Counter
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import compress, islice, takewhile
 from pathlib import Path
 from typing import Final
 
+from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.wrappers.preparation.text_values import MISSING_MARKERS, NUMBER
+from algorithms.wrappers.preparation.written_numbers import shown_decimal
 from service.datasets.formats.csv_blanks import DIVIDER, divide_at_blanks
 from service.datasets.formats.nameless import complete_header, is_blank
 from service.datasets.formats.options import ReadOptions
@@ -23,10 +25,6 @@ _SAMPLE_RECORDS: Final = 200
 #: More than the names of 100,000 columns; a header may be longer than the sample.
 _MAX_LINE_CHARACTERS: Final = 32 * 1024 * 1024
 _NUMBER: Final = re.compile(rf"\s*{NUMBER}\s*")
-_WITH_COMMA: Final = re.compile(r"\s*[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?\s*")
-_WITH_POINT: Final = re.compile(r"\s*[+-]?[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?\s*")
-#: 1,234 may be a number above 1000 as well as one near 1.
-_THOUSANDS: Final = re.compile(r"\s*[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +33,8 @@ class Dialect:
 
     Attributes
     ----------
+    decimal
+        The decimal separator; None if the first records do not show it.
     header
         The cells of the first line, and an empty one if the rows have a cell more.
     markers
@@ -51,7 +51,7 @@ class Dialect:
     """
 
     delimiter: str
-    decimal: str
+    decimal: str | None
     header: tuple[str, ...]
     markers: tuple[str, ...]
     n_before: int = 0
@@ -92,7 +92,7 @@ def find_dialect(path: Path, options: ReadOptions) -> Dialect:
     records = _records(lines, delimiter)
     if not records or not "".join(lines).strip():
         reject("empty-file", "the file is empty; the first line must contain the column names")
-    decimal = options.decimal or find_decimal(records[1:], delimiter)
+    decimal = options.decimal or find_decimal(_without_labels(records, options), delimiter)
     cells = {cell.strip() for record in records[1:] for cell in record}
     markers = tuple(marker for marker in markers_of(options) if marker in cells)
     return Dialect(
@@ -168,7 +168,7 @@ def _check_cells(lines: list[str], delimiter: str) -> None:
 
 def _has_numbers(cell: str) -> bool:
     """Return whether a cell has only numbers, divided by blanks."""
-    return all(_NUMBER.fullmatch(part) or _WITH_COMMA.fullmatch(part) for part in cell.split())
+    return all(_NUMBER.fullmatch(part.replace(",", ".", 1)) for part in cell.split())
 
 
 def _divided(lines: list[str]) -> list[str]:
@@ -194,6 +194,14 @@ def _records(lines: list[str], delimiter: str) -> list[list[str]]:
     return records
 
 
+def _without_labels(records: list[list[str]], options: ReadOptions) -> list[list[str]]:
+    """Return the records below the header, without tasks, groups and columns to ignore."""
+    task = options.task_column or DEFAULT_TASK_COLUMN
+    labels = {task, options.group_column, *options.ignore_column}
+    is_used = [cell.strip() not in labels for cell in records[0]]
+    return [[*compress(record, is_used)] for record in records[1:]]
+
+
 def _consistency(lines: list[str], delimiter: str) -> tuple[bool, float, int]:
     """Return a key that is largest for the delimiter of the table.
 
@@ -206,10 +214,11 @@ def _consistency(lines: list[str], delimiter: str) -> tuple[bool, float, int]:
     return width > 1, max(widths[width], widths[width + 1]) / max(1, len(records)), width
 
 
-def find_decimal(records: list[list[str]], delimiter: str) -> str:
-    """Return the decimal separator; a comma only if it cannot separate thousands."""
+def find_decimal(records: list[list[str]], delimiter: str) -> str | None:
+    """Return the decimal separator that cells show; a point if the comma divides cells, else None.
+
+    Between commas, a comma in a cell may be one of a list, unless the number has a point as well.
+    """
+    has_commas = delimiter == ","
     cells = [cell for record in records[:_SAMPLE_RECORDS] for cell in record]
-    commas = [cell for cell in cells if _WITH_COMMA.fullmatch(cell)]
-    n_points = sum(_WITH_POINT.fullmatch(cell) is not None for cell in cells)
-    is_clear = any(not _THOUSANDS.fullmatch(cell) for cell in commas)
-    return "," if delimiter != "," and is_clear and len(commas) > n_points else "."
+    return shown_decimal(cells, is_delimiter=has_commas) or ("." if has_commas else None)

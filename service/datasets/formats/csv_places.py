@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -47,7 +48,15 @@ class Places:
                 issues.add("wrong-width", f"{detail} {self._width}; {advice}", row=record.number)
         issues.check()
 
-    def located(self, rejected: Rejected) -> Rejected:
+    @contextmanager
+    def locating(self) -> Iterator[None]:
+        """Add the line and the task of their rows to the issues of the block."""
+        try:
+            yield
+        except Rejected as rejected:
+            raise self._located(rejected) from None
+
+    def _located(self, rejected: Rejected) -> Rejected:
         """Return issues with the line and the task of their rows."""
         wanted = {issue.row for issue in rejected.issues if issue.row is not None}
         if not wanted:

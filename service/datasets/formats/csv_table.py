@@ -5,7 +5,7 @@ A table with several target columns and no task column gives one task per target
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,18 +15,14 @@ import pyarrow.compute as pc
 import pyarrow.csv as pv
 
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
+from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, NumberWriting
+from algorithms.wrappers.preparation.encoder import encode
+from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 from algorithms.wrappers.preparation.texts import Texts
-from service.datasets.formats.arrow_table import NO_ROWS, Encoded, tasks_of
+from service.datasets.formats.arrow_table import NO_ROWS, tasks_of
+from service.datasets.formats.column_issues import rejected
 from service.datasets.formats.csv_blanks import divided_file
-from service.datasets.formats.csv_dates import DateColumn, declared_dates, found_dates
 from service.datasets.formats.csv_dialect import Dialect, find_dialect, markers_of
-from service.datasets.formats.csv_numbers import (
-    WEIGHT_ADVICE,
-    invalid_dates,
-    numbers_of,
-    typed,
-    typed_target,
-)
 from service.datasets.formats.csv_places import Places
 from service.datasets.formats.csv_text import CsvText, read_text, split_at_lines
 from service.datasets.formats.nameless import (
@@ -40,7 +36,7 @@ from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.progress import ReportingFile
 from service.datasets.formats.table_columns import TableColumns, find_columns
-from service.datasets.issues import Rejected, ValidationIssues, reject
+from service.datasets.issues import ValidationIssues, reject
 
 _NO_HEADER: Final = "; the first line contains numbers, but must contain the column names"
 #: A record must fit a block.
@@ -88,30 +84,27 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
             places.check()
     if not rows.num_rows:
         issues.check()  # none is left because all have wrong widths
-    with issues.collect():
-        try:
-            read_options = options.model_copy(
-                update={"ignore_column": ()}
-            )  # ignored ones were not read
-            typed = table.typed(rows)
-            parsed = tasks_of(typed, read_options, limits, reads_dates=True, encoded=table.dates)
-        except Rejected as rejected:
-            raise places.located(rejected) from None
+    with issues.collect(), places.locating():
+        table.check_exact(rows)
+    # columns to ignore were not read
+    read_options = options.model_copy(update={"ignore_column": ()})
+    with issues.collect(), places.locating():
+        parsed = tasks_of(
+            table.with_texts(rows), read_options, limits, is_csv=True, decimal=dialect.decimal
+        )
     issues.check()
-    notes = (*table.notes(), *index_notes(index), *parsed.notes)
+    notes = (*table.notes(parsed.numbers.common), *index_notes(index), *parsed.notes)
     return replace(parsed, notes=notes, ignored=(*parsed.ignored, *ignored))
 
 
 @dataclass(slots=True)
 class _Table:
-    """A table while its text is converted to typed columns.
+    """A table while it is read.
 
     Attributes
     ----------
     nameless
         Columns without a name, which must be empty, by position.
-    dates
-        The columns of dates.
     """
 
     text: CsvText
@@ -122,8 +115,6 @@ class _Table:
     has_wrong_widths: bool = False
     n_blank: int = 0
     n_missing: int = 0
-    date_notes: list[str] = field(default_factory=list)
-    dates: dict[str, Encoded] = field(default_factory=dict)
 
     def read(self, places: Places) -> pa.Table:
         """Return the rows; columns whose cells are all numbers have a numeric type."""
@@ -161,57 +152,21 @@ class _Table:
         self.n_blank += len(rows) - n_rows
         return rows.slice(0, n_rows)
 
-    def typed(self, rows: pa.Table) -> pa.Table:
-        """Return the rows with the type of each column that was read as text.
-
-        Raises
-        ------
-        Rejected
-            Cells are of another kind than the rest of their column.
-        """
-        issues = ValidationIssues()
-        columns = {}
-        declared = self.options.kinds()
-        targets = {self.roles.names[i] for i in self.roles.targets}
+    def with_texts(self, rows: pa.Table) -> pa.Table:
+        """Return the rows, in whose text missing values are null."""
         labels = {self.roles.names[i] for i in (self.roles.task, self.roles.group) if i is not None}
+        columns = {}
         for name, column in zip(rows.column_names, rows.columns, strict=True):
             columns[name] = column
-            if column.type != _TEXT:
+            if column.type == _TEXT:
+                texts = Texts.of(column, name, () if name in labels else markers_of(self.options))
+                self.n_missing += texts.n_missing
+                columns[name] = texts.as_dictionary()
+            else:
                 self.n_missing += column.null_count
-                continue
-            texts = Texts.of(column, name, () if name in labels else markers_of(self.options))
-            self.n_missing += texts.n_missing
-            with issues.collect():
-                if name in targets:
-                    kind = self.options.target_kind
-                    columns[name] = typed_target(texts, self.dialect.decimal, kind)
-                elif name not in labels and declared.get(name) == "date":
-                    order = self.options.date_orders().get(name)
-                    self._keep(name, declared_dates(texts, order))
-                elif name in labels or declared.get(name, "number") != "number":
-                    columns[name] = texts.all()
-                else:
-                    advice = WEIGHT_ADVICE if name == self.roles.weight_name else None
-                    columns[name] = typed(texts, self.dialect.decimal, advice=advice)
-                    if pa.types.is_string(columns[name].type):
-                        date_column = found_dates(texts)
-                        note = date_column.note
-                        if date_column.dates is None and note is None:
-                            note = invalid_dates(texts)
-                        self._keep(name, date_column._replace(note=note))
-        with issues.collect():
-            self._check_exact(rows)
-        issues.check()
         return pa.table(columns)
 
-    def _keep(self, name: str, column: DateColumn) -> None:
-        """Keep the dates of a column, and how they were read."""
-        if column.note is not None:
-            self.date_notes.append(column.note)
-        if column.dates is not None:
-            self.dates[name] = column.dates
-
-    def _check_exact(self, rows: pa.Table) -> None:
+    def check_exact(self, rows: pa.Table) -> None:
         """Raise Rejected with the integers in columns of numbers that a float64 does not hold.
 
         Columns with such large numbers are read again as text, which shows whether they are
@@ -227,11 +182,19 @@ class _Table:
         issues = ValidationIssues()
         for name in large:
             with issues.collect():
-                markers = markers_of(self.options)
-                numbers_of(Texts.of(texts.column(name), name, markers), self.dialect.decimal)
+                column = Column(name, numbers=self._writing())
+                try:
+                    encode(Texts.of(texts.column(name), name, markers_of(self.options)), column)
+                except InvalidColumn as error:
+                    raise rejected(error) from None
         issues.check()
 
-    def notes(self) -> list[str]:
+    def _writing(self) -> NumberWriting:
+        """Return how numbers of columns with a numeric type are written."""
+        is_comma = self.dialect.decimal == ","
+        return NumberWriting(",") if is_comma else PLAIN_NUMBERS
+
+    def notes(self, writing: NumberWriting) -> list[str]:
         """Return notes about how the table was read, where it differs from plain CSV."""
         parts = []
         if self.text.compression is not None:
@@ -240,8 +203,10 @@ class _Table:
             parts.append("cells divided by blanks")
         elif self.dialect.delimiter != ",":
             parts.append(f"delimiter {self.dialect.delimiter!r}")
-        if self.dialect.decimal != ".":
-            parts.append(f"decimal {self.dialect.decimal!r}")
+        if writing.decimal != ".":
+            parts.append(f"decimal {writing.decimal!r}")
+        if writing.thousands:
+            parts.append(f"thousands {writing.thousands!r}")
         if self.text.encoding != "utf-8":
             parts.append(f"encoding {self.text.encoding}")
         markers = ", ".join(map(repr, self.dialect.markers))
@@ -252,10 +217,13 @@ class _Table:
         if self.n_blank:
             lines = "1 line" if self.n_blank == 1 else f"{self.n_blank} lines"
             notes.append(f"{lines} without any value: only delimiters; left out")
-        return notes + empty_notes([*self.nameless]) + self.date_notes
+        return notes + empty_notes([*self.nameless])
 
     def _sample(self) -> dict[str, pa.DataType]:
         """Return the types of the used columns, by the start of the file."""
+        if self.dialect.decimal is None and self.text.has(b"."):
+            # a point may separate thousands, which all values together show
+            return dict.fromkeys(self._used(), _TEXT)
         texts = dict.fromkeys(self._texts() & {*self._used()}, _TEXT)
         with self.text.path.open("rb") as file:
             data = file.read(_SAMPLE_BYTES)
@@ -335,7 +303,7 @@ class _Table:
                 include_columns=columns or list(types),
                 null_values=["", *markers_of(self.options)],
                 strings_can_be_null=False,
-                decimal_point=self.dialect.decimal,
+                decimal_point=self.dialect.decimal or ".",
             ),
         )
 

@@ -36,7 +36,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
-    return tasks_of(_read(path, limits), options, limits, finds_dates=True)
+    return tasks_of(_read(path, limits), options, limits)
 
 
 def parse_lines(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
@@ -47,7 +47,7 @@ def parse_lines(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
-    return tasks_of(_table(list(_lines(path)), limits), options, limits, finds_dates=True)
+    return tasks_of(_table(list(_lines(path)), limits), options, limits)
 
 
 def _read(path: Path, limits: Limits) -> pa.Table:

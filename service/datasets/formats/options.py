@@ -52,8 +52,8 @@ class ReadOptions(BaseModel):
     column_kind: tuple[str, ...] = Field(
         (),
         max_length=1000,
-        description="Kinds of columns, each as `NAME:KIND` with number, boolean, category or "
-        "date; in CSV also date-dmy or date-mdy, for dates such as 01/02/2024 with the day or the "
+        description="Kinds of columns, each as `NAME:KIND` with number, boolean, category, "
+        "date, date-dmy or date-mdy, for dates such as 01/02/2024 with the day or the "
         "month first. Default: found from the values.",
     )
     delimiter: str | None = Field(
@@ -64,7 +64,12 @@ class ReadOptions(BaseModel):
         "among comma, semicolon, tab, | and space.",
     )
     decimal: Literal[".", ","] | None = Field(
-        None, description="Decimal separator of CSV numbers. Default: found."
+        None, description="Decimal separator of numbers in text, as all of CSV is. Default: found."
+    )
+    thousands: Literal[".", ",", "'", " ", "none"] | None = Field(
+        None,
+        description="Thousands separator of numbers in text: a point, a comma, an apostrophe, a "
+        "space (of any kind), or none. Default: found.",
     )
     encoding: str | None = Field(
         None,
@@ -84,23 +89,31 @@ class ReadOptions(BaseModel):
         "classes, other values are numbers, with a warning if they look like class codes.",
     )
 
-    def check_no_dialect(self, title: str) -> None:
-        """Raise Rejected if an option is set that is for CSV only.
+    def check_no_dialect(self, title: str, *, is_table: bool) -> None:
+        """Raise Rejected if an option is set that is for CSV only, or for tables only.
 
         Parameters
         ----------
         title
             The format that was uploaded.
+        is_table
+            Whether the format is a table, which may have numbers and dates in text.
         """
         issues = ValidationIssues()
-        for name in ("delimiter", "decimal", "encoding", "missing_marker"):
+        of_tables = () if is_table else ("decimal", "thousands")
+        for name in ("delimiter", "encoding", "missing_marker", *of_tables):
             if getattr(self, name) is not None:
-                detail = f"{name} applies to CSV only, not to {title}"
+                scope = "tables" if name in of_tables else "CSV"
+                detail = f"{name} applies to {scope} only, not to {title}"
                 issues.add("unused-option", detail, parameter=f"query:{name}")
-        for name in self.date_orders():
-            detail = f"a date order of column '{name}' applies to CSV only, not to {title}"
+        for name in () if is_table else self.date_orders():
+            detail = f"a date order of column '{name}' applies to tables only, not to {title}"
             issues.add("unused-option", detail, parameter="query:column_kind")
         issues.check()
+
+    def thousands_mark(self) -> str | None:
+        """Return the declared thousands separator, an empty text for none; None to find it."""
+        return "" if self.thousands == "none" else self.thousands
 
     def kinds(self) -> dict[str, ColumnKind]:
         """Return the declared kind of each column that has one."""
@@ -148,6 +161,16 @@ class ReadOptions(BaseModel):
                 "of them"
             )
         return decimal
+
+    @field_validator("thousands")
+    @classmethod
+    def _check_thousands(cls, thousands: str | None, info: ValidationInfo) -> str | None:
+        if thousands is not None and thousands == info.data.get("decimal"):
+            raise ValueError(
+                f"'{thousands}' separates both thousands and decimals; declare different signs, or "
+                "only one of them"
+            )
+        return thousands
 
     @field_validator("encoding")
     @classmethod

@@ -45,13 +45,15 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
         with _open(path, []) as file:
             _check_size(file.metadata, path.stat().st_size, limits)
             # text stays dictionary-encoded: a long one would otherwise be copied for every row
-            texts = [f.name for f in file.schema_arrow if pa.types.is_string(f.type)]
+            schema = file.schema_arrow
+            texts = [field.name for field in schema if pa.types.is_string(field.type)]
+            categories = frozenset(f.name for f in schema if pa.types.is_dictionary(f.type))
         with _open(path, texts) as file:
             table = _read(file)
         table.validate(full=True)
     except CORRUPT as error:
         reject("corrupt-file", f"the file is not a complete Parquet file: {first_line(error)}")
-    return tasks_of(table, options, limits)
+    return tasks_of(table, options, limits, categories=categories)
 
 
 def _read(file: Any) -> pa.Table:

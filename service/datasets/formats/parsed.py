@@ -9,6 +9,7 @@ import numpy as np
 from algorithms.interface.tasks import Task
 from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.wrappers.preparation.columns import Column
+from service.datasets.number_writings import PLAIN_TABLE, NumberWritings
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Parsed:
         Rows without a target, of some of the tasks.
     task_column
         Column of the table with the task of each row; None without one.
+    numbers
+        How numbers in the text of the table are written.
     """
 
     tasks: list[Task]
@@ -35,6 +38,7 @@ class Parsed:
     ignored: tuple[str, ...] = ()
     unlabelled: tuple[Task, ...] = ()
     task_column: str | None = None
+    numbers: NumberWritings = PLAIN_TABLE
 
     @classmethod
     def of(
@@ -46,6 +50,7 @@ class Parsed:
         ignored: tuple[str, ...] = (),
         unlabelled: Sequence[Task] = (),
         task_column: str | None = None,
+        numbers: NumberWritings = PLAIN_TABLE,
     ) -> Self:
         """Return the tasks, with their columns unless all are numbers without missing values."""
         is_plain = all(column.kind == "number" for column in columns) and not any(
@@ -53,4 +58,12 @@ class Parsed:
             for task in (*tasks, *unlabelled)
         )
         kinds = None if is_plain else tuple(columns)
-        return cls(tasks, kinds, notes, ignored, tuple(unlabelled), task_column)
+        return cls(
+            tasks,
+            kinds,
+            notes,
+            ignored,
+            tuple(unlabelled),
+            task_column,
+            numbers,
+        )

@@ -35,7 +35,10 @@ class Format:
         Parser of a file, which runs in the child process and raises ``Rejected``. To add a format,
         write such a function and add a line to :data:`FORMATS`.
     has_dialect
-        Whether delimiter, decimal separator, encoding and missing markers can be declared.
+        Whether delimiter, encoding and missing markers can be declared.
+    is_table
+        Whether it is a table with types or text, for which the writing of numbers and dates can be
+        declared.
     """
 
     title: str
@@ -43,6 +46,7 @@ class Format:
     magic: tuple[bytes, ...]
     parse: Parse
     has_dialect: bool = False
+    is_table: bool = False
 
     def read(self, path: Path, options: ReadOptions, limits: Limits) -> Parsed:
         """Return the tasks of a file.
@@ -53,7 +57,7 @@ class Format:
             With all issues, up to a maximum number.
         """
         if not self.has_dialect:
-            options.check_no_dialect(self.title)
+            options.check_no_dialect(self.title, is_table=self.is_table)
         return self.parse(path, options, limits)
 
 
@@ -64,6 +68,7 @@ FORMATS: Final = (
         (),
         csv_table.parse,
         has_dialect=True,
+        is_table=True,
     ),
     Format(
         "NumPy .npz",
@@ -76,6 +81,7 @@ FORMATS: Final = (
         ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",),
         (b"PK\x03\x04",),
         xlsx.parse,
+        is_table=True,
     ),
     Format(
         "MATLAB 5 to 7.3",
@@ -84,20 +90,30 @@ FORMATS: Final = (
         matlab.parse,
     ),
     Format("safetensors", ("application/vnd.safetensors",), (), safetensors_arrays.parse),
-    Format("JSON records", ("application/json",), (), json_records.parse),
-    Format("JSON, one record a line", ("application/x-ndjson",), (), json_records.parse_lines),
-    Format("Parquet", ("application/vnd.apache.parquet",), (b"PAR1",), parquet.parse),
+    Format("JSON records", ("application/json",), (), json_records.parse, is_table=True),
+    Format(
+        "JSON, one record a line",
+        ("application/x-ndjson",),
+        (),
+        json_records.parse_lines,
+        is_table=True,
+    ),
+    Format(
+        "Parquet", ("application/vnd.apache.parquet",), (b"PAR1",), parquet.parse, is_table=True
+    ),
     Format(
         "Arrow IPC file, or Feather",
         ("application/vnd.apache.arrow.file",),
         (b"ARROW1", b"FEA1"),
         arrow_ipc.parse,
+        is_table=True,
     ),
     Format(
         "Arrow IPC stream",
         ("application/vnd.apache.arrow.stream",),
         (b"\xff\xff\xff\xff",),
         arrow_ipc.parse,
+        is_table=True,
     ),
 )
 

@@ -1,5 +1,6 @@
 """Validation shared by all formats: names, targets and tasks."""
 
+import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.task_values import has_forbidden_character, label_problem
 from algorithms.interface.tasks import Task
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
+from algorithms.wrappers.preparation.invalid_column import shown
+from algorithms.wrappers.preparation.text_values import is_inexact, read_number
 from service.datasets.formats.options import Limits, TargetKind
 from service.datasets.formats.row_extras import NO_EXTRAS, RowExtras
 from service.datasets.issues import ValidationIssues, reject
@@ -335,8 +338,7 @@ def as_targets(values: NDArray[Any], target_kind: TargetKind, *, task: str | Non
     where = "" if task is None else f"task '{task}': "
     if kind == "U":
         if target_kind == "numbers":
-            detail = f"{where}the targets are text, but target_kind=numbers requires numbers"
-            reject("not-a-number", detail, task=task)
+            return _read_numbers(values, where, task)
         _check_labels(values, where, task)
         return values
     if kind not in "biuf":
@@ -349,6 +351,17 @@ def as_targets(values: NDArray[Any], target_kind: TargetKind, *, task: str | Non
     if kind in "iu":
         _check_exact(values, where, task)
     return values.astype(np.float64)
+
+
+def _read_numbers(texts: NDArray[Any], where: str, task: str | None) -> Labels:
+    """Return targets that are text as numbers."""
+    for row, text in enumerate(texts.tolist()):
+        number = read_number(text)
+        if number is None or not math.isfinite(number) or is_inexact(text):
+            detail = f"{where}row {row}: expected an exact and finite number, got {shown(text)}"
+            advice = "correct it, or leave out target_kind=numbers to use text as labels"
+            reject("not-a-number", f"{detail}; {advice}", task=task, row=row)
+    return texts.astype(np.float64)
 
 
 def _check_exact(values: NDArray[Any], where: str, task: str | None) -> None:

@@ -21,6 +21,7 @@ from service.datasets.ingestion.combination import combine
 from service.datasets.ingestion.selected import SelectedDataset
 from service.datasets.issues import Rejected, out_of_memory
 from service.datasets.manifest import columns_of_manifest, ignored_of_manifest, warnings_of
+from service.datasets.number_writings import NumberWritings
 from service.datasets.selection import Selection
 from service.processes.requests import connect, in_fork, serve
 from service.processes.wire import Wire
@@ -87,6 +88,8 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
         manifest["ignored"] = sorted(parsed.ignored)
     if parsed.task_column is not None:
         manifest["task_column"] = parsed.task_column
+    if parsed.numbers:
+        manifest["number_writings"] = parsed.numbers.to_json()
     manifest["warnings"] = [*parsed.notes, *codes]
     manifest["target_warnings"] = codes
     return manifest
@@ -118,6 +121,7 @@ def _selected(source: dict[str, Any]) -> tuple[SelectedDataset, bool]:
         notes=tuple(note for note in warnings_of(manifest) if note not in codes),
         ignored=tuple(ignored_of_manifest(manifest)),
         task_column=manifest.get("task_column"),
+        numbers=NumberWritings.of_manifest(manifest),
         has_labels="groups" in manifest or all(task.groups is None for task in tasks),
         unlabelled=read_unlabelled(Path(source["content"]), manifest),
     )

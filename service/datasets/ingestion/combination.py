@@ -15,6 +15,7 @@ from service.datasets.ingestion.selected import (
     select_unlabelled,
 )
 from service.datasets.issues import ValidationIssues, reject
+from service.datasets.number_writings import PLAIN_TABLE, NumberWritings
 
 _VALUE_BYTES = 8
 _INDEX_BYTES = 4
@@ -65,6 +66,7 @@ def combine(sources: Sequence[SelectedDataset], limits: Limits) -> Parsed:
         ignored=tuple(sorted(ignored)),
         unlabelled=others,
         task_column=_task_column(sources, used_names),
+        numbers=_numbers(sources),
     )
 
 
@@ -73,6 +75,12 @@ def _task_column(sources: Sequence[SelectedDataset], used: Container[str]) -> st
     names = {source.task_column for source in sources} - {None}
     name = names.pop() if len(names) == 1 else None
     return None if name in used else name
+
+
+def _numbers(sources: Sequence[SelectedDataset]) -> NumberWritings:
+    """Return how the numbers of all sources were written; plain numbers if that differs."""
+    first = sources[0].numbers
+    return first if all(source.numbers == first for source in sources) else PLAIN_TABLE
 
 
 def _notes(source: SelectedDataset) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task
 from algorithms.numerics.sparse_rows import concatenate_rows, is_sparse
-from algorithms.wrappers.preparation.columns import Column, DateWriting, recode
+from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, DateWriting, recode
 from algorithms.wrappers.preparation.learning import columns_of
 from service.datasets.formats.validation import check_classes
 from service.datasets.ingestion.selected import ArrayCache, SelectedDataset
@@ -43,7 +43,9 @@ def _join_column(ours: Column, theirs: Column) -> Column:
     levels = ours.levels
     if levels != theirs.levels:
         levels = _join_levels(levels, theirs.levels)
-    return replace(ours, levels=levels, dates=_join_dates(ours.dates, theirs.dates))
+    numbers = ours.numbers if ours.numbers == theirs.numbers else PLAIN_NUMBERS
+    dates = _join_dates(ours.dates, theirs.dates)
+    return replace(ours, levels=levels, dates=dates, numbers=numbers)
 
 
 def _join_dates(ours: DateWriting, theirs: DateWriting) -> DateWriting:

@@ -10,6 +10,7 @@ from algorithms.interface.tasks import Array, Task, TaskSet
 from algorithms.numerics.sparse_rows import take_columns
 from algorithms.wrappers.preparation.columns import Column
 from service.datasets.issues import ValidationIssues, reject
+from service.datasets.number_writings import PLAIN_TABLE, NumberWritings
 from service.datasets.selection import Selection
 
 
@@ -21,7 +22,7 @@ class SelectedDataset:
     ----------
     columns
         Kinds of the columns of all tasks; None if all are numbers without missing values.
-    notes, ignored, task_column
+    notes, ignored, task_column, numbers
         As in :class:`~service.datasets.formats.parsed.Parsed`.
     has_labels
         Whether the labels of its groups are known.
@@ -35,6 +36,7 @@ class SelectedDataset:
     notes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     task_column: str | None = None
+    numbers: NumberWritings = PLAIN_TABLE
     has_labels: bool = True
     unlabelled: tuple[Task, ...] = ()
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from algorithms.wrappers.preparation.encoder import is_text
+from algorithms.wrappers.preparation.intervals import printed_intervals, read_as_stored
 from service.datasets.formats.nameless import is_index
 from service.errors.problems import Problem
 from service.inference.call import Body, Call, InferenceResult
@@ -45,6 +46,7 @@ _DICTIONARY_BATCH: Final = 2
 
 def read_arrow(body: Body, tasks: TaskSource) -> Call:
     """Parse an IPC stream."""
+    read_as_stored()
     n_bytes = 0
     try:
         for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(body)):
@@ -60,6 +62,7 @@ def read_arrow(body: Body, tasks: TaskSource) -> Call:
 
 def read_arrow_file(body: Body, tasks: TaskSource) -> Call:
     """Parse an IPC file, such as Feather."""
+    read_as_stored()
     try:
         n_bytes = 0
         for message in _messages(body):
@@ -142,6 +145,7 @@ def rows_of_batches(schema: Any, batches: Iterable[Any]) -> TableRows:
     table = pa.Table.from_batches(kept, schema)
     # check offsets against the buffers before use
     table.validate(full=True)
+    table = printed_intervals(table)
     names = tuple(table.column_names)
     optional = _index_of(schema).union(filter(is_index, names))
     return TableRows(names, table.columns, table.num_rows, optional=optional)

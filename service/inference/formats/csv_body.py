@@ -5,7 +5,9 @@ import io
 from dataclasses import replace
 from typing import Final, NoReturn
 
+from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS
 from algorithms.wrappers.preparation.text_values import is_number_cell
+from algorithms.wrappers.preparation.written_numbers import with_decimal
 from service.datasets.formats.csv_blanks import DIVIDER, divide_at_blanks
 from service.datasets.formats.csv_dialect import (
     divides_at_runs,
@@ -69,7 +71,7 @@ def read_csv(
                 f"row {i} has {len(record)} cells; expected {width}, as in the first line", row=i
             )
     columns = [[record[j] for record in body_records] for j in range(width)]
-    rows = TableRows(None, columns, len(body_records), decimal=decimal)
+    rows = TableRows(None, columns, len(body_records), is_csv=True, decimal=decimal)
     return call_of(rows if names is None else _named(rows, names), tasks)
 
 
@@ -102,12 +104,13 @@ def _first_lines(text: str) -> list[str]:
 
 
 def _header_of(
-    records: list[list[str]], decimal: str, *, has_header: bool | None
+    records: list[list[str]], decimal: str | None, *, has_header: bool | None
 ) -> list[str] | None:
     if not records:
         return None
     if has_header is None:
-        has_header = not all(is_number_cell(cell, decimal) for cell in records[0])
+        writing = with_decimal(PLAIN_NUMBERS, decimal or ".")
+        has_header = not all(is_number_cell(cell, writing) for cell in records[0])
     if not has_header:
         return None
     return name_index([cell.strip() for cell in complete_header(records)])

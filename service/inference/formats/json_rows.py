@@ -8,13 +8,15 @@ from typing import Any, Final, NamedTuple, NoReturn
 import numpy as np
 
 from algorithms.wrappers.preparation.columns import Column
+from algorithms.wrappers.preparation.encoder import encode
+from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 from service.inference.call import (
     InputSpec,
     Matrix,
     raise_invalid_data,
     raise_invalid_request,
 )
-from service.inference.formats.table import encode_values, positions_of
+from service.inference.formats.table import positions_of, raise_invalid_values
 from service.inference.task_column import TaskSource
 
 _MAX_PROBLEMS: Final = 5
@@ -96,14 +98,17 @@ class ListRows:
             return np.array(self.rows, dtype=np.float64).reshape(len(self.rows), spec.width)
         if self.names is None or str not in types:
             self._refuse_first(spec, allowed)
-        return self._encode([*map(Column, self.names)], spec)
+        return self._encode(spec.columns_of(self.names), spec)
 
     def _encode(self, kinds: Sequence[Column], spec: InputSpec) -> Matrix:
         """Return the rows of a table with columns of some kinds."""
         matrix = np.empty((len(self.rows), len(kinds)))
         if self.rows:
             for j, values in enumerate(zip(*self.rows, strict=True)):
-                matrix[:, j] = encode_values(values, kinds[j], task=spec.task)
+                try:
+                    matrix[:, j] = encode(values, kinds[j])
+                except InvalidColumn as error:
+                    raise_invalid_values(error, task=spec.task)
         return matrix
 
     def select(self, columns: list[int], names: tuple[str, ...]) -> "ListRows":

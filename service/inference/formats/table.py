@@ -3,17 +3,18 @@
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import compress, takewhile
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from algorithms.wrappers.preparation.columns import Column
+from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS
 from algorithms.wrappers.preparation.encoder import encode, is_text, kind_of_type
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 from algorithms.wrappers.preparation.text_values import is_number_cell
 from algorithms.wrappers.preparation.texts import Texts
+from algorithms.wrappers.preparation.written_numbers import with_decimal
 from service.datasets.column_matching import check_unique, match_columns
 from service.datasets.formats.nameless import is_index, name_index
 from service.inference.call import (
@@ -41,8 +42,10 @@ class TableRows:
     columns
         The values of each column, as :func:`~algorithms.wrappers.preparation.encoder.encode` takes
         them.
+    is_csv
+        Whether the values are cells of CSV.
     decimal
-        The decimal separator of cells of CSV; None if the values are of other formats.
+        The decimal separator that the rows show; None if they show none.
     optional
         Columns that are left out unless they are columns of the model: an index of pandas.
     """
@@ -50,6 +53,7 @@ class TableRows:
     names: tuple[str, ...] | None
     columns: Sequence[ColumnValues]
     n_rows: int
+    is_csv: bool = False
     decimal: str | None = None
     optional: frozenset[str] = frozenset()
 
@@ -65,6 +69,7 @@ class TableRows:
             tuple(compress(names, is_kept)),
             [*compress(self.columns, is_kept)],
             self.n_rows,
+            self.is_csv,
             self.decimal,
             self.optional,
         )
@@ -78,41 +83,28 @@ class TableRows:
         values = self.values_of(name)
         if isinstance(values, pa.ChunkedArray):
             return kind_of_type(values.type) == "number"
-        if self.decimal is None:
+        if not self.is_csv:
             return isinstance(values, np.ndarray)
-        return all(is_number_cell(cell, self.decimal) for cell in values)
+        writing = with_decimal(PLAIN_NUMBERS, self.decimal or ".")
+        return all(is_number_cell(cell, writing) for cell in values)
 
     def as_matrix(self, spec: InputSpec) -> Matrix:
         """Return the rows with columns in the order of the model."""
         chosen = positions_of(self.names, len(self.columns), spec, optional=self.optional)
         labels = [j if self.names is None else self.names[j] for j in chosen]
-        kinds = spec.kinds or [Column(str(label)) for label in labels]
         matrix = np.empty((self.n_rows, len(chosen)))
-        for j, column in enumerate(kinds):
+        for j, column in enumerate(spec.columns_of(labels)):
             values = self.columns[chosen[j]]
-            matrix[:, j] = encode_values(values, column, task=spec.task, decimal=self.decimal)
+            try:
+                matrix[:, j] = encode(values, column, decimal=self.decimal, is_csv=self.is_csv)
+            except InvalidColumn as error:
+                raise_invalid_values(error, task=spec.task)
         return matrix
 
 
-def encode_values(
-    values: ColumnValues, column: Column, *, task: str, decimal: str | None = None
-) -> Matrix:
-    """Return the values of a column as numbers, with NaN for missing values.
-
-    Parameters
-    ----------
-    decimal
-        The decimal separator of cells of CSV; None if the values are of other formats.
-
-    Raises
-    ------
-    Problem
-        A value does not fit the column; the problem has the place of the value.
-    """
-    try:
-        return encode(values, column, decimal=decimal)
-    except InvalidColumn as error:
-        raise_invalid_data(error.message, task=task, row=error.row, column=column.name)
+def raise_invalid_values(error: InvalidColumn, *, task: str) -> NoReturn:
+    """Raise a problem with the place of a value that does not fit its column."""
+    raise_invalid_data(error.message, task=task, row=error.row, column=error.column)
 
 
 def positions_of(

@@ -5,6 +5,7 @@ import { upload } from "./tus.js";
 const form = document.getElementById("upload"), file = document.getElementById("file"), drop = document.getElementById("drop");
 const status = document.getElementById("status"), sent = document.getElementById("sent"), errors = document.getElementById("errors");
 const LISTS = ["target_column", "ignore_column", "column_kind", "missing_marker"];
+const SIGNS = ["delimiter", "thousands"];
 const RESUMABLE_BYTES = 4 * 2 ** 20;
 const TYPES = JSON.parse(form.dataset.types);
 
@@ -36,7 +37,7 @@ function query() {
   for (const [name, value] of new FormData(form)) {
     if (typeof value !== "string" || !value) continue;
     const values = LISTS.includes(name) ? value.split(",") : [value];
-    for (const part of values) if (name === "delimiter" || part.trim()) params.append(name, name === "delimiter" ? part : part.trim());
+    for (const part of values) if (SIGNS.includes(name) || part.trim()) params.append(name, SIGNS.includes(name) ? part : part.trim());
   }
   return params;
 }

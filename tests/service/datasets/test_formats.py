@@ -807,7 +807,7 @@ DATE_TEXTS = {
 
 
 @pytest.mark.parametrize("name", DATE_TEXTS)
-@pytest.mark.parametrize("day", ["31.01.2024", "1/31/2024 10:30", "31-Jan-2024", "Jan 31, 2024"])
+@pytest.mark.parametrize("day", ["31. Januar 2024", "31-Mai-2024"])
 def test_a_text_that_looks_like_a_date_has_a_note(reader, name, day):
     frame = pd.DataFrame({"task": ["a"] * 3, "seen": [None, day, day], "who": ["may", "u", "v"]})
     media_type, write = DATE_TEXTS[name]

@@ -1,0 +1,166 @@
+"""Columns of text that are numbers, or were meant to be.
+
+If at least half of the values of a column are numbers, it is one of numbers, and the others are
+mistakes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, NumberWriting
+from algorithms.wrappers.preparation.invalid_column import (
+    MAX_PROBLEMS,
+    InvalidColumn,
+    Problem,
+    number_writing,
+    shown,
+)
+from algorithms.wrappers.preparation.text_values import (
+    INFINITE,
+    LONG_INTEGER,
+    MISSING_MARKERS,
+    NUMBER,
+    is_inexact,
+)
+from algorithms.wrappers.preparation.texts import Texts
+from algorithms.wrappers.preparation.written_numbers import (
+    MEANT,
+    find_thousands,
+    grouped,
+    is_ambiguous,
+    matches,
+    readings_of,
+    shows,
+    unit_of,
+)
+
+_MARKER: Final = "|".join(marker.replace("?", r"\?") for marker in MISSING_MARKERS)
+#: Codes such as zip codes.
+_CODE: Final = r"0[0-9]+"
+_QUANTITY: Final = "write it as a plain number, such as 12.5"
+
+
+def is_value(texts: Texts) -> NDArray[np.bool_]:
+    """Return which levels are values: no missing ones, and no markers of them."""
+    return texts.is_known() & ~texts.matching(_MARKER)
+
+
+def are_meant(texts: Texts) -> bool:
+    """Return whether at least half of the values are numbers, in whatever way they are written."""
+    known, counts = is_value(texts), texts.counts()
+    is_meant = texts.matching(f"{MEANT}|{NUMBER}|{INFINITE}") & known
+    return bool(counts[is_meant].sum()) and 2 * counts[is_meant].sum() >= counts[known].sum()
+
+
+def are_codes(texts: Texts) -> bool:
+    """Return whether values are digits some of which begin with 0, or are too long for numbers."""
+    known = is_value(texts)
+    if not texts.matching("[0-9]+")[known].all():
+        return False
+    if texts.matching(_CODE).any():
+        return True
+    return any(
+        map(is_inexact, texts.levels.filter(_mask(texts.matching(LONG_INTEGER))).to_pylist())
+    )
+
+
+def find_writing(
+    columns: Iterable[Texts], *, decimal: str | None = None, thousands: str | None = None
+) -> NumberWriting:
+    """Return how the numbers in the text of a table are written.
+
+    Parameters
+    ----------
+    columns
+        The columns that may be numbers.
+    decimal, thousands
+        The separators, where they are known; None to find them.
+
+    Raises
+    ------
+    InvalidColumn
+        A point or a comma may separate thousands or decimals, and no value shows which.
+    """
+    meant = [texts for texts in columns if are_meant(texts)]
+    if decimal is None:
+        decimal = _find_decimal(meant, thousands)
+    if thousands is None:
+        thousands = find_thousands([(t.levels, t.counts()) for t in meant], decimal)
+    is_plain = decimal == "." and not thousands
+    return PLAIN_NUMBERS if is_plain else NumberWriting(decimal, thousands)
+
+
+def with_unit(writing: NumberWriting, texts: Texts) -> NumberWriting:
+    """Return how the numbers of a column are written that may have a unit."""
+    unit = unit_of(texts.levels.filter(_mask(is_value(texts))))
+    return replace(writing, unit=unit) if unit else writing
+
+
+def check_numbers(
+    texts: Texts, writing: NumberWriting, *, advice: str, code: str = "not-a-number"
+) -> None:
+    """Raise InvalidColumn with the values that are not numbers.
+
+    Parameters
+    ----------
+    advice
+        Advice about values that are not written like quantities.
+    """
+    is_number = texts.matching(f"{NUMBER}|{INFINITE}", writing)
+    is_wrong = is_value(texts) & ~is_number
+    if not is_wrong.any():
+        return
+    is_quantity = texts.matching(MEANT)
+    quantities = set(texts.levels.filter(_mask(is_wrong & is_quantity)).to_pylist())
+    problems = []
+    for row, text in texts.rows_of(is_wrong, MAX_PROBLEMS):
+        fault = f"expected a number with {number_writing(writing)}, got {shown(text)}"
+        detail = f"row {row}, column '{texts.name}': {fault}"
+        remedy = _QUANTITY if text in quantities else advice
+        problems.append(Problem(code, detail, texts.name, row, remedy))
+    raise InvalidColumn(*problems)
+
+
+def _find_decimal(columns: Sequence[Texts], thousands: str | None) -> str:
+    """Return the decimal separator that the numbers of a table show."""
+    if thousands in (".", ","):
+        return "," if thousands == "." else "."
+    n = {
+        mark: sum(int(t.counts()[matches(t.levels, shows(mark))].sum()) for t in columns)
+        for mark in (".", ",")
+    }
+    if n[","] > n["."]:
+        return ","
+    if n["."] or thousands is not None:
+        return "."
+    problems = [_ambiguous(texts) for texts in columns]
+    found = [problem for problem in problems if problem is not None]
+    if found:
+        raise InvalidColumn(*found)
+    return "."
+
+
+def _ambiguous(texts: Texts) -> Problem | None:
+    """Return the problem of a column with a number that can be read in two ways, if it has one."""
+    is_grouped = [matches(texts.levels, grouped(mark)) for mark in (".", ",")]
+    rows = texts.rows_of(is_grouped[0] | is_grouped[1], 1)
+    if not rows:
+        return None
+    ((row, text),) = rows
+    assert is_ambiguous(text)  # several separators show what they are
+    with_decimals, with_thousands = readings_of(text)
+    mark = "." if "." in text else ","
+    detail = f"row {row}, column '{texts.name}': {shown(text)} can be {with_decimals} or"
+    detail += f" {with_thousands}, and no value shows which"
+    advice = f"declare decimal={mark} to read it as {with_decimals}, or thousands={mark} to read it"
+    advice += f" as {with_thousands}"
+    return Problem("ambiguous-number", detail, texts.name, row, advice)
+
+
+def _mask(is_chosen: NDArray[np.bool_]) -> pa.Array:
+    return pa.array(is_chosen)

@@ -1,0 +1,169 @@
+"""Columns of text whose values are dates, or look like dates."""
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow.compute as pc
+
+from algorithms.wrappers.preparation.columns import Column, DateWriting
+from algorithms.wrappers.preparation.encoder import Values, encode
+from algorithms.wrappers.preparation.invalid_column import InvalidColumn, Problem, shown
+from algorithms.wrappers.preparation.notes import Note
+from algorithms.wrappers.preparation.text_values import ISO_DATE
+from algorithms.wrappers.preparation.texts import Texts
+from algorithms.wrappers.preparation.written_dates import (
+    SHORT_YEARS,
+    UNCLEAR,
+    DateForm,
+    DateOrder,
+    FoundOrder,
+    as_written,
+    form_of,
+    has_named_month,
+    has_short_years,
+    is_day_first,
+    is_written,
+    order_of,
+)
+
+_DATE_LENGTH: Final = len("2026-01-31")
+
+
+class DateColumn(NamedTuple):
+    """A column whose values may be dates.
+
+    Attributes
+    ----------
+    column
+        The column of dates; None if it is text.
+    values
+        Its values as numbers, if it is one.
+    note
+        How it was read.
+    """
+
+    column: Column | None = None
+    values: Values | None = None
+    note: Note | None = None
+
+
+def found_dates(texts: Texts) -> DateColumn:
+    """Return a column as dates if all values are, else as text."""
+    if (texts.matching(ISO_DATE) | ~texts.is_known()).all():
+        found = _encoded(texts, DateWriting())
+        return DateColumn(note=_invalid_dates(texts)) if found is None else found
+    form = form_of(texts.levels)
+    if form is None:
+        return DateColumn(note=_invalid_dates(texts))
+    if form.has_short_years:
+        reason = f"{_short_years(texts)}: it is read as text"
+        return DateColumn(note=Note(reason, f"{_advice(texts)}, and {SHORT_YEARS}"))
+    order = order_of(texts.levels, form)
+    if order in UNCLEAR:
+        return DateColumn(
+            note=Note(f"{_unclear(texts, order)}: it is read as text", _advice(texts))
+        )
+    found = _encoded(texts, DateWriting(is_day_first(texts.levels, form, order)))
+    if found is None:
+        reason = (
+            f"column '{texts.name}' looks like dates, but some do not exist: it is read as text"
+        )
+        return DateColumn(note=Note(reason, _find_wrong(texts)))
+    return found._replace(note=_read_as(texts, form, order))
+
+
+def declared_dates(texts: Texts, order: DateOrder | None) -> DateColumn:
+    """Return a column that was declared to have dates.
+
+    Parameters
+    ----------
+    order
+        The declared order of day and month; None to detect it.
+
+    Raises
+    ------
+    InvalidColumn
+        Values are not dates, or the order was not declared and cannot be found.
+    """
+    declared = None if order is None else order == "dmy"
+    writing = DateWriting(declared, has_short_years(texts.levels))
+    form, note = form_of(texts.levels), None
+    if order is None and writing.has_short_years:
+        advice = f"{_advice(texts)}, and {SHORT_YEARS}"
+        raise InvalidColumn(Problem("not-of-kind", _short_years(texts), texts.name, advice=advice))
+    if form is not None:
+        found_order = order_of(texts.levels, form)
+        if order is None and found_order in UNCLEAR:
+            detail = _unclear(texts, found_order)
+            advice = _advice(texts)
+            raise InvalidColumn(Problem("not-of-kind", detail, texts.name, advice=advice))
+        order_read = found_order if found_order == "ymd" or order is None else order
+        note = _read_as(texts, form, order_read)
+        if order is None:
+            writing = replace(writing, day_first=is_day_first(texts.levels, form, order_read))
+    column = Column(texts.name, "date", dates=writing)
+    return DateColumn(column, encode(texts, column), note)
+
+
+def date_like(texts: Texts) -> Note | None:
+    """Return a note if most values look like dates in a form that is not read."""
+    is_date = has_named_month(texts.levels) | is_written(texts.levels)
+    counts = texts.counts()
+    if 2 * counts[is_date].sum() <= counts[texts.is_known()].sum():
+        return None
+    ((_, first),) = texts.rows_of(is_date, 1)
+    text = f"column '{texts.name}' looks like dates such as {shown(first)}, but is read as text"
+    return Note(text, "write them as 2026-01-31 to use them as dates")
+
+
+def _encoded(texts: Texts, writing: DateWriting) -> DateColumn | None:
+    """Return a column as dates; None if some values are not dates."""
+    column = Column(texts.name, "date", dates=writing)
+    try:
+        return DateColumn(column, encode(texts, column))
+    except InvalidColumn:
+        return None
+
+
+def _invalid_dates(texts: Texts) -> Note | None:
+    """Return a note if at least half of the values are dates, but some others are not."""
+    is_known = texts.is_known()
+    days = pc.utf8_slice_codeunits(texts.levels, 0, _DATE_LENGTH)
+    parsed = pc.strptime(days, format="%Y-%m-%d", unit="s", error_is_null=True)
+    # the 30th of February was parsed as the 1st of March
+    exists = pc.fill_null(pc.equal(pc.strftime(parsed, format="%Y-%m-%d"), days), fill_value=False)
+    is_date = texts.matching(ISO_DATE) & np.asarray(exists, dtype=bool)
+    counts = texts.counts()
+    written = is_written(texts.levels)
+    if counts[written].sum() > counts[is_date].sum():
+        is_date = written
+    n_wrong = int(counts[is_known & ~is_date].sum())
+    if not n_wrong or n_wrong > counts[is_date].sum():
+        return None
+    ((_, first),) = texts.rows_of(is_known & ~is_date, 1)
+    values = "1 value" if n_wrong == 1 else f"{n_wrong} values"
+    reason = f"column '{texts.name}' looks like dates but for {values}, such as {shown(first)}"
+    return Note(f"{reason}: it is read as text", _find_wrong(texts))
+
+
+def _read_as(texts: Texts, form: DateForm, order: FoundOrder) -> Note:
+    return Note(f"dates in '{texts.name}' read as {as_written(form, order)}")
+
+
+def _unclear(texts: Texts, order: str) -> str:
+    why = "day and month can be either" if order == "ambiguous" else "no order fits all values"
+    return f"column '{texts.name}' looks like dates, but {why}"
+
+
+def _short_years(texts: Texts) -> str:
+    return f"column '{texts.name}' has dates with years of two digits"
+
+
+def _find_wrong(texts: Texts) -> str:
+    return f"declare column_kind={texts.name}:date to find such values by their lines"
+
+
+def _advice(texts: Texts) -> str:
+    name = texts.name
+    return f"declare column_kind={name}:date-dmy (day first) or {name}:date-mdy (month first)"

@@ -1,0 +1,203 @@
+"""The kind of a column of text: numbers, booleans, dates or a category.
+
+Uploads in every format and data frames of estimators find it here, so that the same table makes the
+same model.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from algorithms.interface.task_values import label_problem
+from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, ColumnKind, NumberWriting
+from algorithms.wrappers.preparation.encoder import Values, encode
+from algorithms.wrappers.preparation.invalid_column import PLURALS, InvalidColumn, Problem
+from algorithms.wrappers.preparation.notes import Note
+from algorithms.wrappers.preparation.number_texts import (
+    are_codes,
+    are_meant,
+    check_numbers,
+    is_value,
+    with_unit,
+)
+from algorithms.wrappers.preparation.text_dates import date_like, declared_dates, found_dates
+from algorithms.wrappers.preparation.text_values import level_of
+from algorithms.wrappers.preparation.texts import Texts
+from algorithms.wrappers.preparation.written_dates import DateOrder
+
+#: Text with more distinct values than this, or with hardly any repeated, is not a category.
+MAX_LEVELS: Final = 200
+MIN_ROWS_PER_LEVEL: Final = 2
+#: Text with so few distinct values is a category in any number of rows.
+_FEW_LEVELS: Final = 20
+_BOOLEAN: Final = "(?i:true|false)"
+
+
+class TextReading(NamedTuple):
+    """How the text of a table is read.
+
+    Attributes
+    ----------
+    numbers
+        How its numbers are written.
+    is_csv
+        Whether it is CSV, in which numbers are always text: that needs no note.
+    categories
+        Columns with a type of categories, whose values are not looked at.
+    """
+
+    numbers: NumberWriting = PLAIN_NUMBERS
+    is_csv: bool = False
+    categories: frozenset[str] = frozenset()
+
+
+class ReadColumn(NamedTuple):
+    """A column with its values as numbers, and notes about how it was read.
+
+    Attributes
+    ----------
+    column
+        None if the column is left out; a note says why.
+    """
+
+    column: Column | None
+    values: Values | None = None
+    notes: tuple[Note, ...] = ()
+
+
+def read_text(texts: Texts, reading: TextReading) -> ReadColumn:
+    """Return a column of text with the kind that its values have.
+
+    Raises
+    ------
+    InvalidColumn
+        At least half of the values are numbers, and others are not; or a level cannot be a label.
+    """
+    note = None
+    if texts.name not in reading.categories:
+        numbers = read_numbers(texts, reading)
+        if numbers is not None:
+            return numbers
+        if (texts.matching(_BOOLEAN) | ~is_value(texts)).all():
+            column = Column(texts.name, "boolean")
+            return ReadColumn(column, encode(texts, column), _typed_note(texts, column, reading))
+        dates = found_dates(texts)
+        note = dates.note
+        if dates.column is not None:
+            return ReadColumn(dates.column, dates.values, _listed(note))
+    notes = _listed(note or date_like(texts))
+    levels = levels_of(texts)
+    n_values = int(texts.counts()[texts.is_known()].sum())
+    repeats = len(levels) <= MAX_LEVELS and n_values >= MIN_ROWS_PER_LEVEL * len(levels)
+    if not repeats and len(levels) > _FEW_LEVELS:
+        text = f"column '{texts.name}' has {len(levels)} different texts in"
+        text += f" {len(texts.positions)} rows and is left out"
+        advice = f"declare column_kind={texts.name}:category to use it"
+        return ReadColumn(None, notes=(*notes, Note(text, advice)))
+    column = Column(texts.name, "category", check_levels(texts, levels))
+    return ReadColumn(column, encode(texts, column, is_csv=reading.is_csv), notes)
+
+
+def read_declared(
+    texts: Texts, kind: ColumnKind, reading: TextReading, order: DateOrder | None
+) -> ReadColumn:
+    """Return a column of text that is declared to have a kind.
+
+    Parameters
+    ----------
+    order
+        The declared order of day and month of dates.
+
+    Raises
+    ------
+    InvalidColumn
+        A value does not have the kind.
+    """
+    if kind == "number":
+        return encoded_numbers(texts, reading, is_declared=True)
+    if kind == "date":
+        dates = declared_dates(texts, order)
+        return ReadColumn(dates.column, dates.values, _listed(dates.note))
+    levels = check_levels(texts, levels_of(texts)) if kind == "category" else ()
+    column = Column(texts.name, kind, levels)
+    return ReadColumn(column, encode(texts, column, is_csv=reading.is_csv))
+
+
+def read_numbers(texts: Texts, reading: TextReading) -> ReadColumn | None:
+    """Return a column of text as numbers if at least half of its values are, else None.
+
+    Raises
+    ------
+    InvalidColumn
+        Other values are not numbers.
+    """
+    if not are_meant(texts) or (not reading.is_csv and are_codes(texts)):
+        return None
+    missing = "declare missing_marker if it marks a missing value, " if reading.is_csv else ""
+    advice = f"correct it, {missing}or declare column_kind={texts.name}:category"
+    check_numbers(texts, with_unit(reading.numbers, texts), advice=advice)
+    return encoded_numbers(texts, reading)
+
+
+def encoded_numbers(texts: Texts, reading: TextReading, *, is_declared: bool = False) -> ReadColumn:
+    """Return a column of text as numbers.
+
+    Raises
+    ------
+    InvalidColumn
+        Values are not numbers.
+    """
+    column = Column(texts.name, numbers=with_unit(reading.numbers, texts))
+    notes: tuple[Note, ...] = ()
+    if not is_declared:
+        notes = _typed_note(texts, column, reading)
+    if column.numbers.unit:
+        unit = column.numbers.unit
+        text = f"all values of column '{texts.name}' have the unit {unit!r}, which is left out"
+        notes = (Note(text),)
+    return ReadColumn(column, encode(texts, column), notes)
+
+
+def _listed(note: Note | None) -> tuple[Note, ...]:
+    return () if note is None else (note,)
+
+
+def _typed_note(texts: Texts, column: Column, reading: TextReading) -> tuple[Note, ...]:
+    """Return a note that text is read as another kind, unless the format has only text."""
+    if reading.is_csv:
+        return ()
+    text = f"column '{texts.name}' is text, and is read as {PLURALS[column.kind]}"
+    return (Note(text, f"declare column_kind={texts.name}:category to use it as text"),)
+
+
+def levels_of(texts: Texts) -> tuple[str, ...]:
+    """Return the levels of a category that has these texts."""
+    return tuple(sorted({level for text in texts.levels.to_pylist() if (level := level_of(text))}))
+
+
+def check_levels(texts: Texts, levels: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the levels of a category.
+
+    Raises
+    ------
+    InvalidColumn
+        There are too many, or one cannot be a label.
+    """
+    name = texts.name
+    check_count(levels, name)
+    for level in levels:
+        problem = label_problem(level)
+        if problem is not None:
+            is_wrong = np.array([level_of(text) == level for text in texts.levels.to_pylist()])
+            ((row, _),) = texts.rows_of(is_wrong, 1)
+            detail = f"row {row}, column '{name}': {problem}"
+            raise InvalidColumn(Problem("invalid-label", detail, name, row))
+    return levels
+
+
+def check_count(levels: tuple[str, ...], name: str) -> None:
+    """Raise InvalidColumn if a category has too many levels."""
+    if len(levels) > MAX_LEVELS:
+        detail = f"column '{name}' has {len(levels)} different values, more than {MAX_LEVELS}"
+        advice = "ignore it, or merge rare values"
+        raise InvalidColumn(Problem("too-many-levels", f"{detail}; {advice}", name))

@@ -1,0 +1,182 @@
+"""Numbers as people write them: 1,234.50, 1.299,50, 1'299.50, 1 299,50, 12 % or $1.50.
+
+A point or a comma before three digits can separate thousands or decimals. Which one it is, is found
+from all values of a table; where no value shows it, the table is refused.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, NumberWriting
+
+#: Units that all values of a column can have.
+_UNITS: Final = "%‰$€£¥"
+_SPACES: Final = "[ \u00a0\u2009\u202f]"
+#: Patterns of the separators, for Python and RE2.
+_APOSTROPHES: Final = "['\u2019]"
+_MARKS: Final = {".": r"\.", ",": ",", "'": _APOSTROPHES, " ": _SPACES}
+_OTHER: Final = {".": ",", ",": "."}
+#: A unit before or after a number.
+_UNIT: Final = rf"^([+-]?)[{_UNITS}]{_SPACES}?|{_SPACES}?[{_UNITS}]$"
+_HAS_UNIT: Final = (
+    rf"[+-]?[{_UNITS}]{_SPACES}?[+-]?[0-9.,].*|[+-]?(?:[0-9.,].*)?[0-9.,]{_SPACES}?[{_UNITS}]"
+)
+_EXPONENT: Final = r"(?:[eE][+-]?[0-9]+)?"
+_SHORT: Final = "[+-]?[1-9][0-9]{0,2}"
+#: Text that was meant as a number, if a plain one is expected.
+_NUMBER_LIKE: Final = (
+    rf"[+-]?[0-9]{{1,3}}(?:(?:[,._]|{_APOSTROPHES}|{_SPACES})[0-9]{{3}})+(?:[.,][0-9]+)?"
+    rf"|[+-]?[0-9]*[,.]?[0-9]+{_EXPONENT}"
+)
+MEANT: Final = rf"(?:[+-]?[{_UNITS}]{_SPACES}?)?(?:{_NUMBER_LIKE})(?:{_SPACES}?[{_UNITS}])?"
+
+
+@lru_cache
+def grouped(thousands: str, decimal: str = "") -> str:
+    """Return the pattern of numbers with thousands separators, and decimals if there are any."""
+    decimals = rf"(?:{_MARKS[decimal]}[0-9]+)?{_EXPONENT}" if decimal else ""
+    return rf"{_SHORT}(?:{_MARKS[thousands]}[0-9]{{3}})+{decimals}"
+
+
+@lru_cache
+def shows_both(decimal: str) -> str:
+    """Return the pattern of numbers with two separators, of which the last is the decimal one.
+
+    Also that of numbers in which the other one occurs several times, so that it is of thousands.
+    """
+    mark, other = _MARKS[decimal], _MARKS[_OTHER[decimal]]
+    grouping = f"(?:{other}|{_APOSTROPHES}|{_SPACES})"
+    return rf"{_SHORT}(?:{grouping}[0-9]{{3}})+{mark}[0-9]+|{_SHORT}(?:{other}[0-9]{{3}}){{2,}}"
+
+
+@lru_cache
+def shows(decimal: str) -> str:
+    """Return the pattern of numbers that show that a separator is the decimal one."""
+    mark = _MARKS[decimal]
+    return (
+        rf"[+-]?[0-9]*{mark}[0-9]+[eE][+-]?[0-9]+"
+        rf"|[+-]?(?:[0-9]{{4,}}|0[0-9]*|){mark}[0-9]+"
+        rf"|[+-]?[0-9]+{mark}(?:[0-9]{{1,2}}|[0-9]{{4,}})"
+        rf"|{shows_both(decimal)}"
+    )
+
+
+@lru_cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def unit_of(levels: pa.Array) -> str:
+    """Return the unit that all texts have; an empty text if there is none."""
+    texts = levels.drop_null()
+    has_unit = pc.match_substring_regex(texts, f"^(?:{_HAS_UNIT})$")
+    if not len(texts) or not pc.all(has_unit).as_py():
+        return ""
+    units = set(re.findall(f"[{_UNITS}]", "".join(texts.unique().to_pylist())))
+    return units.pop() if len(units) == 1 else ""
+
+
+def without_unit(levels: pa.Array) -> pa.Array:
+    """Return texts without units."""
+    return pc.replace_substring_regex(levels, _UNIT, r"\1")
+
+
+def as_plain(text: str, writing: NumberWriting) -> str:
+    """Return the text of a number with a decimal point only; one of no number stays none."""
+    if writing.unit:
+        text = _compiled(_UNIT).sub(r"\1", text)
+    if writing.thousands:
+        pattern = grouped(writing.thousands, writing.decimal)
+        if _compiled(pattern).fullmatch(text):
+            text = _compiled(_MARKS[writing.thousands]).sub("", text)
+    if writing.decimal == ".":
+        return text
+    return text.replace(".", "_").replace(writing.decimal, ".")  # a point is no separator then
+
+
+def all_plain(levels: pa.Array, writing: NumberWriting) -> pa.Array:
+    """Return texts as :func:`as_plain` returns them."""
+    if writing is PLAIN_NUMBERS:
+        return levels
+    if writing.unit:
+        levels = without_unit(levels)
+    if writing.thousands:
+        pattern = grouped(writing.thousands, writing.decimal)
+        is_grouped = pc.match_substring_regex(levels, f"^(?:{pattern})$")
+        bare = pc.replace_substring_regex(levels, _MARKS[writing.thousands], "")
+        levels = pc.if_else(is_grouped, bare, levels)
+    if writing.decimal == ".":
+        return levels
+    return pc.replace_substring(pc.replace_substring(levels, ".", "_"), writing.decimal, ".")
+
+
+def with_decimal(writing: NumberWriting, decimal: str) -> NumberWriting:
+    """Return how numbers are written with another decimal separator."""
+    thousands = _OTHER[decimal] if writing.thousands in _OTHER else writing.thousands
+    if decimal == "." and not thousands and not writing.unit:
+        return PLAIN_NUMBERS
+    return NumberWriting(decimal, thousands, writing.unit)
+
+
+def is_ambiguous(text: str) -> bool:
+    """Return whether a point or a comma of a number can separate thousands or decimals."""
+    text = _compiled(_UNIT).sub(r"\1", text.strip())
+    return _compiled(f"{_SHORT}[.,][0-9]{{3}}").fullmatch(text) is not None
+
+
+def readings_of(text: str) -> tuple[str, str]:
+    """Return an ambiguous number with decimals, and with thousands."""
+    text = _compiled(_UNIT).sub(r"\1", text.strip())
+    return text.replace(",", "."), text.replace(",", "").replace(".", "")
+
+
+def shown_decimal(cells: Sequence[str], *, is_delimiter: bool = False) -> str | None:
+    """Return the decimal separator that cells show; None if they show none.
+
+    Parameters
+    ----------
+    is_delimiter
+        Whether a comma divides cells, so that it alone does not show that it is the decimal one.
+    """
+    n_points = n_commas = 0
+    point, comma = (
+        _compiled(shows(".")).fullmatch,
+        _compiled(shows_both(",") if is_delimiter else shows(",")).fullmatch,
+    )
+    for cell in cells:
+        if "." in cell or "," in cell:
+            text = _compiled(_UNIT).sub(r"\1", cell.strip())
+            n_points += point(text) is not None
+            n_commas += comma(text) is not None
+    if n_commas > n_points:
+        return ","
+    return "." if n_points else None
+
+
+def matches(levels: pa.Array, pattern: str) -> NDArray[np.bool_]:
+    """Return which texts match as a whole, apart from their unit."""
+    found = pc.match_substring_regex(without_unit(levels), f"^(?:{pattern})$")
+    return np.asarray(pc.fill_null(found, fill_value=False), dtype=bool)
+
+
+def find_thousands(columns: Sequence[tuple[pa.Array, NDArray[Any]]], decimal: str) -> str:
+    """Return the thousands separator of numbers; an empty text if there is none.
+
+    Parameters
+    ----------
+    columns
+        The different texts of each column, and how often each occurs.
+    """
+    marks = (_OTHER[decimal], "'", " ")
+    counts = [
+        sum(int(n[matches(levels, grouped(mark, decimal))].sum()) for levels, n in columns)
+        for mark in marks
+    ]
+    return marks[int(np.argmax(counts))] if any(counts) else ""

@@ -1,0 +1,91 @@
+"""Targets and weights of a table that are text."""
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from algorithms.wrappers.preparation.columns import Column
+from algorithms.wrappers.preparation.encoder import encode
+from algorithms.wrappers.preparation.invalid_column import InvalidColumn, shown
+from algorithms.wrappers.preparation.notes import Note
+from algorithms.wrappers.preparation.number_texts import (
+    are_meant,
+    check_numbers,
+    is_value,
+    with_unit,
+)
+from algorithms.wrappers.preparation.text_kinds import TextReading
+from algorithms.wrappers.preparation.text_values import INFINITE, NUMBER
+from algorithms.wrappers.preparation.texts import Texts
+from service.datasets.formats.column_issues import rejected
+from service.datasets.formats.options import TargetKind
+from service.datasets.formats.validation import INEXACT_TARGET
+from service.datasets.issues import MAX_ISSUES, ValidationIssues
+
+#: Labels that are stored as integers: all of them fit 64 bits.
+_INTEGER: Final = r"[+-]?(?:0|[1-9][0-9]{0,17})"
+_NUMBER_ADVICE: Final = "correct it, or leave out target_kind=numbers to use text as labels"
+_MIXED_ADVICE: Final = (
+    "most targets are numbers: correct this one, or set target_kind=classes to use all as labels"
+)
+_LABEL_ADVICE: Final = "correct it, or set target_kind=classes to use it as a label"
+#: Advice about weights that are not numbers.
+_WEIGHT_ADVICE: Final = "every row needs a weight of at least 0: correct it"
+
+
+def read_text_target(
+    texts: Texts, kind: TargetKind, reading: TextReading
+) -> tuple[pa.ChunkedArray, list[Note]]:
+    """Return a target column of text as numbers, integer labels, or text labels; and notes.
+
+    Integers are numbers unless the kind is ``classes``, since scores and counts are as common as
+    codes. With ``auto``, targets are numbers if at least half of them are.
+
+    Raises
+    ------
+    Rejected
+        Some values are of the other kind.
+    """
+    levels = texts.levels
+    if kind == "classes":
+        is_integer = reading.is_csv and (texts.matching(_INTEGER) | ~texts.is_known()).all()
+        return texts.as_type(levels.cast(pa.int64())) if is_integer else texts.all(), []
+    if kind == "numbers" or are_meant(texts):
+        code = "not-a-number" if kind == "numbers" else "mixed-labels"
+        advice = _NUMBER_ADVICE if kind == "numbers" else _MIXED_ADVICE
+        numbers = _numbers(texts, reading, advice=advice, code=code)
+        note = Note(f"the target column '{texts.name}' is text, and is read as numbers")
+        has_note = kind == "auto" and not reading.is_csv
+        advice = "set target_kind=classes to use it as labels"
+        return numbers, [note._replace(advice=advice)] if has_note else []
+    issues = ValidationIssues()
+    is_number = texts.matching(f"{NUMBER}|{INFINITE}", reading.numbers) & is_value(texts)
+    for row, text in texts.rows_of(is_number, MAX_ISSUES):
+        detail = f"row {row}, column '{texts.name}': {shown(text)} is a number among text labels"
+        issues.add("mixed-labels", f"{detail}; {_LABEL_ADVICE}", row=row, column=texts.name)
+    issues.check()
+    return texts.all(), []
+
+
+def read_text_weights(texts: Texts, reading: TextReading) -> pa.ChunkedArray:
+    """Return a column of weights that are text as numbers.
+
+    Raises
+    ------
+    Rejected
+        A weight is not a number.
+    """
+    return _numbers(texts, reading, advice=_WEIGHT_ADVICE)
+
+
+def _numbers(
+    texts: Texts, reading: TextReading, *, advice: str, code: str = "not-a-number"
+) -> pa.ChunkedArray:
+    column = Column(texts.name, numbers=with_unit(reading.numbers, texts))
+    try:
+        check_numbers(texts, column.numbers, advice=advice, code=code)
+        numbers = encode(texts, column)
+    except InvalidColumn as error:
+        raise rejected(error, {"inexact-integer": INEXACT_TARGET}) from None
+    return pa.chunked_array([pa.array(np.asarray(numbers), from_pandas=True)])

@@ -1,0 +1,54 @@
+"""How the numbers of a table were written, by column, so that rows for its models are read so."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, NumberWriting
+
+
+@dataclass(frozen=True, slots=True)
+class NumberWritings:
+    """How the numbers of a table were written.
+
+    Attributes
+    ----------
+    common
+        The writing of all columns but those in ``columns``.
+    """
+
+    common: NumberWriting = PLAIN_NUMBERS
+    columns: Mapping[str, NumberWriting] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self.common is not PLAIN_NUMBERS or bool(self.columns)
+
+    def of(self, name: str) -> NumberWriting:
+        """Return how the numbers of a column were written."""
+        return self.columns.get(name, self.common)
+
+    @classmethod
+    def of_columns(cls, columns: Sequence[Column], common: NumberWriting) -> Self:
+        """Return how the numbers of some columns were written."""
+        return cls(
+            common,
+            {c.name: c.numbers for c in columns if c.kind == "number" and c.numbers != common},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the writings as JSON."""
+        columns = {name: writing.to_json() for name, writing in self.columns.items()}
+        return {"common": self.common.to_json(), "columns": columns}
+
+    @classmethod
+    def of_manifest(cls, manifest: Mapping[str, Any]) -> Self:
+        """Return how the numbers of a dataset were written."""
+        stored = manifest.get("number_writings")
+        if stored is None:
+            return cls()
+        columns = {n: NumberWriting.from_json(w) for n, w in stored["columns"].items()}
+        return cls(NumberWriting.from_json(stored["common"]), columns)
+
+
+#: The writings of a table of plain numbers.
+PLAIN_TABLE: Final = NumberWritings()

@@ -1,0 +1,173 @@
+"""Numbers as people write them: with separators of thousands, and with units."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+CSV, JSON, PARQUET = "text/csv", "application/json", "application/vnd.apache.parquet"
+STREAM = "application/vnd.apache.arrow.stream"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+
+def as_csv(frame):
+    return frame.to_csv(index=False, sep=";").encode()
+
+
+def as_parquet(frame):
+    return frame.to_parquet(index=False)
+
+
+def as_json(frame):
+    return frame.to_json(orient="records").encode()
+
+
+def as_workbook(frame):
+    file = io.BytesIO()
+    frame.to_excel(file, index=False)
+    return file.getvalue()
+
+
+WRITERS = {CSV: as_csv, JSON: as_json, PARQUET: as_parquet, XLSX: as_workbook}
+
+
+@pytest.fixture(params=WRITERS)
+def read(request, reader):
+    """Return a function that reads columns of text in a format."""
+
+    def read_columns(columns, **options):
+        n_rows = len(next(iter(columns.values())))
+        frame = pd.DataFrame({"task": ["a"] * n_rows, **columns})
+        return reader.read(WRITERS[request.param](frame), request.param, **options)
+
+    return read_columns
+
+
+def values_of(reader, result):
+    """Return the rows of the first task."""
+    return next(iter(reader.tasks(result))).X.tolist()
+
+
+def notes_of(result):
+    return " ".join(result["manifest"]["warnings"])
+
+
+POINTS = ["999", "1.299", "12.300"]
+
+
+def test_points_that_may_separate_thousands_are_refused_with_both_readings(reader, read):
+    result = read({"x": POINTS})
+    words = ("'1.299' can be 1.299 or 1299", "decimal=.", "thousands=.")
+    reader.assert_rejected(result, "ambiguous-number", *words, row=1, column="x")
+
+
+@pytest.mark.parametrize("options", [{"decimal": ","}, {"thousands": "."}])
+def test_declared_points_separate_thousands(reader, read, options):
+    result = read({"x": POINTS}, **options)
+    assert values_of(reader, result) == [[999], [1299], [12300]]
+    assert "decimal ','" in notes_of(result)
+    assert "thousands '.'" in notes_of(result)
+
+
+@pytest.mark.parametrize("options", [{"decimal": "."}, {"thousands": "none"}, {"thousands": ","}])
+def test_declared_points_separate_decimals(reader, read, options):
+    assert values_of(reader, read({"x": POINTS}, **options)) == [[999], [1.299], [12.3]]
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        ("2,5", [1299, 2.5]),
+        ("0.125", [1.299, 0.125]),
+        ("1.5", [1.299, 1.5]),
+        ("1.299,50", [1299, 1299.5]),
+        ("1,299.50", [1.299, 1299.5]),
+        ("1.299.000", [1299, 1299000]),
+    ],
+)
+def test_a_value_of_another_column_shows_what_a_point_separates(reader, read, shown, expected):
+    result = read({"x": [*POINTS, None], "z": ["1", "2", "3", shown]})
+    rows = values_of(reader, result)
+    assert [rows[1][0], rows[3][1]] == expected
+
+
+WRITTEN = {
+    "comma": (["1,234.50", "-7", "1,234,567"], [1234.5, -7, 1234567]),
+    "point": (["1.299,50", "7", "-1.000"], [1299.5, 7, -1000]),
+    "apostrophe": (["1'299.50", "7", "12\u2019000"], [1299.5, 7, 12000]),
+    "space": (["1 299,50", "7", "1 299 000"], [1299.5, 7, 1299000]),
+    "no-break space": (["1\u00a0299,50", "7", "3"], [1299.5, 7, 3]),
+    "narrow space": (["1\u202f299,50", "7", "3"], [1299.5, 7, 3]),
+    "thin space": (["1\u2009299.50", "7", "3"], [1299.5, 7, 3]),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("is_target", [False, True])
+def test_thousands_separators_are_detected_and_noted(reader, read, name, is_target):
+    texts, expected = WRITTEN[name]
+    result = (
+        read({"x": texts, "y": texts}, target_column=["y"]) if is_target else read({"x": texts})
+    )
+    task = next(iter(reader.tasks(result)))
+    assert task.X[:, 0].tolist() == expected
+    if is_target:
+        assert task.y.tolist() == expected
+    assert "thousands" in notes_of(result)
+
+
+@pytest.mark.parametrize("wrong", ["1.29", "12345.000", "0.299", "1.299.5"])
+def test_a_point_in_another_place_is_a_mistake_among_points_of_thousands(reader, read, wrong):
+    result = read({"x": [*POINTS, wrong]}, decimal=",")
+    reader.assert_rejected(result, "not-a-number", repr(wrong), row=3, column="x")
+    assert "category" not in result["issues"][0]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "unit", "expected"),
+    [
+        (["12 %", "3.5%"], "%", [12, 3.5]),
+        (["$1.50", "$1,234.25"], "$", [1.5, 1234.25]),
+        (["1.299,50 €", "-7 €"], "€", [1299.5, -7]),
+        (["-$1.50", "$2"], "$", [-1.5, 2]),
+    ],
+)
+def test_a_unit_that_all_values_have_is_left_out_with_a_note(reader, read, texts, unit, expected):
+    result = read({"x": texts})
+    assert [row[0] for row in values_of(reader, result)] == expected
+    assert f"the unit {unit!r}" in notes_of(result)
+
+
+@pytest.mark.parametrize("texts", [["$1.50", "2"], ["12 %", "3 €"], ["7", "1_000"]])
+def test_units_that_differ_are_refused_without_advice_to_use_categories(reader, read, texts):
+    result = read({"x": texts})
+    reader.assert_rejected(result, "not-a-number", "plain number", column="x")
+    assert "category" not in json.dumps(result["issues"])
+
+
+@pytest.mark.parametrize("n_rows", [10, 500])
+def test_points_that_only_later_rows_explain_are_read(reader, n_rows):
+    rows = [f"a;{k}.{k % 7}00;{k}" for k in range(1, n_rows)]
+    body = "\n".join(["task;x;z", *rows, "a;1.000;2,5", ""]).encode()
+    X = next(iter(reader.tasks(reader.read(body)))).X
+    assert X[:-1, 0].tolist() == [k * 1000 + k % 7 * 100 for k in range(1, n_rows)]
+
+
+def test_commas_between_cells_show_that_points_separate_decimals(reader):
+    body = b'task,x,z\na,1.299,"1,234"\na,12.300,5\n'
+    assert values_of(reader, reader.read(body)) == [[1.299, 1234], [12.3, 5]]
+
+
+def test_the_writing_of_numbers_is_found_in_features_alone(reader):
+    """Neither tasks nor groups are numbers, however they look."""
+    body = b"task;g;x\n1,5;2,5;1.5\n1,5;2,5;2\n"
+    assert reader.tasks(reader.read(body, group_column="g")).names == ("1,5",)
+
+
+def test_columns_are_numbers_to_the_bit_as_plain_ones_are(reader):
+    values = np.random.default_rng(0).normal(size=300) * 10.0 ** np.arange(300)[::-1] ** 0.5
+    written = [f"{value:,.6f}" for value in values]
+    result = reader.read(json.dumps([{"task": "a", "x": x} for x in written]).encode(), JSON)
+    assert [row[0] for row in values_of(reader, result)] == [float(f"{v:.6f}") for v in values]
