@@ -12,8 +12,8 @@ HEADLINES: Final = {
         "MTDA is 45 to 189 times as fast as in the full feature spaces, with the same result."
     ),
     "mtfl_speed": (
-        "On School, MTFL is 149.2 to 248.0 times as fast as the corrected Algorithm 1 of the paper, "
-        "and 1.9 to 5.6 times as fast as Poon and Peyré (2021)."
+        "On School, MTFL is 149.2 to 248.0 times as fast as the corrected Algorithm 1 of the "
+        "paper, and 1.9 to 5.6 times as fast as Poon and Peyré (2021)."
     ),
     "tlvm_vs_gpy": "A GP-LVM of 40 rows reaches the value of GPy's 6.1 to 7.8 times as fast.",
     "rmtpca_vs_pymanopt": (
