@@ -43,6 +43,7 @@ def read_tables(frames: Sequence[Any]) -> tuple[Array, tuple[Column, ...], list[
     from algorithms.wrappers.preparation.intervals import printed_intervals
     from algorithms.wrappers.preparation.number_texts import find_writing
     from algorithms.wrappers.preparation.text_kinds import TextReading
+    from algorithms.wrappers.preparation.text_values import MISSING_MARKERS
     from algorithms.wrappers.preparation.texts import Texts
 
     tables = [to_arrow(frame, of="X") for frame in frames]
@@ -50,7 +51,7 @@ def read_tables(frames: Sequence[Any]) -> tuple[Array, tuple[Column, ...], list[
     named = dict(zip(table.column_names, table.columns, strict=True))
     categories = {name for name, column in named.items() if pa.types.is_dictionary(column.type)}
     texts = [
-        Texts.of(column, name)
+        Texts.of(column, name, MISSING_MARKERS)
         for name, column in named.items()
         if is_text(column.type) and name not in categories
     ]
@@ -60,7 +61,7 @@ def read_tables(frames: Sequence[Any]) -> tuple[Array, tuple[Column, ...], list[
         parsed = read_column(column, name, None, reading=reading)
         for note in parsed.notes:
             warnings.warn(note.text, FitWarning, stacklevel=5)
-        if parsed.column is not None:
+        if parsed.column is not None and parsed.values is not None:
             columns.append(parsed.column)
             values.append(parsed.values)
     if not columns:

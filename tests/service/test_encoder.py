@@ -192,6 +192,14 @@ WRITTEN = st.one_of(
     MOMENTS.map(lambda moment: f"{moment:%d.%m.%Y}"),
     MOMENTS.map(lambda moment: f"{moment:%Y/%m/%d %H:%M}"),
 )
+NAMED_FORMS = ("%b %-d %Y", "%d %B %Y", "%B %d, %Y", "%b-%d-%Y", "%d-%b-%Y %H:%M", "%Y-%b-%d")
+NAMED = st.one_of(*(MOMENTS.map(lambda m, form=form: f"{m:{form}}") for form in NAMED_FORMS))
+DAYS = st.dates(date(1901, 1, 1), date(2099, 12, 31))
+MONTHS = st.one_of(
+    *(DAYS.map(lambda d, form=f: f"{d:{form}}") for f in ("%Y-%m", "%b %Y", "%m/%Y", "%YM%m")),
+    DAYS.map(lambda day: f"{day.year}Q{(day.month + 2) // 3}"),
+    DAYS.map(lambda day: f"Q{(day.month + 2) // 3} {day.year}"),
+)
 COLUMNS = {
     "numbers": ("number", lists_of(FINITE)),
     "integers": ("number", lists_of(st.integers(-(2**53), 2**53))),
@@ -217,6 +225,10 @@ COLUMNS = {
     "categories of dates": ("category", lists_of(MOMENTS.map(datetime.date))),
     "dates": ("date", lists_of(MOMENTS)),
     "dates as text": ("date", lists_of(WRITTEN)),
+    "dates with names": ("date", lists_of(NAMED)),
+    "months and quarters": ("date", lists_of(MONTHS)),
+    "dates as numbers": ("date", lists_of(DAYS.map(lambda day: int(f"{day:%Y%m%d}")))),
+    "dates of digits": ("date", lists_of(DAYS.map(lambda day: f"{day:%Y%m%d}"))),
 }
 
 

@@ -1,11 +1,15 @@
 """Feature columns of an Arrow table: their kinds, and their values as numbers."""
 
+from typing import Final
+
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from algorithms.wrappers.preparation.columns import Column, ColumnKind
 from algorithms.wrappers.preparation.encoder import encode, find_levels, is_text, kind_of_type
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn, Problem
 from algorithms.wrappers.preparation.notes import Note
+from algorithms.wrappers.preparation.text_dates import are_compact
 from algorithms.wrappers.preparation.text_kinds import (
     ReadColumn,
     TextReading,
@@ -13,10 +17,13 @@ from algorithms.wrappers.preparation.text_kinds import (
     read_declared,
     read_text,
 )
+from algorithms.wrappers.preparation.text_values import compact_seconds
 from algorithms.wrappers.preparation.texts import Texts
 from algorithms.wrappers.preparation.written_dates import DateOrder
 
-_PLAIN_TEXT = TextReading()
+_PLAIN_TEXT: Final = TextReading()
+#: Rows in which the first number of a column is looked for.
+_FIRST_ROWS: Final = 1000
 
 
 def read_column(
@@ -53,6 +60,10 @@ def read_column(
             return read_text(texts, reading)
         return read_declared(texts, kind, reading, order)
     column_kind = kind or kind_of_type(column.type)
+    if kind is None and column_kind == "number":
+        dates = _texts_of_dates(column, name)
+        if dates is not None:
+            return read_text(dates, reading)
     if column_kind is None:
         detail = f"column '{name}' has values of type {column.type}; expected numbers, text, dates"
         detail += " or booleans: convert it, or ignore it"
@@ -61,6 +72,26 @@ def read_column(
     check_count(levels, name)
     described = Column(name, column_kind, levels)
     return ReadColumn(described, encode(column, described))
+
+
+def may_be_dates(column: pa.ChunkedArray) -> bool:
+    """Return whether the first number of a column can be a date, such as 20240131."""
+    known = column.slice(0, _FIRST_ROWS).drop_null()
+    return len(known) > 0 and compact_seconds(float(known[0].as_py())) is not None
+
+
+def _texts_of_dates(column: pa.ChunkedArray, name: str) -> Texts | None:
+    """Return the texts of numbers that are all dates such as 20240131; None for other numbers."""
+    if not may_be_dates(column):
+        return None
+    column = decoded(column)
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    try:
+        texts = Texts.of(column.cast(pa.int64()).cast(pa.string()), name)
+    except pa.ArrowInvalid:  # some are not whole
+        return None
+    return texts if are_compact(texts) else None
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -35,8 +35,8 @@ Values: TypeAlias = NDArray[np.float64]
 #: Up to so many rows, and below so many different texts, Python is faster than Arrow.
 _FEW_ROWS: Final = 50
 _MANY_TEXTS: Final = 100
-#: Numbers may be 0 and 1 in a column of booleans.
-_BITS: Final = ("number", "boolean")
+#: Numbers may be 0 and 1 in a column of booleans, and 20240131 in one of dates.
+_NUMBERS_FOR: Final = ("boolean", "date")
 
 
 def encode(
@@ -197,6 +197,8 @@ def _boolean(value: Any, _: _Writing) -> float | None:
 def _date(value: Any, _: _Writing) -> float | None:
     if isinstance(value, float) and math.isnan(value):
         return value
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+        return rules.compact_seconds(float(value))
     return rules.seconds_of(value) if isinstance(value, date) else None
 
 
@@ -251,7 +253,8 @@ def _of_typed(values: pa.ChunkedArray, column: Column) -> Values:
     if pa.types.is_null(values.type):
         return np.full(len(values), np.nan)
     found, wanted = kind_of_type(values.type), column.kind
-    if found is None or (wanted not in (found, "category") and (found, wanted) != _BITS):
+    is_number = found == "number" and wanted in _NUMBERS_FOR
+    if found is None or (wanted not in (found, "category") and not is_number):
         detail = f"column '{column.name}' has type {values.type}; expected {PLURALS[wanted]}"
         code = "unsupported-dtype" if found is None else "not-of-kind"
         raise InvalidColumn(Problem(code, detail, column.name))
@@ -262,7 +265,7 @@ def _of_typed(values: pa.ChunkedArray, column: Column) -> Values:
         return np.take(levels, positions)
     values = _plain(values)
     if wanted == "date":
-        return _seconds(values)
+        return _seconds(values) if found == "date" else _of_objects(values.to_pylist(), writing)
     if len(values) <= _FEW_ROWS and not pa.types.is_decimal(values.type):
         return _of_objects(values.to_pylist(), writing)
     if found == "boolean":

@@ -23,7 +23,6 @@ from algorithms.wrappers.preparation.invalid_column import (
 from algorithms.wrappers.preparation.text_values import (
     INFINITE,
     LONG_INTEGER,
-    MISSING_MARKERS,
     NUMBER,
     is_inexact,
 )
@@ -39,27 +38,26 @@ from algorithms.wrappers.preparation.written_numbers import (
     unit_of,
 )
 
-_MARKER: Final = "|".join(marker.replace("?", r"\?") for marker in MISSING_MARKERS)
 #: Codes such as zip codes.
 _CODE: Final = r"0[0-9]+"
 _QUANTITY: Final = "write it as a plain number, such as 12.5"
 
 
-def is_value(texts: Texts) -> NDArray[np.bool_]:
-    """Return which levels are values: no missing ones, and no markers of them."""
-    return texts.is_known() & ~texts.matching(_MARKER)
+def are_numbers(texts: Texts, writing: NumberWriting = PLAIN_NUMBERS) -> bool:
+    """Return whether all values are numbers as they are written."""
+    return bool((texts.matching(NUMBER, writing) | ~texts.is_known()).all())
 
 
 def are_meant(texts: Texts) -> bool:
     """Return whether at least half of the values are numbers, in whatever way they are written."""
-    known, counts = is_value(texts), texts.counts()
+    known, counts = texts.is_known(), texts.counts()
     is_meant = texts.matching(f"{MEANT}|{NUMBER}|{INFINITE}") & known
     return bool(counts[is_meant].sum()) and 2 * counts[is_meant].sum() >= counts[known].sum()
 
 
 def are_codes(texts: Texts) -> bool:
     """Return whether values are digits some of which begin with 0, or are too long for numbers."""
-    known = is_value(texts)
+    known = texts.is_known()
     if not texts.matching("[0-9]+")[known].all():
         return False
     if texts.matching(_CODE).any():
@@ -86,9 +84,13 @@ def find_writing(
     InvalidColumn
         A point or a comma may separate thousands or decimals, and no value shows which.
     """
-    meant = [texts for texts in columns if are_meant(texts)]
     if decimal is None:
+        meant = [texts for texts in columns if are_meant(texts)]
         decimal = _find_decimal(meant, thousands)
+    else:
+        plain = PLAIN_NUMBERS if decimal == "." else NumberWriting(decimal)
+        unclear = (texts for texts in columns if not are_numbers(texts, plain))
+        meant = [texts for texts in unclear if are_meant(texts)]
     if thousands is None:
         thousands = find_thousands([(t.levels, t.counts()) for t in meant], decimal)
     is_plain = decimal == "." and not thousands
@@ -97,7 +99,7 @@ def find_writing(
 
 def with_unit(writing: NumberWriting, texts: Texts) -> NumberWriting:
     """Return how the numbers of a column are written that may have a unit."""
-    unit = unit_of(texts.levels.filter(_mask(is_value(texts))))
+    unit = unit_of(texts.levels.filter(_mask(texts.is_known())))
     return replace(writing, unit=unit) if unit else writing
 
 
@@ -112,7 +114,7 @@ def check_numbers(
         Advice about values that are not written like quantities.
     """
     is_number = texts.matching(f"{NUMBER}|{INFINITE}", writing)
-    is_wrong = is_value(texts) & ~is_number
+    is_wrong = texts.is_known() & ~is_number
     if not is_wrong.any():
         return
     is_quantity = texts.matching(MEANT)

@@ -1,6 +1,7 @@
 """Columns of text whose values are dates, or look like dates."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -9,8 +10,9 @@ import pyarrow.compute as pc
 from algorithms.wrappers.preparation.columns import Column, DateWriting
 from algorithms.wrappers.preparation.encoder import Values, encode
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn, Problem, shown
+from algorithms.wrappers.preparation.named_dates import are_named, have_short_years, lack_years
 from algorithms.wrappers.preparation.notes import Note
-from algorithms.wrappers.preparation.text_values import ISO_DATE
+from algorithms.wrappers.preparation.text_values import BASIC_DATE, ISO_DATE, compact_seconds
 from algorithms.wrappers.preparation.texts import Texts
 from algorithms.wrappers.preparation.written_dates import (
     SHORT_YEARS,
@@ -28,6 +30,9 @@ from algorithms.wrappers.preparation.written_dates import (
 )
 
 _DATE_LENGTH: Final = len("2026-01-31")
+_COMPACT: Final = "(?:19|20)[0-9]{6}"
+#: Fewer different numbers may look like dates by chance.
+_MIN_COMPACT: Final = 2
 
 
 class DateColumn(NamedTuple):
@@ -50,12 +55,27 @@ class DateColumn(NamedTuple):
 
 def found_dates(texts: Texts) -> DateColumn:
     """Return a column as dates if all values are, else as text."""
-    if (texts.matching(ISO_DATE) | ~texts.is_known()).all():
-        found = _encoded(texts, DateWriting())
-        return DateColumn(note=_invalid_dates(texts)) if found is None else found
-    form = form_of(texts.levels)
-    if form is None:
-        return DateColumn(note=_invalid_dates(texts))
+    found = _clear_dates(texts)
+    if found is None:
+        form = form_of(texts.levels)
+        found = None if form is None else _ordered_dates(texts, form)
+    return found or DateColumn(note=_invalid_dates(texts))
+
+
+def _clear_dates(texts: Texts) -> DateColumn | None:
+    """Return a column of dates that can be read in one way only; None for others."""
+    is_iso = texts.matching(ISO_DATE) | ~texts.is_known()
+    if is_iso.all():
+        return _encoded(texts, DateWriting())
+    is_clear = is_iso | texts.matching(BASIC_DATE) | are_named(texts.levels)
+    found = _encoded(texts, DateWriting()) if is_clear.all() or are_compact(texts) else None
+    if found is None or found.values is None:
+        return None
+    return found._replace(note=_read_clear(texts, found.values))
+
+
+def _ordered_dates(texts: Texts, form: DateForm) -> DateColumn:
+    """Return a column of dates whose order of day and month is found, or a note why not."""
     if form.has_short_years:
         reason = f"{_short_years(texts)}: it is read as text"
         return DateColumn(note=Note(reason, f"{_advice(texts)}, and {SHORT_YEARS}"))
@@ -71,6 +91,24 @@ def found_dates(texts: Texts) -> DateColumn:
         )
         return DateColumn(note=Note(reason, _find_wrong(texts)))
     return found._replace(note=_read_as(texts, form, order))
+
+
+def are_compact(texts: Texts) -> bool:
+    """Return whether texts are dates such as 20240131: at least two different ones."""
+    levels = texts.levels.drop_null()
+    if len(levels) < _MIN_COMPACT or not texts.matching(_COMPACT)[texts.is_known()].all():
+        return False
+    return all(compact_seconds(int(text)) is not None for text in levels.to_pylist())
+
+
+def _read_clear(texts: Texts, values: Values) -> Note:
+    """Return a note about dates that can be read in one way only, with an example."""
+    ((row, text),) = texts.rows_of(texts.is_known(), 1)
+    day = datetime.fromtimestamp(0, UTC) + timedelta(seconds=float(values[row]))
+    years = f"; {SHORT_YEARS}" if have_short_years(texts.levels) else ""
+    note = f"dates in '{texts.name}' such as {shown(text)} read as {day.date()}{years}"
+    advice = f"declare column_kind={texts.name}:number to use them as numbers"
+    return Note(note, advice if are_compact(texts) else "")
 
 
 def declared_dates(texts: Texts, order: DateOrder | None) -> DateColumn:
@@ -108,7 +146,8 @@ def declared_dates(texts: Texts, order: DateOrder | None) -> DateColumn:
 
 def date_like(texts: Texts) -> Note | None:
     """Return a note if most values look like dates in a form that is not read."""
-    is_date = has_named_month(texts.levels) | is_written(texts.levels)
+    levels = texts.levels
+    is_date = has_named_month(levels) | is_written(levels) | are_named(levels) | lack_years(levels)
     counts = texts.counts()
     if 2 * counts[is_date].sum() <= counts[texts.is_known()].sum():
         return None
@@ -134,6 +173,7 @@ def _invalid_dates(texts: Texts) -> Note | None:
     # the 30th of February was parsed as the 1st of March
     exists = pc.fill_null(pc.equal(pc.strftime(parsed, format="%Y-%m-%d"), days), fill_value=False)
     is_date = texts.matching(ISO_DATE) & np.asarray(exists, dtype=bool)
+    is_date |= are_named(texts.levels)
     counts = texts.counts()
     written = is_written(texts.levels)
     if counts[written].sum() > counts[is_date].sum():

@@ -16,12 +16,17 @@ from algorithms.wrappers.preparation.notes import Note
 from algorithms.wrappers.preparation.number_texts import (
     are_codes,
     are_meant,
+    are_numbers,
     check_numbers,
-    is_value,
     with_unit,
 )
-from algorithms.wrappers.preparation.text_dates import date_like, declared_dates, found_dates
-from algorithms.wrappers.preparation.text_values import level_of
+from algorithms.wrappers.preparation.text_dates import (
+    are_compact,
+    date_like,
+    declared_dates,
+    found_dates,
+)
+from algorithms.wrappers.preparation.text_values import MISSING_MARKERS, level_of
 from algorithms.wrappers.preparation.texts import Texts
 from algorithms.wrappers.preparation.written_dates import DateOrder
 
@@ -74,14 +79,15 @@ def read_text(texts: Texts, reading: TextReading) -> ReadColumn:
         At least half of the values are numbers, and others are not; or a level cannot be a label.
     """
     note = None
-    if texts.name not in reading.categories:
-        numbers = read_numbers(texts, reading)
+    values = values_of(texts, reading)
+    if texts.name not in reading.categories and values.is_known().any():
+        numbers = None if are_compact(values) else read_numbers(values, reading)
         if numbers is not None:
             return numbers
-        if (texts.matching(_BOOLEAN) | ~is_value(texts)).all():
+        if (values.matching(_BOOLEAN) | ~values.is_known()).all():
             column = Column(texts.name, "boolean")
-            return ReadColumn(column, encode(texts, column), _typed_note(texts, column, reading))
-        dates = found_dates(texts)
+            return ReadColumn(column, encode(values, column), _typed_note(values, column, reading))
+        dates = found_dates(values)
         note = dates.note
         if dates.column is not None:
             return ReadColumn(dates.column, dates.values, _listed(note))
@@ -114,13 +120,20 @@ def read_declared(
         A value does not have the kind.
     """
     if kind == "number":
-        return encoded_numbers(texts, reading, is_declared=True)
+        values = values_of(texts, reading)
+        writing = with_unit(reading.numbers, values)
+        return encoded_numbers(values, reading, writing, is_declared=True)
     if kind == "date":
-        dates = declared_dates(texts, order)
+        dates = declared_dates(values_of(texts, reading), order)
         return ReadColumn(dates.column, dates.values, _listed(dates.note))
     levels = check_levels(texts, levels_of(texts)) if kind == "category" else ()
     column = Column(texts.name, kind, levels)
     return ReadColumn(column, encode(texts, column, is_csv=reading.is_csv))
+
+
+def values_of(texts: Texts, reading: TextReading) -> Texts:
+    """Return texts without missing markers; those of CSV have none."""
+    return texts if reading.is_csv else texts.without(MISSING_MARKERS)
 
 
 def read_numbers(texts: Texts, reading: TextReading) -> ReadColumn | None:
@@ -131,23 +144,30 @@ def read_numbers(texts: Texts, reading: TextReading) -> ReadColumn | None:
     InvalidColumn
         Other values are not numbers.
     """
-    if not are_meant(texts) or (not reading.is_csv and are_codes(texts)):
+    if not reading.is_csv and are_codes(texts):
+        return None
+    if are_numbers(texts, reading.numbers):
+        return encoded_numbers(texts, reading, reading.numbers)
+    if not are_meant(texts):
         return None
     missing = "declare missing_marker if it marks a missing value, " if reading.is_csv else ""
     advice = f"correct it, {missing}or declare column_kind={texts.name}:category"
-    check_numbers(texts, with_unit(reading.numbers, texts), advice=advice)
-    return encoded_numbers(texts, reading)
+    writing = with_unit(reading.numbers, texts)
+    check_numbers(texts, writing, advice=advice)
+    return encoded_numbers(texts, reading, writing)
 
 
-def encoded_numbers(texts: Texts, reading: TextReading, *, is_declared: bool = False) -> ReadColumn:
-    """Return a column of text as numbers.
+def encoded_numbers(
+    texts: Texts, reading: TextReading, writing: NumberWriting, *, is_declared: bool = False
+) -> ReadColumn:
+    """Return a column of text as numbers that are written in a way.
 
     Raises
     ------
     InvalidColumn
         Values are not numbers.
     """
-    column = Column(texts.name, numbers=with_unit(reading.numbers, texts))
+    column = Column(texts.name, numbers=writing)
     notes: tuple[Note, ...] = ()
     if not is_declared:
         notes = _typed_note(texts, column, reading)

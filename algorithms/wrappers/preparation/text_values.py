@@ -15,6 +15,7 @@ import numpy as np
 
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, DateWriting, NumberWriting
+from algorithms.wrappers.preparation.named_dates import parse_named
 from algorithms.wrappers.preparation.written_dates import parse_date
 from algorithms.wrappers.preparation.written_numbers import as_plain
 
@@ -35,6 +36,8 @@ _TIME: Final = r"[T ][0-9]{2}(?::[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?)?"
 _ZONE: Final = r"(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)"
 #: ISO dates with or without a time; whether the day exists is checked apart.
 ISO_DATE: Final = f"{_DAY}(?:{_TIME}{_ZONE}?)?"
+#: ISO dates without separators, with a time.
+BASIC_DATE: Final = f"[0-9]{{8}}[T ][0-9]{{2}}(?:[0-9]{{2}}){{0,2}}{_ZONE}?"
 #: Those with a time zone.
 ZONED_DATE: Final = f"{_DAY}{_TIME}{_ZONE}"
 #: Words that are booleans in text, in any case.
@@ -46,6 +49,9 @@ BOOLEANS: Final = {
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: Microseconds of a second.
 MICROSECONDS: Final = 1e6
+#: Numbers that can be dates, such as 20240131.
+_FIRST_COMPACT: Final = 1900_01_01
+_LAST_COMPACT: Final = 2099_12_31
 #: Of texts with these characters alone, float() reads those that match NUMBER; this is faster.
 _CHARACTERS: Final = frozenset("0123456789+-.eE")
 _MAX_DIGITS: Final = 309
@@ -91,13 +97,19 @@ def read_date(text: str, writing: DateWriting) -> float | None:
         How the dates of the column are written that are not in ISO format.
     """
     text = text.strip()
-    found = _iso_moment(text) or parse_date(text, writing)
+    found = _iso_moment(text) or parse_date(text, writing) or parse_named(text)
     return None if found is None else seconds_of(found)
 
 
-def is_iso_date(text: str) -> bool:
-    """Return whether a text is an ISO date."""
-    return _iso_moment(text.strip()) is not None
+def compact_seconds(number: float) -> float | None:
+    """Return the seconds since 1970 of a date such as the number 20240131, None for others."""
+    if not _FIRST_COMPACT <= number <= _LAST_COMPACT or number != int(number):
+        return None
+    days, day = divmod(int(number), 100)
+    try:
+        return seconds_of(date(*divmod(days, 100), day))
+    except ValueError:
+        return None
 
 
 def _iso_moment(text: str) -> datetime | None:

@@ -6,7 +6,7 @@ not plain.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 import numpy as np
@@ -41,11 +41,14 @@ class Texts:
         The different texts, without spaces around them; missing ones are null.
     positions : (n_rows,)
         For each row, the position of its text in the levels.
+    found
+        Results of :meth:`matching`, which several functions ask for.
     """
 
     name: str
     levels: pa.Array
     positions: NDArray[np.integer[Any]]
+    found: dict[Any, NDArray[np.bool_]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, column: pa.ChunkedArray, name: str, markers: Sequence[str] = ()) -> Self:
@@ -92,9 +95,20 @@ class Texts:
         writing
             How numbers are written, for patterns of numbers; others do not match.
         """
-        texts = all_plain(self.levels, writing)
-        found = pc.match_substring_regex(texts, f"^(?:{pattern})$")
-        return np.asarray(pc.fill_null(found, fill_value=False), dtype=bool)
+        key = pattern, writing
+        if key not in self.found:
+            texts = all_plain(self.levels, writing)
+            found = pc.match_substring_regex(texts, f"^(?:{pattern})$")
+            matches = np.array(pc.fill_null(found, fill_value=False), dtype=bool)
+            matches.setflags(write=False)  # it is shared
+            self.found[key] = matches
+        return self.found[key]
+
+    def without(self, markers: Sequence[str]) -> "Texts":
+        """Return the texts without missing markers."""
+        is_marker = pc.is_in(self.levels, pa.array([*markers], self.levels.type))
+        levels = pc.if_else(is_marker, pa.scalar(None, self.levels.type), self.levels)
+        return Texts(self.name, levels, self.positions)
 
     def counts(self) -> NDArray[np.intp]:
         """Return the number of rows of each level."""

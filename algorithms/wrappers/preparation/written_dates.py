@@ -45,19 +45,20 @@ class DateForm(NamedTuple):
 # browsers write a narrow space before AM and PM, and a comma after the date
 _HALF: Final = "(?:[ \u00a0\u202f]?(?P<half>[AaPp])[Mm])?"
 _SECONDS: Final = r"(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
-_TIME: Final = rf"(?:(?:T|,? )(?P<hour>[0-9]{{1,2}}):(?P<rest>[0-9]{{2}}{_SECONDS}){_HALF})?$"
+#: The end of a date, which can have a time.
+TIME: Final = rf"(?:(?:T|,? )(?P<hour>[0-9]{{1,2}}):(?P<rest>[0-9]{{2}}{_SECONDS}){_HALF})?$"
 _TIME_PARTS: Final = ("hour", "rest", "half")
 
 
 def _day_or_month_first(separator: str, n_digits: int) -> DateForm:
     s = re.escape(separator)
     date = rf"^(?P<a>[0-9]{{1,2}}){s}(?P<b>[0-9]{{1,2}}){s}(?P<c>[0-9]{{{n_digits}}})"
-    return DateForm(date + _TIME, separator, has_short_years=n_digits == 2)
+    return DateForm(date + TIME, separator, has_short_years=n_digits == 2)
 
 
 _YEAR_FIRST: Final = r"^(?P<c>[0-9]{4})/(?P<b>[0-9]{1,2})/(?P<a>[0-9]{1,2})"
 _FORMS: Final = (
-    DateForm(_YEAR_FIRST + _TIME, "/", is_year_first=True),
+    DateForm(_YEAR_FIRST + TIME, "/", is_year_first=True),
     *(_day_or_month_first(separator, n_digits) for n_digits in (4, 2) for separator in "./-"),
 )
 #: Dates with the name of the month, in English or German, which are not read.
@@ -176,10 +177,10 @@ def parse_date(text: str, writing: DateWriting) -> datetime | None:
         day_first = form.separator == "." or b <= _MONTHS
     day, month = (a, b) if day_first or form.is_year_first else (b, a)
     if form.has_short_years:
-        year += 1900 if year >= _FIRST_OF_1900S else 2000
+        year = full_year(year)
     iso = f"{year:04}-{month:02}-{day:02}"
     if found["hour"] is not None:
-        iso += f" {_full_hour(int(found['hour']), found['half']):02}:{found['rest']}"
+        iso += f" {full_hour(int(found['hour']), found['half']):02}:{found['rest']}"
     try:
         return datetime.fromisoformat(iso)
     except ValueError:
@@ -208,6 +209,11 @@ def _days_and_months(texts: pa.Array, form: DateForm) -> tuple[pa.Array, pa.Arra
     )
 
 
+def full_year(year: int) -> int:
+    """Return the year that one of two digits means."""
+    return year + (1900 if year >= _FIRST_OF_1900S else 2000)
+
+
 def _full_years(years: pa.Array) -> pa.Array:
     numbers = years.cast(pa.int64())
     is_old = pc.greater_equal(numbers, _FIRST_OF_1900S)
@@ -220,11 +226,11 @@ def _full_hours(hours: pa.Array, halves: pa.Array) -> pa.Array:
         return hours
     pairs = zip(hours.to_pylist(), halves.to_pylist(), strict=True)
     return pa.array(
-        [str(_full_hour(int(hour), half)) if half else hour for hour, half in pairs], pa.string()
+        [str(full_hour(int(hour), half)) if half else hour for hour, half in pairs], pa.string()
     )
 
 
-def _full_hour(hour: int, half: str | None) -> int:
+def full_hour(hour: int, half: str | None) -> int:
     """Return an hour of 24; one that does not exist if there is no such hour of 12."""
     if not half:
         return hour

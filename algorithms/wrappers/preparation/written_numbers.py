@@ -153,8 +153,11 @@ def shown_decimal(cells: Sequence[str], *, is_delimiter: bool = False) -> str | 
     for cell in cells:
         if "." in cell or "," in cell:
             text = _compiled(_UNIT).sub(r"\1", cell.strip())
-            n_points += point(text) is not None
-            n_commas += comma(text) is not None
+            # one comma alone does not show what a point is, nor the other way round
+            if "." in text or text.count(",") > 1:
+                n_points += point(text) is not None
+            if "," in text or text.count(".") > 1:
+                n_commas += comma(text) is not None
     if n_commas > n_points:
         return ","
     return "." if n_points else None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import find_similar
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
-from algorithms.wrappers.preparation.arrow_columns import read_column
+from algorithms.wrappers.preparation.arrow_columns import may_be_dates, read_column
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, ColumnKind
 from algorithms.wrappers.preparation.encoder import is_text
 from algorithms.wrappers.preparation.intervals import printed_intervals
@@ -34,7 +34,7 @@ from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.row_extras import NO_EXTRAS, RowExtras
 from service.datasets.formats.table_columns import TableColumns, find_columns
-from service.datasets.formats.table_text import find_reading, with_levels
+from service.datasets.formats.table_text import find_reading, texts_of, with_levels
 from service.datasets.formats.text_targets import read_text_target, read_text_weights
 from service.datasets.formats.validation import (
     Target,
@@ -91,8 +91,9 @@ def tasks_of(
     issues = ValidationIssues()
     notes: list[str] = []
     table = with_levels(table)
+    texts = texts_of(table, roles, is_csv=is_csv)
     reading = find_reading(
-        table, roles, options, decimal=decimal, is_csv=is_csv, categories=categories
+        texts, roles, options, decimal=decimal, is_csv=is_csv, categories=categories
     )
     if reading.numbers is not PLAIN_NUMBERS and not is_csv:
         notes.append(f"numbers in text are read with {number_writing(reading.numbers)}")
@@ -108,9 +109,9 @@ def tasks_of(
         name = roles.names[position]
         column, kind = table.column(position), options.target_kind
         with issues.collect(), _decoding(column, name):
-            if is_text(column.type) and (kind == "numbers" or name not in categories):
-                texts = Texts.of(column, name)
-                column, target_notes = read_text_target(texts, kind, reading)
+            if name in texts and (kind == "numbers" or name not in categories):
+                given = texts[name] if is_csv else Texts.of(column, name)
+                column, target_notes = read_text_target(given, kind, reading)
                 notes += map(str, target_notes)
             targets[name] = read_target(column, name, kind)
     issues.check()
@@ -205,8 +206,10 @@ def _features(
 
 def _is_float(column: pa.ChunkedArray, kind: ColumnKind | None) -> bool:
     """Return whether a column is of float64 numbers, which need no conversion."""
-    is_number = kind == "number" or (kind is None and column.null_count < len(column))
-    return is_number and pa.types.is_float64(column.type)
+    if not pa.types.is_float64(column.type):
+        return False
+    has_values = column.null_count < len(column)
+    return kind == "number" or (kind is None and has_values and not may_be_dates(column))
 
 
 def _write_columns(X: NDArray[np.float64], columns: Mapping[int, NDArray[np.float64]]) -> None:

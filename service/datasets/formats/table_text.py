@@ -1,6 +1,6 @@
 """The text of a table: which of its columns have text, and how its numbers are written."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -8,6 +8,7 @@ from algorithms.wrappers.preparation.encoder import is_text
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 from algorithms.wrappers.preparation.number_texts import find_writing
 from algorithms.wrappers.preparation.text_kinds import TextReading
+from algorithms.wrappers.preparation.text_values import MISSING_MARKERS
 from algorithms.wrappers.preparation.texts import Texts
 from service.datasets.formats.column_issues import rejected
 from service.datasets.formats.options import ReadOptions
@@ -23,8 +24,19 @@ def with_levels(table: pa.Table) -> pa.Table:
     return table
 
 
+def texts_of(table: pa.Table, roles: TableColumns, *, is_csv: bool) -> dict[str, Texts]:
+    """Return the text of features, targets and weights by name, without missing markers."""
+    markers = () if is_csv else MISSING_MARKERS  # those of CSV are null
+    weights = () if roles.weight is None else (roles.weight,)
+    return {
+        roles.names[position]: Texts.of(table.column(position), roles.names[position], markers)
+        for position in (*roles.features, *roles.targets, *weights)
+        if is_text(table.column(position).type)
+    }
+
+
 def find_reading(
-    table: pa.Table,
+    texts: Mapping[str, Texts],
     roles: TableColumns,
     options: ReadOptions,
     *,
@@ -36,6 +48,8 @@ def find_reading(
 
     Parameters
     ----------
+    texts
+        The columns of text by name.
     decimal
         The decimal separator, if it is known; the declared one is used first.
     categories
@@ -46,8 +60,13 @@ def find_reading(
     Rejected
         It cannot be known how numbers are written.
     """
-    texts = _number_columns(table, roles, options)
-    columns = (column for column in texts if column.name not in categories)
+    declared = options.kinds()
+    labels = {roles.names[i] for i in roles.targets if options.target_kind == "classes"}
+    columns = [
+        column
+        for name, column in texts.items()
+        if declared.get(name, "number") == "number" and name not in labels | categories
+    ]
     try:
         writing = find_writing(
             columns, decimal=options.decimal or decimal, thousands=options.thousands_mark()
@@ -55,14 +74,3 @@ def find_reading(
     except InvalidColumn as error:
         raise rejected(error) from None
     return TextReading(writing, is_csv, categories)
-
-
-def _number_columns(table: pa.Table, roles: TableColumns, options: ReadOptions) -> Iterator[Texts]:
-    """Yield the columns of text that may be numbers."""
-    declared = options.kinds()
-    targets = () if options.target_kind == "classes" else roles.targets
-    weights = () if roles.weight is None else (roles.weight,)
-    for position in (*roles.features, *targets, *weights):
-        name, column = roles.names[position], table.column(position)
-        if is_text(column.type) and declared.get(name, "number") == "number":
-            yield Texts.of(column, name)

@@ -11,11 +11,11 @@ from algorithms.wrappers.preparation.invalid_column import InvalidColumn, shown
 from algorithms.wrappers.preparation.notes import Note
 from algorithms.wrappers.preparation.number_texts import (
     are_meant,
+    are_numbers,
     check_numbers,
-    is_value,
     with_unit,
 )
-from algorithms.wrappers.preparation.text_kinds import TextReading
+from algorithms.wrappers.preparation.text_kinds import TextReading, values_of
 from algorithms.wrappers.preparation.text_values import INFINITE, NUMBER
 from algorithms.wrappers.preparation.texts import Texts
 from service.datasets.formats.column_issues import rejected
@@ -47,20 +47,21 @@ def read_text_target(
     Rejected
         Some values are of the other kind.
     """
-    levels = texts.levels
     if kind == "classes":
+        levels = texts.levels
         is_integer = reading.is_csv and (texts.matching(_INTEGER) | ~texts.is_known()).all()
         return texts.as_type(levels.cast(pa.int64())) if is_integer else texts.all(), []
-    if kind == "numbers" or are_meant(texts):
+    values = values_of(texts, reading)
+    if kind == "numbers" or are_numbers(values, reading.numbers) or are_meant(values):
         code = "not-a-number" if kind == "numbers" else "mixed-labels"
         advice = _NUMBER_ADVICE if kind == "numbers" else _MIXED_ADVICE
-        numbers = _numbers(texts, reading, advice=advice, code=code)
+        numbers = _numbers(values, reading, advice=advice, code=code)
         note = Note(f"the target column '{texts.name}' is text, and is read as numbers")
         has_note = kind == "auto" and not reading.is_csv
         advice = "set target_kind=classes to use it as labels"
         return numbers, [note._replace(advice=advice)] if has_note else []
     issues = ValidationIssues()
-    is_number = texts.matching(f"{NUMBER}|{INFINITE}", reading.numbers) & is_value(texts)
+    is_number = texts.matching(f"{NUMBER}|{INFINITE}", reading.numbers)
     for row, text in texts.rows_of(is_number, MAX_ISSUES):
         detail = f"row {row}, column '{texts.name}': {shown(text)} is a number among text labels"
         issues.add("mixed-labels", f"{detail}; {_LABEL_ADVICE}", row=row, column=texts.name)
@@ -82,10 +83,12 @@ def read_text_weights(texts: Texts, reading: TextReading) -> pa.ChunkedArray:
 def _numbers(
     texts: Texts, reading: TextReading, *, advice: str, code: str = "not-a-number"
 ) -> pa.ChunkedArray:
-    column = Column(texts.name, numbers=with_unit(reading.numbers, texts))
+    writing = reading.numbers
     try:
-        check_numbers(texts, column.numbers, advice=advice, code=code)
-        numbers = encode(texts, column)
+        if not are_numbers(texts, writing):
+            writing = with_unit(writing, texts)
+            check_numbers(texts, writing, advice=advice, code=code)
+        numbers = encode(texts, Column(texts.name, numbers=writing))
     except InvalidColumn as error:
         raise rejected(error, {"inexact-integer": INEXACT_TARGET}) from None
     return pa.chunked_array([pa.array(np.asarray(numbers), from_pandas=True)])

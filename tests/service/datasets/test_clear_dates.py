@@ -1,0 +1,139 @@
+"""Dates in text that can be read in one way only, in every format of tables."""
+
+import io
+from datetime import UTC, date, datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+CSV, JSON, PARQUET = "text/csv", "application/json", "application/vnd.apache.parquet"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+DAYS = [date(2000, 1, 1), date(1995, 2, 28), date(2024, 12, 31)]
+
+
+def as_workbook(frame):
+    file = io.BytesIO()
+    frame.to_excel(file, index=False)
+    return file.getvalue()
+
+
+WRITERS = {
+    CSV: lambda frame: frame.to_csv(index=False).encode(),
+    JSON: lambda frame: frame.to_json(orient="records").encode(),
+    PARQUET: lambda frame: frame.to_parquet(index=False),
+    XLSX: as_workbook,
+}
+
+
+@pytest.fixture(params=WRITERS)
+def read(request, reader):
+    """Return a function that reads a column in a format."""
+
+    def read_column(values, **options):
+        frame = pd.DataFrame({"task": ["a"] * len(values), "d": values, "x": 1.5})
+        return reader.read(WRITERS[request.param](frame), request.param, **options)
+
+    return read_column
+
+
+def seconds(days):
+    return [datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() for day in days]
+
+
+def column_of(result):
+    """Return the kind of the column, and all notes but that on the single column of numbers."""
+    columns = {column["name"]: column["kind"] for column in result["manifest"].get("columns", ())}
+    return columns.get("d", "number"), " ".join(result["manifest"]["warnings"])
+
+
+FORMS = ["%b %-d %Y", "%-d %b %Y", "%b-%-d-%Y", "%d-%b-%Y", "%B %d, %Y", "%d. %B %Y", "%d%b%Y"]
+FORMS += ["%a, %d %b %Y", "%Y-%b-%d", "%d-%b-%y", "%Y%m%d"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_dates_with_the_english_name_of_the_month_are_read(reader, read, form):
+    texts = [f"{day:{form}}" for day in DAYS]
+    result = read([*texts, None])
+    kind, notes = column_of(result)
+    assert kind == "date"
+    found = reader.tasks(result)["a"].X[:, 0]
+    np.testing.assert_array_equal(found, [*seconds(DAYS), np.nan])
+    assert f"dates in 'd' such as '{texts[0]}' read as 2000-01-01" in notes
+    assert ("69 to 99 are in the 1900s" in notes) == ("%y" in form)
+
+
+PERIODS = {
+    "months": ["2000-01", "1995-02", "2024-12"],
+    "months of slashes": ["01/2000", "02/1995", "12/2024"],
+    "months of statistics": ["2000M01", "1995M02", "2024M12"],
+    "names": ["Jan 2000", "February 1995", "Dec-2024"],
+    "short years": ["Jan-00", "Feb-95", "Dec-24"],
+    "quarters": ["2000Q1", "1995-Q1", "2024 Q4"],
+    "quarters first": ["Q1 2000", "Q1/1995", "q4-2024"],
+}
+
+
+@pytest.mark.parametrize("name", PERIODS)
+def test_months_and_quarters_are_their_first_day(reader, read, name):
+    result = read(PERIODS[name])
+    kind, notes = column_of(result)
+    assert kind == "date"
+    assert "such as" in notes
+    months = (1, 1, 10) if "quarters" in name else (1, 2, 12)
+    expected = [date(day.year, month, 1) for day, month in zip(DAYS, months, strict=True)]
+    assert reader.tasks(result)["a"].X[:, 0].tolist() == seconds(expected)
+
+
+def test_whole_numbers_that_are_all_dates_are_read_as_such(reader, read):
+    numbers = [20240131, 20231231, 19991231]
+    result = read(numbers)
+    kind, notes = column_of(result)
+    assert kind == "date"
+    assert "column_kind=d:number" in notes
+    declared = read(numbers, column_kind=["d:number"])
+    assert reader.tasks(declared)["a"].X[:, 0].tolist() == numbers
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [[20240131, 20240132], [20240131.5, 20240201], [20240131], [18991231, 20240131], [7, 20240131]],
+)
+def test_other_numbers_stay_numbers(reader, read, numbers):
+    result = read(numbers)
+    assert column_of(result)[0] == "number"
+    assert reader.tasks(result)["a"].X[:, 0].tolist() == numbers
+
+
+@pytest.mark.parametrize("texts", [["31. Januar 2024", "1. Mai 2024"], ["24-Jan", "25-Jan"]])
+def test_dates_that_are_not_read_have_a_note_that_names_dates(read, texts):
+    kind, notes = column_of(read(texts))
+    assert kind == "category"
+    assert f"looks like dates such as '{texts[0]}', but is read as text" in notes
+    assert "column_kind" not in notes
+
+
+@pytest.mark.parametrize("wrong", ["31-Feb-2024", "soon"])
+def test_a_wrong_value_among_such_dates_has_a_note_and_is_found(reader, read, wrong):
+    texts = ["31-Jan-2024", "1-Mar-2024", wrong]
+    kind, notes = column_of(read(texts))
+    assert kind == "category"
+    assert repr(wrong) in notes
+    assert "column_kind=d:date" in notes
+    declared = read(texts, column_kind=["d:date"])
+    reader.assert_rejected(declared, "not-of-kind", repr(wrong), row=2, column="d")
+
+
+@pytest.mark.parametrize("order", ["dmy", "mdy"])
+def test_the_order_of_dates_is_found_and_declared_in_every_format(reader, read, order):
+    form = "%d/%m/%Y" if order == "dmy" else "%m/%d/%Y"
+    texts = [f"{day:{form}}" for day in DAYS]
+    result = read(texts)
+    assert column_of(result)[0] == "date"
+    assert reader.tasks(result)["a"].X[:, 0].tolist() == seconds(DAYS)
+    unclear = read(["01/02/2024", "03/04/2024"])
+    assert "day and month can be either" in column_of(unclear)[1]
+    declared = read(["01/02/2024", "03/04/2024"], column_kind=[f"d:date-{order}"])
+    days = [date(2024, 2, 1), date(2024, 4, 3)]
+    days = days if order == "dmy" else [date(2024, 1, 2), date(2024, 3, 4)]
+    assert reader.tasks(declared)["a"].X[:, 0].tolist() == seconds(days)
