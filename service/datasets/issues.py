@@ -19,6 +19,7 @@ CODES: Final[dict[str, str]] = {
     "wrong-width": "A row has more or fewer cells than the header.",
     "duplicate-column": "Two columns have the same name.",
     "missing-column": "A column named in an option does not exist.",
+    "missing-sheet": "A workbook has no sheet with the name in an option.",
     "missing-task": "A selected task does not exist.",
     "missing-row": "A selected row does not exist.",
     "different-columns": "A task has different columns in the datasets that are combined.",

@@ -28,11 +28,14 @@ class TaskSource(NamedTuple):
     is_other
         Returns whether the training table had a column of a name besides the task column; None if
         that is unknown, since the columns of some tasks have no names.
+    sheet
+        Returns the sheet of the training workbook, which is read if rows have it; None for all.
     """
 
     query: str | None
     column: str
     is_other: Callable[[str], bool | None]
+    sheet: Callable[[], str | None] = lambda: None
 
     def names(self, taken: Container[str] = ()) -> list[str]:
         """Return the names under which rows may have their task, without a column that is taken."""

@@ -24,6 +24,7 @@ class _Entry(NamedTuple):
     names: NamesByTask
     ignored: frozenset[str]
     numbers: NumberWritings
+    sheet: str | None
 
 
 class ColumnNames:
@@ -52,11 +53,16 @@ class ColumnNames:
         The version need not use the column. None if no column has the name, but the columns of some
         tasks have no names.
         """
-        names, ignored, _ = self._find(version_id)
+        entry = self._find(version_id)
+        names, ignored = entry.names, entry.ignored
         named_columns = [columns for columns in names.values() if columns is not None]
         if name in ignored or any(name in columns for columns in named_columns):
             return True
         return False if len(named_columns) == len(names) else None
+
+    def sheet(self, version_id: str) -> str | None:
+        """Return the sheet of the workbook that the version was trained on, if one was named."""
+        return self._find(version_id).sheet
 
     def _find(self, version_id: str) -> _Entry:
         with self._lock:
@@ -65,7 +71,8 @@ class ColumnNames:
                 return self._cache[version_id]
         with self._database.read() as session:
             names = column_names(session, version_id)
-            entry = _Entry(names, *_of_tables(session, version_id))
+            ignored, numbers = _of_tables(session, version_id)
+            entry = _Entry(names, ignored, numbers, _sheet(session, version_id))
         with self._lock:
             self._cache[version_id] = entry
             if len(self._cache) > _MAX_CACHED:
@@ -101,6 +108,14 @@ def _of_tables(session: Session, version_id: str) -> tuple[frozenset[str], Numbe
     writings = map(NumberWritings.of_manifest, tables)
     ignored: frozenset[str] = frozenset().union(*map(ignored_of_manifest, tables))
     return ignored, next(filter(None, writings), PLAIN_TABLE)
+
+
+def _sheet(session: Session, version_id: str) -> str | None:
+    """Query the sheet that was named in the upload of the training data."""
+    query = sa.select(DatasetRow.options).join(VersionRow, VersionRow.dataset_id == DatasetRow.id)
+    options = session.scalars(query.where(VersionRow.id == version_id)).one()
+    sheet: str | None = options.get("sheet")
+    return sheet
 
 
 def _trained_on(session: Session, version_id: str) -> Iterator[tuple[Mapping[str, Any], str]]:

@@ -151,6 +151,23 @@ def delimiters_at_the_end_of_rows_but_not_of_the_header():
     return made(body.encode(), CSV, ".csv", regression(), (frame, kept))
 
 
+def workbook_of_which_one_sheet_is_used():
+    frame, kept = wards()
+    other = frame.assign(hospital="other", age=0.0)
+    file = io.BytesIO()
+    with pd.ExcelWriter(file) as book:
+        other.to_excel(book, sheet_name="2024", index=False)
+        frame.to_excel(book, sheet_name="2025", index=False)
+        pd.DataFrame({"source": ["registry"]}).to_excel(book, sheet_name="Readme", index=False)
+    return made(file.getvalue(), XLSX, ".xlsx", regression() | {"sheet": "2025"}, (frame, kept))
+
+
+def codes_with_leading_zeros():
+    frame, kept = wards(numeric=True)
+    frame["zip"] = [f"{900 + 100 * (i % 3):05}" for i in range(N)]
+    return made(text(frame).encode(), CSV, ".csv", regression(), (frame, (*kept, "zip")))
+
+
 def aligned_by_blanks():
     frame, kept = wards(numeric=True)
     return made(frame.to_string().encode(), CSV, ".txt", regression(), (frame, kept))
@@ -339,6 +356,8 @@ FILES = (
     delimiters_at_the_end_of_rows_but_not_of_the_header,
     workbook_with_an_index,
     aligned_by_blanks,
+    workbook_of_which_one_sheet_is_used,
+    codes_with_leading_zeros,
     single_spaces_with_quoted_names,
     records_with_an_index,
     polars_with_an_index,

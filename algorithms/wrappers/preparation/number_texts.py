@@ -56,12 +56,20 @@ def are_meant(texts: Texts) -> bool:
 
 
 def are_codes(texts: Texts) -> bool:
-    """Return whether values are digits some of which begin with 0, or are too long for numbers."""
-    known = texts.is_known()
-    if not texts.matching("[0-9]+")[known].all():
+    """Return whether all values are digits, and some would lose their leading zeros as numbers."""
+    return first_code(texts) is not None and bool(texts.matching("[0-9]+")[texts.is_known()].all())
+
+
+def first_code(texts: Texts) -> str | None:
+    """Return the first value of digits that begins with 0, if there is one."""
+    codes = texts.rows_of(texts.matching(_CODE), 1)
+    return codes[0][1] if codes else None
+
+
+def are_long(texts: Texts) -> bool:
+    """Return whether all values are digits, and some are too long for numbers."""
+    if not texts.matching("[0-9]+")[texts.is_known()].all():
         return False
-    if texts.matching(_CODE).any():
-        return True
     return any(
         map(is_inexact, texts.levels.filter(_mask(texts.matching(LONG_INTEGER))).to_pylist())
     )

@@ -11,13 +11,15 @@ import numpy as np
 from algorithms.interface.task_values import label_problem
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, ColumnKind, NumberWriting
 from algorithms.wrappers.preparation.encoder import Values, encode
-from algorithms.wrappers.preparation.invalid_column import PLURALS, InvalidColumn, Problem
+from algorithms.wrappers.preparation.invalid_column import PLURALS, InvalidColumn, Problem, shown
 from algorithms.wrappers.preparation.notes import Note
 from algorithms.wrappers.preparation.number_texts import (
     are_codes,
+    are_long,
     are_meant,
     are_numbers,
     check_numbers,
+    first_code,
     with_unit,
 )
 from algorithms.wrappers.preparation.text_dates import (
@@ -88,7 +90,7 @@ def read_text(texts: Texts, reading: TextReading) -> ReadColumn:
             column = Column(texts.name, "boolean")
             return ReadColumn(column, encode(values, column), _typed_note(values, column, reading))
         dates = found_dates(values)
-        note = dates.note
+        note = dates.note or _code_note(values)
         if dates.column is not None:
             return ReadColumn(dates.column, dates.values, _listed(note))
     notes = _listed(note or date_like(texts))
@@ -144,7 +146,7 @@ def read_numbers(texts: Texts, reading: TextReading) -> ReadColumn | None:
     InvalidColumn
         Other values are not numbers.
     """
-    if not reading.is_csv and are_codes(texts):
+    if are_codes(texts) or (not reading.is_csv and are_long(texts)):
         return None
     if are_numbers(texts, reading.numbers):
         return encoded_numbers(texts, reading, reading.numbers)
@@ -176,6 +178,14 @@ def encoded_numbers(
         text = f"all values of column '{texts.name}' have the unit {unit!r}, which is left out"
         notes = (Note(text),)
     return ReadColumn(column, encode(texts, column), notes)
+
+
+def _code_note(texts: Texts) -> Note | None:
+    """Return a note that codes with leading zeros are text."""
+    if not are_codes(texts):
+        return None
+    text = f"column '{texts.name}' has codes such as {shown(first_code(texts))}, and is read as"
+    return Note(f"{text} text", f"declare column_kind={texts.name}:number if they are numbers")
 
 
 def _listed(note: Note | None) -> tuple[Note, ...]:

@@ -33,6 +33,7 @@ from service.datasets.formats.nameless import index_notes, name_index, unused_in
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.row_extras import NO_EXTRAS, RowExtras
+from service.datasets.formats.row_notes import number_notes, total_notes
 from service.datasets.formats.table_columns import TableColumns, find_columns
 from service.datasets.formats.table_text import find_reading, texts_of, with_levels
 from service.datasets.formats.text_targets import read_text_target, read_text_weights
@@ -98,7 +99,7 @@ def tasks_of(
     if reading.numbers is not PLAIN_NUMBERS and not is_csv:
         notes.append(f"numbers in text are read with {number_writing(reading.numbers)}")
     X, columns, column_notes = _features(table, roles, options, issues, reading)
-    notes += [*column_notes, *index_notes(index)]
+    notes += [*column_notes, *index_notes(index), *number_notes(X, columns)]
     extras, codes = NO_EXTRAS, None
     targets: dict[str, Target] = {}
     with issues.collect():
@@ -121,6 +122,7 @@ def tasks_of(
         split = tasks_of_targets(X, targets, feature_names=names, extras=extras)
     else:
         target = next(iter(targets.values()), None)
+        notes += total_notes(*codes)
         split = split_rows(X, codes[0], codes[1], target=target, feature_names=names, extras=extras)
     names_left = {task.name for task in split.tasks}
     empty = [name for name in (targets if codes is None else codes[1]) if name not in names_left]

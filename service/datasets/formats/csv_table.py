@@ -18,6 +18,7 @@ from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, NumberWriting
 from algorithms.wrappers.preparation.encoder import encode
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
+from algorithms.wrappers.preparation.number_texts import first_code
 from algorithms.wrappers.preparation.texts import Texts
 from service.datasets.formats.arrow_table import NO_ROWS, tasks_of
 from service.datasets.formats.column_issues import rejected
@@ -235,6 +236,13 @@ class _Table:
         except pa.ArrowInvalid:
             return dict.fromkeys(self._used(), _TEXT)
         types = {name: schema.field(name).type for name in self._used()}
+        whole = [name for name, type_ in types.items() if pa.types.is_integer(type_)]
+        if whole:
+            cells = self._parse(
+                pa.BufferReader(data), dict.fromkeys(whole, _TEXT), _MAX_BLOCK_BYTES, columns=whole
+            )
+            # codes would lose their leading zeros
+            types |= {n: _TEXT for n in whole if first_code(Texts.of(cells[n], n)) is not None}
         return {name: _wide(type_) for name, type_ in types.items()}
 
     def _texts(self) -> set[str]:

@@ -18,6 +18,8 @@ TargetKind = Literal["auto", "numbers", "classes"]
 
 #: Declared kinds of dates whose order of day and month cannot be found.
 _DATE_ORDERS: Final[dict[str, DateOrder]] = {"date-dmy": "dmy", "date-mdy": "mdy"}
+#: Options of few formats, with these.
+_FEW_FORMATS: Final = {"sheet": "Excel", "variables": "MATLAB, .npz and safetensors"}
 _KINDS = (*get_args(ColumnKind), *_DATE_ORDERS)
 
 
@@ -83,6 +85,19 @@ class ReadOptions(BaseModel):
         description="CSV cells that are missing values, beside empty ones. Default: NA, NaN, null, "
         "None, ? and the like.",
     )
+    variables: tuple[Annotated[str, Field(max_length=200)], ...] = Field(
+        (),
+        max_length=100,
+        description="Variables of MATLAB files, or arrays of NumPy and safetensors, that are read, "
+        "each as `NAME` or `NAME:PART` with X, y, task, tasks, groups, sample_weight or "
+        "feature_names. Default: those of known names.",
+    )
+    sheet: str | None = Field(
+        None,
+        max_length=200,
+        description="Sheet of an Excel workbook. Default: all sheets, each of which is a task if "
+        "there are several.",
+    )
     target_kind: TargetKind = Field(
         "auto",
         description="Whether targets are numbers or classes. auto: text and booleans are "
@@ -114,6 +129,19 @@ class ReadOptions(BaseModel):
     def thousands_mark(self) -> str | None:
         """Return the declared thousands separator, an empty text for none; None to find it."""
         return "" if self.thousands == "none" else self.thousands
+
+    def check_own(self, title: str, own: frozenset[str]) -> None:
+        """Raise Rejected if an option of other formats is set.
+
+        Parameters
+        ----------
+        own
+            Options of the format that was uploaded, which most formats lack.
+        """
+        for name, titles in _FEW_FORMATS.items():
+            if name not in own and getattr(self, name):
+                detail = f"{name} applies to {titles} only, not to {title}"
+                reject("unused-option", detail, parameter=f"query:{name}")
 
     def kinds(self) -> dict[str, ColumnKind]:
         """Return the declared kind of each column that has one."""

@@ -39,6 +39,8 @@ class Format:
     is_table
         Whether it is a table with types or text, for which the writing of numbers and dates can be
         declared.
+    own_options
+        Options that few formats have.
     """
 
     title: str
@@ -47,6 +49,7 @@ class Format:
     parse: Parse
     has_dialect: bool = False
     is_table: bool = False
+    own_options: frozenset[str] = frozenset()
 
     def read(self, path: Path, options: ReadOptions, limits: Limits) -> Parsed:
         """Return the tasks of a file.
@@ -58,8 +61,11 @@ class Format:
         """
         if not self.has_dialect:
             options.check_no_dialect(self.title, is_table=self.is_table)
+        options.check_own(self.title, self.own_options)
         return self.parse(path, options, limits)
 
+
+_VARIABLES: Final = frozenset({"variables"})
 
 FORMATS: Final = (
     Format(
@@ -75,6 +81,7 @@ FORMATS: Final = (
         ("application/x-npz", "application/zip"),
         (b"PK\x03\x04", b"PK\x05\x06"),
         npz_arrays.parse,
+        own_options=_VARIABLES,
     ),
     Format(
         "Excel workbook",
@@ -82,14 +89,22 @@ FORMATS: Final = (
         (b"PK\x03\x04",),
         xlsx.parse,
         is_table=True,
+        own_options=frozenset({"sheet"}),
     ),
     Format(
         "MATLAB 5 to 7.3",
         ("application/x-matlab-data",),
         (b"MATLAB ", b"\x89HDF"),
         matlab.parse,
+        own_options=_VARIABLES,
     ),
-    Format("safetensors", ("application/vnd.safetensors",), (), safetensors_arrays.parse),
+    Format(
+        "safetensors",
+        ("application/vnd.safetensors",),
+        (),
+        safetensors_arrays.parse,
+        own_options=_VARIABLES,
+    ),
     Format("JSON records", ("application/json",), (), json_records.parse, is_table=True),
     Format(
         "JSON, one record a line",

@@ -23,6 +23,7 @@ from service.datasets.formats.xlsx_results import unread_results
 from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
 
 _TASK: Final = "task"
+_MAX_LISTED: Final = 20
 _CORRUPT: Final = (
     CalamineError,
     BadZipFile,
@@ -70,14 +71,23 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
         With all issues, up to a maximum number.
     """
     check_archive_size(path, limits, remedy="upload the table as CSV or Parquet")
-    table, rows, notes = read_table(path, limits)
+    table, rows, notes = read_table(path, limits, options.sheet)
     with _places_of(rows):
         parsed = tasks_of(table, options, limits)
     return replace(parsed, notes=(*notes, *parsed.notes))
 
 
-def read_table(file: Path | IO[bytes], limits: Limits) -> tuple[pa.Table, list[_Row], list[str]]:
-    """Return the table of a workbook, its rows, and notes about cells that cannot be read.
+def read_table(
+    file: Path | IO[bytes], limits: Limits, sheet: str | None = None, *, must_exist: bool = True
+) -> tuple[pa.Table, list[_Row], list[str]]:
+    """Return the table of a workbook, its rows, and notes about sheets and unread cells.
+
+    Parameters
+    ----------
+    sheet
+        Sheet to read. Default: all.
+    must_exist
+        Whether a workbook without this sheet is rejected; else all sheets are read.
 
     Raises
     ------
@@ -86,8 +96,12 @@ def read_table(file: Path | IO[bytes], limits: Limits) -> tuple[pa.Table, list[_
     """
     try:
         book = CalamineWorkbook.from_object(str(file) if isinstance(file, Path) else file)
-        sheets = [rows for name in book.sheet_names if (rows := _filled_rows(book, name))]
-        notes = unread_results(file, book.sheet_names)
+        names = book.sheet_names
+        if must_exist or sheet in names:
+            names = _chosen(names, sheet)
+        sheets = [rows for name in names if (rows := _filled_rows(book, name))]
+        notes = _sheet_notes(book.sheet_names, sheet, [rows[0].place.sheet for rows in sheets])
+        notes += unread_results(file, book.sheet_names, names)
     except _CORRUPT as error:
         reject("corrupt-file", f"the file is not a readable workbook: {error}")
     if not sheets:
@@ -97,6 +111,28 @@ def read_table(file: Path | IO[bytes], limits: Limits) -> tuple[pa.Table, list[_
     rows = [row for _, *data_rows in sheets for row in data_rows]
     with _places_of(rows):
         return _table(header, rows, has_tasks=len(sheets) > 1), rows, notes
+
+
+def _chosen(names: list[str], sheet: str | None) -> list[str]:
+    """Return the sheet to read, or all sheets."""
+    if sheet is not None and sheet not in names:
+        detail = f"there is no sheet '{sheet}'; the sheets are {_listed(names)}"
+        reject("missing-sheet", detail, parameter="query:sheet")
+    return names if sheet is None else [sheet]
+
+
+def _sheet_notes(names: Sequence[str], sheet: str | None, filled: Sequence[str]) -> list[str]:
+    """Return a note about the sheets of a workbook with several."""
+    if sheet is not None:
+        return [f"sheet '{sheet}' was read, of {_listed(names)}"]
+    if len(filled) < 2:
+        return []
+    return [f"each sheet is a task: {_listed(filled)}; declare sheet=NAME to read one as a table"]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = "" if len(names) <= _MAX_LISTED else f" and {len(names) - _MAX_LISTED} more"
+    return ", ".join(f"'{name}'" for name in names[:_MAX_LISTED]) + more
 
 
 def _filled_rows(book: CalamineWorkbook, name: str) -> list[_Row]:
@@ -116,7 +152,8 @@ def _header(sheets: Sequence[list[_Row]], limits: Limits) -> tuple[list[str], li
         if names != first:
             detail = f"sheet '{rows[0].place.sheet}' has the columns {names[:20]}, "
             detail += f"but the first sheet {first[:20]}"
-            reject("wrong-width", f"{detail}; all sheets need the same columns in the same order")
+            detail += "; all sheets need the same columns in the same order"
+            reject("wrong-width", f"{detail}, or declare sheet=NAME to read one")
     names = name_index(first)
     nameless = [j for j, name in enumerate(names) if not name]
     filled = [

@@ -35,18 +35,22 @@ _KINDS: Final = (
 _BLOCK_BYTES: Final = 4 * 1024 * 1024
 
 
-def unread_results(book: Path | IO[bytes], sheets: Sequence[str]) -> list[str]:
+def unread_results(book: Path | IO[bytes], sheets: Sequence[str], used: Sequence[str]) -> list[str]:
     """Return notes about the cells that are errors, or formulas without a stored result.
 
     Parameters
     ----------
     sheets
         Names of the sheets, in the order of the workbook.
+    used
+        Names of those that are read.
     """
     counts = dict.fromkeys((pattern for pattern, *_ in _KINDS), 0)
     first: dict[re.Pattern[bytes], str] = {}
     with zipfile.ZipFile(book) as archive:
         for sheet, member in zip(sheets, _members(archive), strict=False):
+            if sheet not in used:
+                continue
             with archive.open(member) as file:
                 for block in _blocks(file):
                     for pattern, mark, *_ in _KINDS:

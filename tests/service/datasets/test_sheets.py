@@ -1,0 +1,116 @@
+"""Workbooks with several sheets, totals, row numbers, ids and codes with leading zeros."""
+
+import io
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pytest
+
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+PARQUET = "application/vnd.apache.parquet"
+ROWS = [["task", "x"], ["a", 1.5], ["a", 2.5], ["b", 3.5]]
+
+
+def workbook(**sheets):
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    file = io.BytesIO()
+    book.save(file)
+    return file.getvalue()
+
+
+BOOK = workbook(Readme=[["What this is"], ["=1/0"]], Data=ROWS, Empty=[])
+
+
+def notes(result):
+    assert "issues" not in result, result
+    return result["manifest"]["warnings"]
+
+
+def test_a_sheet_is_read_by_its_name(reader):
+    result = reader.read(BOOK, XLSX, sheet="Data")
+    assert notes(result) == ["sheet 'Data' was read, of 'Readme', 'Data', 'Empty'"]
+    assert reader.tasks(result)["a"].X.tolist() == [[1.5], [2.5]]
+
+
+def test_sheets_of_different_columns_need_a_name(reader):
+    reader.assert_rejected(reader.read(BOOK, XLSX), "wrong-width", "sheet=NAME")
+    missing = reader.read(BOOK, XLSX, sheet="data")
+    reader.assert_rejected(missing, "missing-sheet", "'Data'", parameter="query:sheet")
+    reader.assert_rejected(reader.read(BOOK, XLSX, sheet="Empty"), "empty-file")
+    other = reader.read(b"task,x\na,1\n", sheet="Data")
+    reader.assert_rejected(other, "unused-option", parameter="query:sheet")
+
+
+def test_sheets_that_are_tasks_are_listed(reader):
+    rows = [["x"], [1.5], [2.5]]
+    result = reader.read(workbook(north=rows, south=rows), XLSX)
+    assert reader.tasks(result).names == ("north", "south")
+    assert any("'north', 'south'" in note and "sheet=NAME" in note for note in notes(result))
+
+
+@pytest.mark.parametrize("name", ["Total", "SUM", "Grand total"])
+@pytest.mark.parametrize("kind", ["csv", "Excel"])
+def test_a_last_row_that_may_be_a_total_has_a_note(reader, kind, name):
+    rows = [*ROWS, [name, 7.5]]
+    body, media_type = workbook(Data=rows), XLSX
+    if kind == "csv":
+        body, media_type = "\n".join(f"{task},{x}" for task, x in rows).encode(), "text/csv"
+    (note,) = notes(reader.read(body, media_type))
+    assert f"'{name}'" in note
+
+
+def test_a_task_of_several_rows_is_no_total(reader):
+    for rows in ([*ROWS, ["Total", 1], ["Total", 2]], [ROWS[0], ["Total", 1], *ROWS[1:]]):
+        assert notes(reader.read(workbook(Data=rows), XLSX)) == []
+
+
+def numbered(column, **more):
+    n = len(column)
+    return pd.DataFrame({"task": ["a", "b"] * (n // 2), **more, "x": np.arange(n) % 7 + 0.5})
+
+
+SHUFFLED = np.random.default_rng(0).permutation(40) + 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "has_note"),
+    [
+        ("n", np.arange(40), True),
+        ("Unnamed: 0", np.arange(1, 41), True),
+        ("year", np.arange(1990, 2030), False),
+        ("patient_id", SHUFFLED, True),
+        ("patientID", SHUFFLED, True),
+        ("ID", SHUFFLED, True),
+        ("ID", SHUFFLED // 2, False),
+        ("ID", SHUFFLED + 0.5, False),
+        ("price", SHUFFLED, False),
+        ("humid", SHUFFLED, False),
+    ],
+)
+@pytest.mark.parametrize("kind", ["csv", "Parquet"])
+def test_row_numbers_and_ids_have_a_note(reader, kind, name, values, has_note):
+    frame = numbered(values, **{name: values})
+    body, media_type = frame.to_csv(index=False).encode(), "text/csv"
+    if kind == "Parquet":
+        body, media_type = frame.to_parquet(index=False), PARQUET
+    found = notes(reader.read(body, media_type))
+    assert [f"ignore_column={name} " in note for note in found] == [True] * has_note
+
+
+@pytest.mark.parametrize("n_before", [0, 4])
+def test_codes_with_leading_zeros_are_text(reader, n_before):
+    zips = ["12345"] * n_before + ["00123", "04567"] * 5
+    frame = pd.DataFrame({"task": ["a"] * len(zips), "zip": zips, "x": [0, 10] * (len(zips) // 2)})
+    body = frame.to_csv(index=False).encode()
+    result = reader.read(body)
+    kinds = {c["name"]: c.get("levels") for c in result["manifest"]["columns"]}
+    assert set(kinds["zip"]) == set(zips)
+    assert any("'00123'" in note for note in notes(result))
+    declared = reader.read(body, column_kind=["zip:number"])
+    assert reader.tasks(declared)["a"].X[-1, 0] in {123, 4567}
