@@ -2,7 +2,6 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -14,26 +13,27 @@ from scipy.io import loadmat, whosmat
 from scipy.io.matlab import MatReadError
 from scipy.sparse import csc_array, issparse
 
-from service.datasets.formats.npz_arrays import tasks_of_arrays
+from service.datasets.formats.array_names import ChosenArrays, choose_arrays, part_of
+from service.datasets.formats.matlab_structs import without_structs
+from service.datasets.formats.npz_arrays import tasks_of_parts
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.sparse_arrays import rows_of_columns
 from service.datasets.issues import reject
 
 _HDF5: Final = b"\x89HDF"
+#: Structs in structs are tasks by their names.
+_MAX_DEPTH: Final = 2
 #: MATLAB writes the HDF5 data of version 7.3 behind a text header of this size.
 _USER_BLOCK: Final = 512
 #: Parts of complex numbers in version 7.3.
 _HDF5_COMPLEX: Final = ("real", "imag")
-#: Part of a task that a variable holds, by the variable's name in lower case.
-_PARTS: Final = {"x": "X", "data": "X", "y": "y", "target": "y", "targets": "y", "labels": "y"}
-_TASK_NAMES: Final = ("tasks", "names", "task_names")
-_TABLE_TASK: Final = "task"
 #: Names of tasks below it are 64-bit integers.
 _BEYOND_INTEGERS: Final = 2.0**63
 _LAYOUTS: Final = (
     "expected cell arrays X{t} and Y{t} with one cell for each task, or a matrix X and a vector "
-    "'task' with the task of each row"
+    "'task' with the task of each row, or with targets of several tasks in the columns of Y; all "
+    "of it may be in a struct"
 )
 _CORRUPT: Final = (
     MatReadError,
@@ -64,7 +64,13 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
         variables = _read_hdf5(path, limits) if _is_hdf5(path) else _read_old(path, limits)
     except _CORRUPT as error:
         reject("corrupt-file", f"the file is not a readable MATLAB file: {error}")
-    return tasks_of_arrays(_named(variables, limits), options, limits)
+    variables, structs = without_structs(variables)
+    for name in structs:
+        if not variables or part_of(name) is not None:
+            _reject_struct(name)
+    chosen = choose_arrays(variables, options, _LAYOUTS)
+    notes = chosen.notes + [f"the struct '{name}' is left out" for name in structs]
+    return tasks_of_parts(_named(chosen, limits), options, limits, notes)
 
 
 def _is_hdf5(path: Path) -> bool:
@@ -96,7 +102,9 @@ def _n_values(value: Any) -> int:
         stored: Any = value
         return int(stored.nnz)
     array = np.asarray(value)
-    if array.dtype.hasobject and array.dtype.names is None:
+    if array.dtype.hasobject and array.dtype.names is not None:
+        return sum(_n_values(array[name]) for name in array.dtype.names)
+    if array.dtype.hasobject:
         return sum(map(_n_values, array.ravel().tolist()))
     return int(array.size)
 
@@ -127,11 +135,18 @@ def _reject_struct(name: str) -> NoReturn:
     reject("unsupported-dtype", f"'{name}' is a struct; {_LAYOUTS}")
 
 
-def _hdf5_value(file: h5py.File, item: Any, name: str, *, is_cell: bool = False) -> Any:
+def _hdf5_value(
+    file: h5py.File, item: Any, name: str, *, is_cell: bool = False, depth: int = 0
+) -> Any:
     if "MATLAB_sparse" in item.attrs:
         return _hdf5_sparse(item)
     if not isinstance(item, h5py.Dataset):
-        _reject_struct(name)
+        if is_cell or depth == _MAX_DEPTH:
+            _reject_struct(name)
+        return {
+            field: _hdf5_value(file, _member(item, field), f"{name}.{field}", depth=depth + 1)
+            for field in item
+        }
     if item.external or item.is_virtual:
         _reject_outside(name)
     if h5py.check_ref_dtype(item.dtype) is not None:
@@ -171,24 +186,19 @@ def _check_size(n_bytes: int, limits: Limits) -> None:
         reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
 
 
-def _named(variables: Variables, limits: Limits) -> dict[str, Any]:
+def _named(chosen: ChosenArrays, limits: Limits) -> dict[str, Any]:
     """Return the variables as arrays named by task and part, as in .npz."""
-    known_names = {*_PARTS, *_TASK_NAMES, _TABLE_TASK}
-    unknown = sorted(name for name in variables if name.lower() not in known_names)
-    if unknown:
-        reject("unexpected-array", f"the variable '{unknown[0]}' is not known; {_LAYOUTS}")
-    parts = _parts(variables)
-    if "X" not in parts:
+    variables, name_of = chosen.arrays, chosen.names
+    if "X" not in variables:
         reject("missing-array", f"the file has no variable 'X'; {_LAYOUTS}")
-    task = next((v for n, v in variables.items() if n.lower() == _TABLE_TASK), None)
-    if task is not None:
-        return _table(parts, task, limits)
-    cells = {part: _cells(values, variable) for part, (variable, values) in parts.items()}
+    if "task" in variables or not _is_cells(variables["X"]):
+        return _table(chosen, limits)
+    cells = {p: _cells(variables[p], name_of[p]) for p in ("X", "y") if p in variables}
     n_tasks = len(cells["X"])
-    names = _task_names(variables, n_tasks)
+    names = _task_names(chosen, n_tasks)
     arrays = {}
     for part, listed in cells.items():
-        variable = parts[part][0]
+        variable = name_of[part]
         if len(listed) != n_tasks:
             detail = f"'{variable}' has {len(listed)} cells, but X has {n_tasks}"
             reject("wrong-shape", f"{detail}; one for each task is expected")
@@ -199,18 +209,8 @@ def _named(variables: Variables, limits: Limits) -> dict[str, Any]:
     return arrays
 
 
-def _parts(variables: Variables) -> dict[str, tuple[str, Any]]:
-    """Return the names and values of the variables with the rows and the targets, by part."""
-    parts: dict[str, tuple[str, Any]] = {}
-    for name, values in variables.items():
-        part = _PARTS.get(name.lower())
-        if part in parts:
-            noun = "rows" if part == "X" else "targets"
-            detail = f"both '{parts[part][0]}' and '{name}' are names of the {noun}"
-            reject("duplicate-array", f"{detail}; save one of them")
-        if part is not None:
-            parts[part] = name, values
-    return parts
+def _is_cells(values: Any) -> bool:
+    return not issparse(values) and np.asarray(values).dtype.hasobject
 
 
 def _cells(values: Any, name: str) -> list[Any]:
@@ -224,27 +224,32 @@ def _cells(values: Any, name: str) -> list[Any]:
     return listed
 
 
-def _table(parts: Mapping[str, tuple[str, Any]], task: Any, limits: Limits) -> dict[str, Any]:
-    arrays = {
-        part: _array(values, name, limits, is_vector=part == "y")
-        for part, (name, values) in parts.items()
-    }
-    labels = _array(task, _TABLE_TASK, limits, is_vector=True)
+def _table(chosen: ChosenArrays, limits: Limits) -> dict[str, Any]:
+    """Return a matrix of all rows, with the task of each row or the targets of several tasks."""
+    variables, name_of = chosen.arrays, chosen.names
+    arrays = {"X": _array(variables["X"], name_of["X"], limits, is_vector=False)}
+    if "y" in variables:
+        has_columns = "task" not in variables and not _is_cells(variables["y"])
+        y = _array(variables["y"], name_of["y"], limits, is_vector=not has_columns)
+        y = y.toarray() if issparse(y) else y
+        arrays["y"] = y.ravel() if y.size == arrays["X"].shape[0] else y
+    if "task" not in variables:
+        if "tasks" in variables:
+            names = _task_names(chosen, np.asarray(variables["tasks"]).size)
+            arrays["tasks"] = np.array(names)
+        return arrays
+    labels = _array(variables["task"], name_of["task"], limits, is_vector=True)
     if labels.dtype.kind == "f":
         is_whole = (np.rint(labels) == labels) & (np.abs(labels) < _BEYOND_INTEGERS)
         labels = labels.astype(np.int64) if is_whole.all() else labels
     return arrays | {"task": labels}
 
 
-def _task_names(variables: Variables, n_tasks: int) -> list[str]:
+def _task_names(chosen: ChosenArrays, n_tasks: int) -> list[str]:
     """Return the names of the tasks in the file; without any, their numbers."""
-    name_variable = next(((n, v) for n, v in variables.items() if n.lower() in _TASK_NAMES), None)
-    if name_variable is None:
+    if "tasks" not in chosen.arrays:
         return [str(t + 1) for t in range(n_tasks)]
-    variable, values = name_variable
-    array = np.asarray(values)
-    if array.dtype.names is not None:
-        _reject_struct(variable)
+    variable, array = chosen.names["tasks"], np.asarray(chosen.arrays["tasks"])
     cells = array.ravel(order="F").tolist()
     if len(cells) != n_tasks:
         n_names = "1 name" if len(cells) == 1 else f"{len(cells)} names"

@@ -17,7 +17,7 @@ _MAX_DIMENSIONS: Final = 3
 _MAX_NUMBER_BYTES: Final = 8
 _READ_BYTES: Final = 1024 * 1024
 #: The only array of bytes, which ``scipy.sparse.save_npz`` writes.
-_SPARSE_FORMAT: Final = "X.format"
+_SPARSE_FORMATS: Final = frozenset({"X.format", "format"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _check_dtype(dtype: np.dtype[Any], name: str, limits: Limits) -> None:
             f"array '{name}' contains Python objects, which are not read for security; store "
             "numbers or text (dtype float, int or str)",
         )
-    if dtype.kind == "S" and name.rpartition("/")[2] == _SPARSE_FORMAT:
+    if dtype.kind == "S" and name.rpartition("/")[2] in _SPARSE_FORMATS:
         return
     is_number = dtype.kind in "biuf" and dtype.itemsize <= _MAX_NUMBER_BYTES
     if not is_number and dtype.kind != "U":

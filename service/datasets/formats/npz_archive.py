@@ -2,6 +2,8 @@
 
 import zipfile
 import zlib
+from collections.abc import Collection
+from itertools import compress
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -21,13 +23,17 @@ _SUFFIX: Final = ".npy"
 Arrays = dict[str, NDArray[Any]]
 
 
-def read_archive(file: Path | IO[bytes], limits: Limits, *, size: int) -> Arrays:
+def read_archive(
+    file: Path | IO[bytes], limits: Limits, *, size: int, chosen: Collection[str] = ()
+) -> Arrays:
     """Return the arrays of an .npz file by name, in the order of its directory.
 
     Parameters
     ----------
     size
         Size of the file in bytes.
+    chosen
+        Last parts of the names of the arrays to read, before a point. Default: all.
 
     Raises
     ------
@@ -38,6 +44,9 @@ def read_archive(file: Path | IO[bytes], limits: Limits, *, size: int) -> Arrays
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
             _check_directory(members, size, limits)
+            is_chosen = [_stem(member.filename) in chosen for member in members]
+            if any(is_chosen):
+                members = [*compress(members, is_chosen)]
             return _read_members(archive, members, limits)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
         reject(
@@ -46,6 +55,10 @@ def read_archive(file: Path | IO[bytes], limits: Limits, *, size: int) -> Arrays
     except (ValueError, RuntimeError, IndexError, OverflowError) as error:
         # zipfile raises these on malformed directories
         reject("corrupt-archive", f"the directory of the archive is corrupt: {error}")
+
+
+def _stem(file_name: str) -> str:
+    return file_name.removesuffix(_SUFFIX).rpartition("/")[2].partition(".")[0]
 
 
 def check_archive_size(path: Path, limits: Limits, *, remedy: str) -> None:

@@ -20,6 +20,7 @@ from algorithms.interface.tasks import Task
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.numerics.sparse_rows import as_canonical, is_sparse
 from algorithms.wrappers.preparation.columns import Column
+from service.datasets.formats.array_names import choose_arrays
 from service.datasets.formats.npz_archive import Arrays, read_archive
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
@@ -36,6 +37,7 @@ from service.datasets.formats.validation import (
     missing_targets,
     rows_task,
     split_rows,
+    tasks_of_targets,
 )
 from service.datasets.issues import Rejected, ValidationIssues, reject
 
@@ -43,13 +45,14 @@ from service.datasets.issues import Rejected, ValidationIssues, reject
 _MAX_NOTES: Final = 20
 #: Arrays with a value for each row besides the targets.
 _EXTRAS: Final = ("groups", "sample_weight")
-_TABLE: Final = frozenset({"X", "task", "y", *_EXTRAS, "feature_names"})
+_TABLE: Final = frozenset({"X", "task", "tasks", "y", *_EXTRAS, "feature_names"})
 _NAMES: Final = "feature_names"
 _PARTS: Final = frozenset({"X", "y", "C", *_EXTRAS, _NAMES})
 _LAYOUTS: Final = (
     "expected '<task>/X' (and '<task>/y', '<task>/groups', '<task>/sample_weight', "
     "'<task>/feature_names') or '<task>/C' for each task, or one table in 'X' and 'task' (and 'y', "
-    "'groups', 'sample_weight', 'feature_names'); a sparse X as 'X.data', 'X.indices', 'X.indptr' "
+    "'groups', 'sample_weight', 'feature_names'), or 'X' and targets of several tasks in the "
+    "columns of 'y'; a sparse X as 'X.data', 'X.indices', 'X.indptr' "
     "and 'X.shape'"
 )
 #: Text that NumPy writes for missing values among text: NaN, None and pandas.NA.
@@ -64,7 +67,8 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
-    arrays = read_archive(path, limits, size=path.stat().st_size)
+    chosen = {entry.partition(":")[0] for entry in options.variables}
+    arrays = read_archive(path, limits, size=path.stat().st_size, chosen=chosen)
     return tasks_of_arrays(arrays, options, limits)
 
 
@@ -80,8 +84,17 @@ def tasks_of_arrays(arrays: Arrays, options: ReadOptions, limits: Limits) -> Par
     arrays = join_sparse(arrays, limits)
     if not arrays:
         reject("empty-file", f"the file contains no arrays; {_LAYOUTS}")
+    chosen = choose_arrays(arrays, options, _LAYOUTS)
+    arrays.clear()  # only the arrays of one task are in memory twice
+    return tasks_of_parts(chosen.arrays, options, limits, chosen.notes)
+
+
+def tasks_of_parts(
+    arrays: Arrays, options: ReadOptions, limits: Limits, notes: list[str]
+) -> Parsed:
+    """Return the tasks of arrays that are named by their parts, with notes about their choice."""
+    _check_options(options)
     read = _from_table if "X" in arrays or "task" in arrays else _from_parts
-    notes: list[str] = []
     split = read(arrays, options, limits, notes)
     tasks = split.tasks
     if not tasks:
@@ -132,8 +145,10 @@ def _from_table(
     arrays: Arrays, options: ReadOptions, limits: Limits, notes: list[str]
 ) -> SplitTasks:
     _check_table(arrays)
-    labels = arrays["task"]
     X = _as_rows(arrays["X"], "X", None, limits)
+    labels = arrays.get("task")
+    if labels is None:
+        return _from_targets(X, arrays, options, limits, notes)
     y = arrays.get("y")
     target = None if y is None else _target(y, "y", None, options, notes)
     features = _feature_names(arrays.get(_NAMES), X.shape[1], limits)
@@ -152,24 +167,55 @@ def _from_table(
     return split
 
 
+def _from_targets(
+    X: NDArray[Any], arrays: Arrays, options: ReadOptions, limits: Limits, notes: list[str]
+) -> SplitTasks:
+    """Return a task for each column of targets of the same rows, or one task without targets."""
+    y = arrays.get("y")
+    columns = [] if y is None else [*y.reshape(X.shape[0], -1).T]
+    names = [part for part in ("y", "X") if part in arrays][:1]
+    if len(columns) > 1:
+        labels = arrays.get("tasks", np.arange(1, len(columns) + 1))
+        if labels.shape != (len(columns),):
+            detail = f"'tasks' has shape {labels.shape}, but 'y' {len(columns)} columns of targets"
+            reject("wrong-shape", f"{detail}; one name for each is expected")
+        names = _task_names([str(label) for label in labels.tolist()], limits)
+    else:
+        notes.append(f"there is no array 'task': all rows are one task, '{names[0]}'")
+    check_counts(len(names), X.shape[1], limits)
+    features = _feature_names(arrays.get(_NAMES), X.shape[1], limits)
+    extras = _extras(arrays, None)
+    if not columns:
+        codes = np.zeros(X.shape[0], np.int32)
+        return split_rows(X, codes, names, target=None, feature_names=features, extras=extras)
+    targets = {
+        name: _target(np.ascontiguousarray(column), f"y ({name})", None, options, notes)
+        for name, column in zip(names, columns, strict=True)
+    }
+    notes += [_no_targets(name) for name, target in targets.items() if not len(target.values)]
+    return tasks_of_targets(X, targets, feature_names=features, extras=extras)
+
+
 def _check_table(arrays: Arrays) -> None:
     issues = ValidationIssues()
     for name in sorted(arrays.keys() - _TABLE):
         issues.add("unexpected-array", f"unexpected array '{name}' in a table; {_LAYOUTS}")
-    for name in sorted({"X", "task"} - arrays.keys()):
-        issues.add("missing-array", f"a table requires the array '{name}'; {_LAYOUTS}")
+    if "X" not in arrays:
+        issues.add("missing-array", f"a table requires the array 'X'; {_LAYOUTS}")
     issues.check()
-    X, labels = arrays["X"], arrays["task"]
+    X = arrays["X"]
     if X.ndim != 2:
         reject("wrong-shape", f"'X' needs shape (rows, columns), got {X.shape}")
     if X.shape[0] == 0:
         reject("no-rows", f"'X' has shape {X.shape}; at least one row is required")
     for name in ("task", "y", *_EXTRAS):
-        array = arrays.get(name, labels)
-        if array.shape != X.shape[:1]:
+        shape = arrays[name].shape if name in arrays else X.shape[:1]
+        has_columns = name == "y" and "task" not in arrays and len(shape) == 2
+        if (shape[:1] if has_columns else shape) != X.shape[:1]:
             detail = f"'{name}' needs shape {X.shape[:1]}, one entry per row of 'X', got"
-            issues.add("wrong-shape", f"{detail} {array.shape}")
-    if labels.dtype.kind not in "Uiu":
+            issues.add("wrong-shape", f"{detail} {shape}")
+    labels = arrays.get("task")
+    if labels is not None and labels.dtype.kind not in "Uiu":
         detail = f"'task' has dtype {labels.dtype}; name tasks by text or integers"
         issues.add("unsupported-dtype", detail)
     issues.check()

@@ -19,6 +19,8 @@ from service.datasets.issues import reject
 PARTS: Final = ("data", "indices", "indptr", "shape")
 _STEM: Final = "X."
 _CSR: Final = b"csr"
+_ALONG: Final = {_CSR: "row", b"csc": "column"}
+_SAVED: Final = frozenset({*PARTS, "format", "_is_array"})
 
 
 def join_sparse(arrays: dict[str, Any], limits: Limits) -> dict[str, Any]:
@@ -29,6 +31,8 @@ def join_sparse(arrays: dict[str, Any], limits: Limits) -> dict[str, Any]:
     Rejected
         A part is absent, parts do not fit together, or there is a dense array of the same name.
     """
+    if arrays.keys() >= {"data", "shape", "format"}:  # a file of scipy.sparse.save_npz
+        arrays = {_STEM + name if name in _SAVED else name: a for name, a in arrays.items()}
     owners: dict[str, None] = {}
     for name in arrays:
         prefix, _, last = name.rpartition("/")
@@ -37,27 +41,30 @@ def join_sparse(arrays: dict[str, Any], limits: Limits) -> dict[str, Any]:
     for owner in owners:
         task = owner.rpartition("/")[0] or None
         parts = {part: arrays.pop(f"{owner}.{part}", None) for part in PARTS}
+        along = _along(arrays.pop(f"{owner}.format", None), owner, task)
         absent = next((part for part, array in parts.items() if array is None), None)
         if absent is not None:
             detail = f"the sparse matrix '{owner}' lacks the array '{owner}.{absent}'; expected"
             names = ", ".join(f"'{owner}.{part}'" for part in PARTS)
             reject("missing-array", f"{detail} {names}", task=task)
-        _check_format(arrays.pop(f"{owner}.format", None), owner, task)
         arrays.pop(f"{owner}._is_array", None)
         if owner in arrays:
             detail = f"there is an array '{owner}' beside the sparse matrix of this name"
             reject("unexpected-array", f"{detail}; remove one of them", task=task)
         shape = _shape(parts.pop("shape"), owner, task, limits)
-        rows = compressed_matrix(**parts, shape=shape, name=owner, task=task, along="row")
-        arrays[owner] = rows
+        matrix = compressed_matrix(**parts, shape=shape, name=owner, task=task, along=along)
+        arrays[owner] = matrix.tocsr()
     return arrays
 
 
-def _check_format(array: NDArray[Any] | None, owner: str, task: str | None) -> None:
-    """Raise Rejected if a matrix is not in compressed sparse rows, which the parts do not show."""
-    if array is not None and array.tolist() not in (_CSR, _CSR.decode()):
-        detail = f"'{owner}.format' is not 'csr'; save the matrix in compressed sparse rows"
-        reject("unexpected-array", f"{detail}: matrix.tocsr()", task=task)
+def _along(array: NDArray[Any] | None, owner: str, task: str | None) -> str:
+    """Return whether a matrix is compressed along rows or columns, which the parts do not show."""
+    format_ = _CSR if array is None else array.tolist()
+    along = _ALONG.get(format_ if isinstance(format_, bytes) else str(format_).encode())
+    if along is None:
+        detail = f"'{owner}.format' is neither 'csr' nor 'csc'; save matrix.tocsr()"
+        reject("unexpected-array", detail, task=task)
+    return along
 
 
 def compressed_matrix(

@@ -549,7 +549,8 @@ def test_cells_of_a_workbook_without_a_result_have_a_note(reader):
         other.append(row)
     result = reader.read(to_bytes(book.save), XLSX)
     assert np.isnan(reader.tasks(result)["July"].X).tolist() == [[0, 1], [1, 0]]
-    errors, formulas = result["manifest"]["warnings"]
+    sheets, errors, formulas = result["manifest"]["warnings"]
+    assert "'May & June', 'July'" in sheets
     assert "2 cells have an error such as #DIV/0! and are read as empty" in errors
     assert "the first: sheet 'July', cell B2; correct its formula" in errors
     assert "3 cells have a formula without a stored result" in formulas
@@ -755,11 +756,11 @@ BROKEN = {
         "unsupported-dtype",
         "'X{1}' is neither numeric nor text",
     ),
-    "matlab with other variables": (
+    "matlab of other variables": (
         MATLAB,
-        matlab_5(X=cells([np.ones((2, 2))]), weights=np.ones(2)),
+        matlab_5(features=cells([np.ones((2, 2))]), weights=np.ones(2)),
         "unexpected-array",
-        "'weights'",
+        "'features'",
     ),
     "matlab with fewer targets": (
         MATLAB,

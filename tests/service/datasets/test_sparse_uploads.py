@@ -86,11 +86,9 @@ def test_all_arrays_of_save_npz_are_read(reader):
     arrays = {f"a/X.{name}": array for name, array in np.load(io.BytesIO(file.getvalue())).items()}
     assert "a/X.format" in arrays
     assert_same(reader.tasks(reader.read_npz(arrays))["a"], A)
-    others = arrays | {"a/X.format": np.array(b"csc")}
-    words = "'a/X.format' is not 'csr'"
+    others = arrays | {"a/X.format": np.array(b"coo")}
+    words = "'a/X.format' is neither"
     reader.assert_rejected(reader.read_npz(others), "unexpected-array", words, task="a")
-    others = {"a/X": A.toarray(), "a/X.format": np.array(b"csr")}
-    reader.assert_rejected(reader.read_npz(others), "unexpected-array", "a/X.format")
     reader.assert_rejected(reader.read_npz({"a/X": np.array([[b"u"]])}), "unsupported-dtype")
 
 
