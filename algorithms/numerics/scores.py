@@ -1,5 +1,7 @@
 """Scores of predictions against true values."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -80,6 +82,29 @@ def log_losses(p: Array, codes: NDArray[np.intp]) -> Array:
     of_class = np.where(codes < 0, 0.0, p[np.arange(len(p)), codes])
     losses: Array = -np.log(np.maximum(of_class, np.finfo(np.float64).eps))
     return losses
+
+
+def recall_by_class(
+    true: Sequence[str], predicted: Sequence[str], *, limit: int
+) -> dict[str, dict[str, Any]]:
+    """Return rows, answers and recall of each class, the rarest first.
+
+    Parameters
+    ----------
+    limit
+        Maximum number of classes.
+    """
+    n_rows, n_answered = Counter(true), Counter(predicted)
+    n_found = Counter(label for label, other in zip(true, predicted, strict=True) if label == other)
+    rarest = sorted(n_rows, key=lambda label: (n_rows[label], label))[:limit]
+    return {
+        label: {
+            "n_rows": n_rows[label],
+            "n_answered": n_answered[label],
+            "recall": n_found[label] / n_rows[label],
+        }
+        for label in rarest
+    }
 
 
 def mean_value(zeros: Any, values: Any, weights: Array | None = None) -> float:

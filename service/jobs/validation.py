@@ -19,6 +19,7 @@ from algorithms.interface.weights import ClassWeight, has_class_weight, no_class
 from algorithms.registry import ALGORITHMS
 from algorithms.splits.splits import Splits
 from algorithms.wrappers.calibration.algorithm import calibrated
+from algorithms.wrappers.calibration.thresholds import check_threshold
 from algorithms.wrappers.new_tasks import check_new_tasks
 from algorithms.wrappers.preparation.algorithm import prepared
 from algorithms.wrappers.weights import own_class_weight
@@ -156,6 +157,7 @@ def _check_choice(session: Session, spec: JobSpec, *, owner: str) -> ValidatedJo
     options = _parse_params(AUTOMATIC, AutomaticOptions, spec.params)
     dataset = DatasetView.find(session, spec.dataset_id, owner=owner)
     tasks, warnings = _prepared_tasks(dataset, spec, _TARGETS, spec.class_weight)
+    _check_threshold(spec, tasks)
     tasks = _with_labels(session, dataset, tasks, options.splits)
     study = plan_choice(tasks, options, new_tasks=spec.new_tasks, unit=dataset.target_name)
     complete = options.model_dump(mode="json")
@@ -181,6 +183,17 @@ def _check_new_tasks(spec: JobSpec, algorithm: Algorithm[Any, Any], params: Para
         check_new_tasks(prepared(algorithm, None, spec.preparation), params, spec.new_tasks)
     except AlgorithmError as error:
         error.place = "new_tasks"
+        raise
+
+
+def _check_threshold(spec: JobSpec, tasks: Sequence[TaskSummary]) -> None:
+    """Raise InvalidParams if the tasks lack a class that the threshold names."""
+    if spec.calibration is None:
+        return
+    try:
+        check_threshold(spec.calibration, tasks)
+    except AlgorithmError as error:
+        error.place = "calibration"
         raise
 
 

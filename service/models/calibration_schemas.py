@@ -2,6 +2,8 @@
 
 from pydantic import BaseModel, Field
 
+from algorithms.evaluation.scores.recall import ClassRecall
+
 
 class ReliabilityPoint(BaseModel):
     """Rows with similar probabilities of a class."""
@@ -57,5 +59,8 @@ class CalibrationReport(BaseModel):
     )
     after: ProbabilityQuality | None = Field(
         None, description="Quality of the calibrated probabilities; null for numbers."
+    )
+    by_class: dict[str, ClassRecall] | None = Field(
+        None, description="Recall of each class with the threshold; null without one."
     )
     levels: dict[str, TaskLevels] = Field(description="Levels of intervals and sets, by task.")

@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from algorithms.evaluation.scores.predictions import Predictions
+from algorithms.evaluation.scores.recall import ClassReport
 from service.models.calibration_schemas import CalibrationReport
 from service.models.choice_schemas import Choice
 from service.models.comparison_schemas import (
@@ -65,6 +66,9 @@ class Report(BaseModel):
     )
     choice: Choice | None = Field(
         None, description="Automatic choice of the algorithm; null if the job names one."
+    )
+    classes: ClassReport | None = Field(
+        None, description="Recall of each class on held-out rows; null for numbers, or without any."
     )
     calibration: CalibrationReport | None = Field(
         None,

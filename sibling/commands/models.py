@@ -235,6 +235,7 @@ def print_report(report: dict[str, Any]) -> None:
             print_text(f"RMSE and widths of intervals are in units of {evaluation['unit']}.")
         for sentence in evaluation.get("sentences", ()):
             print_text(sentence)
+    _print_recall(report.get("classes"))
     calibration = report.get("calibration")
     if calibration is not None and calibration["after"] is not None:
         rows = [
@@ -246,6 +247,18 @@ def print_report(report: dict[str, Any]) -> None:
     if choice is not None:
         _print_leaderboard(choice)
     for sentence in (choice or report["comparison"] or {"sentences": []})["sentences"]:
+        print_text(sentence)
+
+
+def _print_recall(classes: dict[str, Any] | None) -> None:
+    if classes is None:
+        return
+    rows = [
+        (label, _format_score(entry["recall"]), entry["n_rows"], entry["n_answered"])
+        for label, entry in classes["by_class"].items()
+    ]
+    print_table(rows, ("class", "recall", "held-out rows", "predicted as it"))
+    for sentence in classes["sentences"]:
         print_text(sentence)
 
 

@@ -1,6 +1,6 @@
 """``sibling train``: upload data, train a model, and show the result."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import orjson
 import typer
@@ -16,6 +16,9 @@ from sibling.commands.names import COMPLETE_ALGORITHM, Data, Url
 from sibling.commands.output import is_json, print_json, print_note, print_text
 
 training = App()
+
+#: Name of the automatic choice of the algorithm.
+AUTOMATIC: Final = "auto"
 
 Algorithm = Annotated[
     str,
@@ -84,6 +87,24 @@ NewTasksDefault = Annotated[
         "answer by what the tasks have in common."
     ),
 ]
+Threshold = Annotated[
+    str | None,
+    typer.Option(
+        help="When a class is answered, with --calibrate: prevalence, or the costs of missing "
+        'classes as JSON {"ill":10}. Default: as without calibration.'
+    ),
+]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        help="Metric that decides in auto, --compare and --search: error_rate, auc, rmse, r2, ... "
+        "Default: the error rate of classes, AUC if a class is rare, RMSE of numbers."
+    ),
+]
+BudgetS = Annotated[
+    float | None,
+    typer.Option(help="Processor time of all methods of auto, in seconds. Default: 600."),
+]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 MemoryMb = Annotated[
     int | None,
@@ -116,6 +137,9 @@ def train(
     preparation: Preparation = None,
     calibrate: Calibrate = False,
     new_tasks: NewTasksDefault = "refuse",
+    threshold: Threshold = None,
+    metric: Metric = None,
+    budget_s: BudgetS = None,
     seed: Seed = 0,
     memory_mb: MemoryMb = None,
     timeout_s: TimeoutS = None,
@@ -124,6 +148,11 @@ def train(
     """Upload data, train a model, and show the progress."""
     if method != "grid" and not search:
         raise typer.BadParameter("--method needs values to try; add --search NAME=[V1,V2,...]")
+    is_auto = algorithm == AUTOMATIC
+    if metric and not (is_auto or compare or search):
+        raise typer.BadParameter("--metric needs --algorithm auto, --compare or --search")
+    if budget_s is not None and not is_auto:
+        raise typer.BadParameter("--budget-s needs --algorithm auto; --timeout-s limits other jobs")
     options = _without_none(
         task_column=task_column,
         target_column=target_column,
@@ -132,6 +161,9 @@ def train(
         weight_column=weight_column,
     )
     params = dict(_param(text) for text in param or [])
+    deciding = _without_none(metric=metric)
+    if is_auto:
+        params |= deciding | _without_none(budget_s=budget_s)
     space = dict(_param(text) for text in search or [])
     with Client(url) as client:
         job = client.submit(
@@ -141,11 +173,11 @@ def train(
             model=model,
             seed=seed,
             limits=_without_none(memory_mb=memory_mb, timeout_s=timeout_s),
-            search={"space": space, "method": method} if space else None,
-            compare=compare,
+            search={"space": space, "method": method, **deciding} if space else None,
+            compare=deciding if compare and deciding else compare,
             evaluate=evaluate,
             preparation=_json(preparation),
-            calibration=calibrate or None,
+            calibration=_without_none(threshold=_json(threshold)) or calibrate or None,
             class_weight=_json(class_weight),
             new_tasks=new_tasks,
         )

@@ -7,6 +7,7 @@ from algorithms.evaluation.choice.automatic import AutomaticOptions
 from algorithms.evaluation.comparison.comparison import CompareOptions
 from algorithms.evaluation.scores.metrics import MetricChoice, deciding_metric, metrics_for
 from algorithms.evaluation.scores.rare_classes import DEFAULT_RARE_SHARE, rarest_class
+from algorithms.evaluation.scores.recall import report_classes
 from algorithms.evaluation.selection.search import SearchOptions
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -68,6 +69,38 @@ def test_the_report_says_why_the_metric_decides(choices) -> None:
     assert before["metric_reason"] is None
     assert "'ill'" in after["metric_reason"]
     assert any(after["metric_reason"] in sentence for sentence in after["sentences"])
+
+
+def test_the_report_has_recall_and_names_a_class_that_is_never_answered(choices) -> None:
+    before, _ = choices
+    found, predictions = before["classes"], before["predictions"]["tasks"]
+    true = np.concatenate([task["true"] for task in predictions.values()])
+    assert found["n_rows"] == len(true) == 480
+    assert list(found["by_class"]) == ["ill", "ok"]  # the rarest first
+    n_ill = int((true == "ill").sum())
+    assert found["by_class"]["ill"] == {"n_rows": n_ill, "n_answered": 0, "recall": 0.0}
+    assert found["by_class"]["ok"] == {"n_rows": 480 - n_ill, "n_answered": 480, "recall": 1.0}
+    (sentence,) = found["sentences"]
+    assert "'ill'" in sentence
+    assert "threshold='prevalence'" in sentence
+
+
+def test_recall_counts_labels_of_all_tasks() -> None:
+    def part(true, predicted):
+        return {"rows": [], "true": true, "predicted": predicted, "scores": []}
+
+    tasks = TaskSet(
+        tuple(Task.from_rows(name, np.ones((2, 1)), y=np.array([1, 2])) for name in "ab")
+    )
+    predictions = {
+        "n_rows": 5,
+        "tasks": {"a": part([1, 2, 2], [1, 1, 2]), "b": part([2, 1], [2, 2])},
+    }
+    found = report_classes(predictions, tasks)
+    assert found["by_class"]["1"] == {"n_rows": 2, "n_answered": 2, "recall": 0.5}
+    assert found["by_class"]["2"] == {"n_rows": 3, "n_answered": 3, "recall": pytest.approx(2 / 3)}
+    assert found["sentences"] == []
+    assert report_classes(None, tasks) is None
 
 
 def test_methods_that_cannot_rank_rows_are_left_out_with_the_reason(choices) -> None:

@@ -22,6 +22,7 @@ from algorithms.wrappers.calibration.options import Calibration
 from algorithms.wrappers.calibration.probabilities import ProbabilityMap, Scored, learn_maps
 from algorithms.wrappers.calibration.quality import report_quality
 from algorithms.wrappers.calibration.scores import class_scores
+from algorithms.wrappers.calibration.thresholds import check_threshold, costs_of
 from algorithms.wrappers.wrapped_algorithm import WrappedAlgorithm
 
 Indices = NDArray[np.intp]
@@ -57,6 +58,7 @@ class CalibratedAlgorithm(WrappedAlgorithm):
                     "train without calibration",
                     task=task.name,
                 )
+        check_threshold(self._options, summaries)
         if any(task.target == "classes" for task in summaries):
             check_classes(summaries, algorithm="calibration")
 
@@ -84,12 +86,14 @@ class CalibratedAlgorithm(WrappedAlgorithm):
         folds = {name: fits.fold_of[name][has_fold[name]] for name in scored}
         maps = learn_maps(held_out)
         order = fits.whole.tasks
+        costs = costs_of(self._options, tasks)
         return CalibratedModel(
             fits.whole,
             fits.models,
             tuple(maps[task] for task in order),
             _adaptive_scores(held_out, folds, maps, order, seed=seed),
-            report_quality(held_out, folds),
+            report_quality(held_out, folds, costs),
+            [costs[task].tolist() for task in order] if costs else (),
         )
 
     def fit_path(

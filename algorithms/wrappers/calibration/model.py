@@ -56,12 +56,16 @@ class CalibratedModel(WrappedModel):
         Scores of the held-out rows.
     quality
         Quality of the probabilities on held-out training rows; empty for numbers.
+    costs
+        Factor of the probability of each class of each task, in the order of the tasks, by which
+        predictions are chosen; empty if the model itself chooses them.
     """
 
     folds: Sequence[Model]
     maps: Sequence[ProbabilityMap]
     conformal: ConformalScores
     quality: dict[str, Any]
+    costs: Sequence[Sequence[float]] = ()
 
     @property
     def takes_missing(self) -> frozenset[str]:  # type: ignore[override]
@@ -98,6 +102,14 @@ class CalibratedModel(WrappedModel):
             for t, (task, n) in enumerate(zip(self.tasks, counts, strict=True))
         }
         return {**self.quality, "levels": levels}
+
+    def predict(self, X: object, *, task: str) -> NDArray[Any]:
+        """Return predicted numbers or labels of rows; labels by the costs of missing a class."""
+        if not self.costs:
+            return super().predict(X, task=task)
+        weighed = self.predict_proba(X, task=task) * self.costs[self.task_index(task)]
+        labels: NDArray[Any] = np.asarray(self.classes(task))[weighed.argmax(axis=1)]
+        return labels
 
     def predict_proba(self, X: object, *, task: str) -> Array:
         """Return the probabilities of the classes of rows, (n_samples, n_classes)."""
@@ -163,6 +175,8 @@ class CalibratedModel(WrappedModel):
     def header(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON."""
         calibration = {"quality": self.quality, "folds": [model.header() for model in self.folds]}
+        if self.costs:
+            calibration["costs"] = [list(costs) for costs in self.costs]
         return self.inner.header() | {_PREFIX: calibration}
 
     def _own_methods(self) -> tuple[str, ...]:
@@ -212,6 +226,7 @@ def load_calibration(
         [ProbabilityMap.from_arrays(maps[t]) for t in range(len(maps))],
         conformal,
         dict(header["quality"]),
+        header.get("costs", ()),
     )
 
 

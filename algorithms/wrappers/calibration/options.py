@@ -1,5 +1,7 @@
 """Options of a calibration."""
 
+from typing import Annotated, Literal
+
 from pydantic import ConfigDict, Field
 
 from algorithms.interface.params import StrictModel
@@ -16,4 +18,14 @@ class Calibration(StrictModel):
         le=20,
         description="Folds of the training rows. The algorithm is fitted once without each, and "
         "once with all rows.",
+    )
+    threshold: Literal["prevalence"] | dict[str, Annotated[float, Field(gt=0, lt=1e100)]] | None = (
+        Field(
+            None,
+            description="When a class is answered by `predict`. Default: as without calibration. "
+            "`prevalence`: the class whose probability is largest relative to its share of the "
+            "training rows; of two classes, the one that is more probable than in general. "
+            '`{"ill": 10}`: the class with the largest probability times the cost of missing it; '
+            "other classes cost 1, so that ill is answered above a probability of 1/11.",
+        )
     )

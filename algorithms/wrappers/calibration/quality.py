@@ -10,16 +10,20 @@ from scipy.special import betaincinv, expit
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Array
 from algorithms.numerics.centering import weighted_mean
-from algorithms.numerics.scores import brier_losses, log_losses
+from algorithms.numerics.scores import brier_losses, log_losses, recall_by_class
 from algorithms.wrappers.calibration.probabilities import Scored, learn_maps, normalise
 
 #: Number of equally wide bins of the reliability curve.
 N_BINS: Final = 10
 _LEVEL: Final = 0.95
+#: Maximum number of classes with a recall.
+_MAX_CLASSES: Final = 50
 
 
 def report_quality(
-    scored: Mapping[str, Scored], fold_of: Mapping[str, NDArray[np.intp]]
+    scored: Mapping[str, Scored],
+    fold_of: Mapping[str, NDArray[np.intp]],
+    costs: Mapping[str, Array] | None = None,
 ) -> dict[str, Any]:
     """Return the quality of the probabilities of rows that were held out, as JSON.
 
@@ -30,6 +34,8 @@ def report_quality(
     ----------
     fold_of
         Fold of each score, by task.
+    costs
+        Factors of the classes by task, for the recall of each class with them.
     """
     after = _held_out(scored, fold_of)
     before = {name: normalise(expit(scored[name].scores)) for name in scored}
@@ -38,7 +44,23 @@ def report_quality(
     return {
         "before": _summarize(kept, {name: before[name][rows[name]] for name in kept}),
         "after": _summarize(kept, {name: after[name][rows[name]] for name in kept}),
+        "by_class": _recall(kept, {name: after[name][rows[name]] for name in kept}, costs),
     }
+
+
+def _recall(
+    scored: Mapping[str, Scored], p: Mapping[str, Array], costs: Mapping[str, Array] | None
+) -> dict[str, dict[str, Any]] | None:
+    """Return the recall of each class, of the rarest if there are many; None without costs."""
+    if not costs:
+        return None
+    true: list[str] = []
+    predicted: list[str] = []
+    for name, task in scored.items():
+        labels = np.array([str(label) for label in task.classes])
+        true += labels[task.codes].tolist()
+        predicted += labels[(p[name] * costs[name]).argmax(axis=1)].tolist()
+    return recall_by_class(true, predicted, limit=_MAX_CLASSES)
 
 
 def reliability(

@@ -15,6 +15,7 @@ from algorithms.evaluation.choice.automatic import AutomaticOptions
 from algorithms.evaluation.choice.contenders import Algo
 from algorithms.evaluation.comparison.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.scores.metrics import metrics_for
+from algorithms.evaluation.scores.recall import report_classes
 from algorithms.evaluation.selection.paths import fit_candidates, fit_single
 from algorithms.evaluation.selection.search import SearchOptions
 from algorithms.evaluation.selection.validation import Fit, score_splits
@@ -259,6 +260,7 @@ def combine_results(
         report["evaluation"] = report_evaluation(plan[EVALUATION], scored, tasks)
     if predictions is not None:
         report["predictions"] = predictions
+        report["classes"] = report_classes(predictions, tasks)
     return values, report
 
 

@@ -118,6 +118,28 @@ def scores(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Ta
     return Table(title, ("Task", *by_metric), rows)
 
 
+def recall(classes: Mapping[str, Any] | None) -> Table | None:
+    """Return the recall of each class on held-out rows, the rarest first."""
+    if classes is None:
+        return None
+    entries = classes["by_class"]
+    values = tables.numbers([entry["recall"] for entry in entries.values()])
+    rows = [
+        TableRow(
+            f"recall-{label}",
+            [
+                tables.text(label),
+                value,
+                tables.number(entry["n_rows"]),
+                tables.number(entry["n_answered"]),
+            ],
+        )
+        for (label, entry), value in zip(entries.items(), values, strict=True)
+    ]
+    columns = ("Class", "Recall", "Rows of the class", "Rows predicted as it")
+    return Table(f"Recall in {formats.count(classes['n_rows'], 'held-out row')}", columns, rows)
+
+
 def methods(report: Mapping[str, Any]) -> Table | None:
     """Return the methods of a comparison or an automatic choice on the same held-out rows."""
     if report.get("comparison") is not None:

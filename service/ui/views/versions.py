@@ -21,7 +21,9 @@ class VersionView:
     Parameters
     ----------
     notes
-        What the scores on held-out rows leave out.
+        What the scores on held-out rows leave out, and classes that are never answered.
+    recall
+        Recall of each class; None for numbers, or without held-out rows.
     verdict, sentences
         Whether learning together helps, and why; empty without a comparison.
     means
@@ -48,6 +50,7 @@ class VersionView:
     verdict: str
     sentences: Sequence[str]
     notes: Sequence[str]
+    recall: Table | None
     means: Table
     scores: Table
     methods: Table | None
@@ -83,7 +86,11 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
         sentence=f"{_sentence(model, history)} {reports.held_out_sentence(report)}",
         verdict=reports.verdict_of(study),
         sentences=() if study is None else study["sentences"],
-        notes=(evaluation or {}).get("sentences", ()),
+        notes=[
+            *(evaluation or {}).get("sentences", ()),
+            *(report.get("classes") or {}).get("sentences", ()),
+        ],
+        recall=reports.recall(report.get("classes")),
         means=reports.means(model, evaluation),
         scores=reports.scores(model, evaluation),
         methods=reports.methods(report),
