@@ -129,6 +129,10 @@ class JobSpec(JobLimits):
         "published model is trained on all rows.",
     )
 
+    def complete_calibration(self) -> Calibration | None:
+        """Return the calibration with what follows from the other options; None without."""
+        return None if self.calibration is None else self.calibration.for_new_tasks(self.new_tasks)
+
 
 class RepeatSpec(WireModel):
     """Changes to the specification of a training job that is repeated."""

@@ -64,14 +64,14 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
     checked = check(session, spec, owner=origin.owner, settings=settings)
     check_queue_limit(session, origin.owner, settings)
     check_training(session, origin.owner, settings)
-    study = checked.study
+    study, calibration = checked.study, spec.complete_calibration()
     job = store.NewJob(
         owner=origin.owner,
         dataset_id=spec.dataset_id,
         algorithm=spec.algorithm,
         params=checked.params,
         preparation=None if spec.preparation is None else spec.preparation.model_dump(mode="json"),
-        calibration=None if spec.calibration is None else spec.calibration.model_dump(mode="json"),
+        calibration=None if calibration is None else calibration.model_dump(mode="json"),
         class_weight=checked.class_weight,
         new_tasks=spec.new_tasks,
         seed=spec.seed,

@@ -97,8 +97,8 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     tasks, warnings = _prepared_tasks(dataset, spec, algorithm.needs, class_weight)
     check_tasks(algorithm, tasks, params)
     algorithm.check_selection(tasks, params)
-    _check_calibration(spec, algorithm, tasks, params)
     _check_new_tasks(spec, algorithm, params)
+    _check_calibration(spec, algorithm, tasks, params)
     study = None
     if has_study:
         splits = [
@@ -112,7 +112,7 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
         algorithm,
         tasks,
         params,
-        calibration=spec.calibration,
+        calibration=spec.complete_calibration(),
         study=study,
         n_slots=None if settings.scheduler_url else settings.resolved_worker_slots(),
     )
@@ -171,7 +171,7 @@ def _check_calibration(
     if spec.calibration is None:
         return
     try:
-        calibrated(algorithm, spec.calibration).check(tasks, params)
+        calibrated(algorithm, spec.complete_calibration()).check(tasks, params)
     except AlgorithmError as error:
         error.place = "calibration"
         raise

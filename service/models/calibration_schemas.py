@@ -49,6 +49,22 @@ class TaskLevels(BaseModel):
     )
 
 
+class NewTaskCalibration(BaseModel):
+    """Calibration for tasks that are not trained, by tasks that were left out in turn."""
+
+    n_tasks: int = Field(description="Number of tasks that were left out in turn.")
+    largest: float = Field(
+        description="Largest level of bounded intervals, or of sets without some classes."
+    )
+    left_out_rows: dict[str, float] = Field(
+        description="Errors on rows that were held out of tasks that were trained, the mean over "
+        "tasks: `rmse` and `mae`, in the unit of the targets, or `brier` and `log_loss`."
+    )
+    left_out_tasks: dict[str, float] = Field(
+        description="The same errors on the rows of tasks that were left out."
+    )
+
+
 class CalibrationReport(BaseModel):
     """Quality of probabilities of training rows that were held out, and levels of intervals."""
 
@@ -64,3 +80,6 @@ class CalibrationReport(BaseModel):
         None, description="Recall of each class with the threshold; null without one."
     )
     levels: dict[str, TaskLevels] = Field(description="Levels of intervals and sets, by task.")
+    new_tasks: NewTaskCalibration | None = Field(
+        None, description="Calibration for tasks that are not trained; null without."
+    )

@@ -243,6 +243,11 @@ def print_report(report: dict[str, Any]) -> None:
             for metric in ("brier", "log_loss", "calibration_error")
         ]
         print_table(rows, ("probabilities", "before", "calibrated"))
+    new_tasks = None if calibration is None else calibration["new_tasks"]
+    if new_tasks is not None:
+        errors = [new_tasks["left_out_rows"], new_tasks["left_out_tasks"]]
+        rows = [(name, *(_format_score(of[name]) for of in errors)) for name in errors[0]]
+        print_table(rows, ("mean over tasks", "rows left out", "tasks left out"))
     choice = report.get("choice")
     if choice is not None:
         _print_leaderboard(choice)

@@ -197,7 +197,8 @@ def fit_model(
     ready = prepared(algorithm, data.columns, recipe)
     check_new_tasks(ready, params, new_tasks)
     has_weights = any(task.weights is not None for task in data.tasks)
-    ready = calibrated(weighted(ready, class_weight, has_weights=has_weights), calibration)
+    options = None if calibration is None else calibration.for_new_tasks(new_tasks)
+    ready = calibrated(weighted(ready, class_weight, has_weights=has_weights), options)
     check_fit(ready, data, params)
     with limit_blas_threads(data.tasks.order):
         model: Model = ready.fit(data.tasks, params, trace=trace, rng=np.random.default_rng(seed))

@@ -252,10 +252,29 @@ def test_an_adapted_model_keeps_the_default(client, willing) -> None:
         adapted.predict(rows("S9"))
 
 
-def test_a_calibrated_model_predicts_new_tasks(client, dataset) -> None:
+def test_a_calibrated_model_has_intervals_of_new_tasks_if_tasks_were_left_out(
+    client, dataset
+) -> None:
     calibrated = client.train(dataset, "mixed-model", model="calibrated", calibration=True).wait()
     with pytest.warns(NewTasksWarning):
         assert calibrated.predict(rows("S9"), new_tasks="common").shape == (1,)
+    with pytest.raises(ServiceError) as refused:
+        calibrated.predict_interval(rows("S9"), new_tasks="common")
+    assert (refused.value.code, refused.value.errors[0]["task"]) == ("invalid-data", "S9")
+    assert calibrated.report()["calibration"]["new_tasks"] is None
+    job = client.train(
+        dataset, "mixed-model", model="calibrated", calibration=True, new_tasks="common"
+    )
+    left_out = job.wait()
+    with pytest.warns(NewTasksWarning):
+        ends = left_out.predict_interval(rows("S1", "S9"), level=0.8)
+    assert np.diff(ends[1])[0] > 1.5 * np.diff(ends[0])[0]
+    report = left_out.report()["calibration"]["new_tasks"]
+    assert report["n_tasks"] == 6
+    assert report["left_out_tasks"]["rmse"] > 2 * report["left_out_rows"]["rmse"]
+    with pytest.raises(ServiceError) as refused:
+        client.train(dataset, "ridge", model="calibrated", calibration={"leave_tasks_out": True})
+    assert refused.value.errors[0]["pointer"] == "/calibration"
 
 
 def test_many_new_tasks_are_counted_at_the_end_of_the_header(call, model) -> None:

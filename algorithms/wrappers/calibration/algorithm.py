@@ -1,13 +1,15 @@
 """Any algorithm, trained with calibrated outputs."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.errors import InvalidData
+from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.model import Model, apply
 from algorithms.interface.needs import check_classes
 from algorithms.interface.params import Params
@@ -17,6 +19,7 @@ from algorithms.interface.weights import scaled_positive
 from algorithms.interface.work import WorkEstimate, without_fold
 from algorithms.wrappers.calibration.conformal import ConformalScores, adaptive_scores
 from algorithms.wrappers.calibration.cross_fitting import CrossFit, cross_fit
+from algorithms.wrappers.calibration.left_out_tasks import fold_tasks, leave_tasks_out
 from algorithms.wrappers.calibration.model import METHODS_FOR, CalibratedModel
 from algorithms.wrappers.calibration.options import Calibration
 from algorithms.wrappers.calibration.probabilities import ProbabilityMap, Scored, learn_maps
@@ -61,23 +64,40 @@ class CalibratedAlgorithm(WrappedAlgorithm):
         check_threshold(self._options, summaries)
         if any(task.target == "classes" for task in summaries):
             check_classes(summaries, algorithm="calibration")
+        if self._options.leave_tasks_out:
+            fold_tasks([task.name for task in summaries], n_folds=self._options.n_folds, seed=0)
+            if not self.has_common_part(params):
+                raise InvalidParams(
+                    f"'leave_tasks_out' is true, but models of {self.name} with these parameters "
+                    f"have no part in common to answer for tasks that are left out; leave it out"
+                )
 
     def work(self, summaries: Sequence[TaskSummary], params: Params) -> WorkEstimate:
         """Return the expected work of the fits with all rows, and without each of the folds."""
         n_folds = self._options.n_folds
         fold_work = super().work(without_fold(summaries, n_folds), params)
-        return super().work(summaries, params) + fold_work.times(n_folds)
+        n_fits = n_folds
+        if self._options.leave_tasks_out:
+            n_fits += min(n_folds, len(summaries))
+        return super().work(summaries, params) + fold_work.times(n_fits)
 
     def fit(
         self, tasks: TaskSet, params: Params, *, trace: Trace, rng: np.random.Generator
     ) -> CalibratedModel:
         """Return the model trained on the tasks, with its calibration."""
-        fits = cross_fit(
-            self._inner, tasks, params, n_folds=self._options.n_folds, trace=trace, rng=rng
-        )
+        n_folds = self._options.n_folds
+        seed = int(deepcopy(rng).integers(2**31))
+        fits = cross_fit(self._inner, tasks, params, n_folds=n_folds, trace=trace, rng=rng)
         if tasks.tasks[0].target == "numbers":
-            return CalibratedModel(fits.whole, fits.models, (), _residuals(fits, tasks), {})
-        return self._calibrate_classes(fits, tasks, seed=int(rng.integers(2**31)))
+            model = CalibratedModel(fits.whole, fits.models, (), _residuals(fits, tasks), {})
+        else:
+            model = self._calibrate_classes(fits, tasks, seed=int(rng.integers(2**31)))
+        if not self._options.leave_tasks_out:
+            return model
+        left_out = leave_tasks_out(
+            self._inner, tasks, params, n_folds=n_folds, trace=trace, seed=seed
+        )
+        return replace(model, left_out=left_out)
 
     def _calibrate_classes(self, fits: CrossFit, tasks: TaskSet, *, seed: int) -> CalibratedModel:
         scored = _score(fits, tasks)

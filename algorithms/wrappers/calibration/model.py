@@ -1,6 +1,6 @@
 """A trained model with calibrated outputs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.methods import DEFAULT_LEVEL
 from algorithms.interface.model import Model
+from algorithms.interface.new_tasks import no_common_part
 from algorithms.interface.tasks import Array
 from algorithms.numerics.row_hashes import hash_rows
 from algorithms.wrappers.calibration.conformal import (
@@ -20,8 +21,15 @@ from algorithms.wrappers.calibration.conformal import (
     intervals,
     prediction_sets,
 )
+from algorithms.wrappers.calibration.left_out_tasks import (
+    LeftOutTasks,
+    TaskScores,
+    load_left_out,
+    mean_errors,
+)
 from algorithms.wrappers.calibration.probabilities import ProbabilityMap
 from algorithms.wrappers.calibration.scores import SCORE_METHODS, class_scores
+from algorithms.wrappers.calibration.stored import Load, below, inside, numbered
 from algorithms.wrappers.wrapped_model import WrappedModel
 
 #: Methods of calibrated models by kind of targets.
@@ -35,11 +43,9 @@ CALIBRATED_METHODS: Final = frozenset(
 )
 
 _PREFIX: Final = "calibration"
+_LEFT_OUT: Final = "left_out"
 #: Largest number that the hash of a row can be, plus 1.
 _HASHES: Final = 2.0**64
-
-#: Makes a model of its arrays and its header.
-Load = Callable[[Mapping[str, NDArray[Any]], Mapping[str, Any]], Model]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +65,16 @@ class CalibratedModel(WrappedModel):
     costs
         Factor of the probability of each class of each task, in the order of the tasks, by which
         predictions are chosen; empty if the model itself chooses them.
+    left_out
+        Calibration for tasks that were not trained; None without.
     """
 
     folds: Sequence[Model]
     maps: Sequence[ProbabilityMap]
-    conformal: ConformalScores
+    conformal: ConformalScores | TaskScores
     quality: dict[str, Any]
     costs: Sequence[Sequence[float]] = ()
+    left_out: LeftOutTasks | None = None
 
     @property
     def takes_missing(self) -> frozenset[str]:  # type: ignore[override]
@@ -77,6 +86,36 @@ class CalibratedModel(WrappedModel):
         """Return the number of input columns of a method for a task."""
         source = self._source() if method in CALIBRATED_METHODS else method
         return self.inner.width(source, task=task)
+
+    def for_new_tasks(self, names: tuple[str, ...]) -> Model:
+        """Return the model of tasks without rows, calibrated if tasks were left out for that.
+
+        Raises
+        ------
+        UnknownTask
+            There is no common part, or a threshold but no probabilities for these tasks.
+        """
+        inner = self.inner.for_new_tasks(names)
+        left_out = self.left_out
+        if left_out is None:
+            if self.costs:
+                why = "its threshold needs a calibration with 'leave_tasks_out'"
+                raise no_common_part(self.algorithm, names, why)
+            return inner
+        folds = [model.for_new_tasks(names) for model in left_out.folds]
+        maps = tuple(left_out.maps) * len(names)
+        return CalibratedModel(inner, folds, maps, left_out.conformal, {}, self._costs_in(inner))
+
+    def _costs_in(self, model: Model) -> list[list[float]]:
+        """Return the costs of the classes of a model's tasks, as those of the same labels here."""
+        if not self.costs:
+            return []
+        costs = {
+            label: cost
+            for task, of_task in zip(self.tasks, self.costs, strict=True)
+            for label, cost in zip(self.classes(task), of_task, strict=True)
+        }
+        return [[costs[label] for label in model.classes(task)] for task in model.tasks]
 
     def learned(self) -> dict[str, Any]:
         """Return the learned quantities by their scikit-learn names."""
@@ -101,7 +140,25 @@ class CalibratedModel(WrappedModel):
             }
             for t, (task, n) in enumerate(zip(self.tasks, counts, strict=True))
         }
-        return {**self.quality, "levels": levels}
+        return {
+            **self.quality,
+            "levels": levels,
+            "new_tasks": None if self.left_out is None else self._compare_with_new_tasks(),
+        }
+
+    def _compare_with_new_tasks(self) -> dict[str, Any]:
+        """Return the errors on rows of trained tasks, and of tasks that were left out."""
+        assert self.left_out is not None  # checked by the caller
+        n_tasks = len(np.unique(self.left_out.conformal.owner))
+        after = self.quality.get("after", {})
+        conformal = self.conformal
+        rows = {name: after[name] for name in ("brier", "log_loss") if name in after}
+        return {
+            "n_tasks": n_tasks,
+            "largest": n_tasks / (n_tasks + 1),
+            "left_out_rows": rows or mean_errors(conformal.scores, conformal.owner),
+            "left_out_tasks": self.left_out.errors,
+        }
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
         """Return predicted numbers or labels of rows; labels by the costs of missing a class."""
@@ -159,24 +216,22 @@ class CalibratedModel(WrappedModel):
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return every learned array by name."""
-        arrays = {
-            f"maps/{t}/{name}": array
-            for t, task_map in enumerate(self.maps)
-            for name, array in task_map.to_arrays().items()
-        }
-        arrays |= {
-            f"folds/{i}/{name}": array
-            for i, model in enumerate(self.folds)
-            for name, array in model.to_arrays().items()
-        }
-        arrays |= {f"conformal/{name}": a for name, a in self.conformal.to_arrays().items()}
-        return self.inner.to_arrays() | {f"{_PREFIX}/{name}": a for name, a in arrays.items()}
+        arrays = inside("conformal", self.conformal.to_arrays())
+        for t, task_map in enumerate(self.maps):
+            arrays |= inside(f"maps/{t}", task_map.to_arrays())
+        for i, model in enumerate(self.folds):
+            arrays |= inside(f"folds/{i}", model.to_arrays())
+        if self.left_out is not None:
+            arrays |= inside(_LEFT_OUT, self.left_out.to_arrays())
+        return self.inner.to_arrays() | inside(_PREFIX, arrays)
 
     def header(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON."""
         calibration = {"quality": self.quality, "folds": [model.header() for model in self.folds]}
         if self.costs:
             calibration["costs"] = [list(costs) for costs in self.costs]
+        if self.left_out is not None:
+            calibration[_LEFT_OUT] = self.left_out.header()
         return self.inner.header() | {_PREFIX: calibration}
 
     def _own_methods(self) -> tuple[str, ...]:
@@ -213,11 +268,11 @@ def load_calibration(
     load
         Makes the model without a fold.
     """
-    stored = _below(arrays, _PREFIX)
-    maps = _numbered(_below(stored, "maps"))
-    folds = _numbered(_below(stored, "folds"))
+    stored = below(arrays, _PREFIX)
+    maps = numbered(below(stored, "maps"))
+    folds = numbered(below(stored, "folds"))
     conformal = ConformalScores.from_arrays(
-        _below(stored, "conformal"), n_tasks=len(inner.tasks), has_scale=not maps
+        below(stored, "conformal"), n_tasks=len(inner.tasks), has_scale=not maps
     )
     models = [load(folds[i], fold_header) for i, fold_header in enumerate(header["folds"])]
     return CalibratedModel(
@@ -227,24 +282,12 @@ def load_calibration(
         conformal,
         dict(header["quality"]),
         header.get("costs", ()),
+        load_left_out(below(stored, _LEFT_OUT), header[_LEFT_OUT], load=load)
+        if _LEFT_OUT in header
+        else None,
     )
 
 
 def without_calibration(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return the arrays of a model file that do not belong to its calibration."""
     return {name: a for name, a in arrays.items() if not name.startswith(f"{_PREFIX}/")}
-
-
-def _below(arrays: Mapping[str, NDArray[Any]], folder: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays in a folder, named as seen from it."""
-    start = f"{folder}/"
-    return {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
-
-
-def _numbered(arrays: Mapping[str, NDArray[Any]]) -> dict[int, dict[str, NDArray[Any]]]:
-    """Return the arrays of each folder whose name is a number."""
-    folders: dict[int, dict[str, NDArray[Any]]] = {}
-    for name, array in arrays.items():
-        number, _, field = name.partition("/")
-        folders.setdefault(int(number), {})[field] = array
-    return folders

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from algorithms.interface.new_tasks import NewTasks
 from algorithms.interface.params import StrictModel
 
 
@@ -29,3 +30,15 @@ class Calibration(StrictModel):
             "other classes cost 1, so that ill is answered above a probability of 1/11.",
         )
     )
+    leave_tasks_out: bool | None = Field(
+        None,
+        description="Fit also without each of 'n_folds' parts of the tasks, for intervals, "
+        "probabilities and sets of tasks that are not trained. Default: if 'new_tasks' is "
+        "'common'.",
+    )
+
+    def for_new_tasks(self, new_tasks: NewTasks) -> "Calibration":
+        """Return the options with what follows from what calls do about new tasks."""
+        if self.leave_tasks_out is not None or new_tasks == "refuse":
+            return self
+        return self.model_copy(update={"leave_tasks_out": True})
