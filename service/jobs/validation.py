@@ -105,8 +105,15 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
             section.splits for section in (spec.compare, spec.evaluate) if section is not None
         ]
         tasks = _with_labels(session, dataset, tasks, *splits)
-        unit = dataset.target_name
-        study = plan_job(algorithm, requested, tasks, options, seed=spec.seed, unit=unit)
+        study = plan_job(
+            algorithm,
+            requested,
+            tasks,
+            options,
+            seed=spec.seed,
+            unit=dataset.target_name,
+            new_tasks=spec.new_tasks,
+        )
     time = estimate_time(
         session,
         algorithm,

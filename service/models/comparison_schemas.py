@@ -202,6 +202,15 @@ class Interval(BaseModel):
     high: float | None = Field(description="Upper end; null with fewer than two splits.")
 
 
+class LeftOutTasks(BaseModel):
+    """Scores on the rows of tasks that are left out of the training in turn."""
+
+    failed: str | None = Field(description="Why there are no scores; null if there are.")
+    mean: dict[str, float | None] = Field(description="Mean over tasks, by metric.")
+    over_rows: dict[str, float | None] = Field(description="Metrics over the rows of all tasks.")
+    by_task: dict[str, dict[str, float | None]] = Field(description="`{metric: {task: value}}`.")
+
+
 class Evaluation(BaseModel):
     """Scores of the algorithm on held-out rows."""
 
@@ -229,4 +238,9 @@ class Evaluation(BaseModel):
         default_factory=dict,
         description="Tasks for which a metric is undefined, for example with constant targets; "
         "they are excluded from means.",
+    )
+    left_out_tasks: LeftOutTasks | None = Field(
+        None,
+        description="Scores on tasks that are left out, beside those on left-out rows; null unless "
+        "`new_tasks` is `common`.",
     )

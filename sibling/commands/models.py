@@ -235,6 +235,15 @@ def print_report(report: dict[str, Any]) -> None:
             print_text(f"RMSE and widths of intervals are in units of {evaluation['unit']}.")
         for sentence in evaluation.get("sentences", ()):
             print_text(sentence)
+        left_out = evaluation["left_out_tasks"]
+        if left_out is not None and left_out["failed"]:
+            print_note(f"warning: tasks cannot be left out: {left_out['failed']}")
+        elif left_out is not None:
+            rows = [
+                (metric, _format_score(mean), _format_score(left_out["over_rows"][metric]))
+                for metric, mean in left_out["mean"].items()
+            ]
+            print_table(rows, ("left-out tasks, metric", "mean over tasks", "over all rows"))
     _print_recall(report.get("classes"))
     calibration = report.get("calibration")
     if calibration is not None and calibration["after"] is not None:

@@ -5,6 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from algorithms.evaluation.scores.metrics import METRICS
+from algorithms.evaluation.selection.left_out_tasks import score_left_out_tasks
+from algorithms.evaluation.selection.paths import fit_single
 from algorithms.interface.errors import UnknownTask
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -240,3 +243,16 @@ def test_a_preparation_of_each_task_has_none_for_a_new_one() -> None:
     model = algorithm.fit(tasks_of(), params, trace=Trace(), rng=np.random.default_rng(0))
     with pytest.raises(UnknownTask, match="per_task"):
         answer(model, ROWS)
+
+
+def test_scores_on_left_out_tasks_are_those_of_models_without_the_tasks() -> None:
+    tasks = TaskSet(tasks_of().tasks[:4])
+    ridge = {"form": "pooled", "selection": "given"}
+    scores = score_left_out_tasks(
+        fit_single(ALGORITHMS["ridge"], ridge), tasks, [METRICS["rmse"]], seed=0, trace=Trace()
+    )
+    for task in tasks:
+        rest = TaskSet(tuple(other for other in tasks if other is not task))
+        predicted = fit("ridge", rest, **ridge).predict(task.X, task=rest.names[0])
+        values = [value for value in scores["by_task"]["rmse"][task.name] if value is not None]
+        assert values == [pytest.approx(np.sqrt(np.mean((task.y - predicted) ** 2)))]

@@ -335,3 +335,29 @@ def test_a_remote_estimator_answers_for_new_tasks(client) -> None:
     willing = RemoteEstimator(MixedModel(new_tasks="common"), client=client, model="remote-new")
     willing.fit(X, y, tasks=tasks)
     assert willing.model_.info["new_tasks"] == "common"
+
+
+def test_an_evaluation_has_the_error_on_left_out_tasks_beside_left_out_rows(
+    client, dataset
+) -> None:
+    job = client.train(
+        dataset,
+        "mixed-model",
+        model="evaluated",
+        evaluate={"splits": {"n_folds": 3, "repeats": 1}},
+        new_tasks="common",
+    )
+    evaluation = job.wait().report()["evaluation"]
+    left_out = evaluation["left_out_tasks"]
+    assert left_out["failed"] is None
+    # the levels of schools have the deviation 1, and rows 0.1
+    assert evaluation["mean"]["rmse"] < 0.3
+    assert left_out["mean"]["rmse"] > 0.5
+    assert left_out["by_task"]["rmse"].keys() == {f"S{i}" for i in range(6)}
+    plain = client.train(
+        dataset,
+        "mixed-model",
+        model="evaluated",
+        evaluate={"splits": {"n_folds": 3, "repeats": 1}},
+    )
+    assert plain.wait().report()["evaluation"]["left_out_tasks"] is None

@@ -252,6 +252,14 @@ def mean_scores(scores: Scores) -> dict[str, dict[str, float | None]]:
     }
 
 
+def means_by_task(scores: Scores) -> dict[str, dict[str, float | None]]:
+    """Return the mean of every metric over the splits, ``{metric: {task: value}}``."""
+    return {
+        metric: {task: mean_known(values) for task, values in by_task.items()}
+        for metric, by_task in scores["by_task"].items()
+    }
+
+
 def mean_intervals(scores: Scores, *, ratio: float) -> dict[str, dict[str, float | None]]:
     """Return the 95 % interval of the mean over tasks of every metric, as JSON.
 

@@ -54,7 +54,7 @@ class TaskScores:
         del task, level
         counts = np.bincount(self.owner)
         n_tasks = int((counts > 0).sum())
-        weights = 1.0 / (counts[self.owner] * (n_tasks + 1.0))
+        weights = 1.0 / (counts[self.owner].astype(np.float64) * (n_tasks + 1.0))
         return Weighted(self.scores, self.folds, weights, is_borrowed=True)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -176,7 +176,8 @@ def fold_tasks(names: Sequence[str], *, n_folds: int, seed: int) -> dict[str, in
 
 def _residuals(task: Task, model: Model) -> Array:
     assert task.y is not None  # checked
-    return np.abs(task.y - apply(model, "predict", task.X, task=NEW))
+    residuals: Array = np.abs(task.y - apply(model, "predict", task.X, task=NEW))
+    return residuals
 
 
 def _scored(left_out: Sequence[tuple[Task, Model]], owner: NDArray[np.intp]) -> Scored:

@@ -22,6 +22,7 @@ from algorithms.evaluation.scores.predictions import (
     predictions_per_split,
 )
 from algorithms.evaluation.scores.ratios import describe_few_rows
+from algorithms.evaluation.selection.left_out_tasks import N_TASK_FOLDS
 from algorithms.evaluation.selection.search import SearchOptions
 from algorithms.evaluation.selection.validation import (
     check_has_scores,
@@ -29,6 +30,7 @@ from algorithms.evaluation.selection.validation import (
     mean_intervals,
     mean_known,
     mean_scores,
+    means_by_task,
     without_small_ratios,
 )
 from algorithms.interface.errors import AlgorithmError, InvalidParams
@@ -42,6 +44,8 @@ from service.jobs.studies.child_jobs import MAX_CHILD_JOBS, ChildJob, Plan
 #: Mark the child jobs of a comparison and of an evaluation.
 COMPARISON: Final = "comparison"
 EVALUATION: Final = "evaluation"
+#: Marks the child job that scores tasks that are left out, in an evaluation.
+LEFT_OUT_TASKS: Final = "left_out_tasks"
 
 Result = Mapping[str, Any]
 
@@ -146,6 +150,33 @@ def child_jobs_of_methods(
     return children
 
 
+def child_job_of_left_out_tasks(plan: Plan) -> ChildJob:
+    """Return the child job that scores the algorithm of an evaluation on left-out tasks."""
+    (method,) = plan["methods"]
+    splits = Splits(n_folds=N_TASK_FOLDS, repeats=1)  # as many fits, of as many rows
+    inner_plan = {
+        "of": LEFT_OUT_TASKS,
+        "may_fail": True,
+        "method": 0,
+        "param_sets": [method["values"]],
+        "splits": splits.model_dump(mode="json"),
+        "indices": list(range(splits.count())),
+        "search": None,
+    }
+    return ChildJob(method["algorithm"], method["values"], inner_plan)
+
+
+def report_left_out_tasks(results: Sequence[Result]) -> dict[str, Any] | None:
+    """Return the scores on left-out tasks, or why there are none; None if none were left out."""
+    if not results:
+        return None
+    (result,) = results
+    if result["failed"] is not None:
+        return {"failed": result["failed"], "mean": {}, "over_rows": {}, "by_task": {}}
+    (scores,) = result["scores"]
+    return {"failed": None, **mean_scores(scores), "by_task": means_by_task(scores)}
+
+
 def report_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
     """Return the report of a comparison, without the baselines that failed on some split."""
     options = CompareOptions.model_validate(plan["options"], strict=False)
@@ -184,10 +215,7 @@ def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
         "params": scored.method.values,
         **mean_scores(scored.scores),
         "interval": mean_intervals(scored.scores, ratio=options.splits.ratio(tasks)),
-        "by_task": {
-            metric: {task: mean_known(values) for task, values in by_task.items()}
-            for metric, by_task in scored.scores["by_task"].items()
-        },
+        "by_task": means_by_task(scored.scores),
         "without_value": {
             metric: missing
             for metric, by_task in scored.scores["by_task"].items()

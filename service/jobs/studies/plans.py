@@ -16,11 +16,12 @@ from algorithms.evaluation.choice.contenders import Algo
 from algorithms.evaluation.comparison.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.scores.metrics import metrics_for
 from algorithms.evaluation.scores.recall import report_classes
+from algorithms.evaluation.selection.left_out_tasks import score_left_out_tasks
 from algorithms.evaluation.selection.paths import fit_candidates, fit_single
 from algorithms.evaluation.selection.search import SearchOptions
 from algorithms.evaluation.selection.validation import Fit, score_splits
 from algorithms.interface.errors import AlgorithmError, Diverged, InvalidData, InvalidParams
-from algorithms.interface.new_tasks import NewTasks
+from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, NewTasks
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
@@ -32,11 +33,14 @@ from service.jobs.studies.child_jobs import ADAPT, ChildJob, Plan
 from service.jobs.studies.comparisons import (
     COMPARISON,
     EVALUATION,
+    LEFT_OUT_TASKS,
+    child_job_of_left_out_tasks,
     child_jobs_of_methods,
     plan_comparison,
     plan_evaluation,
     report_comparison,
     report_evaluation,
+    report_left_out_tasks,
     report_predictions,
 )
 from service.jobs.studies.searches import (
@@ -79,6 +83,7 @@ def plan_job(
     *,
     seed: int,
     unit: str | None = None,
+    new_tasks: NewTasks = DEFAULT_NEW_TASKS,
 ) -> Study:
     """Return the plan and the first child jobs of a study.
 
@@ -88,6 +93,8 @@ def plan_job(
         Parameters as the user gave them.
     unit
         Name of the target, if it has one.
+    new_tasks
+        If 'common', an evaluation scores tasks that are left out, too.
 
     Raises
     ------
@@ -118,6 +125,8 @@ def plan_job(
         with _errors_in("evaluate"):
             plan[EVALUATION] = plan_evaluation(algorithm, values, tasks, options.evaluate)
         children += child_jobs_of_methods(plan[EVALUATION], options.search, of=EVALUATION)
+        if new_tasks == "common" and len(tasks) > 1:
+            children.append(child_job_of_left_out_tasks(plan[EVALUATION]))
     for purpose in plan.keys() & {SEARCH, COMPARISON, EVALUATION}:
         plan[purpose]["unit"] = unit
     plan["n_child_jobs"] = n_later + len(children)
@@ -210,7 +219,8 @@ def run_child_job(
     try:
         return {**_score(plan, fit, algorithm, tasks, seed=seed, trace=trace), "failed": None}
     except (InvalidData, InvalidParams, Diverged) as error:
-        if not plan.get("method"):  # only a baseline may fail without failing the study
+        # only a baseline, and scores on left-out tasks, may fail without failing the study
+        if not (plan.get("method") or plan.get("may_fail")):
             raise
         return {"scores": None, "plan": plan, "failed": error.message}
 
@@ -218,13 +228,17 @@ def run_child_job(
 def _score(
     plan: Plan, fit: Fit, algorithm: Algo, tasks: TaskSet, *, seed: int, trace: Trace
 ) -> dict[str, Any]:
+    metrics = metrics_for([algorithm], tasks.tasks)
+    if plan["of"] == LEFT_OUT_TASKS:
+        left_out = score_left_out_tasks(fit, tasks, metrics, seed=seed, trace=trace)
+        return {"scores": [left_out], "plan": plan}
     scores = score_splits(
         fit,
         tasks,
         Splits.model_validate(plan["splits"], strict=False),
         plan["indices"],
         n_candidates=len(plan["param_sets"]),
-        metrics=metrics_for([algorithm], tasks.tasks),
+        metrics=metrics,
         seed=seed,
         trace=trace,
         min_rows=plan.get("min_rows", 1),
@@ -257,7 +271,10 @@ def combine_results(
         report["comparison"] = report_comparison(plan[COMPARISON], scored, tasks)
     if EVALUATION in plan:
         scored = _results_of(results, EVALUATION)
-        report["evaluation"] = report_evaluation(plan[EVALUATION], scored, tasks)
+        report["evaluation"] = {
+            **report_evaluation(plan[EVALUATION], scored, tasks),
+            LEFT_OUT_TASKS: report_left_out_tasks(_results_of(results, LEFT_OUT_TASKS)),
+        }
     if predictions is not None:
         report["predictions"] = predictions
         report["classes"] = report_classes(predictions, tasks)

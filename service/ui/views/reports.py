@@ -76,6 +76,11 @@ def means(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Tab
             )
             for name, value in evaluation["mean"].items()
         ]
+        left_out = evaluation.get("left_out_tasks") or {"mean": {}}
+        rows += [
+            _mean_row(f"{metric_words(name)} on left-out tasks", value, None)
+            for name, value in left_out["mean"].items()
+        ]
     rows += [
         _mean_row(f"{metric_words(name)} on training rows", (mean(by_task), None), None)
         for name, by_task in model["metrics"].items()
