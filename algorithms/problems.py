@@ -104,3 +104,51 @@ def _draw(rng: np.random.Generator, roots: Array, n_samples: int) -> GaussianPro
         for t, (rows, root) in enumerate(zip(noise, roots, strict=True))
     )
     return GaussianProblem(TaskSet(tasks), roots @ np.swapaxes(roots, 1, 2))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RareEvents:
+    """Tasks whose rows have an event or none, and further rows of the same tasks.
+
+    Parameters
+    ----------
+    new
+        Further rows of each task, whose shares of events are those of the tasks.
+    """
+
+    tasks: TaskSet
+    new: TaskSet
+
+
+def rare_events(
+    rng: np.random.Generator,
+    *,
+    n_tasks: int = 30,
+    n_samples: int = 12,
+    n_without: int = 6,
+    n_new: int = 60,
+) -> RareEvents:
+    """Return tasks such as the patients of hospitals, the first of which have no event at all.
+
+    The log-odds of an event are linear in six columns, with coefficients that differ a little
+    between tasks. Two of three other tasks have two events in their rows, the third has one: with
+    the defaults, 40 of 360 rows have an event.
+    """
+    common = np.array([0.9, -0.7, 0.5, 0.0, 0.0, 0.3])
+    tasks, new = [], []
+    for t in range(n_tasks):
+        X = rng.standard_normal((20 * n_samples + n_new, len(common)))
+        slopes = common + 0.2 * rng.standard_normal(len(common))
+        log_odds = X @ slopes - 2.6 + 0.3 * rng.standard_normal()
+        y = np.where(rng.random(len(X)) < 1 / (1 + np.exp(-log_odds)), "event", "none")
+        name, pool = f"hospital-{t + 1:02}", y[n_new:]
+        n_events = 0 if t < n_without else 2 - (t % 3 == 0)
+        rows = np.concatenate(
+            [
+                np.flatnonzero(pool == "event")[:n_events],
+                np.flatnonzero(pool == "none")[: n_samples - n_events],
+            ]
+        )
+        tasks.append(Task.from_rows(name, X[n_new:][rows], y=pool[rows]))
+        new.append(Task.from_rows(name, X[:n_new], y=y[:n_new]))
+    return RareEvents(TaskSet(tuple(tasks)), TaskSet(tuple(new)))

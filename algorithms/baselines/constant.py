@@ -249,6 +249,7 @@ def _constants(task: Task, mean: Array) -> Constants:
         return Constants(mean, np.zeros(0))
     if task.target == "numbers":
         return Constants(mean, np.array([weighted_mean(task.y, task.weights)]))
-    labels, codes = np.unique(task.y, return_inverse=True)
-    counts = np.bincount(codes, weights=task.weights)
+    labels = task.class_labels()
+    codes = np.searchsorted(labels, task.y)
+    counts = np.bincount(codes, weights=task.weights, minlength=len(labels))
     return Constants(mean, counts / counts.sum(), tuple(labels.tolist()))

@@ -8,13 +8,14 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
 import numpy as np
 from pydantic import ValidationError
 
+from algorithms.interface.classes import complete_classes
 from algorithms.interface.errors import InvalidData, InvalidParams, explain_unknown
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs, refuse_sparse_adaptation
@@ -279,6 +280,7 @@ class Algorithm(ABC, Generic[P, M]):
                 f"models of {self.name} cannot be adapted to a new task such as '{task.name}'; "
                 "train a new model with all tasks"
             )
+        task = _with_classes_of(model, task)
         self._check_new_task(model, task)
         return self.adapt_task(model, task, trace=trace or Trace())
 
@@ -300,6 +302,15 @@ class Algorithm(ABC, Generic[P, M]):
         if self.needs.same_features:
             model.check_width_of(task)
         check_magnitudes([task])
+
+
+def _with_classes_of(model: Model, task: Task) -> Task:
+    """Return a new task, which, if it has a single class, also has those of the model's tasks."""
+    if task.target != "classes":
+        return task
+    own = tuple(np.unique(np.asarray(task.y)).tolist())
+    known = [tuple(model.classes(name)) for name in model.tasks]
+    return replace(task, classes=complete_classes([own, *known])[0])
 
 
 class InvalidExtension(ValueError):

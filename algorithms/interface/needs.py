@@ -8,10 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-import numpy as np
-
 from algorithms.interface.errors import InvalidData, UnusedWeights
-from algorithms.interface.tasks import TargetKind, Task, TaskSummary
+from algorithms.interface.tasks import TargetKind, Task, TaskSummary, list_names
 from algorithms.interface.work import VALUE_BYTES, describe_size
 
 #: Maximum number of coordinates of the sparse rows of all tasks, which take 200 MB. Beyond it, the
@@ -178,14 +176,19 @@ _TARGET_WORDS: dict[TargetNeed, str] = {
 
 
 def check_classes(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
-    """Raise InvalidData if a task has only one class."""
-    for task in summaries:
-        if task.n_classes < 2:
-            raise InvalidData(
-                f"task '{task.name}' has rows of one class only; {algorithm} needs at least two "
-                "classes in every task: add rows of another class, or remove the task",
-                task=task.name,
-            )
+    """Raise InvalidData with all tasks that have a single class which no other task has."""
+    single = [task.name for task in summaries if task.n_classes < 2]
+    if not single:
+        return
+    subject = f"task {list_names(single)} has"
+    if len(single) > 1:
+        subject = f"{len(single)} of {len(summaries)} tasks ({list_names(single)}) have"
+    raise InvalidData(
+        f"{subject} rows of one class only, and no other task shows which classes it can have; "
+        f"{algorithm} needs two: add rows of another class, leave these tasks out, or use a method "
+        "that always predicts their class (constant, or a kernel machine such as kernel-tasks)",
+        task=single[0],
+    )
 
 
 def check_sparse(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
@@ -277,7 +280,6 @@ def check_same_kind(task: Task, classes: Sequence[Any] | None) -> None:
 
 def check_known_labels(summaries: Sequence[TaskSummary]) -> None:
     """Raise InvalidData if tasks to be pooled are known to have different labels."""
-    labels = [task.labels for task in summaries if task.labels is not None]
-    if len(labels) == len(summaries):
-        classes = [tuple(np.unique(task_labels).tolist()) for task_labels in labels]
+    classes = [task.classes for task in summaries if task.classes is not None]
+    if len(classes) == len(summaries):
         check_same_classes([task.name for task in summaries], classes)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from algorithms.interface.classes import Classes, complete_classes
 from algorithms.interface.errors import InvalidData, UnknownTask, find_similar
 from algorithms.interface.task_values import (
     SIZE_RANGE,
@@ -28,7 +29,7 @@ Array = NDArray[np.float64]
 InputKind = Literal["rows", "covariances"]
 TargetKind = Literal["none", "numbers", "classes"]
 
-#: Number of known names that an "unknown task" message lists.
+#: Maximum number of names of tasks that a message lists.
 MAX_LISTED_NAMES = 20
 #: Number of known names that are compared with an unknown one, which takes milliseconds.
 _MAX_COMPARED_NAMES = 200
@@ -55,6 +56,8 @@ class TaskSummary:
         Whether rows have weights.
     class_counts
         Number of rows of each class, by the label as text; None if unknown.
+    classes
+        Labels that the task can have, sorted (:meth:`Task.class_labels`); None if unknown.
     """
 
     name: str
@@ -71,6 +74,7 @@ class TaskSummary:
     n_stored: int | None = None
     has_weights: bool = False
     class_counts: Mapping[str, int] | None = field(default=None, compare=False)
+    classes: Classes | None = None
 
     @property
     def is_sparse(self) -> bool:
@@ -98,6 +102,8 @@ class Task:
     weights : (n_samples,) or None
         Weight of each row, at least 0; :mod:`algorithms.interface.weights` scales the weights of a
         fit.
+    classes
+        Labels that the task can have, sorted, which a :class:`TaskSet` finds; None if unknown.
     """
 
     name: str
@@ -107,6 +113,7 @@ class Task:
     feature_names: tuple[str, ...] | None = None
     groups: NDArray[Any] | None = None
     weights: Array | None = None
+    classes: Classes | None = None
 
     @classmethod
     def from_rows(
@@ -225,6 +232,17 @@ class Task:
         """Number of values that are stored of sparse rows; None for dense ones."""
         return int(self.X.nnz) if is_sparse(self.X) else None
 
+    def class_labels(self) -> NDArray[Any]:
+        """Return the labels of the rows, sorted; if there is one only, all that the task can have.
+
+        So a task of a single class has two classes or more, if other tasks show which.
+        """
+        assert self.y is not None
+        labels = np.unique(self.y)
+        if len(labels) == 1 and self.classes is not None and labels[0] in self.classes:
+            return np.array(self.classes)
+        return labels
+
     def dense(self) -> "Task":
         """Return the task with a dense copy of sparse rows."""
         return replace(self, X=self.X.toarray()) if is_sparse(self.X) else self
@@ -232,22 +250,24 @@ class Task:
     def summary(self) -> TaskSummary:
         """Return the description of the task without its data."""
         counts = None
+        classes: Classes | None = None
         if self.y is not None and self.target == "classes":
             labels, sizes = np.unique(self.y, return_counts=True)
             counts = {str(label): int(n) for label, n in zip(labels, sizes, strict=True)}
-        n_classes = len(counts or ())
+            classes = tuple(self.class_labels().tolist())
         return TaskSummary(
             self.name,
             self.n_samples,
             self.n_features,
             self.input,
             self.target,
-            n_classes,
+            len(classes or ()),
             self.feature_names,
-            labels=self.y if n_classes else None,
+            labels=None if classes is None else self.y,
             n_stored=self.n_stored,
             has_weights=self.weights is not None,
             class_counts=counts,
+            classes=classes,
         )
 
     def take(self, rows: NDArray[np.intp]) -> "Task":
@@ -283,6 +303,9 @@ class TaskSet:
             if task.name in seen:
                 raise InvalidData(f"two tasks are named '{task.name}'", task=task.name)
             seen.add(task.name)
+        labelled = [task for task in self.tasks if task.target == "classes"]
+        if any(task.classes is None for task in labelled):
+            object.__setattr__(self, "tasks", _with_classes(self.tasks))
 
     def __iter__(self) -> Iterator[Task]:
         return iter(self.tasks)
@@ -322,6 +345,18 @@ class TaskSet:
     def summaries(self) -> tuple[TaskSummary, ...]:
         """Return the shapes of the tasks without their numbers."""
         return tuple(task.summary() for task in self.tasks)
+
+
+def _with_classes(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """Return tasks that know the classes that they can have, which parts of their rows keep."""
+    own = [
+        tuple(np.unique(task.y).tolist()) if task.y is not None and task.target == "classes" else ()
+        for task in tasks
+    ]
+    return tuple(
+        replace(task, classes=classes) if classes and task.classes is None else task
+        for task, classes in zip(tasks, complete_classes(own), strict=True)
+    )
 
 
 def check_magnitudes(tasks: Iterable[Task]) -> None:
@@ -366,11 +401,17 @@ def _is_extreme(sizes: Array) -> NDArray[np.bool_]:
 
 def unknown_task(name: str, known: Sequence[str]) -> UnknownTask:
     """Return the error for an unknown task name, with a list of the known names."""
-    listed = ", ".join(f"'{k}'" for k in known[:MAX_LISTED_NAMES])
-    more = f" and {len(known) - MAX_LISTED_NAMES} more" if len(known) > MAX_LISTED_NAMES else ""
     similar = find_similar(name, known[:_MAX_COMPARED_NAMES])
     hint = "" if similar is None else f"did you mean '{similar}'? "
-    return UnknownTask(f"unknown task '{name}'; {hint}known tasks: {listed}{more}", task=name)
+    message = f"unknown task '{name}'; {hint}known tasks: {list_names(known)}"
+    return UnknownTask(message, task=name)
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Return names for a message: the first :data:`MAX_LISTED_NAMES`, and how many follow."""
+    listed = ", ".join(f"'{name}'" for name in names[:MAX_LISTED_NAMES])
+    n_more = len(names) - MAX_LISTED_NAMES
+    return f"{listed} and {n_more} more" if n_more > 0 else listed
 
 
 def describe_tasks(names: Sequence[str], n_tasks: int) -> str:

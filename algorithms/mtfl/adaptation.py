@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.families.linear.design import unit_of_rows
+from algorithms.families.linear.design import unit_of_rows, with_opposite_row
 from algorithms.families.linear.functions import Functions
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import StoppingRule, Trace
@@ -46,12 +46,13 @@ def adapt_functions(model: SharedFeatureModel, task: Task, *, trace: Trace) -> F
     else:
         loss = MARGIN_LOSSES[model.fit_info["loss"]]
         trace.expect_loops(targets.Y.shape[1])
+        Z, labels = with_opposite_row(A, targets) if params.fit_intercept else (A, targets)
         fits = [
             _fit_margins(
-                Block(A, y[:, np.newaxis], np.zeros(1, dtype=np.intp), targets.weights), params,
+                Block(Z, y[:, np.newaxis], np.zeros(1, dtype=np.intp), labels.weights), params,
                 gamma=gamma, loss=loss, trace=trace, loop=f"task '{task.name}', column {i}",
             )
-            for i, y in enumerate(targets.Y.T, start=1)
+            for i, y in enumerate(labels.Y.T, start=1)
         ]  # fmt: skip
         V, b = np.stack([fit.W[0] for fit in fits], axis=1), np.concatenate([f.b for f in fits])
         gap = max(fit.gap for fit in fits)

@@ -99,6 +99,8 @@ def problem_of(
     if loss == "square":
         squares = design.least_squares(centre=params.fit_intercept)
         return SquareProblem(squares.stacks, squares.remainder, norm, gamma)
+    if params.fit_intercept:
+        design = design.with_opposite_rows()
     return margin_problem(
         design.weighted_blocks(),
         norm=norm,

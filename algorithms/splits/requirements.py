@@ -136,7 +136,12 @@ def _without(task: TaskSummary, held_out: Sequence[int]) -> TaskSummary:
     if task.labels is None or not held_out:
         return task
     labels = np.delete(task.labels, held_out)
-    return replace(task, n_samples=len(labels), n_classes=len(np.unique(labels)), labels=labels)
+    classes = tuple(np.unique(labels).tolist())
+    if len(classes) == 1 and task.classes is not None:  # known from all rows
+        classes = task.classes
+    return replace(
+        task, n_samples=len(labels), n_classes=len(classes), labels=labels, classes=classes
+    )
 
 
 def _check_same_rows(

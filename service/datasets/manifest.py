@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from algorithms.interface.classes import complete_classes
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.interface.tasks import TaskSummary
 from algorithms.wrappers.preparation.columns import Column
@@ -63,6 +64,7 @@ def summaries(
         Whether rows without a target count, as in :func:`service.datasets.canonical.read_all_rows`.
     """
     names = feature_names_by_task(manifest)
+    classes = complete_classes([tuple(entry.get("classes", ())) for entry in manifest["tasks"]])
     n_more = {
         entry["name"]: with_unlabelled * entry.get("n_unlabelled", 0) for entry in manifest["tasks"]
     }
@@ -73,7 +75,7 @@ def summaries(
             n_features=entry["n_features"],
             input=entry["input"],
             target=entry["target"],
-            n_classes=len(entry.get("classes", ())),
+            n_classes=len(own_classes),
             feature_names=names[entry["name"]],
             rows_hash=entry.get("rows_hash"),
             n_divisible=entry.get("n_divisible"),
@@ -82,6 +84,7 @@ def summaries(
             n_stored=entry.get("n_stored"),
             has_weights=entry.get("has_weights", False),
             class_counts=entry.get("target_summary", {}).get("counts"),
+            classes=own_classes or None,
         )
-        for entry in manifest["tasks"]
+        for entry, own_classes in zip(manifest["tasks"], classes, strict=True)
     )

@@ -224,26 +224,7 @@ def print_report(report: dict[str, Any]) -> None:
             for position, candidate in enumerate(search["candidates"])
         ]
         print_table(rows, ("candidate", f"{metric} (mean over tasks)", "splits", "best"))
-    evaluation = report["evaluation"]
-    if evaluation is not None:
-        rows = [
-            (metric, _format_score(mean), _format_score(evaluation["over_rows"][metric]))
-            for metric, mean in evaluation["mean"].items()
-        ]
-        print_table(rows, ("held-out metric", "mean over tasks", "over all rows"))
-        if evaluation.get("unit"):
-            print_text(f"RMSE and widths of intervals are in units of {evaluation['unit']}.")
-        for sentence in evaluation.get("sentences", ()):
-            print_text(sentence)
-        left_out = evaluation["left_out_tasks"]
-        if left_out is not None and left_out["failed"]:
-            print_note(f"warning: tasks cannot be left out: {left_out['failed']}")
-        elif left_out is not None:
-            rows = [
-                (metric, _format_score(mean), _format_score(left_out["over_rows"][metric]))
-                for metric, mean in left_out["mean"].items()
-            ]
-            print_table(rows, ("left-out tasks, metric", "mean over tasks", "over all rows"))
+    _print_evaluation(report["evaluation"])
     _print_recall(report.get("classes"))
     calibration = report.get("calibration")
     if calibration is not None and calibration["after"] is not None:
@@ -262,6 +243,29 @@ def print_report(report: dict[str, Any]) -> None:
         _print_leaderboard(choice)
     for sentence in (choice or report["comparison"] or {"sentences": []})["sentences"]:
         print_text(sentence)
+
+
+def _print_evaluation(evaluation: dict[str, Any] | None) -> None:
+    if evaluation is None:
+        return
+    _print_means("held-out metric", evaluation)
+    if evaluation.get("unit"):
+        print_text(f"RMSE and widths of intervals are in units of {evaluation['unit']}.")
+    for sentence in evaluation.get("sentences", ()):
+        print_text(sentence)
+    left_out = evaluation.get("left_out_tasks")
+    if left_out is not None and left_out["failed"]:
+        print_note(f"warning: tasks cannot be left out: {left_out['failed']}")
+    elif left_out is not None:
+        _print_means("left-out tasks, metric", left_out)
+
+
+def _print_means(title: str, scores: dict[str, Any]) -> None:
+    rows = [
+        (metric, _format_score(mean), _format_score(scores["over_rows"][metric]))
+        for metric, mean in scores["mean"].items()
+    ]
+    print_table(rows, (title, "mean over tasks", "over all rows"))
 
 
 def _print_recall(classes: dict[str, Any] | None) -> None:

@@ -617,14 +617,14 @@ def test_mismatched_features_name_both_tasks(algorithm) -> None:
 
 
 @over_algorithms
-def test_one_class_names_the_task(algorithm) -> None:
+def test_a_class_that_no_other_task_has_names_the_task(algorithm) -> None:
     if algorithm.needs.target != "classes":
         return
     rows = np.random.default_rng(0).standard_normal((8, 3))
     tasks = TaskSet(
         (
             Task.from_rows("both", rows, y=["a", "b"] * 4),
-            Task.from_rows("alike", rows, y=["a"] * 8),
+            Task.from_rows("alike", rows, y=["c"] * 8),
         )
     )
     with pytest.raises(InvalidData, match="'alike' has rows of one class only") as caught:

@@ -515,7 +515,7 @@ def test_the_units_of_a_scaled_task_have_no_effect() -> None:
 
 def test_one_class_is_rejected_with_the_task() -> None:
     task = made(15).tasks[0]
-    lonely = Task.from_rows("lonely", task.X, y=["a"] * task.n_samples)
+    lonely = Task.from_rows("lonely", task.X, y=["unlike"] * task.n_samples)
     with pytest.raises(InvalidData, match="'lonely' has rows of one class only") as caught:
         fit(TaskSet((task, lonely)))
     assert caught.value.task == "lonely"
@@ -648,7 +648,7 @@ def test_many_rows_are_predicted_in_blocks(monkeypatch) -> None:
     ("name", "value", "message"),
     [
         ("mean.0", np.zeros(3), "mean of 't0' is float64"),
-        ("labels.0", np.zeros(60, dtype=np.int64), "labels of 't0'"),
+        ("labels.0", np.full(60, 9, dtype=np.int64), "labels of 't0'"),
     ],
 )
 def test_arrays_of_the_wrong_shape_are_rejected(name, value, message) -> None:
@@ -671,7 +671,7 @@ def test_a_new_task_is_learned_with_alpha_frozen(solver) -> None:
     assert_same_subspace(adapted.part_of("t2").U, top)
     assert adapted.fit_info["alpha"] == model.fit_info["alpha"]
     with pytest.raises(InvalidData, match="one class only"):
-        MTDA().adapt(model, Task.from_rows("x", new.X, y=["a"] * new.n_samples))
+        MTDA().adapt(model, Task.from_rows("x", new.X, y=["unlike"] * new.n_samples))
 
 
 def test_selection_prefers_few_dimensions_and_strong_shrinkage_among_equals() -> None:

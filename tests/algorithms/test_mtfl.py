@@ -658,7 +658,7 @@ def test_unsuitable_parameters_are_rejected_by_name(values, field) -> None:
 
 def test_one_class_and_single_rows_are_rejected() -> None:
     tasks = made(30, classes=2)
-    alike = Task.from_rows("alike", tasks.tasks[0].X, y=["up"] * tasks.tasks[0].n_samples)
+    alike = Task.from_rows("alike", tasks.tasks[0].X, y=["unlike"] * tasks.tasks[0].n_samples)
     with pytest.raises(InvalidData, match="'alike' has rows of one class only"):
         fit(TaskSet((*tasks, alike)))
     single = TaskSet(tuple(Task.from_rows(t.name, t.X[:1], y=[1.0]) for t in made(30)))

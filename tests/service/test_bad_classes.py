@@ -55,7 +55,7 @@ def send_table(service, text, **query):
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        (["a"] * 6, "task 'hall' has rows of one class only"),
+        (["other"] * 6, "task 'hall' has rows of one class only"),
         (None, "task 'hall' has no targets; {} needs class labels"),
         (np.arange(6) % 2, "task 'hall' has numeric targets.*target_kind=classes"),
     ],

@@ -90,12 +90,10 @@ class _Scaling:
             center = weighted_mean(y, weights)
             unit = deviation([y], is_centered=True, weights=[weights]) or 1.0
         else:
-            classes = tuple(
-                np.unique(np.concatenate([t.y for t in tasks if t.y is not None])).tolist()
-            )
+            classes = _labels(tasks[0])
         problem = problem_of(
             tasks, mean=self.mean, scale=self.scale, center=center, unit=unit,
-            is_pooled=is_pooled, positions=self.positions,
+            is_pooled=is_pooled, positions=self.positions, classes=classes,
         )  # fmt: skip
         return problem, Part((0, 0), center, unit, -1, classes)
 
@@ -234,7 +232,7 @@ def _groups(tasks: TaskSet, params: BoostedTreesParams) -> list[tuple[Task, ...]
 
 def _labels(task: Task) -> tuple[Any, ...]:
     """Return the labels of a task, sorted; empty for numbers."""
-    return tuple(np.unique(np.asarray(task.y)).tolist()) if task.target == "classes" else ()
+    return tuple(task.class_labels().tolist()) if task.target == "classes" else ()
 
 
 def _parts(

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -179,6 +179,7 @@ def problem_of(
     unit: float,
     is_pooled: bool,
     positions: dict[str, int],
+    classes: tuple[Any, ...],
 ) -> TreeProblem:
     """Return the problem of the rows of some tasks.
 
@@ -190,6 +191,8 @@ def problem_of(
         Scaled numbers are (y − center) / unit.
     positions
         Category of each task.
+    classes
+        Labels of the tasks, sorted; empty for numbers.
     """
     rows = np.concatenate([(task.X - mean) / scale for task in tasks])
     category = None
@@ -202,6 +205,22 @@ def problem_of(
     if tasks[0].target == "numbers":
         y = (targets.astype(np.float64) - center) / unit
         return TreeProblem(rows, category, n_categories, y, 0, weights)
-    labels, codes = np.unique(targets, return_inverse=True)
-    y = codes.astype(np.float64)
-    return TreeProblem(rows, category, n_categories, y, len(labels), weights)
+    y = np.searchsorted(np.array(classes), targets).astype(np.float64)
+    problem = TreeProblem(rows, category, n_categories, y, len(classes), weights)
+    return _without_features(problem) if (y == y[0]).all() else problem
+
+
+def _without_features(problem: TreeProblem) -> TreeProblem:
+    """Return the problem of a task of a single class: constant trees, with finite log-odds.
+
+    Half a row of each other class is added, as for a logistic regression
+    (:meth:`algorithms.families.linear.design.Design.with_opposite_rows`), and no column can split.
+    """
+    others = np.setdiff1d(np.arange(problem.n_classes), problem.y[:1]).astype(np.float64)
+    weights = np.ones(len(problem.y)) if problem.weights is None else problem.weights
+    return replace(
+        problem,
+        rows=np.zeros((len(problem.y) + len(others), problem.rows.shape[1])),
+        y=np.concatenate([problem.y, others]),
+        weights=np.concatenate([weights, np.full(len(others), 0.5)]),
+    )

@@ -37,7 +37,7 @@ from algorithms.families.kernel_machines.algorithm import (
 )
 from algorithms.families.kernel_machines.ascent import AscentMethod, coordinate_ascent
 from algorithms.families.kernel_machines.building import Solution, solution_of
-from algorithms.families.kernel_machines.examples import Target, output_classes_of
+from algorithms.families.kernel_machines.examples import Target
 from algorithms.families.kernel_machines.output_kernels import fixed_kernel
 from algorithms.families.kernel_machines.params import MachineParams, Strength
 from algorithms.families.kernel_machines.preparation import Prepared, loss_of
@@ -256,7 +256,7 @@ class GraphMachines(_FixedOutputKernel[GraphMachinesParams]):
 
 def _have_same_classes(targets: Sequence[Target]) -> NDArray[np.bool_]:
     """Return whether two outputs have the same classes, (T, T)."""
-    output_classes = output_classes_of(targets)
+    output_classes = [classes for target in targets for classes in target.output_classes()]
     number = {classes: i for i, classes in enumerate(dict.fromkeys(output_classes))}
     which = np.array([number[classes] for classes in output_classes])
     return np.asarray(which[:, np.newaxis] == which)

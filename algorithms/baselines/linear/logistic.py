@@ -3,6 +3,9 @@
     min_{w, b} Σ_i s_i log(1 + exp(−y_i(⟨w, x_i⟩ + b))) + γ‖w‖²,  y = ±1
 
 with weights s_i of the rows, 1 by default. More than two classes are trained one against the rest.
+A task of a single class that has no optimum gets half a row of the other class
+(:meth:`algorithms.families.linear.design.Design.with_opposite_rows`), so that it always predicts
+that class, with a probability below 1.
 Newton's method runs on all tasks at once, with a step length for each. Cost: O(n q² + q³) per task
 and step.
 
@@ -247,6 +250,8 @@ def newton(
     start
         W and b of a similar problem; zeros by default.
     """
+    if params.fit_intercept:
+        design = design.with_opposite_rows()
     # with an intercept, centred rows change only b; large means would cost digits
     parts = list(zip(design.rows, design.targets, strict=True))
     means = [column_means(X, target.weights) * float(params.fit_intercept) for X, target in parts]

@@ -205,7 +205,7 @@ def _references(task: Task, mean: Array, scale: Array) -> References:
     if task.target == "numbers":
         return References(rows, numeric_targets(task)[:, np.newaxis])
     assert task.y is not None
-    labels = np.unique(task.y)
+    labels = task.class_labels()
     Y = (task.y[:, np.newaxis] == labels).astype(np.float64)
     return References(rows, Y, tuple(labels.tolist()))
 

@@ -191,7 +191,7 @@ def _labels(task: Task) -> list[Any]:
     """Return the classes of a task, sorted; empty for numbers."""
     if task.target != "classes" or task.y is None:
         return []
-    labels: list[Any] = np.unique(task.y).tolist()
+    labels: list[Any] = task.class_labels().tolist()
     return labels
 
 

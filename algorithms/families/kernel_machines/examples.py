@@ -3,7 +3,7 @@
 A task with numbers or two classes has one output, a task with c > 2 classes has c outputs.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -71,22 +71,6 @@ class Target:
             return np.repeat(labels, len(F))
         chosen = (F[:, 0] > 0).astype(np.intp) if len(labels) == 2 else F.argmax(axis=1)
         return np.asarray(labels[chosen])
-
-
-def output_classes_of(targets: Sequence[Target]) -> list[OutputClasses]:
-    """Return the classes of the outputs of all tasks.
-
-    A task with only one class gets the pair of classes of other tasks that contains it, if there
-    is exactly one such pair.
-    """
-    all_classes = [classes for target in targets for classes in target.output_classes()]
-    pairs = {classes for classes in all_classes if classes is not None and len(classes) == 2}
-    for target in targets:
-        if target.classes is not None and len(target.classes) == 1:
-            matching = [pair for pair in pairs if target.classes[0] in pair]
-            if len(matching) == 1:
-                all_classes[target.first] = matching[0]
-    return all_classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,14 +167,13 @@ def examples_of(
     is_shared = all(_have_same_rows(ordered[0], task) for task in ordered)
     X = ordered[0].X if is_shared else concatenate_rows([task.X for task in ordered])
     targets = _targets(ordered, center=center, prior=prior)
-    negative = {t.classes[0] for t in targets if t.classes is not None and len(t.classes) == 2}
     columns: list[Array] = []
     first: list[int] = []
     stop: list[int] = []
     row = 0
     for task, target in zip(ordered, targets, strict=True):
         start = 0 if is_shared else row
-        for column in _encode_targets(task, target, negative=negative):
+        for column in _encode_targets(task, target):
             columns.append(column)
             first.append(start)
             stop.append(start + task.n_samples)
@@ -230,7 +213,7 @@ def _target(task: Task, *, first: int, center: str, prior: ScalePrior) -> Target
         scale = target_scale(task, prior, is_centered=is_centered)
         return Target(task.name, first, 1, None, mean, scale)
     assert task.y is not None
-    classes = tuple(np.unique(task.y).tolist())
+    classes = tuple(task.class_labels().tolist())
     return Target(task.name, first, len(classes) if len(classes) > 2 else 1, classes)
 
 
@@ -242,18 +225,10 @@ def _targets(tasks: Sequence[Task], *, center: str, prior: ScalePrior) -> tuple[
     return tuple(targets)
 
 
-def _encode_targets(task: Task, target: Target, *, negative: Collection[str | int]) -> list[Array]:
-    """Return the targets of each output of a task.
-
-    Parameters
-    ----------
-    negative
-        Classes that are -1 in tasks of two classes; they are -1 in tasks of one class, too.
-    """
+def _encode_targets(task: Task, target: Target) -> list[Array]:
+    """Return the targets of each output of a task."""
     if target.classes is None:
         return [(numeric_targets(task) - target.center) / target.scale]
-    if len(target.classes) == 1:
-        return [np.full(task.n_samples, -1.0 if target.classes[0] in negative else 1.0)]
     positive = target.classes if target.n_outputs > 1 else target.classes[-1:]
     return [np.where(task.y == label, 1.0, -1.0) for label in positive]
 

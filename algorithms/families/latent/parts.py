@@ -164,8 +164,8 @@ def read_part(
     }
     for name, (array, shape) in expected.items():
         check_array(array, shape, name=f"{name}.{i}")
-    if set(labels.tolist()) != set(range(len(classes))):
-        raise ValueError(f"labels.{i} are not the positions of {len(classes)} classes")
+    if not set(labels.tolist()) <= set(range(len(classes))):
+        raise ValueError(f"labels.{i} are not positions of {len(classes)} classes")
     at_active = COVARIANCES[kernel].matrix(active, active, theta)
     process = Predictor(kernel, theta, noise, active, P, A, C, at_active)
     return LatentPart(process, mean, scale, LabelledRows(X, labels, tuple(classes)), rmse, r2)
@@ -174,5 +174,6 @@ def read_part(
 def _references(labelled: Task | None, X: Array) -> LabelledRows:
     if labelled is None or labelled.y is None:
         return LabelledRows(np.zeros((0, X.shape[1])), np.zeros(0, dtype=np.int64), ())
-    classes, labels = np.unique(labelled.y, return_inverse=True)
-    return LabelledRows(X, labels.astype(np.int64), tuple(classes.tolist()))
+    classes = labelled.class_labels()
+    labels = np.searchsorted(classes, labelled.y).astype(np.int64)
+    return LabelledRows(X, labels, tuple(classes.tolist()))

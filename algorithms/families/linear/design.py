@@ -116,6 +116,18 @@ class Design:
         )
         return replace(self, names=names, rows=rows, targets=targets)
 
+    def with_opposite_rows(self) -> "Design":
+        """Return the design with half a row of the opposite labels in tasks of a single class.
+
+        Without it, a loss of margins has no optimum there: the intercept is infinite. With it, the
+        coefficients of the task are 0, and the intercept is finite: for n rows and the logistic
+        loss the log-odds of n to ½, the estimate of Haldane and Anscombe. The row is the mean
+        of the task's rows, so that it changes nothing else.
+        """
+        parts = [with_opposite_row(*part) for part in zip(self.rows, self.targets, strict=True)]
+        rows, targets = zip(*parts, strict=True)
+        return replace(self, rows=rows, targets=targets)
+
     def blocks(self, *, centre: bool) -> list[Block]:
         """Return the rows and targets of each task, centred if ``centre`` is true.
 
@@ -178,6 +190,17 @@ class Design:
     def weights(self, W: Array) -> Array:
         """Return the coefficients of the basis values, (p, T), for W (T, q)."""
         return self.lift(W) / self.row_unit
+
+
+def with_opposite_row(X: Array, targets: Targets) -> tuple[Array, Targets]:
+    """Return rows and targets with half a row of the opposite labels if all labels are equal."""
+    Y, weights = targets.Y, targets.weights
+    if targets.classes is None or not (Y == Y[0]).all():
+        return X, targets
+    own_weights = np.ones(len(Y)) if weights is None else weights
+    return np.concatenate([X, column_means(X, weights)[np.newaxis]]), replace(
+        targets, Y=np.concatenate([Y, -Y[:1]]), weights=np.append(own_weights, 0.5)
+    )
 
 
 def check_targets(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:

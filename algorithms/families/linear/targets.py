@@ -54,7 +54,7 @@ def encode_targets(task: Task, scale: float) -> Targets:
         Y = (numeric_targets(task) / scale)[:, np.newaxis]
         return Targets(Y, None, scale, task.weights)
     assert task.y is not None
-    labels = np.unique(task.y)
+    labels = task.class_labels()
     positive = labels[1:] if len(labels) == 2 else labels
     Y = np.where(task.y[:, np.newaxis] == positive, 1.0, -1.0)
     return Targets(Y, tuple(labels.tolist()), weights=task.weights)

@@ -145,7 +145,7 @@ class ProjectionClassifier(Model):
         """Return the projected training rows, or class means, with which rows are compared."""
         part = self.part_of(task)
         classes = tuple(np.array(part.classes)[part.labels].tolist())
-        is_means = len(part.labels) == len(part.classes)
+        is_means = len(part.labels) == len(set(part.labels.tolist()))
         return Embedding(part.prototypes, classes, "class means" if is_means else "training rows")
 
     def learned(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class ProjectionClassifier(Model):
             expected = {"mean": (d,), "scale": (d,), "references": (m, d), "prototypes": (m, k)}
             for array, shape in expected.items():
                 check_array(getattr(part, array), shape, name=f"{array} of '{name}'")
-            if set(part.labels.tolist()) != set(range(len(part.classes))):
+            if not set(part.labels.tolist()) <= set(range(len(part.classes))):
                 raise ValueError(f"labels of '{name}' do not match its {len(part.classes)} classes")
 
 

@@ -36,7 +36,7 @@ class TaskProjection:
     labels : (m_i,)
         Position of the class of each reference in ``classes``.
     classes
-        Labels, sorted.
+        Labels, sorted. In a task of a single class, the others have no reference.
     trace_ratio
         tr(UᵀS_bU) / tr(UᵀS_tU) on the training rows.
     W : (d_i, d') or None
@@ -72,14 +72,15 @@ def build_part(
         references, labels = scatters.rows, scatters.labels
     else:
         references, labels = scatters.class_means(), np.arange(scatters.n_classes)
+    positions = np.searchsorted(scatters.task_classes, scatters.classes)
     return TaskProjection(
         U=U,
         mean=scatters.mean,
         scale=scatters.scale,
         references=references,
         prototypes=references @ U,
-        labels=labels.astype(np.int64),
-        classes=tuple(scatters.classes.tolist()),
+        labels=positions[labels].astype(np.int64),
+        classes=tuple(scatters.task_classes.tolist()),
         trace_ratio=_trace_ratio(scatters, U),
         W=W,
     )
@@ -122,9 +123,14 @@ def nearest_class(part: TaskProjection, rows: Array, distances: Array) -> NDArra
 
 
 def per_class(distances: Array, part: TaskProjection) -> Array:
-    """Return the smallest distance to the references of each class, (n, n_classes)."""
-    columns = [distances[:, part.labels == k].min(axis=1) for k in range(len(part.classes))]
-    return np.stack(columns, axis=1)
+    """Return the smallest distance to the references of each class, (n, n_classes).
+
+    In a task of a single class, nothing is known about the distances to the others: they are
+    farther by 1, so that the margin is the same for all rows.
+    """
+    farther = distances.min(axis=1) + 1.0
+    is_of = [part.labels == k for k in range(len(part.classes))]
+    return np.stack([distances[:, i].min(axis=1) if i.any() else farther for i in is_of], axis=1)
 
 
 def _ties(distances: Array, tolerance: Array) -> NDArray[np.bool_]:

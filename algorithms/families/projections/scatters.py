@@ -49,6 +49,8 @@ class Scatters:
         Labels, sorted.
     labels : (n,)
         Position of the label of each row in ``classes``.
+    task_classes
+        Labels that the task can have, sorted: more than ``classes`` if its rows have only one.
     n_features
         Number of columns of the task, which is more than d if the rows are coordinates of a span.
     weights : (n,) or None
@@ -65,6 +67,7 @@ class Scatters:
     between: Array
     classes: NDArray[Any]
     labels: NDArray[np.intp]
+    task_classes: NDArray[Any]
     n_features: int
     weights: Array | None = None
 
@@ -204,6 +207,7 @@ def estimate_scatters(task: Task, *, standardise: Standardise = "center") -> Sca
         between=between,
         classes=classes,
         labels=labels.astype(np.intp),
+        task_classes=task.class_labels(),
         n_features=task.n_features,
         weights=w,
     )

@@ -1,0 +1,205 @@
+"""Tasks of a single class, such as hospitals without an event, among tasks with two classes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from algorithms.interface.classes import complete_classes
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.tasks import MAX_LISTED_NAMES, Task, TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.problems import rare_events
+from algorithms.registry import ALGORITHMS, load_model, save_model
+from algorithms.wrappers.calibration.algorithm import calibrated
+
+HOSPITALS = rare_events(np.random.default_rng(1))
+#: Hospitals without an event.
+WITHOUT = HOSPITALS.tasks.names[:6]
+CLASSES = ("event", "none")
+#: The AUC of a pooled fit may differ by its regularisation.
+MAX_AUC_DIFFERENCE = 0.02
+#: Methods that predict the class of such a task for every row, because each task is learned alone.
+ALONE = {
+    "mtda", "lda-rt", "lda-tr", "lda-null", "aggregate", "pca-classifier", "tlvm", "gp-lvm",
+    "ridge-task", "kernel-ridge-task", "shared-lasso", "logistic-regression-task", "mtfl",
+    "boosted-trees-task", "nearest-neighbours-task", "constant-task",
+}  # fmt: skip
+
+
+def forms_of(algorithm):
+    """Return the forms of an algorithm; None if it has no parameter of this name."""
+    form = algorithm.Params.model_fields.get("form")
+    forms = getattr(form.annotation, "__args__", ()) if form is not None else ()
+    return ("task", "pooled") if {"task", "pooled"} <= set(forms) else (None,)
+
+
+CASES = [
+    pytest.param(algorithm, form, id=name if form is None else f"{name}-{form}")
+    for name, algorithm in ALGORITHMS.items()
+    for form in forms_of(algorithm)
+]
+over_cases = pytest.mark.parametrize(("algorithm", "form"), CASES)
+over_classifiers = pytest.mark.parametrize(
+    ("algorithm", "form"),
+    [case for case in CASES if "predict" in case.values[0].methods_for("classes")],
+)
+
+
+def tasks_for(algorithm):
+    """Return the hospitals; with the rows of one of them for all if an algorithm needs this."""
+    tasks = HOSPITALS.tasks
+    if not algorithm.needs.shared_rows:
+        return tasks
+    return TaskSet(tuple(replace(task, X=tasks.tasks[0].X) for task in tasks))
+
+
+def fit(algorithm, form, tasks, **values):
+    params = algorithm.parse(values if form is None else {"form": form, **values})
+    algorithm.check(tasks.summaries(), params)
+    return algorithm.fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
+
+
+@over_cases
+def test_every_method_trains_on_them(algorithm, form, tmp_path) -> None:
+    model = fit(algorithm, form, tasks_for(algorithm))
+    save_model(model, tmp_path / "model")
+    model = load_model(tmp_path / "model")
+    key = algorithm.name if form is None else f"{algorithm.name}-{form}"
+    rows = {task.name: task.X for task in HOSPITALS.new}
+    for task in WITHOUT:
+        if "predict" not in model.available_methods():
+            continue
+        assert model.classes(task) == CLASSES
+        predicted = set(model.predict(rows[task], task=task))
+        assert predicted == {"none"} if key in ALONE else predicted <= set(CLASSES)
+        for method in ("decision_function", "distances"):
+            if method in model.available_methods():
+                scores = getattr(model, method)(rows[task], task=task)
+                assert np.isfinite(scores).all()
+                is_constant = np.ptp(scores) < 1e-6 if scores.ndim == 1 else True
+                assert is_constant or key not in ALONE
+
+
+@over_classifiers
+def test_calibrated_probabilities_are_neither_0_nor_1(algorithm, form) -> None:
+    model = fit(calibrated(algorithm, {"n_folds": 2}), form, tasks_for(algorithm))
+    rows = {task.name: task.X for task in HOSPITALS.new}
+    for task in WITHOUT:
+        p = model.predict_proba(rows[task], task=task)
+        assert p.shape == (len(rows[task]), 2)
+        assert ((p > 0) & (p < 1)).all()
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+        assert set(model.predict_set(rows[task], task=task).ravel()) <= {0.0, 1.0}
+
+
+@pytest.mark.parametrize("name", ["logistic-regression", "ridge"])
+def test_a_pooled_fit_ranks_as_well_as_that_of_scikit_learn(name) -> None:
+    X, is_event = (
+        np.concatenate([task.X for task in HOSPITALS.tasks]),
+        np.concatenate([task.y == "event" for task in HOSPITALS.tasks]),
+    )
+    new = np.concatenate([task.X for task in HOSPITALS.new])
+    truth = np.concatenate([task.y == "event" for task in HOSPITALS.new])
+    model = fit(ALGORITHMS[name], "pooled", HOSPITALS.tasks)
+    # the second of two classes has the scores
+    scores = np.concatenate([-model.decision_function(t.X, task=t.name) for t in HOSPITALS.new])
+    theirs = LogisticRegression().fit(X, is_event).decision_function(new)
+    expected = roc_auc_score(truth, theirs)
+    assert expected > 0.7
+    assert abs(roc_auc_score(truth, scores) - expected) < MAX_AUC_DIFFERENCE
+
+
+@pytest.mark.parametrize("name", ["mixed-model", "mean-regularised"])
+def test_methods_that_share_rank_the_rows_of_a_task_without_events(name) -> None:
+    model = fit(ALGORITHMS[name], None, HOSPITALS.tasks)
+    new = [task for task in HOSPITALS.new if task.name in WITHOUT]
+    scores = np.concatenate([-model.decision_function(t.X, task=t.name) for t in new])
+    truth = np.concatenate([task.y == "event" for task in new])
+    assert roc_auc_score(truth, scores) > 0.65
+
+
+@pytest.mark.parametrize("name", ["logistic-regression", "mtfl", "boosted-trees"])
+def test_log_odds_of_a_task_alone_are_those_of_half_an_event(name) -> None:
+    values = {"loss": "logistic"} if name == "mtfl" else {}
+    form = "task" if "task" in forms_of(ALGORITHMS[name]) else None
+    model = fit(ALGORITHMS[name], form, HOSPITALS.tasks, **values)
+    scores = model.decision_function(HOSPITALS.new.tasks[0].X, task=WITHOUT[0])
+    np.testing.assert_allclose(scores, np.log(12 / 0.5), rtol=2e-3)
+
+
+def test_the_other_tasks_are_not_changed_by_a_task_without_events() -> None:
+    algorithm = ALGORITHMS["logistic-regression"]
+    tasks = HOSPITALS.tasks
+    values = {"selection": "given", "standardise": "none"}
+    some = TaskSet(tasks.tasks[:8])
+    fewer = TaskSet(tasks.tasks[6:8])
+    one, other = (fit(algorithm, "task", part, **values) for part in (some, fewer))
+    X = HOSPITALS.new.tasks[6].X
+    name = tasks.names[6]
+    same = {"gamma": one.fit_info["ridge"] / other.fit_info["ridge"]}
+    other = fit(algorithm, "task", fewer, **values, **same)
+    np.testing.assert_allclose(
+        one.decision_function(X, task=name), other.decision_function(X, task=name), rtol=1e-6
+    )
+
+
+def test_classes_of_a_task_are_those_of_the_tasks_that_have_its_class() -> None:
+    given = [("a",), ("a", "b"), ("a", "c"), ("d",), ("e", "f"), (1,), (1, 2), ()]
+    assert complete_classes(given) == [
+        ("a", "b", "c"), ("a", "b"), ("a", "c"), ("d",), ("e", "f"), (1, 2), (1, 2), (),
+    ]  # fmt: skip
+
+
+def test_rows_of_a_part_keep_the_classes_of_the_task() -> None:
+    X = np.random.default_rng(0).standard_normal((6, 2))
+    (task,) = TaskSet((Task.from_rows("sole", X, y=["a", "b"] * 3),))
+    part = TaskSet((task.take(np.array([0, 2, 4])),))
+    assert part.tasks[0].class_labels().tolist() == ["a", "b"]
+    model = fit(ALGORITHMS["logistic-regression"], "task", part, selection="given")
+    assert model.classes("sole") == ("a", "b")
+    assert set(model.predict(X, task="sole")) == {"a"}
+
+
+def test_a_new_task_of_a_single_class_is_added_to_a_model() -> None:
+    known = TaskSet(HOSPITALS.tasks.tasks[6:])
+    new = Task.from_rows("new", HOSPITALS.tasks.tasks[0].X, y=["none"] * 12)
+    for name in ("logistic-regression", "mtfl", "mixed-model", "fmtl", "lda-rt", "boosted-trees"):
+        algorithm = ALGORITHMS[name]
+        model = algorithm.adapt(fit(algorithm, None, known), new)
+        assert model.classes("new") == CLASSES
+        assert set(model.predict(new.X, task="new")) <= set(CLASSES)
+
+
+def test_three_classes_are_completed() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(30) % 3
+    X = rng.standard_normal((30, 4)) + np.eye(3, 4)[labels]
+    tasks = TaskSet(
+        (
+            Task.from_rows("all", X, y=np.array(["a", "b", "c"])[labels]),
+            Task.from_rows("one", X[:9], y=["b"] * 9),
+        )
+    )
+    for name in ("logistic-regression", "mtfl", "lda-tr", "boosted-trees", "kernel-tasks"):
+        model = fit(calibrated(ALGORITHMS[name], {}), None, tasks)
+        assert model.classes("one") == ("a", "b", "c")
+        assert set(model.predict(X, task="one")) == {"b"} or name == "kernel-tasks"
+        p = model.predict_proba(X, task="one")
+        assert ((p > 0) & (p < 1)).all()
+
+
+def test_tasks_whose_classes_no_other_task_has_are_all_named() -> None:
+    X = np.random.default_rng(0).standard_normal((4, 2))
+    single = [Task.from_rows(f"only-{i}", X, y=["x"] * 4) for i in range(MAX_LISTED_NAMES + 3)]
+    tasks = TaskSet((*single, Task.from_rows("both", X, y=["a", "b"] * 2)))
+    with pytest.raises(InvalidData) as caught:
+        fit(ALGORITHMS["logistic-regression"], "task", tasks)
+    message = caught.value.message
+    assert f"{MAX_LISTED_NAMES + 3} of {MAX_LISTED_NAMES + 4} tasks" in message
+    assert f"'only-{MAX_LISTED_NAMES - 1}' and 3 more" in message
+    assert "leave these tasks out" in message
+    assert "constant" in message
+    assert caught.value.task == "only-0"
