@@ -11,15 +11,14 @@ from sqlalchemy.orm import Session
 from algorithms.evaluation.choice.automatic import AutomaticOptions
 from algorithms.evaluation.selection.choices import with_inner_selection
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.errors import AlgorithmError, explain_unknown
+from algorithms.interface.errors import explain_unknown
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params, StrictModel
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.weights import ClassWeight, has_class_weight, no_classes
 from algorithms.registry import ALGORITHMS
 from algorithms.splits.splits import Splits
-from algorithms.wrappers.calibration.algorithm import calibrated
-from algorithms.wrappers.calibration.thresholds import check_threshold
+from algorithms.wrappers.calibration.algorithm import calibrated, check_calibration
 from algorithms.wrappers.new_tasks import check_new_tasks
 from algorithms.wrappers.preparation.algorithm import prepared
 from algorithms.wrappers.weights import own_class_weight
@@ -34,7 +33,7 @@ from service.jobs.limits import check_limits, limits_of
 from service.jobs.memory import check_memory
 from service.jobs.spec_schemas import JobSpec
 from service.jobs.studies.automatic_rounds import AUTOMATIC
-from service.jobs.studies.plans import Study, StudyOptions, plan_choice, plan_job
+from service.jobs.studies.plans import Study, StudyOptions, errors_in, plan_choice, plan_job
 from service.settings import Settings
 
 #: Needs of a job that chooses its algorithm.
@@ -164,7 +163,9 @@ def _check_choice(session: Session, spec: JobSpec, *, owner: str) -> ValidatedJo
     options = _parse_params(AUTOMATIC, AutomaticOptions, spec.params)
     dataset = DatasetView.find(session, spec.dataset_id, owner=owner)
     tasks, warnings = _prepared_tasks(dataset, spec, _TARGETS, spec.class_weight)
-    _check_threshold(spec, tasks)
+    if spec.calibration is not None:
+        with errors_in("calibration"):
+            check_calibration(tasks, spec.calibration)
     tasks = _with_labels(session, dataset, tasks, options.splits)
     study = plan_choice(tasks, options, new_tasks=spec.new_tasks, unit=dataset.target_name)
     complete = options.model_dump(mode="json")
@@ -177,31 +178,14 @@ def _check_calibration(
     """Raise InvalidData if the model of the specification cannot be calibrated."""
     if spec.calibration is None:
         return
-    try:
+    with errors_in("calibration"):
         calibrated(algorithm, spec.complete_calibration()).check(tasks, params)
-    except AlgorithmError as error:
-        error.place = "calibration"
-        raise
 
 
 def _check_new_tasks(spec: JobSpec, algorithm: Algorithm[Any, Any], params: Params) -> None:
     """Raise InvalidParams if the model of the specification could not answer for new tasks."""
-    try:
+    with errors_in("new_tasks"):
         check_new_tasks(prepared(algorithm, None, spec.preparation), params, spec.new_tasks)
-    except AlgorithmError as error:
-        error.place = "new_tasks"
-        raise
-
-
-def _check_threshold(spec: JobSpec, tasks: Sequence[TaskSummary]) -> None:
-    """Raise InvalidParams if the tasks lack a class that the threshold names."""
-    if spec.calibration is None:
-        return
-    try:
-        check_threshold(spec.calibration, tasks)
-    except AlgorithmError as error:
-        error.place = "calibration"
-        raise
 
 
 def _tasks_of(

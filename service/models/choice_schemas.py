@@ -201,6 +201,11 @@ class Choice(BaseModel):
     min_effect: float = Field(
         description="Minimum relevant difference, relative to the value of the second side."
     )
+    without_value: list[str] = Field(
+        [],
+        description="Tasks for which the metric has no value, for example AUC where all held-out "
+        "rows have one class; they are left out of means.",
+    )
     splits: dict[str, Any] = Field(description="Options of the outer splits.")
     n_splits: int = Field(description="Number of outer splits.")
     n_inner_folds: int = Field(description="Folds of the training rows.")

@@ -164,6 +164,11 @@ class Comparison(BaseModel):
     )
     splits: dict[str, Any] = Field(description="Options of the splits.")
     n_splits: int = Field(description="Number of splits.")
+    without_value: list[str] = Field(
+        [],
+        description="Tasks for which the metric has no value, for example AUC where all held-out "
+        "rows have one class; they are left out of means.",
+    )
     rows: ComparedRows | None = Field(
         None, description="Units of rows, and how many were held out."
     )

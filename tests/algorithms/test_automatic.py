@@ -21,6 +21,7 @@ from algorithms.evaluation.selection.nested import default_inner_folds
 from algorithms.interface.errors import Diverged, InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.problems import rare_events
 from algorithms.registry import ALGORITHMS
 from algorithms.splits.splits import Splits
 from service.jobs.studies import plans
@@ -474,6 +475,24 @@ def test_equal_reasons_are_said_once() -> None:
     assert describe_left_out(more) == "ridge, mtfl and 2 more: the method needs rows"
     other = [{"algorithm": "constant", "reason": "too slow"}, *left_out, left_out[0]]
     assert describe_left_out(other).endswith("pca: the method needs rows; constant: too slow")
+
+
+def test_a_choice_says_why_methods_are_left_out_and_which_tasks_have_no_value() -> None:
+    first, *others = rare_events(np.random.default_rng(1), n_tasks=3).new
+    without = first.take(np.flatnonzero(first.y == "none"))
+    tasks = TaskSet((without, *others))
+    names = ["constant", "ridge", "okl", "pca"]
+    splits = Splits(scheme="holdout", test_size=0.5, repeats=3)
+    _, report = auto(tasks, metric="auc", algorithms=names, splits=splits, n_inner_folds=2)
+    assert {row["algorithm"] for row in report["leaderboard"]} == {"constant", names[1]}
+    assert report["without_value"] == [without.name]
+    (missing,) = [s for s in report["sentences"] if s.startswith("AUC has no value for")]
+    assert f"1 of 3 tasks ('{without.name}')" in missing
+    (unsuitable,) = [s for s in report["sentences"] if s.startswith("Not suited")]
+    reasons = {entry["algorithm"]: entry["reason"] for entry in report["left_out"]}
+    assert set(reasons) == {"okl", "pca"}
+    for name, reason in reasons.items():
+        assert f"{name}: {reason.replace(name, 'the method')}" in unsuitable
 
 
 def test_methods_left_out_are_named_with_their_variants() -> None:

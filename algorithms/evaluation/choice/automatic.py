@@ -33,6 +33,7 @@ from algorithms.evaluation.selection.validation import (
     Scores,
     mean_known,
     score_per_split,
+    tasks_without_value,
 )
 from algorithms.splits.splits import Splits
 
@@ -158,6 +159,7 @@ def report_choice(
         "splits": options.splits.to_json(),
         "n_splits": options.splits.count(),
         "n_inner_folds": n_inner_folds,
+        "without_value": tasks_without_value(everything.scores, metric.name),
         "chosen": chosen.label(),
         "alone": None,
         "estimate": {

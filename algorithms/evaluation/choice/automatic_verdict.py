@@ -5,9 +5,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from algorithms.evaluation.choice.curve_verdict import describe_curve
-from algorithms.evaluation.comparison.no_verdict import NO_VERDICT, ONE_TASK, choice_by_rule
+from algorithms.evaluation.comparison.no_verdict import (
+    NO_VERDICT,
+    ONE_TASK,
+    choice_by_rule,
+    describe_without_value,
+)
 from algorithms.evaluation.scores.gains import LEVEL
 from algorithms.evaluation.scores.metrics import describe_few_rows_of, describe_metric, score_name
+from algorithms.evaluation.selection.failures import describe_left_out
 
 _ROLES: Final = {
     "single_task": "each task alone",
@@ -46,6 +52,7 @@ def summarize_choice(
     sentences = [
         *_describe_estimate(report),
         *describe_metric(report),
+        *describe_without_value(report),
         *_describe_pair(
             report,
             report["together_or_apart"],
@@ -203,8 +210,8 @@ def _describe_left_out(
         f"Not compared: {', '.join(names)}: {reason}." for reason, names in names_of.items()
     ]
     if unsuitable:
-        names = ", ".join(dict.fromkeys(method["algorithm"] for method in unsuitable))
-        sentences.append(f"Not suited to these tasks and targets: {names}.")
+        reasons = describe_left_out(unsuitable, max_names=len(unsuitable))
+        sentences.append(f"Not suited to these tasks and targets: {reasons}.")
     return sentences
 
 

@@ -31,6 +31,7 @@ from algorithms.evaluation.selection.validation import (
     mean_score,
     mean_scores,
     score_per_split,
+    tasks_without_value,
 )
 from algorithms.interface.algorithm import Algorithm, Role
 from algorithms.interface.params import StrictModel
@@ -184,6 +185,7 @@ def compare(
         "min_effect": options.min_effect,
         "splits": options.splits.to_json(),
         "n_splits": options.splits.count(),
+        "without_value": tasks_without_value(methods[0].scores, metric.name),
         "methods": [_method_json(entry, metric, options.average) for entry in methods],
         "sharing": _family_json(overall, overall.compare_all(options.min_effect)),
         "candidate": _family_json(overall, overall.compare_to_single_task([0], options.min_effect)),

@@ -11,6 +11,8 @@ The rule takes reports as they are stored, so it also applies to reports of earl
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from algorithms.interface.tasks import list_names
+
 #: Roles of the methods on both sides of the verdict.
 TOGETHER: Final = ("multi_task", "pooled")
 APART: Final = ("single_task",)
@@ -60,6 +62,19 @@ def why_no_verdict(*sides: Sequence[str], n_tasks: int | None = None) -> str | N
 def describe_no_verdict(reason: str) -> str:
     """Return a sentence on the missing verdict on learning together."""
     return f"There is no verdict on learning together: {reason}."
+
+
+def describe_without_value(report: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on the tasks for which the metric of a report has no value, if any."""
+    missing: list[str] = report.get("without_value") or []  # old reports do not tell
+    if not missing:
+        return []
+    sentence = (
+        f"{report['title']} has no value for {len(missing)} of {len(report['tasks'])} tasks "
+        f"({list_names(missing)}), which are left out of its means: no split holds out rows of "
+        "them from which it can be computed (two classes for AUC, different numbers for R²)."
+    )
+    return [sentence]
 
 
 def comparison_by_rule(comparison: Mapping[str, Any]) -> dict[str, Any]:

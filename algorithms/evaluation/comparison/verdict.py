@@ -8,6 +8,7 @@ from algorithms.evaluation.comparison.no_verdict import (
     NO_VERDICT,
     comparison_by_rule,
     describe_no_verdict,
+    describe_without_value,
 )
 from algorithms.evaluation.scores.gains import LEVEL
 from algorithms.evaluation.scores.metrics import describe_few_rows_of, describe_metric, score_name
@@ -30,6 +31,7 @@ def summarize_comparison(comparison: Mapping[str, Any]) -> dict[str, Any]:
         *_describe_best(comparison),
         *_describe_candidate(comparison),
         *(_describe_gain(comparison, other) for other in _worst_first(comparison["overall"])),
+        *describe_without_value(comparison),
         *_count_tasks(comparison),
         *describe_few_rows_of(comparison),
     ]

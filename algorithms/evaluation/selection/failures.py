@@ -10,7 +10,7 @@ from algorithms.interface.errors import Diverged
 _MAX_NAMES: Final = 3
 
 
-def describe_left_out(left_out: Sequence[Mapping[str, str]]) -> str:
+def describe_left_out(left_out: Sequence[Mapping[str, str]], *, max_names: int = _MAX_NAMES) -> str:
     """Return why methods are left out: each reason once, the most frequent first.
 
     Reasons are equal if they differ only in the name of the method.
@@ -19,6 +19,8 @@ def describe_left_out(left_out: Sequence[Mapping[str, str]]) -> str:
     ----------
     left_out
         ``algorithm`` and ``reason`` of each method.
+    max_names
+        Maximum number of methods that are named for one reason.
     """
     names_of: dict[str, dict[str, None]] = {}
     for method in left_out:
@@ -26,7 +28,9 @@ def describe_left_out(left_out: Sequence[Mapping[str, str]]) -> str:
         reason = re.sub(own_name, "the method", method["reason"])
         names_of.setdefault(reason, {})[method["algorithm"]] = None
     largest_first = sorted(names_of.items(), key=lambda item: -len(item[1]))
-    return "; ".join(f"{_shortened(list(names))}: {reason}" for reason, names in largest_first)
+    return "; ".join(
+        f"{_shortened(list(names), max_names)}: {reason}" for reason, names in largest_first
+    )
 
 
 def describe_values(values: Mapping[str, Any]) -> str:
@@ -67,11 +71,11 @@ def all_failed(failed: Sequence[Mapping[str, Any]], first: Diverged | None = Non
     )
 
 
-def _shortened(names: Sequence[str]) -> str:
+def _shortened(names: Sequence[str], max_names: int) -> str:
     """Return the first names and the number of further names."""
-    if len(names) <= _MAX_NAMES:
+    if len(names) <= max_names:
         return ", ".join(names)
-    return f"{', '.join(names[: _MAX_NAMES - 1])} and {len(names) - _MAX_NAMES + 1} more"
+    return f"{', '.join(names[: max_names - 1])} and {len(names) - max_names + 1} more"
 
 
 def _first(failed: Sequence[Mapping[str, Any]]) -> str:

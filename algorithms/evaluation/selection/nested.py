@@ -243,7 +243,10 @@ def _select(
     if not ranked:
         raise Diverged(f"all {len(candidates)} candidates failed: {scores[0].get('failed')}")
     if mean_score(scores[ranked[0]], options.metric.name, options.average) is None:
-        raise InvalidData("no inner fold holds out a row, so the method cannot be compared")
+        raise InvalidData(
+            f"no inner fold holds out rows from which {options.metric.title} can be computed (two "
+            "classes of a task for AUC), so the method cannot be compared; use another metric"
+        )
     return ranked[0], scores[ranked[0]]
 
 

@@ -283,6 +283,12 @@ def mean_intervals(scores: Scores, *, ratio: float) -> dict[str, dict[str, float
     return intervals
 
 
+def tasks_without_value(scores: Scores, metric: str) -> list[str]:
+    """Return the tasks that have no value in any split, which are left out of means."""
+    by_task = scores["by_task"][metric]
+    return [task for task, values in by_task.items() if mean_known(values) is None]
+
+
 def mean_known(values: Sequence[float | None]) -> float | None:
     """Return the mean of the values that are not None; None if all are None."""
     numbers = [value for value in values if value is not None]

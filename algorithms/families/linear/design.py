@@ -195,7 +195,7 @@ class Design:
 def with_opposite_row(X: Array, targets: Targets) -> tuple[Array, Targets]:
     """Return rows and targets with half a row of the opposite labels if all labels are equal."""
     Y, weights = targets.Y, targets.weights
-    if targets.classes is None or not (Y == Y[0]).all():
+    if targets.classes is None or not (Y[0] == Y).all():
         return X, targets
     own_weights = np.ones(len(Y)) if weights is None else weights
     return np.concatenate([X, column_means(X, weights)[np.newaxis]]), replace(

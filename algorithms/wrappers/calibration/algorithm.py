@@ -55,15 +55,7 @@ class CalibratedAlgorithm(WrappedAlgorithm):
                     "they cannot be calibrated; train without calibration",
                     task=task.name,
                 )
-            if task.target == "none":
-                raise InvalidData(
-                    f"task '{task.name}' has no targets, so its predictions cannot be calibrated; "
-                    "train without calibration",
-                    task=task.name,
-                )
-        check_threshold(self._options, summaries)
-        if any(task.target == "classes" for task in summaries):
-            check_classes(summaries, algorithm="calibration")
+        check_calibration(summaries, self._options)
         if self._options.leave_tasks_out:
             fold_tasks([task.name for task in summaries], n_folds=self._options.n_folds, seed=0)
             if not self.has_common_part(params):
@@ -126,6 +118,20 @@ class CalibratedAlgorithm(WrappedAlgorithm):
         """Raise InvalidData: the rows of a new task would need a calibration of their own."""
         del model, trace
         raise cannot_adapt(task.name)
+
+
+def check_calibration(summaries: Sequence[TaskSummary], options: Calibration) -> None:
+    """Raise InvalidData or InvalidParams if no model of the tasks can be calibrated like this."""
+    for task in summaries:
+        if task.target == "none":
+            raise InvalidData(
+                f"task '{task.name}' has no targets, so its predictions cannot be calibrated; "
+                "train without calibration",
+                task=task.name,
+            )
+    if any(task.target == "classes" for task in summaries):
+        check_classes(summaries, algorithm="calibration")
+    check_threshold(options, summaries)
 
 
 def cannot_adapt(task: str) -> InvalidData:

@@ -28,9 +28,9 @@ from algorithms.evaluation.selection.validation import (
     check_has_scores,
     concatenate_scores,
     mean_intervals,
-    mean_known,
     mean_scores,
     means_by_task,
+    tasks_without_value,
     without_small_ratios,
 )
 from algorithms.interface.errors import AlgorithmError, InvalidParams
@@ -218,8 +218,8 @@ def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
         "by_task": means_by_task(scored.scores),
         "without_value": {
             metric: missing
-            for metric, by_task in scored.scores["by_task"].items()
-            if (missing := [task for task, values in by_task.items() if mean_known(values) is None])
+            for metric in scored.scores["by_task"]
+            if (missing := tasks_without_value(scored.scores, metric))
         },
     }
 

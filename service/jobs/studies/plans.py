@@ -105,7 +105,7 @@ def plan_job(
     children: list[ChildJob] = []
     n_later = 0
     if options.search is not None:
-        with _errors_in("search"):
+        with errors_in("search"):
             plan[SEARCH] = plan_search(algorithm, values, tasks, options.search, seed=seed)
         # inside the training rows of a split a rare class may be missing
         metric = plan[SEARCH]["metric"]
@@ -113,7 +113,7 @@ def plan_job(
         children += child_jobs_of_round(algorithm, plan[SEARCH], [])
         n_later = count_child_jobs(algorithm, plan[SEARCH]) - len(children)
     if options.compare is not None:
-        with _errors_in("compare"):
+        with errors_in("compare"):
             plan[COMPARISON] = plan_comparison(algorithm, values, tasks, options.compare)
         children += child_jobs_of_methods(
             plan[COMPARISON],
@@ -122,7 +122,7 @@ def plan_job(
             has_predictions=options.evaluate is None,
         )
     if options.evaluate is not None:
-        with _errors_in("evaluate"):
+        with errors_in("evaluate"):
             plan[EVALUATION] = plan_evaluation(algorithm, values, tasks, options.evaluate)
         children += child_jobs_of_methods(plan[EVALUATION], options.search, of=EVALUATION)
         if new_tasks == "common" and len(tasks) > 1:
@@ -154,7 +154,7 @@ def plan_choice(
     AlgorithmError
         The options are invalid for the tasks, or no algorithm suits them.
     """
-    with _errors_in("params"):
+    with errors_in("params"):
         choice = {**plan_automatic(tasks, options, new_tasks=new_tasks), "unit": unit}
     children = automatic_rounds.child_jobs_of_round(choice, [])
     plan = {
@@ -293,7 +293,7 @@ def learned_alone(report: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 @contextmanager
-def _errors_in(place: str) -> Iterator[None]:
+def errors_in(place: str) -> Iterator[None]:
     """Add the field of the job specification to errors."""
     try:
         yield
