@@ -221,6 +221,7 @@ def _without_features(problem: TreeProblem) -> TreeProblem:
     return replace(
         problem,
         rows=np.zeros((len(problem.y) + len(others), problem.rows.shape[1])),
+        category=None,
         y=np.concatenate([problem.y, others]),
         weights=np.concatenate([weights, np.full(len(others), 0.5)]),
     )
