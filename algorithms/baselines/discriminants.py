@@ -10,6 +10,9 @@ S_w = S_t - S_b, and S_t regularised to S_t + ρI, ρ = γ tr(S_t)/d:
 - ``lda-tr`` maximises tr(UᵀS_bU)/tr(UᵀS_tU) over UᵀU = I (trace ratio, eq. 2).
 - ``lda-null`` maximises tr(UᵀS_bU) over UᵀU = I with UᵀS_wU = 0.
 
+For a task of a single class S_b is 0, so that its directions separate nothing, and it has the rows
+of one class as references: that class is always predicted.
+
 Cost: one thin singular value decomposition O(n²d) per task, then O(r³) for rank r <= n - 1.
 
 Reference: Zhang, Yeung, *Multi-Task Learning in Heterogeneous Feature Spaces*, AAAI 2011,

@@ -13,6 +13,9 @@ is their ratio. Added to the paper: S_t + ρI with ρ = γ tr(S_t)/d_i, because 
 training rows means little; each task is scaled to tr S_t = 1, because the sum over tasks depends on
 their units; γ and d can be chosen by cross-validation of the training rows.
 
+A task of a single class has S_b = 0: it adds nothing to the numerator, and that class is always
+predicted, because there are no rows of others.
+
 On faces the common ratio does not help: LDA per task with d and γ chosen for all tasks is as good.
 
 A fit runs in five steps; ``paper.py`` has the paper's own algorithm:

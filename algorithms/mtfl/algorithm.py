@@ -12,7 +12,9 @@ is (WWᵀ)^½/tr (eq. 9), which leaves a convex problem in W:
 
 with the trace norm, or for diagonal D (``features="selected"``) the 2,1-norm (eq. 5). Losses are
 summed, not averaged; the square loss is (y − f)². With one task this is ridge regression. The
-kernel form uses coordinates of the Gram matrix of all rows (representer theorem).
+kernel form uses coordinates of the Gram matrix of all rows (representer theorem). A task of a
+single class gets w_t = 0 and predicts that class, with finite log-odds
+(:meth:`algorithms.families.linear.design.Design.with_opposite_rows`).
 
 Solvers stop on the relative duality gap: ADMM for the square loss, descent on factors for other
 losses (:mod:`algorithms.mtfl.solver`). Cost of a step: O(T d min(n, d)), after a QR decomposition

@@ -1,6 +1,6 @@
 """Validation of specifications of training jobs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import explain_unknown
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params, StrictModel
-from algorithms.interface.tasks import TaskSummary
+from algorithms.interface.tasks import TaskSummary, list_names
 from algorithms.interface.weights import ClassWeight, has_class_weight, no_classes
 from algorithms.registry import ALGORITHMS
 from algorithms.splits.splits import Splits
@@ -212,7 +212,22 @@ def _tasks_of(
             warnings.append(f"{rows} without a target: left out of the fit")
         elif has_splits:
             warnings.append(f"{rows} without a target: used in the final fit, but not for scores")
+    if needs.target in {"classes", "any"}:
+        warnings += _single_class_warnings(manifest)
     return summaries(manifest, with_unlabelled=can_use and not has_splits), warnings
+
+
+def _single_class_warnings(manifest: Mapping[str, Any]) -> list[str]:
+    """Return a warning if tasks have rows of a single class."""
+    tasks = manifest["tasks"]
+    single = [entry["name"] for entry in tasks if len(entry.get("classes", ())) == 1]
+    if not single:
+        return []
+    warning = (
+        f"{len(single)} of {len(tasks)} tasks ({list_names(single)}) have rows of a single class; "
+        "methods that learn each task alone always predict it there"
+    )
+    return [warning]
 
 
 def _prepared_tasks(

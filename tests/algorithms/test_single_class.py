@@ -19,6 +19,8 @@ HOSPITALS = rare_events(np.random.default_rng(1))
 #: Hospitals without an event.
 WITHOUT = HOSPITALS.tasks.names[:6]
 CLASSES = ("event", "none")
+#: Fewer of them, for fits of several folds.
+FEW = rare_events(np.random.default_rng(1), n_tasks=9, n_without=2)
 #: The AUC of a pooled fit may differ by its regularisation.
 MAX_AUC_DIFFERENCE = 0.02
 #: Methods that predict the class of such a task for every row, because each task is learned alone.
@@ -48,9 +50,8 @@ over_classifiers = pytest.mark.parametrize(
 )
 
 
-def tasks_for(algorithm):
-    """Return the hospitals; with the rows of one of them for all if an algorithm needs this."""
-    tasks = HOSPITALS.tasks
+def tasks_for(algorithm, tasks=HOSPITALS.tasks):
+    """Return the tasks; with the rows of one of them for all if an algorithm needs this."""
     if not algorithm.needs.shared_rows:
         return tasks
     return TaskSet(tuple(replace(task, X=tasks.tasks[0].X) for task in tasks))
@@ -85,9 +86,15 @@ def test_every_method_trains_on_them(algorithm, form, tmp_path) -> None:
 
 @over_classifiers
 def test_calibrated_probabilities_are_neither_0_nor_1(algorithm, form) -> None:
-    model = fit(calibrated(algorithm, {"n_folds": 2}), form, tasks_for(algorithm))
-    rows = {task.name: task.X for task in HOSPITALS.new}
-    for task in WITHOUT:
+    selects = "selection" in algorithm.Params.model_fields
+    model = fit(
+        calibrated(algorithm, {"n_folds": 2}),
+        form,
+        tasks_for(algorithm, FEW.tasks),
+        **({"selection": "given"} if selects else {}),
+    )
+    rows = {task.name: task.X for task in FEW.new}
+    for task in FEW.tasks.names[:2]:
         p = model.predict_proba(rows[task], task=task)
         assert p.shape == (len(rows[task]), 2)
         assert ((p > 0) & (p < 1)).all()
@@ -123,10 +130,9 @@ def test_methods_that_share_rank_the_rows_of_a_task_without_events(name) -> None
 
 @pytest.mark.parametrize("name", ["logistic-regression", "mtfl", "boosted-trees"])
 def test_log_odds_of_a_task_alone_are_those_of_half_an_event(name) -> None:
-    values = {"loss": "logistic"} if name == "mtfl" else {}
     form = "task" if "task" in forms_of(ALGORITHMS[name]) else None
-    model = fit(ALGORITHMS[name], form, HOSPITALS.tasks, **values)
-    scores = model.decision_function(HOSPITALS.new.tasks[0].X, task=WITHOUT[0])
+    model = fit(ALGORITHMS[name], form, FEW.tasks, selection="given")
+    scores = model.decision_function(FEW.new.tasks[0].X, task=WITHOUT[0])
     np.testing.assert_allclose(scores, np.log(12 / 0.5), rtol=2e-3)
 
 
@@ -153,6 +159,21 @@ def test_classes_of_a_task_are_those_of_the_tasks_that_have_its_class() -> None:
     ]  # fmt: skip
 
 
+def test_classes_are_those_of_connected_components() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        sizes = rng.integers(1, 4, size=12)
+        given = [tuple(sorted(rng.choice(15, size=n, replace=False).tolist())) for n in sizes]
+        adjacent = np.zeros((15, 15), dtype=bool)
+        for own in given:
+            adjacent[np.ix_(own, own)] = True
+        reach = np.linalg.matrix_power(adjacent.astype(np.int64), 15) > 0
+        expected = [
+            tuple(np.flatnonzero(reach[own[0]]).tolist()) if len(own) == 1 else own for own in given
+        ]
+        assert complete_classes(given) == expected
+
+
 def test_rows_of_a_part_keep_the_classes_of_the_task() -> None:
     X = np.random.default_rng(0).standard_normal((6, 2))
     (task,) = TaskSet((Task.from_rows("sole", X, y=["a", "b"] * 3),))
@@ -164,11 +185,11 @@ def test_rows_of_a_part_keep_the_classes_of_the_task() -> None:
 
 
 def test_a_new_task_of_a_single_class_is_added_to_a_model() -> None:
-    known = TaskSet(HOSPITALS.tasks.tasks[6:])
-    new = Task.from_rows("new", HOSPITALS.tasks.tasks[0].X, y=["none"] * 12)
-    for name in ("logistic-regression", "mtfl", "mixed-model", "fmtl", "lda-rt", "boosted-trees"):
+    known = TaskSet(FEW.tasks.tasks[2:])
+    new = Task.from_rows("new", FEW.tasks.tasks[0].X, y=["none"] * 12)
+    for name in ("logistic-regression", "mtfl", "fmtl", "lda-rt", "boosted-trees"):
         algorithm = ALGORITHMS[name]
-        model = algorithm.adapt(fit(algorithm, None, known), new)
+        model = algorithm.adapt(fit(algorithm, None, known, selection="given"), new)
         assert model.classes("new") == CLASSES
         assert set(model.predict(new.X, task="new")) <= set(CLASSES)
 
@@ -184,7 +205,7 @@ def test_three_classes_are_completed() -> None:
         )
     )
     for name in ("logistic-regression", "mtfl", "lda-tr", "boosted-trees", "kernel-tasks"):
-        model = fit(calibrated(ALGORITHMS[name], {}), None, tasks)
+        model = fit(calibrated(ALGORITHMS[name], {"n_folds": 2}), None, tasks, selection="given")
         assert model.classes("one") == ("a", "b", "c")
         assert set(model.predict(X, task="one")) == {"b"} or name == "kernel-tasks"
         p = model.predict_proba(X, task="one")

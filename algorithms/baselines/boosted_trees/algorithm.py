@@ -8,6 +8,9 @@ one column each; in pooled form also on the task, which is a category, so that t
 until a split separates tasks. The number of trees has the smallest error in a
 cross-validation of the training rows (early stopping).
 
+In form 'task', a task of a single class has constant trees, with the log-odds for half a row of
+each other class, as they would be infinite without. In pooled form it has the trees of all.
+
 Columns are standardised before training, which does not change the splits that are possible, and
 numbers are divided by their deviation. A new task of a pooled model belongs to no known category.
 Trained models need no LightGBM, because they have the trees as arrays

@@ -7,6 +7,9 @@ With H_t = γ(X_tX_tᵀ + γI)⁻¹, the common part solves (Σ_t X_tᵀH_tX_t +
 v_t is the ridge regression of the residuals. Leave-one-out errors follow from the diagonal of
 Q⁻¹ = H − HX(XᵀHX + μI)⁻¹XᵀH. Cost: O(n_t q² + q³) per task and γ, and O(n q) for each μ.
 
+A task of a single class takes part: its own targets only determine b_t and draw v_t, so that w_0
+ranks its rows.
+
 Reference: Evgeniou, Pontil, *Regularized multi-task learning*, KDD 2004,
 doi:10.1145/1014052.1014067 (with the hinge loss; γ and μ are its λ₁/T and λ₂).
 """

@@ -4,7 +4,8 @@
 
 with weights s_i of the rows, 1 by default. Classes are encoded as ±1, more than two one against the
 rest. γ is selected by the leave-one-out error in closed form: one value for all tasks, or one per
-task. Cost: O(n q²) or O(n² q) per task and γ.
+task. Cost: O(n q²) or O(n² q) per task and γ. In form 'task', the function of a task of a single
+class is constant, so that it always predicts that class: its targets are all equal.
 
 Reference: Hoerl, Kennard, *Ridge regression*, 1970, doi:10.1080/00401706.1970.10488634;
 Saunders, Gammerman, Vovk, *Ridge regression learning algorithm in dual variables*, ICML 1998,

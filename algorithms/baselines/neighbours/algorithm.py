@@ -5,7 +5,8 @@
 N_k(x) has the k training rows with the smallest Euclidean distance to x after standardisation, of
 the task alone or of all tasks. The weights v_i are 1, or 1/distance; rows at distance 0 then count
 alone. For classes, y_i are indicators of the labels; of equally common labels, the first in sorted
-order is predicted. Only k is learned, by cross-validation of the training rows.
+order is predicted. Only k is learned, by cross-validation of the training rows. In form 'task', a
+task of a single class has neighbours of that class only, and always predicts it.
 
 Cost: O(n log n) for a k-d tree, and between O(log n) and O(n) distances per prediction: a tree
 helps little with more than about 15 columns.

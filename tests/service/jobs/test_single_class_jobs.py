@@ -10,10 +10,10 @@ from sibling import ServiceError
 #: Few splits and fast methods.
 FAST = {
     "algorithms": ["constant", "mixed-model"],
-    "splits": {"n_folds": 3, "repeats": 1},
+    "splits": {"n_folds": 2, "repeats": 1},
     "n_inner_folds": 2,
 }
-HOSPITALS = rare_events(np.random.default_rng(1))
+HOSPITALS = rare_events(np.random.default_rng(1), n_tasks=12)
 WITHOUT = HOSPITALS.tasks.names[0]
 
 
@@ -48,8 +48,11 @@ def test_no_algorithm_is_closed_by_tasks_without_events(client, hospitals) -> No
     assert closed == {"okl", "convex-okl"}  # they need the same rows in every task
 
 
+@pytest.mark.seconds("waits for all parts of a choice, and for the fits of a calibration")
 def test_a_calibrated_choice_has_probabilities_there(client, hospitals) -> None:
     job = client.train(hospitals, "auto", model="hospitals", calibration={"n_folds": 2}, **FAST)
+    (warning,) = [text for text in job.info["warnings"] if "single class" in text]
+    assert "6 of 12 tasks ('hospital-01', 'hospital-02'" in warning
     model = job.wait()
     p = np.asarray(model.predict_proba(HOSPITALS.new.tasks[0].X, task=WITHOUT))
     assert p.shape == (len(HOSPITALS.new.tasks[0].X), 2)
