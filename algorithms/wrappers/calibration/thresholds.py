@@ -42,7 +42,7 @@ def costs_of(options: Calibration, tasks: TaskSet) -> dict[str, Array]:
         return {}
     given = _inverse_shares(tasks) if options.threshold == "prevalence" else options.threshold
     return {
-        task.name: np.array([given.get(str(label), 1.0) for label in np.unique(task.y)])
+        task.name: np.array([given.get(str(label), 1.0) for label in task.class_labels()])
         for task in tasks
         if task.y is not None
     }
