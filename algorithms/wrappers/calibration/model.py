@@ -227,7 +227,8 @@ class CalibratedModel(WrappedModel):
 
     def header(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON."""
-        calibration = {"quality": self.quality, "folds": [model.header() for model in self.folds]}
+        folds = [model.header() for model in self.folds]
+        calibration: dict[str, Any] = {"quality": self.quality, "folds": folds}
         if self.costs:
             calibration["costs"] = [list(costs) for costs in self.costs]
         if self.left_out is not None:
