@@ -38,6 +38,7 @@ from algorithms.wrappers.preparation.written_numbers import (
     unit_of,
 )
 
+_INTEGER: Final = "[+-]?[0-9]+"
 #: Codes such as zip codes.
 _CODE: Final = r"0[0-9]+"
 _QUANTITY: Final = "write it as a plain number, such as 12.5"
@@ -92,13 +93,12 @@ def find_writing(
     InvalidColumn
         A point or a comma may separate thousands or decimals, and no value shows which.
     """
+    plain = _INTEGER if decimal is None else NUMBER
+    writing = NumberWriting(decimal) if decimal == "," else PLAIN_NUMBERS
+    unclear = (t for t in columns if not (t.matching(plain, writing) | ~t.is_known()).all())
+    meant = [texts for texts in unclear if are_meant(texts)]
     if decimal is None:
-        meant = [texts for texts in columns if are_meant(texts)]
         decimal = _find_decimal(meant, thousands)
-    else:
-        plain = PLAIN_NUMBERS if decimal == "." else NumberWriting(decimal)
-        unclear = (texts for texts in columns if not are_numbers(texts, plain))
-        meant = [texts for texts in unclear if are_meant(texts)]
     if thousands is None:
         thousands = find_thousands([(t.levels, t.counts()) for t in meant], decimal)
     is_plain = decimal == "." and not thousands

@@ -46,6 +46,9 @@ _MAX_BLOCK_BYTES: Final = 4 * 1024 * 1024
 _BLOCK_BYTES: Final = 1024 * 1024
 _MANY_COLUMNS: Final = 100
 _SAMPLE_BYTES: Final = 1024 * 1024
+#: Decimal separator if it is not known: numbers with a point or a comma are read as text, whose
+#: values together show it.
+_NO_DECIMAL: Final = "\x01"
 #: Each text is in memory once.
 _TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 
@@ -222,9 +225,6 @@ class _Table:
 
     def _sample(self) -> dict[str, pa.DataType]:
         """Return the types of the used columns, by the start of the file."""
-        if self.dialect.decimal is None and self.text.has(b"."):
-            # a point may separate thousands, which all values together show
-            return dict.fromkeys(self._used(), _TEXT)
         texts = dict.fromkeys(self._texts() & {*self._used()}, _TEXT)
         with self.text.path.open("rb") as file:
             data = file.read(_SAMPLE_BYTES)
@@ -311,7 +311,7 @@ class _Table:
                 include_columns=columns or list(types),
                 null_values=["", *markers_of(self.options)],
                 strings_can_be_null=False,
-                decimal_point=self.dialect.decimal or ".",
+                decimal_point=self.dialect.decimal or _NO_DECIMAL,
             ),
         )
 

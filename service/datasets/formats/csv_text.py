@@ -49,11 +49,6 @@ class CsvText:
         """Whether a value can contain line ends."""
         return self.n_quotes > 0
 
-    def has(self, byte: bytes) -> bool:
-        """Return whether the file has a byte."""
-        with self.path.open("rb") as file:
-            return any(byte in block for block in _blocks(file))
-
     @property
     def has_odd_quotes(self) -> bool:
         """Whether a quote is not closed."""
