@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from service.storage.rows import DatasetRow
+
 CSV, JSON, PARQUET = "text/csv", "application/json", "application/vnd.apache.parquet"
 STREAM = "application/vnd.apache.arrow.stream"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -171,3 +173,22 @@ def test_columns_are_numbers_to_the_bit_as_plain_ones_are(reader):
     written = [f"{value:,.6f}" for value in values]
     result = reader.read(json.dumps([{"task": "a", "x": x} for x in written]).encode(), JSON)
     assert [row[0] for row in values_of(reader, result)] == [float(f"{v:.6f}") for v in values]
+
+
+def test_a_combination_keeps_how_all_its_tables_were_written(app):
+    def upload(body):
+        return app.upload(body.encode()).json()["id"]
+
+    german = upload("task;x;z\na;1.299;1,5\n"), upload("task;x;z\nb;2.000;2,5\n")
+    plain = upload("task;x;z\nc;2000;2.5\n")
+
+    def combined(*ids):
+        sources = [{"dataset_id": dataset_id} for dataset_id in ids]
+        answer = app.send(
+            "POST", "/v1/datasets:combine", json={"name": " ".join(ids), "sources": sources}
+        )
+        with app.services.database.read() as session:
+            return session.get_one(DatasetRow, answer.json()["id"]).manifest
+
+    assert combined(*german)["number_writings"]["common"] == {"decimal": ",", "thousands": "."}
+    assert "number_writings" not in combined(german[0], plain)
