@@ -131,8 +131,9 @@ def find_delimiter(lines: list[str]) -> str:
 
     It is a space for blanks, if no other one divides the header, or tabs do not divide the rows.
     """
-    delimiter = max(_DELIMITERS, key=lambda delimiter: _consistency(lines, delimiter))
-    records = _records(lines, delimiter)
+    readings = {delimiter: _records(lines, delimiter) for delimiter in _DELIMITERS}
+    delimiter = max(readings, key=lambda delimiter: _consistency(readings[delimiter]))
+    records = readings[delimiter]
     is_divided = bool(records) and len(records[0]) > 1
     if is_divided and (delimiter != "\t" or _divides(records)):
         return delimiter
@@ -202,13 +203,12 @@ def _without_labels(records: list[list[str]], options: ReadOptions) -> list[list
     return [[*compress(record, is_used)] for record in records[1:]]
 
 
-def _consistency(lines: list[str], delimiter: str) -> tuple[bool, float, int]:
-    """Return a key that is largest for the delimiter of the table.
+def _consistency(records: list[list[str]]) -> tuple[bool, float, int]:
+    """Return a key that is largest for the records by the delimiter of the table.
 
     This delimiter divides the header, and as many records as possible into as many cells, or one
     more each.
     """
-    records = _records(lines, delimiter)
     width = len(records[0]) if records else 0
     widths = Counter(map(len, records))
     return width > 1, max(widths[width], widths[width + 1]) / max(1, len(records)), width

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from dataclasses import replace
 from typing import Final, NoReturn
 
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS
@@ -71,8 +70,13 @@ def read_csv(
                 f"row {i} has {len(record)} cells; expected {width}, as in the first line", row=i
             )
     columns = [[record[j] for record in body_records] for j in range(width)]
-    rows = TableRows(None, columns, len(body_records), is_csv=True, decimal=decimal)
-    return call_of(rows if names is None else _named(rows, names), tasks)
+    if names is not None and "" in names:
+        # columns that have neither a name nor values
+        kept = [j for j, name in enumerate(names) if name or not is_blank(columns[j])]
+        names, columns = [names[j] for j in kept], [columns[j] for j in kept]
+    column_names = None if names is None else tuple(names)
+    rows = TableRows(column_names, columns, len(body_records), is_csv=True, decimal=decimal)
+    return call_of(rows, tasks)
 
 
 def write_csv(result: InferenceResult) -> bytes:
@@ -114,13 +118,6 @@ def _header_of(
     if not has_header:
         return None
     return name_index([cell.strip() for cell in complete_header(records)])
-
-
-def _named(rows: TableRows, names: list[str]) -> TableRows:
-    """Return rows with names, without columns that have neither a name nor values."""
-    kept = [j for j, name in enumerate(names) if name or not is_blank(rows.columns[j])]
-    columns = [rows.columns[j] for j in kept]
-    return replace(rows, names=tuple(names[j] for j in kept), columns=columns)
 
 
 def _raise_malformed(why: str) -> NoReturn:
