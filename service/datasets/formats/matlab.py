@@ -13,12 +13,14 @@ from scipy.io import loadmat, whosmat
 from scipy.io.matlab import MatReadError
 from scipy.sparse import csc_array, issparse
 
+from algorithms.numerics.sparse_rows import is_sparse
 from service.datasets.formats.array_names import ChosenArrays, choose_arrays, part_of
 from service.datasets.formats.matlab_structs import without_structs
 from service.datasets.formats.npz_arrays import tasks_of_parts
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.sparse_arrays import rows_of_columns
+from service.datasets.formats.validation import check_counts
 from service.datasets.issues import reject
 
 _HDF5: Final = b"\x89HDF"
@@ -231,7 +233,9 @@ def _table(chosen: ChosenArrays, limits: Limits) -> dict[str, Any]:
     if "y" in variables:
         has_columns = "task" not in variables and not _is_cells(variables["y"])
         y = _array(variables["y"], name_of["y"], limits, is_vector=not has_columns)
-        y = y.toarray() if issparse(y) else y
+        if is_sparse(y):
+            check_counts(y.shape[1], 1, limits)
+            y = y.toarray()
         arrays["y"] = y.ravel() if y.size == arrays["X"].shape[0] else y
     if "task" not in variables:
         if "tasks" in variables:

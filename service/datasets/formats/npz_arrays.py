@@ -173,7 +173,7 @@ def _from_targets(
     """Return a task for each column of targets of the same rows, or one task without targets."""
     y = arrays.get("y")
     columns = [] if y is None else [*y.reshape(X.shape[0], -1).T]
-    names = [part for part in ("y", "X") if part in arrays][:1]
+    names = ["X" if y is None else "y"]
     if len(columns) > 1:
         labels = arrays.get("tasks", np.arange(1, len(columns) + 1))
         if labels.shape != (len(columns),):

@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 import scipy.io
-from scipy.sparse import coo_array, csc_array, csr_array, save_npz
+from scipy.sparse import coo_array, csc_array, csr_array, issparse, save_npz
 
 from service.inference.formats.npz import read_npz
 from service.inference.task_column import TaskSource
@@ -107,6 +107,7 @@ def npz(**arrays):
 COLUMNS = {
     "matlab": (MATLAB, matlab(X=X, Y=Y)),
     "matlab struct": (MATLAB, matlab(s={"X": X, "Y": Y})),
+    "matlab, sparse": (MATLAB, matlab(X=csc_array(X), Y=csc_array(Y))),
     "npz": (NPZ, npz(X=X, Y=Y)),
     "npz of sklearn": (NPZ, npz(data=X, target=Y)),
 }
@@ -117,7 +118,8 @@ def test_columns_of_targets_are_tasks_of_the_same_rows(reader, kind):
     media_type, body = COLUMNS[kind]
     tasks = reader.tasks(reader.read(body, media_type))
     assert tasks.names == ("1", "2", "3")
-    np.testing.assert_array_equal(tasks["2"].X, X)
+    rows = tasks["2"].X.toarray() if issparse(tasks["2"].X) else tasks["2"].X
+    np.testing.assert_array_equal(rows, X)
     np.testing.assert_array_equal(tasks["2"].y, Y[:, 1])
 
 
