@@ -94,7 +94,8 @@ class JobSpec(JobLimits):
         DEFAULT_NEW_TASKS,
         description="What calls of the model do about tasks that it was not trained on, unless "
         "they say so themselves. `refuse`: an error. `common`: answer by what the tasks have in "
-        "common; for `auto`, only methods are compared that can.",
+        "common; `auto` then chooses among the methods that can, and scores them on left-out "
+        "tasks, too.",
     )
     model: NewModelName = Field(
         description="Model name; the trained model becomes its next version. It cannot end in a "

@@ -34,6 +34,11 @@ class LeaderboardRow(MethodLabel):
     inner: float | None = Field(
         description="Score in cross-validation of all rows, by which the method is chosen."
     )
+    left_out_tasks: float | None = Field(
+        None,
+        description="Mean score on tasks that are left out, with `new_tasks` `common`; null for "
+        "methods that cannot answer for them.",
+    )
     n_task_wins: int = Field(description="Number of tasks in which it has the best mean.")
     n_chosen: int = Field(description="Number of splits in which it was chosen.")
     fit_s: float = Field(description="Processor time of one fit with selected parameters, in s.")

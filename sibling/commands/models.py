@@ -281,12 +281,14 @@ def _print_recall(classes: dict[str, Any] | None) -> None:
 
 
 def _print_leaderboard(choice: dict[str, Any]) -> None:
+    has_left_out = any(row["left_out_tasks"] is not None for row in choice["leaderboard"])
     rows = [
         (
             f"{row['algorithm']}{', ' + row['variant'] if row['variant'] else ''}",
             row["role"].replace("_", " "),
             _format_score(row["value"]),
             f"{_format_score(row['low'])} to {_format_score(row['high'])}",
+            *((_format_score(row["left_out_tasks"]),) if has_left_out else ()),
             row["n_task_wins"],
             f"{row['fit_s']:.3g}",
             f"{row['predict_s']:.3g}",
@@ -295,8 +297,9 @@ def _print_leaderboard(choice: dict[str, Any]) -> None:
         for row in choice["leaderboard"]
     ]
     average = "mean over tasks" if choice["average"] == "tasks" else "over all rows"
-    titles = ("method", "learns", f"{choice['metric']} ({average})", "95 % interval", "best tasks")
-    print_table(rows, (*titles, "fit s", "s per 1,000 rows", "chosen"))
+    titles = ("method", "learns", f"{choice['metric']} ({average})", "95 % interval")
+    left_out = ("left-out tasks",) if has_left_out else ()
+    print_table(rows, (*titles, *left_out, "best tasks", "fit s", "s per 1,000 rows", "chosen"))
 
 
 def _summary(model: RemoteModel, report: dict[str, Any] | None) -> dict[str, Any]:

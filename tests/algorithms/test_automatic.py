@@ -101,6 +101,17 @@ def test_the_choice_of_a_split_uses_inner_scores_only() -> None:
     assert choose([a], ("pooled",), RMSE) is None
 
 
+def test_a_contender_that_may_not_be_chosen_is_compared_all_the_same() -> None:
+    a = entry("a", "single_task", [1.0, 1.0], [1.0, 1.0])
+    a = replace(a, may_be_chosen=False)
+    b = entry("b", "multi_task", [2.0, 2.0], [2.0, 2.5])
+    options = AutomaticOptions(splits=FEW)
+    choice = report_choice([a, b], RMSE, options, n_inner_folds=3, ratio=0.25)
+    assert choice.chosen is b
+    assert choice.report["estimate"]["value"] == pytest.approx(2.25)
+    assert choice.report["together_or_apart"]["second"]["algorithm"] == "a"
+
+
 def test_the_estimate_is_that_of_the_choice_and_the_best_row_is_named_optimistic() -> None:
     a = entry("a", "single_task", [1.0, 2.0], [4.0, 2.0])
     b = entry("b", "multi_task", [2.0, 1.0], [2.0, 3.5])

@@ -361,3 +361,29 @@ def test_an_evaluation_has_the_error_on_left_out_tasks_beside_left_out_rows(
         evaluate={"splits": {"n_folds": 3, "repeats": 1}},
     )
     assert plain.wait().report()["evaluation"]["left_out_tasks"] is None
+
+
+def test_auto_chooses_a_method_that_answers_and_scores_left_out_tasks(client, dataset) -> None:
+    options = {"splits": {"n_folds": 3, "repeats": 1}}
+    methods = ["ridge", "mean-regularised", "constant"]
+    job = client.train(
+        dataset, "auto", model="chosen-new", algorithms=methods, new_tasks="common", **options
+    )
+    chosen = job.wait()
+    with pytest.warns(NewTasksWarning):
+        chosen.predict(rows("S9"))
+    choice = chosen.report()["choice"]
+    scores = {
+        (row["algorithm"], row["role"], row["variant"]): row["left_out_tasks"]
+        for row in choice["leaderboard"]
+    }
+    assert scores["mean-regularised", "multi_task", ""] > 0.5
+    assert scores["ridge", "pooled", ""] > 0.5
+    assert scores["ridge", "single_task", ""] is None
+    assert choice["chosen"]["role"] != "single_task"
+    assert choice["together_or_apart"] is not None
+    with pytest.raises(ServiceError) as refused:
+        client.train(
+            dataset, "auto", model="chosen-new", algorithms=["cmtl"], new_tasks="common", **options
+        )
+    assert refused.value.code == "invalid-data"

@@ -134,8 +134,8 @@ def report_choice(
     ratio
         Held-out rows per training row in the outer splits.
     """
-    common = choose(entries, (*TOGETHER, *APART), metric)
-    assert common is not None  # the caller has at least one contender
+    common = choose(entries, (*TOGETHER, *APART), metric, is_compared=False)
+    assert common is not None  # the caller has at least one contender that may be chosen
     together = choose(entries, TOGETHER, metric)
     apart = choose(entries, APART, metric)
     # the average over rows does not follow from the scores of tasks
@@ -146,7 +146,8 @@ def report_choice(
         members = [i for i, entry in enumerate(entries) if entry.role in APART]
         divided, alone = divided_entry(entries, together, metric, apart=members)
     everything = common
-    if options.per_task and divided is not None:
+    is_allowed = together is not None and entries[together.final].may_be_chosen
+    if options.per_task and divided is not None and is_allowed:
         everything = with_divided(entries, common, divided, metric, min_effect=options.min_effect)
         entries = [*entries, divided]
     chosen = entries[everything.final]
@@ -239,6 +240,7 @@ def _leaderboard(
             **entry.label(),
             **_estimate(entry.scores, metric, options, ratio=ratio),
             "inner": entry.final["inner"],
+            "left_out_tasks": entry.final.get("left_out_tasks"),
             "n_task_wins": wins[i],
             "n_chosen": everything.chosen.count(i),
             "fit_s": float(np.mean([result["fit_s"] for result in entry.results])),

@@ -6,7 +6,7 @@ parameters, and how they select parameters themselves.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from algorithms.evaluation.scores.metrics import Metric
@@ -106,25 +106,11 @@ def find_contenders(
     return suitable, left_out
 
 
-def with_common_part(
-    algorithms: Mapping[str, Algo], contenders: Sequence[Contender]
-) -> tuple[list[Contender], list[dict[str, str]]]:
-    """Return the contenders whose models answer for new tasks, and the others with the reason."""
-    suitable, left_out = [], []
-    for contender in contenders:
-        algorithm = algorithms[contender.algorithm]
-        fitting = tuple(
-            values
-            for values in contender.candidates
-            if algorithm.has_common_part(algorithm.parse(values))
-        )
-        if fitting:
-            suitable.append(replace(contender, candidates=fitting))
-        else:
-            reason = "its models have no part in common, to answer for tasks that are not trained"
-            name = contender.algorithm
-            left_out.append(_left_out(name, contender.role, contender.variant, reason))
-    return suitable, left_out
+def answers_new_tasks(algorithm: Algo, contender: Contender) -> bool:
+    """Return whether the models of a contender can answer for tasks that are not trained."""
+    return all(
+        algorithm.has_common_part(algorithm.parse(values)) for values in contender.candidates
+    )
 
 
 def _check_scores(metric: Metric, algorithm: Algo, tasks: Sequence[TaskSummary]) -> None:

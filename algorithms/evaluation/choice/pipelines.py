@@ -28,6 +28,8 @@ class Entry:
         One for each outer split, in order.
     final
         The result of the selection with all rows.
+    may_be_chosen
+        Whether it may be chosen, and not only compared.
     """
 
     algorithm: str
@@ -35,6 +37,7 @@ class Entry:
     variant: str
     results: Sequence[SplitResult]
     final: SplitResult
+    may_be_chosen: bool = True
 
     def label(self) -> dict[str, str]:
         """Return the keys that identify the contender in a report."""
@@ -63,12 +66,27 @@ class Pipeline:
     scores: Scores
 
 
-def choose(entries: Sequence[Entry], roles: Sequence[EntryRole], metric: Metric) -> Pipeline | None:
+def choose(
+    entries: Sequence[Entry],
+    roles: Sequence[EntryRole],
+    metric: Metric,
+    *,
+    is_compared: bool = True,
+) -> Pipeline | None:
     """Return the choice among the contenders of some roles; None if there are none.
 
     Of equal contenders the first is chosen.
+
+    Parameters
+    ----------
+    is_compared
+        Whether the choice is only compared with others, so that it may be any contender.
     """
-    members = [i for i, entry in enumerate(entries) if entry.role in roles]
+    members = [
+        i
+        for i, entry in enumerate(entries)
+        if entry.role in roles and (is_compared or entry.may_be_chosen)
+    ]
     if not members:
         return None
     sign = -1.0 if metric.larger_is_better else 1.0

@@ -1,5 +1,6 @@
 """Scores on tasks that are left out of the training, for methods that answer for new tasks."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,7 @@ N_TASK_FOLDS: Final = 5
 
 
 def score_left_out_tasks(
-    fit: Fit, tasks: TaskSet, metrics: list[Metric], *, seed: int, trace: Trace
+    fit: Fit, tasks: TaskSet, metrics: Sequence[Metric], *, seed: int, trace: Trace
 ) -> Scores:
     """Return the scores of all rows of each task, by a model without the task.
 

@@ -12,17 +12,18 @@ get more folds (:func:`default_inner_folds`).
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypedDict
+from typing import Any, Final, NotRequired, TypedDict
 
 import numpy as np
 
 from algorithms.evaluation.scores.metrics import Average, Metric, metrics_for
 from algorithms.evaluation.scores.predictions import PredictionSampler
-from algorithms.evaluation.selection.paths import fit_candidates
+from algorithms.evaluation.selection.left_out_tasks import score_left_out_tasks
+from algorithms.evaluation.selection.paths import fit_candidates, fit_single
 from algorithms.evaluation.selection.search import rank_candidates
 from algorithms.evaluation.selection.validation import Scores, mean_score, score_model, score_splits
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.errors import Cancelled, Diverged, InvalidData
+from algorithms.interface.errors import AlgorithmError, Cancelled, Diverged, InvalidData
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.interface.units import units_of
@@ -61,6 +62,8 @@ class SplitResult(TypedDict):
         Processor time of selection, fit and scores together.
     fit_s, predict_s
         Processor time of the final fit, and of predictions per 1,000 rows.
+    left_out_tasks
+        Mean score on left-out tasks, with all rows of the others; None or absent if it is unknown.
     """
 
     index: int | None
@@ -72,6 +75,7 @@ class SplitResult(TypedDict):
     seconds: float
     fit_s: float
     predict_s: float
+    left_out_tasks: NotRequired[float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,8 @@ class NestedOptions:
         Number of held-out rows of an outer split whose predictions are kept.
     n_parts
         Number of parts of the training rows (:mod:`algorithms.splits.subsamples`).
+    leaves_tasks_out
+        Whether the contender selected with all rows is scored on left-out tasks.
     """
 
     splits: Splits
@@ -103,6 +109,7 @@ class NestedOptions:
     limit_s: float | None = None
     n_predictions: int = 0
     n_parts: int = N_PARTS
+    leaves_tasks_out: bool = False
 
 
 def default_inner_folds(tasks: TaskSet) -> int:
@@ -183,6 +190,9 @@ def _score_split(
         )
         predicted = sampler.observe(model, split, 0, held_out)
         outer["predictions"] = sampler.to_json(predicted[np.newaxis])
+    left_out_tasks = None
+    if index is None and options.leaves_tasks_out:
+        left_out_tasks = _score_left_out(algorithm, candidates[chosen], tasks, options, new_trace())
     return {
         "index": index,
         "params": dict(candidates[chosen]),
@@ -193,7 +203,27 @@ def _score_split(
         "seconds": time.process_time() - started,
         "fit_s": fit_s,
         "predict_s": predict_s,
+        "left_out_tasks": left_out_tasks,
     }
+
+
+def _score_left_out(
+    algorithm: Algo,
+    values: Mapping[str, Any],
+    tasks: TaskSet,
+    options: NestedOptions,
+    trace: Trace,
+) -> float | None:
+    """Return the mean score on left-out tasks; None if the method cannot be fitted without them."""
+    fit = fit_single(algorithm, values)
+    metric = options.metric
+    try:
+        scores = score_left_out_tasks(fit, tasks, [metric], seed=options.seed, trace=trace)
+    except Cancelled:
+        raise
+    except AlgorithmError:
+        return None
+    return mean_score(scores, metric.name, options.average)
 
 
 def _held_out(tasks: TaskSet, index: int | None, options: NestedOptions) -> HeldOut | None:

@@ -13,8 +13,8 @@ from algorithms.evaluation.choice.automatic_verdict import summarize_choice
 from algorithms.evaluation.choice.contenders import (
     Algo,
     Contender,
+    answers_new_tasks,
     find_contenders,
-    with_common_part,
 )
 from algorithms.evaluation.choice.learning_curve import report_curve
 from algorithms.evaluation.choice.pipelines import Entry
@@ -37,7 +37,7 @@ from algorithms.interface.errors import (
     InvalidParams,
     explain_unknown,
 )
-from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, NewTasks
+from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, WITH_COMMON_PART, NewTasks
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
@@ -70,8 +70,8 @@ def plan_automatic(
     Parameters
     ----------
     new_tasks
-        If 'common', methods are left out whose models do not answer for tasks that they were not
-        trained on.
+        If 'common', only methods are chosen whose models answer for tasks that they were not
+        trained on; these are scored on left-out tasks, too.
 
     Raises
     ------
@@ -89,13 +89,17 @@ def plan_automatic(
     options.splits.check(tasks)
     algorithms = {name: ALGORITHMS[name] for name in _names(options)}
     contenders, unsuitable = find_contenders(algorithms, tasks, metric, options.splits)
-    if new_tasks == "common":
-        contenders, apart = with_common_part(algorithms, contenders)
-        unsuitable += apart
+    can_answer = [answers_new_tasks(algorithms[c.algorithm], c) for c in contenders]
     if not contenders:
         raise InvalidData(
             "no algorithm can be trained and scored on these tasks: "
             + describe_left_out(unsuitable)
+        )
+    if new_tasks == "common" and not any(can_answer):
+        names = ", ".join(sorted({contender.algorithm for contender in contenders}))
+        raise InvalidData(
+            f"no method can answer for tasks that are not trained, as new_tasks 'common' needs; of "
+            f"{names} none has a part that is common to all tasks: compare {WITH_COMMON_PART}"
         )
     return {
         "options": options.model_dump(mode="json"),
@@ -109,8 +113,10 @@ def plan_automatic(
                 "role": contender.role,
                 "variant": contender.variant,
                 "candidates": list(contender.candidates),
+                "may_be_chosen": new_tasks != "common" or can,
+                "leaves_tasks_out": new_tasks == "common" and can and len(tasks) > 1,
             }
-            for contender in contenders
+            for contender, can in zip(contenders, can_answer, strict=True)
         ],
         "left_out": unsuitable,
     }
@@ -130,6 +136,7 @@ def run_contender(
         limit_s=plan["limit_s"],
         n_predictions=plan.get("n_predictions", 0),
         n_parts=plan.get("n_parts", N_PARTS),
+        leaves_tasks_out=plan.get("leaves_tasks_out", False),
     )
     try:
         scored = score_contender(
@@ -163,7 +170,7 @@ def report_automatic(
     failed = failures(results)
     entries = _entries(plan, results)
     dropped += [left_out(plan["contenders"][which], reason) for which, reason in failed.items()]
-    if not entries:
+    if not any(entry.may_be_chosen for entry in entries.values()):
         raise InvalidData(f"every method failed: {describe_left_out(dropped)}")
     choice = report_choice(
         list(entries.values()),
@@ -219,7 +226,8 @@ def _entry(plan: Plan, which: int, scored: Sequence[SplitResult], final: SplitRe
     results: list[SplitResult] = [
         split if split["outer"] is None else {**split, "outer": next(large)} for split in scored
     ]
-    return Entry(*labels, results=results, final=final)
+    may_be_chosen = contender.get("may_be_chosen", True)
+    return Entry(*labels, results=results, final=final, may_be_chosen=may_be_chosen)
 
 
 def _curve(

@@ -69,7 +69,7 @@ def admit(plan: Plan, results: Sequence[Result]) -> tuple[list[int], list[dict[s
     """Return the contenders of the last round, the cheapest first, and the contenders left out.
 
     Each other split, and the selection with all rows, is expected to take as long as the first
-    split. The cheapest contender is always admitted.
+    split. The cheapest contender, and the cheapest that may be chosen, are always admitted.
     """
     seconds, spent_s = _seconds(results)
     n_left = options_of(plan).splits.count()
@@ -78,7 +78,10 @@ def admit(plan: Plan, results: Sequence[Result]) -> tuple[list[int], list[dict[s
     omitted: list[dict[str, str]] = []
     for which in sorted(seconds, key=lambda which: (seconds[which], which)):
         needed_s = n_left * seconds[which]
-        if admitted and spent_s + needed_s > budget_s:
+        is_first = _may_be_chosen(plan, which) and not any(
+            _may_be_chosen(plan, other) for other in admitted
+        )
+        if not is_first and admitted and spent_s + needed_s > budget_s:
             omitted.append(left_out(plan["contenders"][which], _too_slow(needed_s, budget_s)))
         else:
             admitted.append(which)
@@ -224,6 +227,7 @@ def _child_job(
         "n_inner_folds": options["n_inner_folds"],
         "min_rows": plan["min_rows"],
         "limit_s": limit_s,
+        "leaves_tasks_out": contender.get("leaves_tasks_out", False),
         "n_predictions": 0 if in_round == CURVE else predictions_per_split(options_of(plan).splits),
     }
     return ChildJob(contender["algorithm"], contender["candidates"][0], inner)
@@ -269,6 +273,10 @@ def _in_turn(plan: Plan, seconds: Mapping[int, float]) -> list[int]:
         )
     }
     return sorted(cheap, key=lambda which: (place[which], _is_apart(plan, which)))
+
+
+def _may_be_chosen(plan: Plan, which: int) -> bool:
+    return bool(plan["contenders"][which].get("may_be_chosen", True))
 
 
 def _is_apart(plan: Plan, which: int) -> bool:

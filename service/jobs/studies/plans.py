@@ -137,7 +137,7 @@ def plan_choice(
     tasks: Sequence[TaskSummary],
     options: AutomaticOptions,
     *,
-    new_tasks: NewTasks,
+    new_tasks: NewTasks = DEFAULT_NEW_TASKS,
     unit: str | None = None,
 ) -> Study:
     """Return the plan and the first child jobs of an automatic choice of the algorithm.

@@ -14,10 +14,17 @@ def leaderboard(choice: Mapping[str, Any]) -> Table:
     """Return the best methods of an automatic choice by their scores on held-out rows."""
     best = choice["leaderboard"][:_MAX_METHODS]
     values = tables.numbers([row["value"] for row in best])
+    unseen = [row["left_out_tasks"] for row in best]
+    left_out = tables.numbers(unseen) if any(value is not None for value in unseen) else []
     rows = [
         TableRow(
             f"method-{i}",
-            [*_cells(choice, row), value, tables.quantity(formats.interval(row) or formats.NONE)],
+            [
+                *_cells(choice, row),
+                value,
+                tables.quantity(formats.interval(row) or formats.NONE),
+                *left_out[i : i + 1],
+            ],
         )
         for i, (row, value) in enumerate(zip(best, values, strict=True))
     ]
@@ -26,7 +33,8 @@ def leaderboard(choice: Mapping[str, Any]) -> Table:
     title = f"Methods on the same held-out rows: {score}, {better} is better"
     if len(choice["leaderboard"]) > len(best):
         title += f": the best {len(best)} of {len(choice['leaderboard'])}"
-    return Table(title, ("Method", "Chosen", score, "95 % interval"), rows)
+    columns = ("Method", "Chosen", score, "95 % interval")
+    return Table(title, (*columns, "Left-out tasks") if left_out else columns, rows)
 
 
 def _cells(choice: Mapping[str, Any], row: Mapping[str, Any]) -> list[tables.Cell]:
