@@ -16,7 +16,7 @@ import pytest
 from pyarrow import csv
 
 from service.access.keys import new_key
-from sibling import Client
+from sibling import Client, NewTasksWarning
 
 #: The browser of the machine; Playwright would have to download its own. Without windows it takes
 #: half of the time.
@@ -958,3 +958,28 @@ def test_lists_show_all_columns_beside_the_longest_names(page, long_names):
             "regions => regions.filter(r => r.scrollWidth > r.clientWidth).map(r => r.ariaLabel)"
         )
     assert hidden == {path: [] for path in paths}
+
+
+@pytest.mark.slow
+def test_tasks_that_were_not_trained_can_be_tried(page, client, wait_until):
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"ward": ["a", "b", "c"] * 8, "age": rng.standard_normal(24)})
+    frame = frame.assign(stay=frame.age + (frame.ward == "a") + 0.1 * rng.standard_normal(24))
+    data = client.upload(frame, name="wards", task_column="ward", target_column="stay")
+    model = client.train(data, "mixed-model", model="tried-new", new_tasks="common").wait()
+    rows = pd.DataFrame({"ward": ["d", "a"], "age": [1.0, 2.0]})
+    with pytest.warns(NewTasksWarning):
+        expected = model.predict(rows)
+    page.goto("/models/tried-new/1")
+    page.get_by_label("Rows as CSV").fill(rows.to_csv(index=False))
+    wait_until(lambda: page.get_by_label("Task", exact=True).input_value() == "")
+    takes, run = page.get_by_label("tasks that it was not trained on"), page.locator("#try")
+    assert takes.is_checked()  # the default of the model
+    run.get_by_role("button", name="Run").click()
+    page.locator("#try-note", has_text=": d").wait_for()
+    outputs = [float(line) for line in page.locator("#try-answer").inner_text().split()]
+    np.testing.assert_allclose(outputs, expected)
+    takes.uncheck()
+    run.get_by_role("button", name="Run").click()
+    page.locator("#try-error", has_text="'d'").wait_for()
+    assert page.locator("#try-note").is_hidden()
