@@ -106,7 +106,9 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
                 warnings=(
                     *dimension_warnings(capped),
                     *failure_warnings(fit_info.get("failed_candidates", ())),
-                    *self.end_warnings(requested, params, _limits(list(scatters.values()))),
+                    *self.end_warnings(
+                        requested, params, _limits(list(scatters.values())), fit_info
+                    ),
                     *_rank_warnings(list(scatters.values()), P.shape[0]),
                     *no_variance_warnings(
                         [n for n, task in scatters.items() if task.rank == 0], len(scatters)

@@ -4,15 +4,24 @@ The pydantic classes are the single source of the API schema, the documentation,
 and the forms.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from algorithms.interface.tasks import describe_tasks
 
 V = TypeVar("V")
+
+#: Loss of the best candidate with each value, by the name of the parameter.
+GridLosses = Mapping[str, Mapping[float, float]]
+#: Least relative gain beyond the end of a grid for which a further value may matter.
+MIN_END_GAIN: Final = 0.01
+#: Least ratio of the last three values of a grid from which further values can be judged.
+_MIN_RATIO: Final = 5.0
 
 #: Values that parameter selection tries.
 Grid = Annotated[tuple[V, ...], Field(strict=False, min_length=1)]
@@ -103,10 +112,28 @@ class Params(StrictModel):
     INNER_SELECTION: ClassVar[str] = "cv"
 
 
+def losses_by_value(
+    candidates: Sequence[BaseModel], losses: Sequence[float], names: Iterable[str]
+) -> GridLosses:
+    """Return the loss of the best candidate with each value of each parameter."""
+    best: dict[str, dict[float, float]] = {name: {} for name in names}
+    for candidate, loss in zip(candidates, losses, strict=True):
+        for name, of_value in best.items():
+            value = getattr(candidate, name)
+            of_value[value] = min(loss, of_value.get(value, loss))
+    return best
+
+
 def end_warnings(
-    params: Params, chosen: Mapping[str, float], *, limits: Mapping[str, float] | None = None
+    params: Params,
+    chosen: Mapping[str, float],
+    *,
+    limits: Mapping[str, float] | None = None,
+    losses: GridLosses | None = None,
 ) -> tuple[str, ...]:
     """Return a warning for each parameter that was selected at an end of its grid.
+
+    There is none where the losses of the grid show that further values hardly change the loss.
 
     Parameters
     ----------
@@ -117,8 +144,10 @@ def end_warnings(
     limits
         Largest effective values, if they are smaller than the bounds of the parameters: for
         example the rank of the rows for a dimension.
+    losses
+        Losses of the grids, as far as they are known.
     """
-    ends = _ends(params, _grids(params, chosen), chosen, limits or {}).items()
+    ends = _ends(params, _grids(params, chosen), chosen, limits or {}, losses or {}).items()
     return tuple(
         _sentence(name, end, f"{chosen[name]:g}", place=f"'{params.GRIDS[name]}'")
         for name, end in ends
@@ -126,7 +155,10 @@ def end_warnings(
 
 
 def search_end_warnings(
-    params: Params, tried: Mapping[str, Sequence[float]], chosen: Mapping[str, float]
+    params: Params,
+    tried: Mapping[str, Sequence[float]],
+    chosen: Mapping[str, float],
+    losses: GridLosses,
 ) -> tuple[str, ...]:
     """Return a warning for each parameter that a search chose at an end of the values it tried.
 
@@ -141,7 +173,7 @@ def search_end_warnings(
     """
     return tuple(
         _sentence(name, end, f"{chosen[name]:g}", place=f"the search space of '{name}'")
-        for name, end in _ends(params, tried, chosen, {}).items()
+        for name, end in _ends(params, tried, chosen, {}, losses).items()
     )
 
 
@@ -150,12 +182,14 @@ def end_warnings_by_task(
     chosen: Mapping[str, Mapping[str, float]],
     *,
     limits: Mapping[str, Mapping[str, float]] | None = None,
+    losses: Mapping[str, GridLosses] | None = None,
 ) -> tuple[str, ...]:
     """Return the warnings of :func:`end_warnings` if parameters were selected per task."""
     tasks: dict[tuple[str, End], list[str]] = {}
     for task, values in chosen.items():
         grids, bounds = _grids(params, values), (limits or {}).get(task, {})
-        for key in _ends(params, grids, values, bounds).items():
+        of_task = (losses or {}).get(task, {})
+        for key in _ends(params, grids, values, bounds, of_task).items():
             tasks.setdefault(key, []).append(task)
     return tuple(
         _sentence(
@@ -184,19 +218,42 @@ def _ends(
     grids: Mapping[str, Sequence[float]],
     chosen: Mapping[str, float],
     limits: Mapping[str, float],
+    losses: GridLosses,
 ) -> dict[str, End]:
-    """Return the end for each parameter whose value is at an end of its grid."""
+    """Return the end for each parameter whose value is at an end of its grid that may matter."""
     ends: dict[str, End] = {}
     for name, value in chosen.items():
         grid = grids[name]
         low, high = _bounds(params, name)
-        if len(set(grid)) < 2:
+        if len(set(grid)) < 2 or _is_level(losses.get(name, {}), value):
             continue
         if value == min(grid) and value > low:
             ends[name] = "smallest"
         elif value == max(grid) and value < min(high, limits.get(name, high)):
             ends[name] = "largest"
     return ends
+
+
+def _is_level(losses: Mapping[float, float], end: float) -> bool:
+    """Return whether values beyond an end of the grid can hardly lower the loss.
+
+    The last three values are judged; of two, or of values close together, nothing follows.
+    Where the last steps have gained less and less, the gain per step of log v is extrapolated by
+    exponential decay, as of the coefficients of a ridge regression, which fall with 1/v.
+    """
+    values = sorted(losses, reverse=end != max(losses, default=end))[-3:]
+    if len(values) < 3 or values[-1] != end or max(values) < _MIN_RATIO * abs(min(values)):
+        return False
+    first, middle, last = (losses[value] for value in values)
+    before, gain = first - middle, middle - last
+    small = MIN_END_GAIN * abs(middle)
+    if gain <= small:
+        return True
+    if min(values) <= 0 or not gain < before < math.inf:
+        return False
+    lengths = [abs(math.log(b / a)) for a, b in pairwise(values)]
+    decay = 2 * math.log(before / lengths[0] * lengths[1] / gain) / sum(lengths)
+    return decay > 0 and gain / math.expm1(decay * lengths[1]) <= small
 
 
 def _bounds(params: Params, name: str) -> tuple[float, float]:

@@ -130,6 +130,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
                                 scatter.dimensions(params.null) for scatter in scatters.values()
                             )
                         },
+                        fit_info,
                     ),
                 ),
             )

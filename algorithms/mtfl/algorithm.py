@@ -311,7 +311,9 @@ def _warnings(
             "all coefficients are zero, so each task has a constant prediction; decrease gamma"
         )
     if "selection_gammas" in choice.fit_info:
-        warnings += end_warnings(params, {"gamma": choice.gamma})
+        grid, errors = (choice.fit_info[f"selection_{name}"] for name in ("gammas", "errors"))
+        along = {"gamma": dict(zip(grid, errors, strict=True))}
+        warnings += end_warnings(params, {"gamma": choice.gamma}, losses=along)
     if params.standardise == "none":
         warnings += _unit_warnings(tasks)
     return tuple(warnings)

@@ -1,8 +1,17 @@
+import numpy as np
 import pytest
 
 from algorithms.baselines.linear.lasso import SharedLassoParams
-from algorithms.interface.params import end_warnings, end_warnings_by_task
+from algorithms.interface.params import (
+    end_warnings,
+    end_warnings_by_task,
+    losses_by_value,
+    search_end_warnings,
+)
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
 from algorithms.mtda import MTDAParams
+from algorithms.registry import ALGORITHMS
 from algorithms.rmtpca import RMTPCAParams
 
 PARAMS = MTDAParams(d_grid=(4, 1, 2), gamma_grid=(10.0, 0.0, 0.1))
@@ -50,3 +59,47 @@ def test_choices_of_each_task_are_counted() -> None:
     limits = {"a": {"d": 4}, "b": {"d": 9}, "c": {"d": 9}, "e": {"d": 9}}
     (warning,) = end_warnings_by_task(PARAMS, chosen, limits=limits)
     assert "the chosen d = 4, for 2 of 4 tasks (the first is 'b'), is the largest" in warning
+
+
+def test_an_end_where_the_loss_is_level_causes_no_warning() -> None:
+    """A larger gamma cannot matter where all coefficients are 0 already."""
+    level = {"gamma": {0.0: 2.0, 0.1: 1.002, 10.0: 1.0}}
+    steep = {"gamma": {0.0: 2.0, 0.1: 1.5, 10.0: 1.0}}
+    assert not end_warnings(PARAMS, {"gamma": 10.0}, losses=level)
+    assert end_warnings(PARAMS, {"gamma": 10.0}, losses=steep)
+    chosen = {"a": {"gamma": 10.0}, "b": {"gamma": 10.0}}
+    (warning,) = end_warnings_by_task(PARAMS, chosen, losses={"a": level, "b": steep})
+    assert "for 1 of 2 tasks" in warning
+    tried = {"gamma": [0.0, 0.1, 10.0]}
+    assert not search_end_warnings(PARAMS, tried, {"gamma": 10.0}, level)
+    assert search_end_warnings(PARAMS, tried, {"gamma": 10.0}, steep)
+
+
+@pytest.mark.parametrize(("exponent", "is_level"), [(1.0, True), (0.1, False)])
+def test_gains_beyond_the_end_follow_from_the_gains_before_it(exponent, is_level) -> None:
+    """The loss 1 + v^-a has the remaining gain v^-a."""
+    grid = (1.0, 10.0, 100.0)
+    losses = {"gamma": {v: 1 + v**-exponent for v in grid}}
+    params = MTDAParams(gamma_grid=grid)
+    assert bool(end_warnings(params, {"gamma": 100.0}, losses=losses)) != is_level
+
+
+def test_the_loss_of_a_value_is_that_of_the_best_candidate_with_it() -> None:
+    candidates = [MTDAParams(d=d, gamma=gamma) for d in (1, 2) for gamma in (0.1, 1.0)]
+    losses = losses_by_value(candidates, [4.0, 3.0, np.inf, 5.0], ["d", "gamma"])
+    assert losses == {"d": {1: 3.0, 2: 5.0}, "gamma": {0.1: 4.0, 1.0: 3.0}}
+
+
+@pytest.mark.parametrize("name", ["ridge", "mean-regularised", "kernel-ridge"])
+def test_targets_that_no_column_predicts_cause_no_warning(name) -> None:
+    rng = np.random.default_rng(0)
+    tasks = TaskSet(
+        tuple(
+            Task.from_rows(task, rng.normal(size=(30, 5)), y=rng.normal(size=30)) for task in "abc"
+        )
+    )
+    algorithm = ALGORITHMS[name]
+    params = algorithm.parse({})
+    model = algorithm.fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
+    assert model.fit_info["gamma"] == max(params.grid)
+    assert not [warning for warning in model.warnings if "that was tried" in warning]

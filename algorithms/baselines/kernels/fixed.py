@@ -22,7 +22,7 @@ neighbours, Σ_st w_st‖f_s − f_t‖²/2 + δ Σ_t ‖f_t‖².
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
@@ -167,11 +167,14 @@ class TaskMachines(_FixedOutputKernel[TaskMachinesParams]):
         return common.params.model_copy(update=strengths), fit_info
 
     def selection_warnings(
-        self, requested: TaskMachinesParams, chosen: TaskMachinesParams
+        self,
+        requested: TaskMachinesParams,
+        chosen: TaskMachinesParams,
+        fit_info: Mapping[str, Any],
     ) -> tuple[str, ...]:
         """Return warnings about tasks whose C is at an end of the grid."""
         if requested.selection_scope == "all":
-            return super().selection_warnings(requested, chosen)
+            return super().selection_warnings(requested, chosen, fit_info)
         by_task = {name: {"C": C} for name, C in chosen.C_by_task.items()}
         return end_warnings_by_task(requested, by_task)
 

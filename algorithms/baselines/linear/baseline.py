@@ -12,7 +12,7 @@ from algorithms.families.linear.functions import functions_of
 from algorithms.families.linear.model import LinearModel
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.needs import Needs, check_known_labels
-from algorithms.interface.params import Params
+from algorithms.interface.params import GridLosses, Params, losses_by_value
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.work import MemoryEstimate
@@ -86,6 +86,12 @@ class LinearBaseline(Algorithm[P, LinearModel]):
             loss=held_out_loss(scales),
         )
         return selection.params, {"cv_errors": list(selection.losses), **selection.fit_info}
+
+
+def losses_of(params: Params, fit_info: Mapping[str, Any]) -> GridLosses:
+    """Return the losses along the grids, given the results of :meth:`LinearBaseline.choose`."""
+    candidates = grid_candidates(params, prefer_large=params.GRIDS)
+    return losses_by_value(candidates, fit_info["cv_errors"], params.GRIDS)
 
 
 def solve_at_once(

@@ -64,8 +64,8 @@ def choose_gammas(
     *,
     trace: Trace,
     task: str,
-) -> tuple[GammaChoice, list[float]]:
-    """Return the gamma of :func:`choose_gamma` for all rows, and for each part of the rows.
+) -> tuple[GammaChoice, list[tuple[float, dict[float, float]]]]:
+    """Return the gamma of :func:`choose_gamma` for all rows, and for each part with its errors.
 
     Parameters
     ----------
@@ -100,12 +100,13 @@ def choose_gammas(
         "selection_gammas": grid,
         "selection_errors": [float(error) for error in table[:, 0]],
     }
+    along = [dict(zip(grid, column, strict=True)) for column in table.T.tolist()]
     choice = GammaChoice(
         gammas[0],
         {"gamma": gammas[0], "selection": "loo", **fit_info},
-        end_warnings(params, {"gamma": gammas[0]}),
+        end_warnings(params, {"gamma": gammas[0]}, losses={"gamma": along[0]}),
     )
-    return choice, gammas[1:]
+    return choice, list(zip(gammas[1:], along[1:], strict=True))
 
 
 def mean_known(squares: Array, weights: Array | None = None) -> float:

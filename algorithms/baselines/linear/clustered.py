@@ -9,7 +9,7 @@ from algorithms.evaluation import grid_candidates, held_out_loss, select_params
 from algorithms.evaluation.selection.failures import failure_warnings
 from algorithms.families.linear.design import Design, Form, prepare
 from algorithms.families.linear.targets import names_of_columns
-from algorithms.interface.params import end_warnings
+from algorithms.interface.params import end_warnings, losses_by_value
 from algorithms.interface.target_scales import scales_by_task
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
@@ -39,10 +39,11 @@ class ClusteredBaseline(LinearBaseline[P]):
         are selected.
         """
         scales = scales_by_task(tasks, params.scale_targets, is_centered=params.fit_intercept)
+        candidates = grid_candidates(params, prefer_large=("gamma",))
         selection = select_params(
             self,
             tasks.by_name(),
-            grid_candidates(params, prefer_large=("gamma",)),
+            candidates,
             n_folds=params.n_folds,
             trace=trace,
             rng=rng,
@@ -50,7 +51,9 @@ class ClusteredBaseline(LinearBaseline[P]):
         )
         best = selection.params
         chosen = {name: getattr(best, name) for name in params.GRIDS}
-        ends = end_warnings(params, chosen, limits={self.number: len(tasks)})
+        losses = losses_by_value(candidates, selection.losses, params.GRIDS)
+        limits = {self.number: len(tasks)}
+        ends = end_warnings(params, chosen, limits=limits, losses=losses)
         fit_info = {"cv_errors": list(selection.losses), **selection.fit_info}
         return best, fit_info, (*failure_warnings(selection.failed), *ends)
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.baselines.linear.baseline import LinearBaseline
+from algorithms.baselines.linear.baseline import LinearBaseline, losses_of
 from algorithms.baselines.linear.params import Columns
 from algorithms.evaluation.selection.failures import failure_warnings
 from algorithms.families.linear.design import Design, Form, prepare
@@ -138,7 +138,9 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
             "n_columns": int(np.sum(_NORM.values(W) > 0)),
         }
         ends = (
-            end_warnings(requested, {"share": params.share}) if requested.selection == "cv" else ()
+            end_warnings(requested, {"share": params.share}, losses=losses_of(requested, fit_info))
+            if requested.selection == "cv"
+            else ()
         )
         warnings = (*failure_warnings(fit_info.get("failed_candidates", ())), *ends)
         if gap > params.tolerance:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.baselines.linear.baseline import LinearBaseline
+from algorithms.baselines.linear.baseline import LinearBaseline, losses_of
 from algorithms.baselines.linear.choice import column_variance
 from algorithms.baselines.linear.params import PooledParams
 from algorithms.baselines.linear.pooling import adapt_linear_model, pooled
@@ -131,7 +131,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         fit_info |= {"gamma": params.gamma, "ridge": params.gamma * unit * design.row_unit**2}
         warnings = (
             *failure_warnings(fit_info.get("failed_candidates", ())),
-            *_end_warnings(requested, params, gammas),
+            *_end_warnings(requested, params, gammas, fit_info),
         )
         if trace.stop_reason == "max_iter":
             message = f"did not converge in {params.max_iter} Newton steps; increase max_iter"
@@ -223,7 +223,10 @@ def _designs(tasks: TaskSet, params: LogisticParams) -> tuple[Design, Design]:
 
 
 def _end_warnings(
-    requested: LogisticParams, chosen: LogisticParams, gammas: Mapping[str, float]
+    requested: LogisticParams,
+    chosen: LogisticParams,
+    gammas: Mapping[str, float],
+    fit_info: Mapping[str, Any],
 ) -> tuple[str, ...]:
     if requested.selection == "given":
         return ()
@@ -231,7 +234,7 @@ def _end_warnings(
         return end_warnings_by_task(
             requested, {name: {"gamma": gamma} for name, gamma in gammas.items()}
         )
-    return end_warnings(requested, {"gamma": chosen.gamma})
+    return end_warnings(requested, {"gamma": chosen.gamma}, losses=losses_of(requested, fit_info))
 
 
 def newton(

@@ -217,8 +217,10 @@ def _choose(
     )
     share, warnings = params.common_share, choice.warnings
     if params.selection == "loo":
-        share = shares[int(np.argmin(errors_of(choice.gamma)))]
-        warnings = (*warnings, *end_warnings(params, {"common_share": share}))
+        errors = errors_of(choice.gamma)
+        share = shares[int(np.argmin(errors))]
+        along = {"common_share": dict(zip(shares, errors, strict=True))}
+        warnings = (*warnings, *end_warnings(params, {"common_share": share}, losses=along))
     gamma = choice.gamma * size
     return gamma, share * gamma, {**choice.fit_info, "common_share": share}, warnings
 

@@ -114,7 +114,8 @@ class _RidgeRegression(LinearBaseline[P]):
                 pairs += zip(squares, weights, strict=True)
             return [design.target_unit**2 * mean_known(*pair) for pair in pairs]
 
-        choice, task_gammas = choose_gammas(params, errors, trace=trace, task=design.names[0])
+        choice, by_part = choose_gammas(params, errors, trace=trace, task=design.names[0])
+        task_gammas = [gamma for gamma, _ in by_part]
         gammas = task_gammas or [choice.gamma] * len(parts.rows)
         ridges = [gamma * unit for gamma in gammas]
         W, b = solve_at_once(lambda: _solve(parts, params, ridges), trace)
@@ -129,7 +130,13 @@ class _RidgeRegression(LinearBaseline[P]):
         if task_gammas:
             by_task = dict(zip(design.names, task_gammas, strict=True))
             fit_info["gamma_by_task"] = by_task
-            warnings = end_warnings_by_task(params, {t: {"gamma": g} for t, g in by_task.items()})
+            warnings = end_warnings_by_task(
+                params,
+                {t: {"gamma": g} for t, g in by_task.items()},
+                losses={
+                    t: {"gamma": along} for t, (_, along) in zip(design.names, by_part, strict=True)
+                },
+            )
         return LinearModel(
             functions_of(
                 tasks, design, W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings

@@ -35,7 +35,7 @@ from algorithms.interface.needs import (
     check_same_classes,
     check_same_kind,
 )
-from algorithms.interface.params import end_warnings
+from algorithms.interface.params import end_warnings, losses_by_value
 from algorithms.interface.target_scales import numeric_targets, scales_by_task
 from algorithms.interface.tasks import (
     Task,
@@ -159,10 +159,11 @@ class Neighbours(Algorithm[NeighboursParams, NeighboursModel]):
         Of equally good values the largest, which gives the smoothest function, is selected.
         """
         how: Literal["all", "moderated"] = "all" if params.form == "pooled" else "moderated"
+        candidates = grid_candidates(params, prefer_large=params.GRIDS)
         selection = select_params(
             self,
             tasks.by_name(),
-            grid_candidates(params, prefer_large=params.GRIDS),
+            candidates,
             n_folds=params.n_folds,
             trace=trace,
             rng=rng,
@@ -173,7 +174,12 @@ class Neighbours(Algorithm[NeighboursParams, NeighboursModel]):
         n = sum(sizes) if params.form == "pooled" else max(sizes)
         warnings = (
             *failure_warnings(selection.failed),
-            *end_warnings(params, {"k": k}, limits={"k": n}),
+            *end_warnings(
+                params,
+                {"k": k},
+                limits={"k": n},
+                losses=losses_by_value(candidates, selection.losses, ["k"]),
+            ),
         )
         return k, {"k": k, "cv_errors": list(selection.losses), **selection.fit_info}, warnings
 

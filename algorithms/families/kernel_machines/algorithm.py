@@ -30,7 +30,7 @@ from algorithms.families.kernel_machines.work import (
 from algorithms.interface.algorithm import Algorithm, PreparedFold
 from algorithms.interface.errors import Diverged, InvalidParams
 from algorithms.interface.needs import Needs
-from algorithms.interface.params import end_warnings
+from algorithms.interface.params import end_warnings, losses_by_value
 from algorithms.interface.target_scales import scales_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -117,7 +117,7 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
             return params, {}, ()
         chosen, fit_info = self.select_strength(tasks, params, trace=trace, rng=rng)
         failures = failure_warnings(fit_info.get("failed_candidates", ()))
-        return chosen, fit_info, (*failures, *self.selection_warnings(params, chosen))
+        return chosen, fit_info, (*failures, *self.selection_warnings(params, chosen, fit_info))
 
     def select_strength(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
@@ -129,9 +129,12 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         )  # fmt: skip
         return chosen.params, {"cv_loss": list(chosen.losses), **chosen.fit_info}
 
-    def selection_warnings(self, requested: P, chosen: P) -> tuple[str, ...]:
+    def selection_warnings(
+        self, requested: P, chosen: P, fit_info: Mapping[str, Any]
+    ) -> tuple[str, ...]:
         """Return warnings about the C that :meth:`select_strength` selected."""
-        return end_warnings(requested, {"C": chosen.C})
+        losses = losses_by_value(candidates(requested), fit_info["cv_loss"], ["C"])
+        return end_warnings(requested, {"C": chosen.C}, losses=losses)
 
     def fit_path(
         self, tasks: TaskSet, params: Sequence[P], *, trace: Trace, rng: np.random.Generator

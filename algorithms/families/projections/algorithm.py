@@ -18,7 +18,7 @@ from algorithms.families.projections.scatters import Scatters, estimate_scatters
 from algorithms.families.projections.work import estimate_projection
 from algorithms.interface.algorithm import Algorithm, PreparedFold
 from algorithms.interface.needs import Needs, check_classes
-from algorithms.interface.params import end_warnings
+from algorithms.interface.params import end_warnings, losses_by_value
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.work import (
@@ -137,7 +137,13 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         fit_info = {"cv_error": list(selection.losses), **selection.fit_info}
         return selection.params, {"selection": "cv", **fit_info}
 
-    def end_warnings(self, requested: P, chosen: P, limits: Mapping[str, float]) -> tuple[str, ...]:
+    def end_warnings(
+        self,
+        requested: P,
+        chosen: P,
+        limits: Mapping[str, float],
+        fit_info: Mapping[str, Any],
+    ) -> tuple[str, ...]:
         """Return a warning for each parameter that was selected at an end of its grid.
 
         Parameters
@@ -145,11 +151,15 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         limits
             Largest effective value of each parameter for which it is below the parameter's bound:
             for example the rank of the rows, for a dimension.
+        fit_info
+            Results of the selection.
         """
         if requested.selection == "given":
             return ()
         values = {name: getattr(chosen, name) for name in requested.GRIDS}
-        return end_warnings(requested, values, limits=limits)
+        candidates = grid_candidates(requested, prefer_large=("gamma",))
+        losses = losses_by_value(candidates, fit_info["cv_error"], requested.GRIDS)
+        return end_warnings(requested, values, limits=limits, losses=losses)
 
     def params_for(self, model: ProjectionClassifier, task: Task) -> P:
         """Return the parameters of a model, after checking a new task against them."""

@@ -1,6 +1,6 @@
 """Parameter searches: child jobs score the candidates in rounds, and the best candidate wins."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -24,13 +24,14 @@ from algorithms.evaluation.selection.validation import (
     check_has_scores,
     concatenate_scores,
     mean_known,
+    mean_score,
     mean_scores,
     score_splits,
     without_small_ratios,
 )
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.model import Model
-from algorithms.interface.params import search_end_warnings
+from algorithms.interface.params import GridLosses, search_end_warnings
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.splits.requirements import check_splits, min_train_rows
@@ -173,7 +174,7 @@ def report_search(
             }
             for which in sorted(scores)
         ],
-        "warnings": [*_end_warnings(algorithm, plan, chosen), *failure_warnings(failed)],
+        "warnings": [*_end_warnings(algorithm, plan, chosen, scores), *failure_warnings(failed)],
     }
     return plan["param_sets"][chosen], report
 
@@ -244,7 +245,9 @@ def _failed(plan: Plan, scores: Mapping[int, Scores]) -> list[dict[str, Any]]:
     ]
 
 
-def _end_warnings(algorithm: Algo, plan: Plan, chosen: int) -> tuple[str, ...]:
+def _end_warnings(
+    algorithm: Algo, plan: Plan, chosen: int, scores: Mapping[int, Scores]
+) -> tuple[str, ...]:
     """Return a warning for each number that was chosen at an end of the values that were tried."""
     tried: dict[str, list[float]] = {}
     for name, values in _options(plan).space.items():
@@ -253,9 +256,23 @@ def _end_warnings(algorithm: Algo, plan: Plan, chosen: int) -> tuple[str, ...]:
         if all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers):
             tried[name] = numbers
     values = plan["param_sets"][chosen]
-    return search_end_warnings(
-        algorithm.parse(values), tried, {name: values[name] for name in tried}
-    )
+    params = algorithm.parse(values)
+    losses = _losses_by_value(plan, scores, tried) if _options(plan).method == "grid" else {}
+    return search_end_warnings(params, tried, {name: values[name] for name in tried}, losses)
+
+
+def _losses_by_value(plan: Plan, scores: Mapping[int, Scores], names: Iterable[str]) -> GridLosses:
+    """Return the loss of the best candidate with each value of each parameter."""
+    metric, average = METRICS[plan["metric"]], _options(plan).average
+    sign = -1.0 if metric.larger_is_better else 1.0
+    best: dict[str, dict[float, float]] = {name: {} for name in names}
+    for which, of_candidate in scores.items():
+        mean = mean_score(of_candidate, metric.name, average)
+        loss = np.inf if mean is None or "failed" in of_candidate else sign * mean
+        for name, of_value in best.items():
+            value = plan["param_sets"][which][name]
+            of_value[value] = min(loss, of_value.get(value, loss))
+    return best
 
 
 def _searched(plan: Plan, which: int) -> dict[str, Any]:
