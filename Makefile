@@ -71,8 +71,8 @@ clean:
 # take the newest release instead of the one that is locked.
 #
 # Bytecode and the numerical kernels are compiled here, so that neither a start nor a job waits for
-# it, also where PYTHONDONTWRITEBYTECODE is set. All cores compile, where pip would use one; what only
-# tests need is compiled when it is imported.
+# it, also where PYTHONDONTWRITEBYTECODE is set. All cores compile, where pip would use one. What only
+# tests need is compiled by collecting them, where each test process would compile it anew.
 $(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "Installing (once) ..."
 	@$(PIP) install --no-compile --no-deps --require-hashes -r requirements.lock
@@ -83,6 +83,7 @@ $(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/pyvenv.cfg
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 	@$(PIP) install --no-compile --no-deps --require-hashes -r requirements-dev.lock
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -qq --collect-only > /dev/null
 	@touch $@
 
 $(VENV)/pyvenv.cfg:

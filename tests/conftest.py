@@ -9,6 +9,7 @@ kind.
 
 import gc
 import itertools
+import math
 import os
 import re
 import shutil
@@ -30,6 +31,8 @@ from service.storage.schema import migrate
 
 #: Longest quick test that needs no marker ``seconds`` with a reason.
 MAX_QUICK_S = 2.0
+#: Databases that tests run on.
+KINDS = ("sqlite", "postgresql")
 #: A database of tests need not survive a power cut.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 #: What makes all tests of a file slow.
@@ -211,12 +214,29 @@ def postgres(guard) -> Iterator[PostgresServer]:
             server.cleanup()
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what uses ``databases`` on each kind; make no test on PostgreSQL that is left out."""
+    given = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "database_kind" in metafunc.fixturenames and "database_kind" not in given:
+        kinds = KINDS[:1] if metafunc.config.option.markexpr == "not slow" else KINDS
+        metafunc.parametrize("database_kind", kinds, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def database_kind(request: pytest.FixtureRequest) -> str:
+    """The kind of the databases of a test."""
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture(scope="session")
 def databases(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    database_kind: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Databases:
     """What makes databases: on SQLite in one run of a test, on PostgreSQL in the other."""
-    if request.param == "sqlite":
+    if database_kind == "sqlite":
         return SqliteFiles(lambda: tmp_path_factory.mktemp("database"))
     postgres: PostgresServer = request.getfixturevalue("postgres")
     return postgres
@@ -244,8 +264,8 @@ def _opened(databases: Databases, *, is_migrated: bool) -> Iterator[Database]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:  # noqa: ARG001 - of the hook
-    """Return the number of test processes; tests of servers wait for half of their time."""
-    return 2 * len(os.sched_getaffinity(0))
+    """Return the number of test processes: some wait, and each imports and starts everything."""
+    return math.ceil(1.5 * len(os.sched_getaffinity(0)))
 
 
 #: The quick tests go through the five papers, one or two others of each family, and algorithms of
@@ -284,7 +304,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         others = {name} if name else _names(item) if is_over_all else set()
         in_service = item.nodeid.startswith("tests/service/")
         quick = QUICK_IN_SERVICE if in_service else QUICK_ALGORITHMS
-        if others - quick or _params(item).get("databases") == "postgresql":
+        if others - quick or _params(item).get("database_kind") == "postgresql":
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.flaky(reruns=1))

@@ -25,7 +25,7 @@ PAGES = [
 ]
 
 # backups of PostgreSQL need a program that may not be installed
-pytestmark = [pytest.mark.parametrize("databases", ["sqlite"], indirect=True), pytest.mark.slow]
+pytestmark = [pytest.mark.parametrize("database_kind", ["sqlite"], indirect=True), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ print(*(fitted.predict({task: [[0.0]]})[task][0] for task in "ab"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("database_kind", ["sqlite"], indirect=True)
 def test_the_service_trains_it_and_the_pages_show_it(site, start_service):
     from sibling import Client
 

@@ -19,7 +19,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 #: A fit without iterations of note has fewer plots.
 MIN_PICTURES = {"auto": 2}
 
-on_sqlite = pytest.mark.parametrize("databases", ["sqlite"], indirect=True)
+on_sqlite = pytest.mark.parametrize("database_kind", ["sqlite"], indirect=True)
 
 
 @pytest.fixture(scope="module")

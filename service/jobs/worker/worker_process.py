@@ -2,6 +2,7 @@
 
 import contextlib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -71,9 +72,15 @@ def _open(database_url: str) -> Worker:
         settings=settings,
         database=database,
         blobs=open_blobs(database, settings),
-        supervisor=Supervisor(settings),
+        supervisor=_supervisor(),
         work_dir=make_scratch(scratch_dir(settings)),
     )
+
+
+@cache
+def _supervisor() -> Supervisor:
+    """Return the supervisor of the child process that all workers in this process share."""
+    return Supervisor(Settings())
 
 
 def _start_tracing() -> None:

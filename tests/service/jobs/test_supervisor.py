@@ -41,10 +41,10 @@ def supervisor(tmp_path_factory):
         yield supervisor
 
 
-@pytest.fixture
-def patient_supervisor(tmp_path):
+@pytest.fixture(scope="module")
+def patient_supervisor(tmp_path_factory):
     """Return a supervisor that lets a fit end its step, also on a busy machine."""
-    with supervise(tmp_path / "data", 600) as supervisor:
+    with supervise(tmp_path_factory.mktemp("data"), 600) as supervisor:
         yield supervisor
 
 
