@@ -69,6 +69,20 @@ def test_a_session_ends_with_its_key_and_in_its_time(authenticator, database, ke
     assert stored(database) == []
 
 
+def test_a_cached_key_ends_in_its_time_also_where_it_cannot_be_read_again(
+    authenticator, database, wait_until
+):
+    short, end = new_key(), now() + timedelta(seconds=0.5)
+    with database.write() as session:
+        store.create(session, short, owner="ada", scopes=["jobs:read"], expires_at=end)
+    authorization = f"Bearer {short.text()}"
+    assert authenticator.authenticate(authorization, None) == "ada"
+    with database.write() as session:
+        session.execute(sa.text("ALTER TABLE api_keys RENAME TO away"))
+    wait_until(lambda: now() > end)
+    assert authenticator.cached_owner(authorization, None) is None
+
+
 def test_the_oldest_session_of_a_key_ends_for_one_too_many(authenticator, database, key):
     tokens = [authenticator.sign_in(key.text()) for _ in range(sessions.MAX_SESSIONS_PER_KEY + 2)]
     assert len(stored(database)) == sessions.MAX_SESSIONS_PER_KEY
