@@ -104,6 +104,8 @@ class Task:
         fit.
     classes
         Labels that the task can have, sorted, which a :class:`TaskSet` finds; None if unknown.
+    sources : (n_features,) or None
+        Column of the table that each column was made of, where a category became several.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Task:
     groups: NDArray[Any] | None = None
     weights: Array | None = None
     classes: Classes | None = None
+    sources: tuple[int, ...] | None = None
 
     @classmethod
     def from_rows(
@@ -283,10 +286,14 @@ class Task:
         names = self.feature_names
         if names is not None:
             names = tuple(names[column] for column in chosen)
+        sources = self.sources
+        if sources is not None:
+            sources = tuple(sources[column] for column in chosen)
         if self.input == "rows":
-            return replace(self, X=take_columns(self.X, chosen), feature_names=names)
-        X = np.ascontiguousarray(self.X[..., chosen][:, chosen])
-        return replace(self, X=X, feature_names=names)
+            X = take_columns(self.X, chosen)
+        else:
+            X = np.ascontiguousarray(self.X[..., chosen][:, chosen])
+        return replace(self, X=X, feature_names=names, sources=sources)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

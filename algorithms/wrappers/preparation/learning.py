@@ -109,7 +109,14 @@ class Preparation:
             if key not in done:
                 part.check(task.X, task=task.name)
                 done[key] = part.apply(task.X)
-            prepared.append(replace(task, X=done[key], feature_names=part.names))
+            prepared.append(
+                replace(
+                    task,
+                    X=done[key],
+                    feature_names=part.names,
+                    sources=tuple(part.sources.tolist()),
+                )
+            )
         return TaskSet(tuple(prepared))
 
     def describe(self) -> dict[str, Any]:
