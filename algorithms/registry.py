@@ -58,7 +58,7 @@ _OWN: Final = {
     "logistic-regression": "algorithms.baselines.linear:LogisticRegression",
     "cmtl": "algorithms.baselines.cmtl:CMTL",
     "gmtl": "algorithms.baselines.gmtl:GMTL",
-    "gp": "algorithms.gp:MultiTaskGP",
+    "gp": "algorithms.gp:GP",
     "mixed-model": "algorithms.baselines.mixed_model:MixedModel",
     "boosted-trees": "algorithms.baselines.boosted_trees:BoostedTrees",
     "nearest-neighbours": "algorithms.baselines.neighbours:Neighbours",

@@ -1,5 +1,5 @@
 """Multi-task Gaussian process: a function that the tasks share, and one of each task."""
 
-from algorithms.gp.algorithm import MultiTaskGP
+from algorithms.gp.algorithm import GP
 
-__all__ = ["MultiTaskGP"]
+__all__ = ["GP"]

@@ -61,7 +61,7 @@ STEPS: Final = 60.0
 N_MATRICES: Final = 9
 
 
-class MultiTaskGP(Algorithm[GPParams, GPModel]):
+class GP(Algorithm[GPParams, GPModel]):
     """A Gaussian process with a common part and a part of each task."""
 
     name = "gp"

@@ -24,8 +24,9 @@ Indices = NDArray[np.intp]
 
 #: Parameters before the length scales of the groups of columns.
 N_SHARED: Final = 7
-#: Smallest variance of the noise, for functions without: numbers are then exact to a thousandth.
-MIN_NOISE: Final = 1e-6
+#: Smallest variance of the noise, for targets without: numbers are then exact to a few thousandths.
+#: With less, rounding errors change the path of the search.
+MIN_NOISE: Final = 1e-5
 #: Variance of the constant that all tasks share, in units of the variance of all targets.
 COMMON_CONSTANT: Final = 1.0
 

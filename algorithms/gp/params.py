@@ -38,7 +38,7 @@ class GPParams(Params):
         "over the tasks. With more rows, tasks are related by features of their rows.",
     )
     tolerance: float = Field(
-        0.01,
+        0.1,
         ge=1e-10,
         le=10.0,
         title="Tolerance",
