@@ -205,7 +205,6 @@ class GP(Algorithm[GPParams, GPModel]):
     def adapt_task(self, model: GPModel, task: Task, *, trace: Trace) -> GPModel:
         """Return the model with the rows of a new task, and the hyperparameters it has."""
         del trace
-        self.needs.check([task.summary()], algorithm=self.name)
         units = model.units
         check_new_targets(task, model.labels, has_logarithms=units.has_logarithms)
         Y = units.convert(targets_of(task, model.labels))

@@ -185,18 +185,13 @@ def scaled_squares(Z: Array, X: Array, rows: Rows, theta: Hyperparameters) -> Ar
     return np.asarray(cdist(Z * scale, X * scale, "sqeuclidean"))
 
 
-def common_covariance(Z: Array, X: Array, rows: Rows, theta: Hyperparameters) -> Array:
-    """Return the covariance that rows of different tasks have, (len(Z), len(X))."""
-    curve = np.exp(-0.5 * scaled_squares(Z, X, rows, theta))
-    slopes = theta.common_slopes / rows.size * (Z @ X.T)
-    return COMMON_CONSTANT + slopes + theta.common_curve * curve
-
-
-def own_covariance(Z: Array, X: Array, rows: Rows, theta: Hyperparameters) -> Array:
-    """Return what rows of one task have in addition, (len(Z), len(X))."""
-    curve = np.exp(scaled_squares(Z, X, rows, theta) * (-0.5 / theta.stretch**2))
-    slopes = theta.own_slopes / rows.size * (Z @ X.T)
-    return theta.own_constant + slopes + theta.own_curve * curve
+def covariances(Z: Array, X: Array, rows: Rows, theta: Hyperparameters) -> tuple[Array, Array]:
+    """Return the common covariance of rows, and what rows of one task add, (len(Z), len(X))."""
+    squares, slopes = scaled_squares(Z, X, rows, theta), Z @ X.T / rows.size
+    common = theta.common_slopes * slopes + theta.common_curve * np.exp(-0.5 * squares)
+    own_curve = np.exp(squares * (-0.5 / theta.stretch**2))
+    own = theta.own_slopes * slopes + theta.own_curve * own_curve
+    return COMMON_CONSTANT + common, theta.own_constant + own
 
 
 def variances(Z: Array, rows: Rows, theta: Hyperparameters) -> Array:

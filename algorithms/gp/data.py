@@ -1,5 +1,6 @@
 """Rows and targets of all tasks in the units of the covariance."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +13,7 @@ from algorithms.families.linear.bases import fit_standardisation
 from algorithms.gp.covariance import Rows
 from algorithms.gp.evidence import INVERSE_LENGTH_RATES, Problem, ScaleMoments
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.needs import check_same_kind
 from algorithms.interface.target_scales import deviation, numeric_targets
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.weights import weights_of
@@ -167,7 +169,7 @@ class Data:
             self.targets,
             self.weights,
             INVERSE_LENGTH_RATES["classes" if self.labels else "numbers"],
-            None if self.labels else self.units.scale_variance,
+            math.sqrt(self.units.scale_variance) or 1.0,
             self._first_log_scales(),
         )
 
@@ -189,7 +191,7 @@ def labels_of(summaries: Sequence[TaskSummary]) -> Labels:
     """
     if summaries[0].target != "classes":
         return ()
-    by_task = {one.name: set(_labels(one)) for one in summaries}
+    by_task = {one.name: set(np.unique(np.asarray(one.labels)).tolist()) for one in summaries}
     every_label = set().union(*by_task.values())
     if len(every_label) < 2:
         raise InvalidData(
@@ -204,11 +206,6 @@ def labels_of(summaries: Sequence[TaskSummary]) -> Labels:
                 task=name,
             )
     return tuple(sorted(every_label))
-
-
-def _labels(summary: TaskSummary) -> list[Any]:
-    assert summary.labels is not None
-    return list(np.unique(summary.labels).tolist())
 
 
 def targets_of(task: Task, labels: Sequence[Any]) -> Array:
@@ -229,11 +226,7 @@ def column_groups(task: Task, max_lengths: int) -> Indices:
 
 def check_new_targets(task: Task, labels: Labels, *, has_logarithms: bool) -> None:
     """Raise InvalidData if a model with these labels cannot learn the targets of a new task."""
-    if bool(labels) != (task.target == "classes"):
-        kind = "class labels" if labels else "numeric targets"
-        raise InvalidData(
-            f"task '{task.name}' needs {kind}, like the tasks of the model", task=task.name
-        )
+    check_same_kind(task, labels)
     assert task.y is not None
     if labels:
         unknown = [label for label in np.unique(task.y).tolist() if label not in labels]

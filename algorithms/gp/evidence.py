@@ -59,8 +59,8 @@ class Problem:
         Weight of each row: the variance of its noise is σ²/weight.
     inverse_length_rate
         Rate of the density of 1/ℓ.
-    scale_variance
-        τ²; None: the tasks have no scales of their own.
+    log_scale_sd
+        τ, if the tasks have scales of their own.
     first_log_scales : (T,)
         First estimate of s_t; empty without scales.
     """
@@ -69,7 +69,7 @@ class Problem:
     Y: Array
     weights: Array
     inverse_length_rate: float
-    scale_variance: float | None
+    log_scale_sd: float
     first_log_scales: Array
 
     def start(self) -> Array:
@@ -125,31 +125,17 @@ class Problem:
         return value + C * float(counts @ s), np.concatenate([gradient, by_task])
 
     def _penalty(self, z: Array) -> tuple[float, Array]:
-        """Return the penalties, and their gradient by the logarithms."""
-        theta, s = self.split(z)
-        deviations = np.sqrt(np.array(theta[:5]))
-        inverse = 1.0 / theta.lengths
-        log_lengths = np.log(theta.lengths)
-        log_noise = float(z[5]) - math.log(START[5])
-        log_stretch = math.log(theta.stretch)
-        value = (
-            float(RATES @ deviations)
-            + self.inverse_length_rate * float(inverse.sum())
-            + float(log_lengths @ log_lengths) / (2 * LOG_LENGTH_SD**2)
-            + log_noise**2 / (2 * LOG_NOISE_SD**2)
-            + log_stretch**2 / (2 * LOG_STRETCH_SD**2)
-        )
-        gradient = np.concatenate(
-            [
-                RATES * deviations / 2,
-                [log_noise / LOG_NOISE_SD**2, log_stretch / LOG_STRETCH_SD**2],
-                log_lengths / LOG_LENGTH_SD**2 - self.inverse_length_rate * inverse,
-            ]
-        )
-        if self.scale_variance is None:
-            return value, gradient
-        value += float(s @ s) / (2 * self.scale_variance)
-        return value, np.concatenate([gradient, s / self.scale_variance])
+        """Return the sum of r e^(pz) and of normal densities of z, and its gradient."""
+        counts = [len(RATES), 1, 1, int(self.rows.group.max()) + 1, len(self.first_log_scales)]
+        rates = np.repeat((0.0, 0.0, self.inverse_length_rate, 0.0), counts[1:])
+        power = np.repeat((0.5, 0.0, 0.0, -1.0, 0.0), counts)
+        deviations = np.array([LOG_NOISE_SD, LOG_STRETCH_SD, LOG_LENGTH_SD, self.log_scale_sd])
+        precision = np.repeat([0.0, *deviations**-2], counts)
+        change = z.copy()
+        change[5] -= math.log(START[5])
+        exponential = np.concatenate([RATES, rates]) * np.exp(power * z)
+        value = float(exponential.sum()) + 0.5 * float(precision @ change**2)
+        return value, power * exponential + precision * change
 
 
 def estimate(
@@ -218,21 +204,12 @@ def shares_of_variance(rows: Rows, theta: Hyperparameters) -> dict[str, float]:
     Each is the mean of the diagonal of its centred covariance, tr(A) − 1ᵀA1/n over n, by part:
     ``common``, ``own_slopes``, ``own_curve``, ``own_constant`` and ``noise``.
     """
-    parts = Parts.of(rows, theta)
     n = len(rows.X)
-    counts = np.bincount(rows.task).astype(np.float64)
-
-    def share(diagonal: Array, total: float) -> float:
-        return (float(diagonal.sum()) - total / n) / n
-
-    squares = np.einsum("nd,nd->n", rows.X, rows.X) / rows.size
-    common = theta.common_slopes * rows.products + theta.common_curve * parts.curve
-    variances = {
-        "common": share(common.diagonal(), float(common.sum())),
-        "own_slopes": theta.own_slopes * share(squares, float(rows.own_products.sum())),
-        "own_curve": theta.own_curve * share(np.ones(n), float(parts.own_curve.sum())),
-        "own_constant": theta.own_constant * share(np.ones(n), float(counts @ counts)),
-        "noise": theta.noise,
-    }
-    total = sum(variances.values())
-    return {name: value / total for name, value in variances.items()}
+    centred = (np.eye(n) - 1.0 / n) / n
+    shares = Parts.of(rows, theta).derivatives(centred, np.full(n, theta.noise))[:6].tolist()
+    names = ("common", "common", "own_slopes", "own_curve", "own_constant", "noise")
+    total = sum(shares)
+    found = dict.fromkeys(names, 0.0)
+    for name, share in zip(names, shares, strict=True):
+        found[name] += share / total
+    return found

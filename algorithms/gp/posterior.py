@@ -23,8 +23,7 @@ from algorithms.gp.covariance import (
     COMMON_CONSTANT,
     Hyperparameters,
     Rows,
-    common_covariance,
-    own_covariance,
+    covariances,
     scaled_squares,
     variances,
 )
@@ -115,10 +114,9 @@ class Layout:
         """Return the covariance of rows Z with the rows of a block that the features leave."""
         members = self.blocks[block]
         X = self.rows.X[members]
-        K = common_covariance(Z, X, self.rows, self.theta)
+        common, own = covariances(Z, X, self.rows, self.theta)
         is_same = np.asarray(task).reshape(-1, 1) == self.rows.task[members]
-        K += np.where(is_same, own_covariance(Z, X, self.rows, self.theta), 0.0)
-        return np.asarray(K - self.features(Z) @ self.features(X).T)
+        return common + np.where(is_same, own, 0.0) - self.features(Z) @ self.features(X).T
 
 
 @dataclass(frozen=True, eq=False)

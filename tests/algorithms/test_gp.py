@@ -13,8 +13,7 @@ from algorithms.gp.covariance import (
     Hyperparameters,
     Parts,
     Rows,
-    common_covariance,
-    own_covariance,
+    covariances,
     variances,
 )
 from algorithms.gp.evidence import Problem, ScaleMoments
@@ -62,8 +61,8 @@ def fit(tasks, **values):
 
 def exact(rows, theta, y, noise, Z, task):
     """Return mean and variance by inverting the whole covariance."""
-    k = common_covariance(Z, rows.X, rows, theta)
-    k = k + (rows.task == task) * own_covariance(Z, rows.X, rows, theta)
+    common, own = covariances(Z, rows.X, rows, theta)
+    k = common + (rows.task == task) * own
     inverse = np.linalg.inv(Parts.of(rows, theta).matrix() + np.diag(noise + JITTER))
     v = variances(Z, rows, theta) - np.einsum("zn,nm,zm->z", k, inverse, k)
     return k @ inverse @ y, v
@@ -76,7 +75,7 @@ def test_the_common_part_is_the_process_of_scikit_learn() -> None:
     rows = made_rows()
     theta = theta_of(own_slopes=0.0, own_curve=0.0, own_constant=0.0)
     Y = np.random.default_rng(1).normal(size=(len(rows.X), 1))
-    problem = Problem(rows, Y, np.ones(len(Y)), 0.0, None, np.zeros(0))
+    problem = Problem(rows, Y, np.ones(len(Y)), 0.0, 1.0, np.zeros(0))
     z = np.log([1e-300 if v == 0 else v for v in theta[:7]] + theta.lengths.tolist())
     z[5] = math.log(theta.noise - MIN_NOISE)
     kernel = (
@@ -136,7 +135,7 @@ def test_the_gradient_is_that_of_differences(has_scales, n_targets, groups) -> N
         rng.normal(size=(len(rows.X), n_targets)),
         rng.uniform(0.5, 2.0, size=len(rows.X)),
         0.7,
-        0.4 if has_scales else None,
+        0.4,
         rng.normal(size=4 if has_scales else 0),
     )
     z = problem.start() + 0.3 * rng.normal(size=len(problem.start()))
@@ -151,7 +150,7 @@ def test_the_gradient_is_that_of_differences(has_scales, n_targets, groups) -> N
 def test_parameters_far_from_their_start_have_an_infinite_objective() -> None:
     rows = made_rows()
     n = len(rows.X)
-    problem = Problem(rows, np.ones((n, 1)), np.ones(n), 0.0, None, np.zeros(0))
+    problem = Problem(rows, np.ones((n, 1)), np.ones(n), 0.0, 1.0, np.zeros(0))
     z = problem.start()
     z[0] = 1e3
     assert problem.objective(z)[0] == math.inf
