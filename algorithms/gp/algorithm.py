@@ -46,9 +46,9 @@ from algorithms.interface.work import (
 
 Array = NDArray[np.float64]
 
-#: Rows whose evidence decides on logarithms, and by how much it must be better: at least the first,
-#: and the second of the rows.
+#: Rows whose evidence decides on logarithms, and gives the start of the search with more rows.
 DECIDING_ROWS: Final = 300
+#: By how much the evidence of logarithms must be better, at least, and for each row.
 CLEARLY_BETTER: Final = (10.0, 0.05)
 #: Rounds of the weights of Student's noise.
 STUDENT_ROUNDS: Final = 6
@@ -128,7 +128,7 @@ class GP(Algorithm[GPParams, GPModel]):
         self.check(tasks.summaries(), params)
         check_magnitudes(tasks)
         data = Data.of(tasks.by_name(), max_lengths=params.max_lengths, rng=rng)
-        data, start = self._choose_logarithms(data, params, trace)
+        data, start = self._begin(data, params, trace)
         if params.noise == "normal":
             z = _estimate(data, start, params, trace, loop="evidence")
             return self._model(data, z, params, tasks, trace)
@@ -142,30 +142,32 @@ class GP(Algorithm[GPParams, GPModel]):
             z = _estimate(data, z, params, trace, loop=f"noise {i + 1}")
         return self._model(data, z, params, tasks, trace)
 
-    def _choose_logarithms(
-        self, data: Data, params: GPParams, trace: Trace
-    ) -> tuple[Data, Array | None]:
+    def _begin(self, data: Data, params: GPParams, trace: Trace) -> tuple[Data, Array | None]:
         """Return the data with the units that suit the targets, and hyperparameters to start from.
 
-        The evidence of logarithms includes the Jacobian −Σ log y.
+        Few rows decide on logarithms, whose evidence includes the Jacobian −Σ log y, and give the
+        start of the search with more rows.
         """
-        if data.labels or params.logarithms == "never" or not (data.Y > 0).all():
-            if params.logarithms == "always":
-                raise InvalidData("gp learns logarithms only of numeric targets above 0")
-            return data, None
-        logarithms = data.with_units(has_logarithms=True)
+        is_positive = not data.labels and bool((data.Y > 0).all())
         if params.logarithms == "always":
-            return logarithms, None
-        losses, points = [], []
-        for candidate, loop in ((data, "targets"), (logarithms, "logarithms")):
+            if not is_positive:
+                raise InvalidData("gp learns logarithms only of numeric targets above 0")
+            data = data.with_units(has_logarithms=True)
+        candidates = {"few rows": data}
+        if params.logarithms == "auto" and is_positive:
+            candidates["logarithms of few rows"] = data.with_units(has_logarithms=True)
+        elif len(data.X) <= DECIDING_ROWS:
+            return data, None
+        found = []
+        for loop, candidate in candidates.items():
             few = candidate.balanced(DECIDING_ROWS)
             z = _estimate(few, None, params, trace, loop=loop)
-            loss = few.problem().negative_log_evidence(z) + len(few.Y) * math.log(few.units.unit)
-            losses.append(loss + float(np.log(few.Y).sum()) * few.units.has_logarithms)
-            points.append(z)
+            loss = few.problem().negative_log_evidence(z) + few.Y.size * math.log(few.units.unit)
+            loss += float(np.log(few.Y).sum()) if few.units.has_logarithms else 0.0
+            found.append((loss, candidate, z))
         margin = max(CLEARLY_BETTER[0], CLEARLY_BETTER[1] * len(few.Y))
-        is_better = losses[1] < losses[0] - margin
-        return (logarithms, points[1]) if is_better else (data, points[0])
+        _, chosen, z = found[-1] if found[-1][0] < found[0][0] - margin else found[0]
+        return chosen, z
 
     def _model(
         self, data: Data, z: Array, params: GPParams, tasks: TaskSet, trace: Trace

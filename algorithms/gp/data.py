@@ -105,7 +105,8 @@ class Data:
     def of(cls, tasks: TaskSet, *, max_lengths: int, rng: np.random.Generator) -> "Data":
         """Return the data of tasks, with targets as they are."""
         union = np.concatenate([one.X for one in tasks])
-        mean, scale = fit_standardisation(union, "features")
+        weights = np.concatenate([weights_of(one) for one in tasks])
+        mean, scale = fit_standardisation(union, "features", _unequal(weights))
         labels = labels_of(tasks.summaries())
         raw = Units(mean, scale, np.zeros(1), 1.0, 0.0, 0.0, 1.0)
         X = raw.standardise(union)
@@ -118,7 +119,7 @@ class Data:
             np.repeat(np.arange(len(tasks)), [one.n_samples for one in tasks]),
             column_groups(tasks.tasks[0], max_lengths),
             np.concatenate([targets_of(one, labels) for one in tasks]),
-            np.concatenate([weights_of(one) for one in tasks]),
+            weights,
             np.concatenate([rng.permutation(one.n_samples) for one in tasks]),
         )
         return data.with_units(has_logarithms=False)
@@ -127,7 +128,9 @@ class Data:
         """Return the data with the units of the targets, or of their logarithms."""
         Y = np.log(self.Y) if has_logarithms else self.Y
         centre = np.average(Y, axis=0, weights=self.weights)
-        unit = deviation(list((Y - centre).T), is_centered=False) or 1.0
+        columns = list((Y - centre).T)
+        weights = [_unequal(self.weights)] * len(columns)
+        unit = deviation(columns, is_centered=False, weights=weights) or 1.0
         units = replace(self.units, centre=centre, unit=unit, has_logarithms=has_logarithms)
         if not self.labels:
             parts = np.split(units.convert(self.Y)[:, 0], np.flatnonzero(np.diff(self.task)) + 1)
@@ -179,6 +182,11 @@ class Data:
             return np.zeros(0)
         by_task = [self.targets[self.task == t] for t in range(self.n_tasks)]
         return np.array([self.units.log_scale(Y) if len(Y) else 0.0 for Y in by_task])
+
+
+def _unequal(weights: Array) -> Array | None:
+    """Return the weights; None if all are 1."""
+    return None if (weights == 1.0).all() else weights
 
 
 def labels_of(summaries: Sequence[TaskSummary]) -> Labels:

@@ -12,6 +12,7 @@ from algorithms.gp.covariance import Hyperparameters, Rows
 from algorithms.gp.data import Units
 from algorithms.gp.posterior import Layout, Solution, mean, solve, variance
 from algorithms.interface.model import Model, check_array
+from algorithms.interface.relations import Relations, relations_of
 from algorithms.interface.tasks import TargetKind
 
 Array = NDArray[np.float64]
@@ -111,6 +112,21 @@ class GPModel(Model):
         self.task_index(task)
         return self.labels
 
+    def relations(self) -> Relations:
+        """Return how much of their variance the functions of two tasks share, the same for all."""
+        shares = self.fit_info["shares_of_variance"]
+        common, noise = shares["common"], shares["noise"]
+        own = 1.0 - common - noise
+        T = len(self.tasks)
+        found = relations_of(np.full((T, T), common) + own * np.eye(T), self.tasks)
+        if T == 1:
+            return found
+        sentence = (
+            f"Of the variance of the targets, the tasks share {common:.0%}; {own:.0%} is of each "
+            f"task alone, and {noise:.0%} is noise."
+        )
+        return replace(found, sentence=sentence)
+
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
         """Return the most probable label, or the median of the target, (n_samples,)."""
         scores = self._means(X, method="predict", task=task)
@@ -196,6 +212,8 @@ class GPModel(Model):
             check_array(stage.alpha, (stage.n_rows, C), name=f"alpha.{i}")
             if not 0 < stage.n_rows <= n or stage.feature_weights.shape[1:] != (C,):
                 raise ValueError(f"stage {i} does not fit to {n} rows")
+        if not self.fit_info["shares_of_variance"].keys() >= {"common", "noise"}:
+            raise ValueError("the shares of variance are missing")
         if not 0 < len(self.stages) <= T:
             raise ValueError(f"{len(self.stages)} stages for {T} tasks")
         if self.task.shape != (n,) or self.group.shape != (d,) or (np.diff(self.task) < 0).any():

@@ -281,6 +281,37 @@ def test_shares_of_variance_tell_what_tasks_share() -> None:
     assert sum(shares.values()) == pytest.approx(1.0)
 
 
+def test_relations_are_shares_of_variance() -> None:
+    model = fit(made_tasks(own=1.0))
+    shares, relations = model.fit_info["shares_of_variance"], model.relations()
+    strength = shares["common"] / (1.0 - shares["noise"])
+    assert relations.strength[0, 1:] == pytest.approx(strength)
+    assert f"share {shares['common']:.0%}" in relations.sentence
+    assert len(GP.adapt(model, replace(made_tasks().tasks[0], name="new")).relations().names) == 9
+    assert "only output" in fit(made_tasks(n_tasks=1)).relations().sentence
+
+
+def test_integer_weights_are_repeated_rows() -> None:
+    """Given the hyperparameters: the evidence of repeated rows says more about the noise."""
+    rows, theta = made_rows(), theta_of()
+    counts = np.arange(len(rows.X)) % 3 + 1
+    y = np.random.default_rng(1).normal(size=(len(rows.X), 1))
+    Z = np.random.default_rng(2).normal(size=(10, 3))
+    repeated = Rows(
+        np.repeat(rows.X, counts, 0), np.repeat(rows.task, counts), rows.group, rows.size
+    )
+    answers = []
+    for its_rows, targets, weights in (
+        (rows, y, counts),
+        (repeated, np.repeat(y, counts, 0), np.ones(counts.sum())),
+    ):
+        layout = Layout.of(its_rows, theta, max_exact=1000)
+        solution = solve(layout, targets, theta.noise / weights)
+        m = mean(layout, solution.alpha, solution.feature_weights, Z, 0)
+        answers.append((m[:, 0], variance(layout, solution, Z, 0)))
+    np.testing.assert_allclose(*answers, atol=1e-6)
+
+
 def test_positive_targets_of_a_product_are_learned_as_logarithms() -> None:
     tasks = made_tasks(noise=0.1)
     powers = with_targets(tasks, lambda y: np.exp(2 * y))

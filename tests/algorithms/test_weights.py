@@ -217,7 +217,7 @@ def test_integer_weights_equal_repeated_rows_in_a_fold(name, kind, values, repea
 
 def test_every_algorithm_with_weights_has_a_law_of_repeated_rows_or_another_test() -> None:
     # weights of the noise, below; the least number of rows of a leaf counts rows
-    own = {"mixed-model", "boosted-trees"}
+    own = {"gp", "mixed-model", "boosted-trees"}
     assert {name for name, *_ in REPEATED.values()} | own == {
         name for name, algorithm in ALGORITHMS.items() if algorithm.needs.weights
     }
