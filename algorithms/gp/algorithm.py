@@ -46,7 +46,7 @@ from algorithms.interface.work import (
 
 Array = NDArray[np.float64]
 
-#: Rows whose evidence decides on logarithms, and gives the start of the search with more rows.
+#: Rows whose evidence decides on logarithms.
 DECIDING_ROWS: Final = 300
 #: By how much the evidence of logarithms must be better, at least, and for each row.
 CLEARLY_BETTER: Final = (10.0, 0.05)
@@ -128,9 +128,9 @@ class GP(Algorithm[GPParams, GPModel]):
         self.check(tasks.summaries(), params)
         check_magnitudes(tasks)
         data = Data.of(tasks.by_name(), max_lengths=params.max_lengths, rng=rng)
-        data, start = self._begin(data, params, trace)
+        data = self._with_suitable_units(data, params, trace)
         if params.noise == "normal":
-            z = _estimate(data, start, params, trace, loop="evidence")
+            z = _estimate(data, None, params, trace, loop="evidence")
             return self._model(data, z, params, tasks, trace)
         given = data.weights
         data = replace(data, weights=given * first_weights(data))
@@ -142,32 +142,27 @@ class GP(Algorithm[GPParams, GPModel]):
             z = _estimate(data, z, params, trace, loop=f"noise {i + 1}")
         return self._model(data, z, params, tasks, trace)
 
-    def _begin(self, data: Data, params: GPParams, trace: Trace) -> tuple[Data, Array | None]:
-        """Return the data with the units that suit the targets, and hyperparameters to start from.
+    def _with_suitable_units(self, data: Data, params: GPParams, trace: Trace) -> Data:
+        """Return the data with logarithms of the targets, if their evidence is clearly better.
 
-        Few rows decide on logarithms, whose evidence includes the Jacobian −Σ log y, and give the
-        start of the search with more rows.
+        It includes the Jacobian −Σ log y. Few rows decide; their hyperparameters are no start for
+        all rows, since parts that they switch off have no gradient.
         """
-        is_positive = not data.labels and bool((data.Y > 0).all())
-        if params.logarithms == "always":
-            if not is_positive:
+        if data.labels or params.logarithms == "never" or not (data.Y > 0).all():
+            if params.logarithms == "always":
                 raise InvalidData("gp learns logarithms only of numeric targets above 0")
-            data = data.with_units(has_logarithms=True)
-        candidates = {"few rows": data}
-        if params.logarithms == "auto" and is_positive:
-            candidates["logarithms of few rows"] = data.with_units(has_logarithms=True)
-        elif len(data.X) <= DECIDING_ROWS:
-            return data, None
-        found = []
-        for loop, candidate in candidates.items():
+            return data
+        logarithms = data.with_units(has_logarithms=True)
+        if params.logarithms == "always":
+            return logarithms
+        losses = []
+        for candidate, loop in ((data, "targets"), (logarithms, "logarithms")):
             few = candidate.balanced(DECIDING_ROWS)
             z = _estimate(few, None, params, trace, loop=loop)
-            loss = few.problem().negative_log_evidence(z) + few.Y.size * math.log(few.units.unit)
-            loss += float(np.log(few.Y).sum()) if few.units.has_logarithms else 0.0
-            found.append((loss, candidate, z))
+            loss = few.problem().negative_log_evidence(z) + len(few.Y) * math.log(few.units.unit)
+            losses.append(loss + float(np.log(few.Y).sum()) * few.units.has_logarithms)
         margin = max(CLEARLY_BETTER[0], CLEARLY_BETTER[1] * len(few.Y))
-        _, chosen, z = found[-1] if found[-1][0] < found[0][0] - margin else found[0]
-        return chosen, z
+        return logarithms if losses[1] < losses[0] - margin else data
 
     def _model(
         self, data: Data, z: Array, params: GPParams, tasks: TaskSet, trace: Trace

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import daxpy
 from scipy.spatial.distance import cdist
 
 Array = NDArray[np.float64]
@@ -132,16 +133,16 @@ class Parts:
     def of(cls, rows: Rows, theta: Hyperparameters) -> "Parts":
         """Return the parts for rows."""
         squares = scaled_squares(rows.X, rows.X, rows, theta)
-        curve = np.exp(-0.5 * squares)
+        curve = -0.5 * squares
+        np.exp(curve, out=curve)
         own_curve = np.exp(squares.ravel()[rows.pairs] * (-0.5 / theta.stretch**2))
         return cls(rows, theta, squares, curve, own_curve)
 
     def matrix(self) -> Array:
         """Return the covariance (n, n) of the functions, without noise."""
         theta, rows = self.theta, self.rows
-        K = theta.common_curve * self.curve
-        K += theta.common_slopes * rows.products
-        K += COMMON_CONSTANT
+        K = theta.common_curve * self.curve + COMMON_CONSTANT
+        K = daxpy(rows.products.ravel(), K.ravel(), a=theta.common_slopes).reshape(K.shape)
         own = theta.own_slopes * rows.own_products + theta.own_curve * self.own_curve
         K.reshape(-1)[rows.pairs] += own + theta.own_constant
         return K
@@ -158,9 +159,10 @@ class Parts:
         """
         theta, rows = self.theta, self.rows
         own_M = M.ravel()[rows.pairs]
-        bent, own_bent = M * self.curve, own_M * self.own_curve
         # what the length scales change: the curves, of which the own one is stretched
-        changed = theta.common_curve * bent
+        changed, own_bent = M * self.curve, own_M * self.own_curve
+        changed *= theta.common_curve
+        curve = changed.sum()
         own_changed = theta.own_curve / theta.stretch**2 * own_bent
         stretched = own_changed @ self.squares.ravel()[rows.pairs]
         changed.reshape(-1)[rows.pairs] += own_changed
@@ -169,7 +171,7 @@ class Parts:
         by_group = np.bincount(rows.group, by_column, minlength=len(theta.lengths))
         shared = [
             theta.common_slopes * np.vdot(M, rows.products),
-            theta.common_curve * bent.sum(),
+            curve,
             theta.own_slopes * (own_M @ rows.own_products),
             theta.own_curve * own_bent.sum(),
             theta.own_constant * own_M.sum(),

@@ -115,7 +115,8 @@ class Problem:
         inverse, logarithm = inverse_and_log_determinant(K)
         A = inverse @ Y
         value = 0.5 * float(np.vdot(Y, A)) + 0.5 * C * (logarithm + n * _LN_2PI)
-        M = A @ A.T - C * inverse
+        M = A @ A.T
+        M -= inverse if C == 1 else C * inverse
         gradient = -0.5 * parts.derivatives(M, (theta.noise - MIN_NOISE) / self.weights)
         if not len(s):
             return value, gradient
