@@ -19,7 +19,7 @@ from algorithms.gp.covariance import (
 from algorithms.gp.evidence import Problem, ScaleMoments
 from algorithms.gp.posterior import JITTER, Layout, mean, solve, variance
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
 
@@ -336,6 +336,11 @@ def test_tasks_of_one_class_are_learned_with_the_others() -> None:
     assert len(set(model.decision_function(first.X, task="lone"))) > 1
     with pytest.raises(InvalidData, match="at least two classes"):
         fit(TaskSet((lone,)))
+
+
+def test_tasks_whose_labels_are_not_known_yet_may_have_classes() -> None:
+    summary = TaskSummary("t", 9, 2, target="classes", n_classes=3)
+    GP.check([summary], GP.parse({}))
 
 
 def test_several_classes_have_one_score_each() -> None:
