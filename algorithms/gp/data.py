@@ -203,7 +203,7 @@ def labels_of(summaries: Sequence[TaskSummary]) -> Labels:
     every_label = set().union(*by_task.values())
     if len(every_label) < 2:
         raise InvalidData(
-            f"gp needs at least two classes, but every row has the class {every_label.pop()!r}"
+            f"gp needs at least two classes, but all rows have one class, {every_label.pop()!r}"
         )
     for name, labels in by_task.items():
         others = [theirs for other, theirs in by_task.items() if other != name]
