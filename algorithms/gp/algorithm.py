@@ -200,6 +200,11 @@ class GP(Algorithm[GPParams, GPModel]):
         )
         return model.with_stage()
 
+    def has_common_part(self, params: GPParams) -> bool:
+        """Return True: a task without rows has the common part, and the variance of its own."""
+        del params
+        return True
+
     def adapt_task(self, model: GPModel, task: Task, *, trace: Trace) -> GPModel:
         """Return the model with the rows of a new task, and the hyperparameters it has."""
         del trace

@@ -159,6 +159,13 @@ class GPModel(Model):
         m = self._means(X, method="variance", task=task)[:, 0]
         return np.asarray(np.expm1(v) * np.exp(2.0 * m + v))
 
+    def for_new_tasks(self, names: tuple[str, ...]) -> "GPModel":
+        """Return the model of tasks without rows, whose functions follow from the common part."""
+        n = len(names)
+        return replace(
+            self, tasks=names, scales=np.ones(n), task=self.task + n, stages=self.stages[-1:]
+        )
+
     def _means(self, X: object, *, method: str, task: str) -> Array:
         """Return the means in units of the targets, or of their logarithms, (n_samples, C)."""
         rows = self.units.standardise(self.check_rows(X, method=method, task=task))

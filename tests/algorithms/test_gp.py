@@ -22,6 +22,7 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
+from algorithms.wrappers.new_tasks import with_new_tasks
 
 GP = ALGORITHMS["gp"]
 
@@ -237,6 +238,26 @@ def test_a_new_task_has_the_answer_of_its_rows_among_all_rows() -> None:
     np.testing.assert_allclose(adapted.predict(X, task=new.name), expected[:, 0], rtol=1e-8)
     assert np.array_equal(adapted.predict(X, task="t00"), model.predict(X, task="t00"))
     assert np.array_equal(adapted.variance(X, task="t00"), model.variance(X, task="t00"))
+
+
+def test_a_task_without_rows_has_the_common_part_and_the_variance_of_its_own() -> None:
+    model = fit(made_tasks(), logarithms="never")
+    theta = Hyperparameters.of(model.logarithms)
+    rows = Rows(model.X, model.task, model.group, model.units.size)
+    X = np.random.default_rng(1).normal(size=(5, 3))
+    noise = np.full(len(rows.X), theta.noise)
+    m, v = exact(rows, theta, model.targets, noise, model.units.standardise(X), -1)
+
+    new = with_new_tasks(model, ("first", "second"))
+
+    for task in ("first", "second"):
+        expected = model.units.centre + model.units.unit * m[:, 0]
+        np.testing.assert_allclose(new.predict(X, task=task), expected, rtol=1e-8)
+        variances = model.units.unit**2 * (v + theta.noise)
+        np.testing.assert_allclose(new.variance(X, task=task), variances, rtol=1e-6)
+    assert np.array_equal(new.predict(X, task="t00"), model.predict(X, task="t00"))
+    blocks = fit(made_tasks(), evidence_rows=50)
+    assert np.isfinite(with_new_tasks(blocks, ("first",)).predict(X, task="first")).all()
 
 
 def test_adapted_models_are_stored(tmp_path) -> None:
