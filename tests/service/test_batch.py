@@ -372,6 +372,7 @@ def test_validate_only_creates_nothing_and_returns_the_inference(http, model, so
             "version": 1,
             "method": "transform",
             "tasks": {name: name for name in rows},
+            "new_tasks": [],
             "n_rows": sum(map(len, rows.values())),
             "makes_dataset": True,
         },
