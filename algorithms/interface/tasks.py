@@ -58,6 +58,8 @@ class TaskSummary:
         Number of rows of each class, by the label as text; None if unknown.
     classes
         Labels that the task can have, sorted (:meth:`Task.class_labels`); None if unknown.
+    n_shared_units
+        Number of sets of rows of all tasks that are held out together; None if unknown.
     """
 
     name: str
@@ -75,6 +77,7 @@ class TaskSummary:
     has_weights: bool = False
     class_counts: Mapping[str, int] | None = field(default=None, compare=False)
     classes: Classes | None = None
+    n_shared_units: int | None = field(default=None, compare=False)
 
     @property
     def is_sparse(self) -> bool:

@@ -58,6 +58,8 @@ def check_splits(
         Minimum number of training rows per task.
     """
     splits.check(tasks)
+    if getattr(params, "selection", "given") != "given":
+        check_nested(tasks, splits)
     if splits.scheme == "given":
         for index, rows in enumerate(splits.given or []):
             for task in tasks:
@@ -78,6 +80,27 @@ def check_splits(
             f"same values, or of one group){needed}; add rows, or hold out more",
             task=tasks[0].name,
         )
+
+
+def check_nested(tasks: Sequence[TaskSummary], splits: Splits) -> None:
+    """Raise InvalidData if no row of the training rows of some split can be held out again.
+
+    Parameters are selected, and methods chosen, by held-out rows of the training rows.
+    """
+    if splits.scheme == "given":
+        return
+    n_units = tasks[0].n_units if len(tasks) == 1 else tasks[0].n_shared_units
+    if n_units == 2:
+        reason = "all rows belong to two sets that stay together (same values, or one group)"
+    elif all(task.n_divisible is not None and task.n_divisible <= 2 for task in tasks):
+        reason = "each task has at most two rows of which one can be held out"
+    else:
+        return
+    raise InvalidData(
+        f"{reason}; a split holds one of them out, and none is left to select parameters or "
+        "methods by; add rows or groups, or set the parameters with selection 'given'",
+        task=tasks[0].name,
+    )
 
 
 def _can_hold_out(task: TaskSummary, size: float, *, min_rows: int) -> bool:

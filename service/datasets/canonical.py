@@ -116,7 +116,9 @@ def write_tasks(
     write_arrays(path, arrays, header={"format": FORMAT}, is_synced=False)
     names = _add_names(entries, tasks)
     kinds = {} if columns is None else {"columns": [column.to_json() for column in columns]}
-    return {"format": FORMAT, "tasks": entries, "feature_names": names} | groups | kinds
+    n_units = {} if units is None else {"n_units": len(units.sizes)}
+    manifest = {"format": FORMAT, "tasks": entries, "feature_names": names}
+    return manifest | groups | kinds | n_units
 
 
 def _describe(

@@ -83,6 +83,7 @@ def summaries(
             n_units=None if n_more[entry["name"]] else entry.get("n_units"),
             n_stored=entry.get("n_stored"),
             has_weights=entry.get("has_weights", False),
+            n_shared_units=manifest.get("n_units"),
             class_counts=entry.get("target_summary", {}).get("counts"),
             classes=own_classes or None,
         )

@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from algorithms.evaluation.scores.leaks import LeakingColumn
 from algorithms.evaluation.scores.predictions import Predictions
 from algorithms.evaluation.scores.recall import ClassReport
 from service.models.calibration_schemas import CalibrationReport
@@ -66,6 +67,10 @@ class Report(BaseModel):
     )
     choice: Choice | None = Field(
         None, description="Automatic choice of the algorithm; null if the job names one."
+    )
+    leaking_columns: list[LeakingColumn] = Field(
+        default_factory=list,
+        description="Columns that alone predict the targets to nearly no error.",
     )
     classes: ClassReport | None = Field(
         None, description="Recall of each class on held-out rows; null for numbers, or without any."

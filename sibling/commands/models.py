@@ -225,6 +225,8 @@ def print_report(report: dict[str, Any]) -> None:
         ]
         print_table(rows, ("candidate", f"{metric} (mean over tasks)", "splits", "best"))
     _print_evaluation(report["evaluation"])
+    for leak in report.get("leaking_columns", ()):
+        print_text(leak["sentence"])
     _print_recall(report.get("classes"))
     calibration = report.get("calibration")
     if calibration is not None and calibration["after"] is not None:

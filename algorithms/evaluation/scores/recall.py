@@ -1,6 +1,6 @@
 """Recall of each class, and the classes that a model never answers, on held-out rows."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 from typing_extensions import TypedDict  # of Python 3.12, which pydantic needs
@@ -49,14 +49,11 @@ def report_classes(predictions: Predictions | None, tasks: TaskSet) -> ClassRepo
     predicted = [str(label) for part in parts for label in part["predicted"]]
     if not true:
         return None
-    by_class = recall_by_class(true, predicted, limit=MAX_CLASSES)
-    return {
-        "n_rows": len(true),
-        "by_class": {label: ClassRecall(**entry) for label, entry in by_class.items()},
-        "sentences": [
-            f"The model never answers '{label}' in {len(true)} held-out rows, of which "
-            f"{entry['n_rows']} are '{label}'. {_ADVICE}."
-            for label, entry in by_class.items()
-            if not entry["n_answered"]
-        ],
-    }
+    by_class: dict[str, Any] = recall_by_class(true, predicted, limit=MAX_CLASSES)
+    sentences = [
+        f"The model never answers '{label}' in {len(true)} held-out rows, of which "
+        f"{entry['n_rows']} are '{label}'. {_ADVICE}."
+        for label, entry in by_class.items()
+        if not entry["n_answered"]
+    ]
+    return ClassReport(n_rows=len(true), by_class=by_class, sentences=sentences)

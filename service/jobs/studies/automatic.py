@@ -41,7 +41,7 @@ from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, WITH_COMMON_PART, 
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
-from algorithms.splits.requirements import min_train_rows
+from algorithms.splits.requirements import check_nested, min_train_rows
 from algorithms.splits.splits import Splits
 from algorithms.splits.subsamples import N_PARTS
 from algorithms.splits.tied_rows import describe_rows
@@ -87,6 +87,7 @@ def plan_automatic(
             field="per_task",
         )
     options.splits.check(tasks)
+    check_nested(tasks, options.splits)
     algorithms = {name: ALGORITHMS[name] for name in _names(options)}
     contenders, unsuitable = find_contenders(algorithms, tasks, metric, options.splits)
     can_answer = [answers_new_tasks(algorithms[c.algorithm], c) for c in contenders]

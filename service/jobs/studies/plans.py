@@ -14,6 +14,7 @@ from typing import Any, Final
 from algorithms.evaluation.choice.automatic import AutomaticOptions
 from algorithms.evaluation.choice.contenders import Algo
 from algorithms.evaluation.comparison.comparison import CompareOptions, EvaluateOptions
+from algorithms.evaluation.scores.leaks import find_leaks
 from algorithms.evaluation.scores.metrics import metrics_for
 from algorithms.evaluation.scores.recall import report_classes
 from algorithms.evaluation.selection.left_out_tasks import score_left_out_tasks
@@ -275,6 +276,7 @@ def combine_results(
             **report_evaluation(plan[EVALUATION], scored, tasks),
             LEFT_OUT_TASKS: report_left_out_tasks(_results_of(results, LEFT_OUT_TASKS)),
         }
+    report["leaking_columns"] = find_leaks(tasks)
     if predictions is not None:
         report["predictions"] = predictions
         report["classes"] = report_classes(predictions, tasks)

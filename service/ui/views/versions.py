@@ -87,6 +87,7 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
         verdict=reports.verdict_of(study),
         sentences=() if study is None else study["sentences"],
         notes=[
+            *(leak["sentence"] for leak in report.get("leaking_columns", ())),
             *(evaluation or {}).get("sentences", ()),
             *(report.get("classes") or {}).get("sentences", ()),
         ],
