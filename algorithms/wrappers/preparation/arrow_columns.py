@@ -27,7 +27,7 @@ _FIRST_ROWS: Final = 1000
 
 
 def read_column(
-    column: pa.ChunkedArray,
+    column: pa.ChunkedArray | Texts,
     name: str,
     kind: ColumnKind | None,
     *,
@@ -38,6 +38,8 @@ def read_column(
 
     Parameters
     ----------
+    column
+        A column of Arrow, or its texts.
     kind
         The declared kind; None: it is found from the values.
     reading
@@ -50,12 +52,13 @@ def read_column(
     InvalidColumn
         Its type is not supported, or a value does not have the declared kind.
     """
-    if kind is None and column.null_count == len(column):
-        return ReadColumn(None, notes=(Note(f"column '{name}' has no values and is left out"),))
-    if is_text(column.type):
-        texts = Texts.of(column, name)
+    empty = ReadColumn(None, notes=(Note(f"column '{name}' has no values and is left out"),))
+    if not isinstance(column, Texts) and kind is None and column.null_count == len(column):
+        return empty
+    if isinstance(column, Texts) or is_text(column.type):
+        texts = column if isinstance(column, Texts) else Texts.of(column, name)
         if kind is None and not texts.is_known().any():
-            return ReadColumn(None, notes=(Note(f"column '{name}' has no values and is left out"),))
+            return empty
         if kind is None:
             return read_text(texts, reading)
         return read_declared(texts, kind, reading, order)

@@ -41,7 +41,7 @@ from algorithms.wrappers.preparation.written_numbers import (
 _INTEGER: Final = "[+-]?[0-9]+"
 #: Codes such as zip codes.
 _CODE: Final = r"0[0-9]+"
-_QUANTITY: Final = "write it as a plain number, such as 12.5"
+_QUANTITY: Final = "write it as a plain number such as 12.5, or declare decimal or thousands"
 
 
 def are_numbers(texts: Texts, writing: NumberWriting = PLAIN_NUMBERS) -> bool:

@@ -29,6 +29,8 @@ from algorithms.wrappers.preparation.written_dates import (
     order_of,
 )
 
+#: Rows in which dates with names are looked for first.
+_FIRST_ROWS: Final = 1000
 _DATE_LENGTH: Final = len("2026-01-31")
 _COMPACT: Final = "(?:19|20)[0-9]{6}"
 #: Fewer different numbers may look like dates by chance.
@@ -67,11 +69,18 @@ def _clear_dates(texts: Texts) -> DateColumn | None:
     is_iso = texts.matching(ISO_DATE) | ~texts.is_known()
     if is_iso.all():
         return _encoded(texts, DateWriting())
-    is_clear = is_iso | texts.matching(BASIC_DATE) | are_named(texts.levels)
-    found = _encoded(texts, DateWriting()) if is_clear.all() or are_compact(texts) else None
+    first = texts.head(_FIRST_ROWS)  # most text can be told by its start
+    if not _are_clear(first) or not _are_clear(texts):
+        return None
+    found = _encoded(texts, DateWriting())
     if found is None or found.values is None:
         return None
     return found._replace(note=_read_clear(texts, found.values))
+
+
+def _are_clear(texts: Texts) -> bool:
+    is_clear = texts.matching(ISO_DATE) | texts.matching(BASIC_DATE) | ~texts.is_known()
+    return are_compact(texts) or bool((is_clear | are_named(texts.levels)).all())
 
 
 def _ordered_dates(texts: Texts, form: DateForm) -> DateColumn:
@@ -146,6 +155,7 @@ def declared_dates(texts: Texts, order: DateOrder | None) -> DateColumn:
 
 def date_like(texts: Texts) -> Note | None:
     """Return a note if most values look like dates in a form that is not read."""
+    texts = texts.head(_FIRST_ROWS)
     levels = texts.levels
     is_date = has_named_month(levels) | is_written(levels) | are_named(levels) | lack_years(levels)
     counts = texts.counts()
@@ -173,7 +183,8 @@ def _invalid_dates(texts: Texts) -> Note | None:
     # the 30th of February was parsed as the 1st of March
     exists = pc.fill_null(pc.equal(pc.strftime(parsed, format="%Y-%m-%d"), days), fill_value=False)
     is_date = texts.matching(ISO_DATE) & np.asarray(exists, dtype=bool)
-    is_date |= are_named(texts.levels)
+    if are_named(texts.head(_FIRST_ROWS).levels).any():
+        is_date |= are_named(texts.levels)
     counts = texts.counts()
     written = is_written(texts.levels)
     if counts[written].sum() > counts[is_date].sum():

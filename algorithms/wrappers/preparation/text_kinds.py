@@ -7,6 +7,7 @@ same model.
 from typing import Final, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 
 from algorithms.interface.task_values import label_problem
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, ColumnKind, NumberWriting
@@ -86,7 +87,7 @@ def read_text(texts: Texts, reading: TextReading) -> ReadColumn:
         numbers = None if are_compact(values) else read_numbers(values, reading)
         if numbers is not None:
             return numbers
-        if (values.matching(_BOOLEAN) | ~values.is_known()).all():
+        if _are_booleans(values):
             column = Column(texts.name, "boolean")
             return ReadColumn(column, encode(values, column), _typed_note(values, column, reading))
         dates = found_dates(values)
@@ -94,15 +95,15 @@ def read_text(texts: Texts, reading: TextReading) -> ReadColumn:
         if dates.column is not None:
             return ReadColumn(dates.column, dates.values, _listed(note))
     notes = _listed(note or date_like(texts))
-    levels = levels_of(texts)
+    n_levels = pc.count_distinct(texts.levels, mode="only_valid").as_py()
     n_values = int(texts.counts()[texts.is_known()].sum())
-    repeats = len(levels) <= MAX_LEVELS and n_values >= MIN_ROWS_PER_LEVEL * len(levels)
-    if not repeats and len(levels) > _FEW_LEVELS:
-        text = f"column '{texts.name}' has {len(levels)} different texts in"
+    repeats = n_levels <= MAX_LEVELS and n_values >= MIN_ROWS_PER_LEVEL * n_levels
+    if not repeats and n_levels > _FEW_LEVELS:
+        text = f"column '{texts.name}' has {n_levels} different texts in"
         text += f" {len(texts.positions)} rows and is left out"
         advice = f"declare column_kind={texts.name}:category to use it"
         return ReadColumn(None, notes=(*notes, Note(text, advice)))
-    column = Column(texts.name, "category", check_levels(texts, levels))
+    column = Column(texts.name, "category", check_levels(texts, levels_of(texts)))
     return ReadColumn(column, encode(texts, column, is_csv=reading.is_csv), notes)
 
 
@@ -186,6 +187,11 @@ def _code_note(texts: Texts) -> Note | None:
         return None
     text = f"column '{texts.name}' has codes such as {shown(first_code(texts))}, and is read as"
     return Note(f"{text} text", f"declare column_kind={texts.name}:number if they are numbers")
+
+
+def _are_booleans(texts: Texts) -> bool:
+    is_short = len(texts.levels) <= _FEW_LEVELS
+    return is_short and bool((texts.matching(_BOOLEAN) | ~texts.is_known()).all())
 
 
 def _listed(note: Note | None) -> tuple[Note, ...]:

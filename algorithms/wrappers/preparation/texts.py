@@ -110,6 +110,11 @@ class Texts:
         levels = pc.if_else(is_marker, pa.scalar(None, self.levels.type), self.levels)
         return Texts(self.name, levels, self.positions)
 
+    def head(self, n_rows: int) -> "Texts":
+        """Return the texts of the first rows."""
+        chosen, positions = np.unique(self.positions[:n_rows], return_inverse=True)
+        return Texts(self.name, self.levels.take(pa.array(chosen)), positions)
+
     def counts(self) -> NDArray[np.intp]:
         """Return the number of rows of each level."""
         counts: NDArray[np.intp] = np.bincount(self.positions, minlength=len(self.levels))

@@ -7,7 +7,7 @@ writes the values as numbers, and splits the rows by task.
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, Colum
 from algorithms.wrappers.preparation.encoder import is_text
 from algorithms.wrappers.preparation.intervals import printed_intervals
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn, number_writing
-from algorithms.wrappers.preparation.text_kinds import ReadColumn, TextReading
+from algorithms.wrappers.preparation.text_kinds import TextReading
 from algorithms.wrappers.preparation.texts import Texts
 from service.datasets.formats.arrow_labels import (
     read_groups,
@@ -98,7 +98,8 @@ def tasks_of(
     )
     if reading.numbers is not PLAIN_NUMBERS and not is_csv:
         notes.append(f"numbers in text are read with {number_writing(reading.numbers)}")
-    X, columns, column_notes = _features(table, roles, options, issues, reading)
+    read = texts if is_csv else {}  # others have missing markers, which may be levels
+    X, columns, column_notes = _features(table, roles, options, issues, reading, texts=read)
     notes += [*column_notes, *index_notes(index), *number_notes(X, columns)]
     extras, codes = NO_EXTRAS, None
     targets: dict[str, Target] = {}
@@ -167,6 +168,8 @@ def _features(
     options: ReadOptions,
     issues: ValidationIssues,
     reading: TextReading,
+    *,
+    texts: Mapping[str, Texts],
 ) -> tuple[NDArray[np.float64], list[Column], list[str]]:
     declared, orders = options.kinds(), options.date_orders()
     written = reading.numbers if reading.is_csv else PLAIN_NUMBERS
@@ -181,9 +184,9 @@ def _features(
             floats[len(columns)] = position
             columns.append(Column(name, numbers=written))
             continue
-        with issues.collect():
-            parsed = _read_column(
-                column,
+        with issues.collect(), _decoding(column, name):
+            parsed = read_column(
+                texts.get(name, column),
                 name,
                 declared.get(name),
                 reading=reading,
@@ -198,8 +201,9 @@ def _features(
             others.clear()
     _write_columns(X, others)
     for place in _write_floats(X, table, floats):
-        with issues.collect():
-            _read_column(table.column(floats[place]), columns[place].name, "number")
+        column, name = table.column(floats[place]), columns[place].name
+        with issues.collect(), _decoding(column, name):
+            read_column(column, name, "number")
     if not columns and not issues:
         reject("no-features", f"no feature column is left: {'; '.join(notes)}")
     is_whole = len(columns) == X.shape[1]
@@ -245,13 +249,6 @@ def _write_floats(
     with ThreadPoolExecutor(pa.cpu_count()) as pool:
         infinite = np.logical_or.reduce([*pool.map(write, batches, ends)])
     return [place for place, is_infinite in zip(positions, infinite, strict=True) if is_infinite]
-
-
-def _read_column(
-    column: pa.ChunkedArray, name: str, kind: ColumnKind | None, **options: Any
-) -> ReadColumn:
-    with _decoding(column, name):
-        return read_column(column, name, kind, **options)
 
 
 @contextmanager
