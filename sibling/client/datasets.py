@@ -113,8 +113,9 @@ class DatasetMethods(Remote[Mode]):
             Options for a table: ``task_column="school"``, ``target_column="score"``,
             ``group_column="patient"``, ``weight_column="count"``,
             ``column_kind=["zip:category"]``; for numbers in text ``decimal=","``,
-            ``thousands="."``; and for CSV ``delimiter=";"``, ``encoding="latin-1"``,
-            ``missing_marker=["-999"]``.
+            ``thousands="."``; for CSV ``delimiter=";"``, ``encoding="latin-1"``,
+            ``missing_marker=["-999"]``; for Excel ``sheet="2025"``; and for files of arrays
+            ``variables=["features:X", "grades:y"]``.
 
         Raises
         ------
