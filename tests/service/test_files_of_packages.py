@@ -50,7 +50,6 @@ SLOW = (
     results("gam", "prediction_from_mgcv.csv", "y"),
     results("gam", "logit_gam_mgcv.csv", "y"),
     results("discrete", "ships.csv", "accident", "ship"),
-    results("duration", "bmt.csv", "T", "Group"),
     results("miscmodels", "ologit_ucla.csv", "apply", "pared"),
     results("multivariate", "mvreg.csv", "science", "prog"),
     results("multivariate", "factor_data.csv", "var5"),
