@@ -1,6 +1,6 @@
 """Any model, with tasks that it was not trained on."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, get_args
 
 from numpy.typing import NDArray
@@ -71,7 +71,7 @@ def with_new_tasks(model: Model, names: tuple[str, ...]) -> Model:
 
 
 def for_tasks(
-    model: Model, names: Iterable[str], new_tasks: NewTasks | None = None
+    model: Model, names: Collection[str], new_tasks: NewTasks | None = None
 ) -> tuple[Model, tuple[str, ...]]:
     """Return the model for rows of some tasks, and which of these it was not trained on.
 
@@ -85,9 +85,9 @@ def for_tasks(
     UnknownTask
         There are such tasks, and they are refused, or the model has no common part.
     """
-    new = tuple(dict.fromkeys(name for name in names if not model.has_task(name)))
-    if not new:
+    if all(map(model.has_task, names)):
         return model, ()
+    new = tuple(dict.fromkeys(name for name in names if not model.has_task(name)))
     if (new_tasks or model.new_tasks) == "common":
         return with_new_tasks(model, new), new
     raise _refusal(model, new)

@@ -14,6 +14,7 @@ import pytest
 
 from algorithms.registry import load_model
 from algorithms.wrappers.new_tasks import with_new_tasks
+from algorithms.wrappers.preparation.model import preparation_of
 from sibling import AsyncClient, MixedModel, NewTasksWarning, RemoteEstimator, ServiceError
 
 CSV, JSON = "text/csv", "application/json"
@@ -80,7 +81,7 @@ def expected(model, tmp_path_factory):
     offline = with_new_tasks(
         load_model(model.download(tmp_path_factory.mktemp("new") / "model")), (NEW, "S9")
     )
-    levels = offline.preparation.of("S0").columns
+    levels = preparation_of(offline).of("S9").columns
 
     def predict(frame: pd.DataFrame) -> np.ndarray:
         X = np.column_stack(
