@@ -4,12 +4,14 @@ Most requests have a few rows and take less time than a round trip to a thread. 
 on the event loop; the time that a request will take is estimated from earlier ones.
 """
 
+import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from algorithms.interface.new_tasks import NewTasks
+from algorithms.wrappers.preparation.encoder import collect_unknown
 from service.inference.call import Body, Call, InferenceResult
 from service.inference.compute import compute
 from service.inference.context import Services
@@ -22,6 +24,9 @@ from service.models.resolver import ResolvedModel, Target
 
 #: Parsing JSON of this size takes less time than waking a thread.
 _MAX_INLINE_BYTES: Final = 64 * 1024
+#: Header with the unknown values of categories by column, and its maximum length.
+UNKNOWN_CATEGORIES: Final = b"x-unknown-categories"
+_MAX_UNKNOWN_BYTES: Final = 4096
 #: Longer requests are computed in a thread, as they would block the event loop.
 _MAX_INLINE_NS: Final = 1_000_000
 
@@ -96,6 +101,7 @@ class InferenceHandler(ABC):
         self._resolved: ResolvedModel | None = None
         self._call: Call | None = None
         self._n_rows = 0
+        self._unknown: dict[str, list[str]] = {}
 
     def decompressed_body(self) -> Body:
         """Return the decompressed body."""
@@ -105,9 +111,15 @@ class InferenceHandler(ABC):
         )
 
     def make_reply(self, content: bytes, headers: Headers, result: InferenceResult) -> Reply:
-        """Return a reply, compressed if the client requests it."""
+        """Return a reply, compressed if the client requests it.
+
+        Headers have the tasks that were not trained, and the values of categories that the training
+        rows do not have.
+        """
         if result.new_tasks:
             headers = (*headers, (HEADER, join_names(result.new_tasks).encode()))
+        if self._unknown:
+            headers = (*headers, (UNKNOWN_CATEGORIES, _dump_unknown(self._unknown)))
         accepted = self.parsed.headers.get("accept-encoding")
         if accepted is None:
             return Reply(content, headers)
@@ -194,7 +206,8 @@ class InferenceHandler(ABC):
         self.clock.end(QUEUE)
         try:
             tasks = self.services.inputs.task_source(resolved.served, self.parsed.task)
-            call = self.read(tasks)
+            with collect_unknown(self._unknown):
+                call = self.read(tasks)
             if self.parsed.level is not None:
                 call = call._replace(level=self.parsed.level)
             if self.parsed.new_tasks is not None:
@@ -209,7 +222,8 @@ class InferenceHandler(ABC):
         clock = self.clock
         clock.end(QUEUE)
         try:
-            result = compute(self.services, resolved, call)
+            with collect_unknown(self._unknown):
+                result = compute(self.services, resolved, call)
             clock.end(INFER)
             reply = self.write(result)
             clock.end(OUTPUT)
@@ -229,6 +243,15 @@ class InferenceHandler(ABC):
     def _record_failure(self) -> None:
         if self._resolved is not None:
             self.services.statistics.record_failure(self.parsed.owner, self._resolved, self.clock)
+
+
+def _dump_unknown(unknown: Mapping[str, list[str]]) -> bytes:
+    """Return as many columns as a header has room for, as JSON in ASCII."""
+    shown: dict[str, list[str]] = {}
+    for column, levels in unknown.items():
+        if len(json.dumps({**shown, column: levels})) <= _MAX_UNKNOWN_BYTES:
+            shown[column] = levels
+    return json.dumps(shown).encode()
 
 
 class MakeHandler(Protocol):

@@ -7,7 +7,9 @@ that are all plain numbers or dates are read by Arrow (:mod:`.texts`): faster, w
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import date
 from functools import lru_cache
@@ -35,6 +37,11 @@ Values: TypeAlias = NDArray[np.float64]
 #: Up to so many rows, and below so many different texts, Python is faster than Arrow.
 _FEW_ROWS: Final = 50
 _MANY_TEXTS: Final = 100
+#: Maximum number of unknown values of a column that are collected, and of their letters.
+MAX_UNKNOWN_LEVELS: Final = 10
+_MAX_LETTERS: Final = 50
+#: Unknown values by column, while a caller collects them.
+_UNKNOWN: Final[ContextVar[dict[str, list[str]] | None]] = ContextVar("unknown", default=None)
 #: Numbers may be 0 and 1 in a column of booleans, and 20240131 in one of dates.
 _NUMBERS_FOR: Final = ("boolean", "date")
 
@@ -81,6 +88,16 @@ def encode(
             return _checked(values.astype(np.float64, copy=False), integers, writing)
         values = values.tolist()
     return _of_objects(values, writing)
+
+
+@contextmanager
+def collect_unknown(unknown: dict[str, list[str]]) -> Iterator[None]:
+    """Add the unknown values of categories that are encoded inside to lists by column."""
+    token = _UNKNOWN.set(unknown)
+    try:
+        yield
+    finally:
+        _UNKNOWN.reset(token)
 
 
 def find_levels(values: pa.ChunkedArray) -> tuple[str, ...]:
@@ -209,9 +226,17 @@ def _category(value: Any, writing: _Writing) -> float | None:
     if not level:
         return None if level is None else math.nan
     position = writing.positions.get(level)
-    if position is None:
-        return math.nan if level in writing.markers else UNKNOWN_LEVEL
-    return position
+    if position is not None:
+        return position
+    if level in writing.markers:
+        return math.nan
+    unknown = _UNKNOWN.get()
+    if unknown is not None:
+        levels = unknown.setdefault(writing.column.name, [])
+        short = level[:_MAX_LETTERS]
+        if short not in levels and len(levels) < MAX_UNKNOWN_LEVELS:
+            levels.append(short)
+    return UNKNOWN_LEVEL
 
 
 _Read: TypeAlias = Callable[[Any, _Writing], float | None]

@@ -2,7 +2,7 @@
 import { hold, request as fetched, send, show } from "./request.js";
 
 const form = document.getElementById("try"), answer = document.getElementById("try-answer"), error = document.getElementById("try-error");
-const [method, task, rows, file, take, more, fresh, note] = ["method", "task", "rows", "file", "take", "more", "new", "note"].map(name => document.getElementById(`try-${name}`));
+const [method, task, rows, file, take, more, fresh, note, unknown] = ["method", "task", "rows", "file", "take", "more", "new", "note", "unknown"].map(name => document.getElementById(`try-${name}`));
 const CSV = "text/csv", PARQUET = "application/vnd.apache.parquet";
 const MAX_SHOWN = 100, N_TAKEN = 5, MAX_READ_BYTES = 65536, N_HEADER_LINES = 3;
 
@@ -89,16 +89,25 @@ function offerAll(count) {
   more.append(`The first ${MAX_SHOWN} are shown. `, button);
 }
 
+// Says which values of categories the training rows do not have.
+function showUnknown(header) {
+  unknown.hidden = header === null;
+  if (unknown.hidden) return;
+  const columns = Object.entries(JSON.parse(header)).map(([column, values]) => `${column}: ${values.join(", ")}`);
+  unknown.textContent = `Not in the training rows, so answered without them: ${columns.join("; ")}.`;
+}
+
 form.addEventListener("submit", async event => {
   event.preventDefault();
-  answer.hidden = more.hidden = note.hidden = true;
+  answer.hidden = more.hidden = note.hidden = unknown.hidden = true;
   await attempt(form.querySelector("button.primary"), async () => {
     const [path, options] = request();
-    const { outputs, new_tasks: unknown = [] } = (await send("POST", path, options)).body;
-    note.hidden = !unknown.length;
-    note.textContent = `Answered by what its tasks have in common, because it was not trained on them: ${unknown.join(", ")}`;
+    const { body: { outputs, new_tasks: newTasks = [] }, response } = await send("POST", path, options);
+    note.hidden = !newTasks.length;
+    note.textContent = `Answered by what its tasks have in common, because it was not trained on them: ${newTasks.join(", ")}`;
     answer.textContent = outputs.slice(0, MAX_SHOWN).map(output => JSON.stringify(output)).join("\n");
     answer.hidden = false;
+    showUnknown(response.headers.get("X-Unknown-Categories"));
     offerAll(outputs.length);
   });
 });
