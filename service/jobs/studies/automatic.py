@@ -87,7 +87,6 @@ def plan_automatic(
             field="per_task",
         )
     options.splits.check(tasks)
-    check_nested(tasks, options.splits)
     algorithms = {name: ALGORITHMS[name] for name in _names(options)}
     contenders, unsuitable = find_contenders(algorithms, tasks, metric, options.splits)
     can_answer = [answers_new_tasks(algorithms[c.algorithm], c) for c in contenders]
@@ -102,6 +101,7 @@ def plan_automatic(
             f"no method can answer for tasks that are not trained, as new_tasks 'common' needs; of "
             f"{names} none has a part that is common to all tasks: compare {WITH_COMMON_PART}"
         )
+    check_nested(tasks, options.splits)
     return {
         "options": options.model_dump(mode="json"),
         "metric": metric.name,
