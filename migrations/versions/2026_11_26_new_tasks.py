@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "2026_11_27_new_tasks"
+revision = "2026_11_26_new_tasks"
 down_revision = "2026_11_26_task_columns"
 _TABLES = ("jobs", "model_versions")
 
