@@ -58,8 +58,6 @@ def check_splits(
         Minimum number of training rows per task.
     """
     splits.check(tasks)
-    if getattr(params, "selection", "given") != "given":
-        check_nested(tasks, splits)
     if splits.scheme == "given":
         for index, rows in enumerate(splits.given or []):
             for task in tasks:
@@ -80,6 +78,8 @@ def check_splits(
             f"same values, or of one group){needed}; add rows, or hold out more",
             task=tasks[0].name,
         )
+    if getattr(params, "selection", "given") != "given":
+        check_nested(tasks, splits)
 
 
 def check_nested(tasks: Sequence[TaskSummary], splits: Splits) -> None:
