@@ -278,7 +278,7 @@ QUICK_ALGORITHMS = frozenset(
 #: The service does the same for all: one of each kind of output, and one of another package.
 QUICK_IN_SERVICE = frozenset({"pca", "mtda", "mtfl", "tlvm", "boosted-trees", *EXTENSIONS})
 #: A test of so many names goes through the algorithms; one of fewer has chosen them.
-MIN_ALGORITHMS = 10
+MIN_ALGORITHMS = 8
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -316,8 +316,11 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 
 
 def _names(item: pytest.Item) -> set[str]:
-    """Return the names of algorithms among the parameters of a test."""
-    return {value for value in _params(item).values() if isinstance(value, str)} & ALGORITHMS.keys()
+    """Return the names of algorithms, and of those of estimators, among a test's parameters."""
+    values = _params(item).values()
+    texts = {value for value in values if isinstance(value, str)}
+    own = {str(getattr(getattr(value, "_algorithm", None), "name", "")) for value in values}
+    return (texts | own) & ALGORITHMS.keys()
 
 
 def pytest_terminal_summary(

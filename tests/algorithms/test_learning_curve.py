@@ -108,7 +108,7 @@ def test_the_fit_is_that_of_bounded_least_squares(low, high) -> None:
     """No exponent of the grid has a smaller error by another solver."""
     rng = np.random.default_rng(0)
     weights = rng.uniform(0.5, 2.0, size=4)
-    for values in rng.normal(size=(10, 4)):
+    for values in rng.normal(size=(4, 4)):
         found = fit_power_curves(ROWS, values[None], weights, low=low, high=high)
         error = weights @ (found.at(ROWS)[0] - values) ** 2
         others = []
@@ -153,6 +153,7 @@ def test_the_number_of_rows_where_a_gain_ends_is_found() -> None:
     assert "there are 20" in sentence
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_truth_in_most_data_sets() -> None:
     rng = np.random.default_rng(1)
     n_inside = 0

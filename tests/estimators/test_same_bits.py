@@ -40,15 +40,19 @@ def bits(cls, targets, *, n_threads=1):
     return [{k: v.tobytes() for k, v in model.to_arrays().items()} for model in models]
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_few_rows_give_the_same_bits_on_any_number_of_threads(name):
-    cls, targets = ESTIMATORS[name], TARGETS[name]
+def over(names):
+    return pytest.mark.parametrize("cls", [pytest.param(ESTIMATORS[n], id=n) for n in names])
+
+
+@over(ESTIMATORS)
+def test_few_rows_give_the_same_bits_on_any_number_of_threads(cls):
+    targets = TARGETS[cls.__name__]
     assert bits(cls, targets, n_threads=1) == bits(cls, targets, n_threads=2)
 
 
-@pytest.mark.parametrize("name", [name for name, targets in TARGETS.items() if targets])
-def test_targets_give_the_same_bits_wherever_they_are_in_memory(name):
-    cls, targets = ESTIMATORS[name], TARGETS[name]
+@over(name for name, targets in TARGETS.items() if targets)
+def test_targets_give_the_same_bits_wherever_they_are_in_memory(cls):
+    targets = TARGETS[cls.__name__]
     columns = {task: np.column_stack([y, y])[:, 1] for task, y in targets.items()}
     assert bits(cls, targets) == bits(cls, columns)
 

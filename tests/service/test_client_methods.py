@@ -342,10 +342,8 @@ TAGS = {"div", "b", "table", "tr", "th", "td", "p", "progress", "img"}
 
 
 def test_notebooks_show_the_verdict_of_a_model(client, dataset):
-    splits = {"n_folds": 2}
-    job = client.train(
-        dataset, "mtfl", model="shown", compare={"splits": splits}, limits={"timeout_s": 200}
-    )
+    compare, given = {"splits": {"n_folds": 2}}, {"selection": "given", "model": "shown"}
+    job = client.train(dataset, "mtfl", compare=compare, limits={"timeout_s": 200}, **given)
     model = job.wait()
     page = Text(model._repr_html_())
     for sentence in model.report()["comparison"]["sentences"]:

@@ -74,6 +74,8 @@ def test_an_upload_beyond_the_stored_bytes_is_refused(upload):
         Problem, match="you have 10 stored bytes, and this needs 3 more; the maximum"
     ):
         upload(b"abc", limits)
+    with pytest.raises(Problem, match="you have 10 stored bytes; the maximum is 10"):
+        upload(b"a", limits)
 
 
 def test_a_deleted_dataset_makes_room(upload, database):

@@ -124,6 +124,7 @@ def test_data_without_targets_needs_a_named_algorithm(client) -> None:
         client.train(client.upload(rows), "auto")
 
 
+@pytest.mark.slow
 def test_a_model_of_two_fits_is_served_like_others(client, service, tmp_path) -> None:
     rng = np.random.default_rng(0)
     rows = {name: rng.normal(size=(8, 2)) for name in ("a", "b", "c", "d")}

@@ -302,6 +302,7 @@ def test_halving_scores_the_better_candidates_on_more_splits(client, rows):
     assert fractions == sorted(fractions)
 
 
+@pytest.mark.slow
 def test_a_random_search_draws_the_same_candidates_for_the_same_seed(client, rows):
     space = {"gamma": {"low": 1e-3, "high": 1.0, "scale": "log"}, "d": [1, 2]}
     labels = {name: np.array(["x", "y", "z"] * 10) for name in rows}
