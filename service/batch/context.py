@@ -14,7 +14,7 @@ from service.storage.database import Database
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class BatchServices:
     """Components of the application that the package ``service.batch`` uses.
 
     Attributes
@@ -34,4 +34,4 @@ class Services:
 
 
 #: Dependency of routes.
-Context = Annotated[Services, app_state("batch")]
+Context = Annotated[BatchServices, app_state("batch")]

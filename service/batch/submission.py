@@ -12,7 +12,7 @@ from algorithms.interface.model import Model
 from algorithms.interface.tasks import unknown_task
 from algorithms.wrappers.new_tasks import for_tasks
 from service.access.quotas import check_stored_bytes
-from service.batch.context import Services
+from service.batch.context import BatchServices
 from service.batch.schemas import InferenceSpec
 from service.datasets.column_matching import pack_orders
 from service.datasets.manifest import feature_names_by_task
@@ -48,7 +48,7 @@ class ValidatedInference:
     n_rows: int
 
 
-def submit(services: Services, spec: InferenceSpec, origin: Origin) -> Job:
+def submit(services: BatchServices, spec: InferenceSpec, origin: Origin) -> Job:
     """Create a job; return the existing one if the same request was sent before.
 
     Raises
@@ -66,7 +66,7 @@ def submit(services: Services, spec: InferenceSpec, origin: Origin) -> Job:
         return _create(session, services, spec, origin, validated)
 
 
-def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInference:
+def prepare(services: BatchServices, spec: InferenceSpec, owner: str) -> ValidatedInference:
     """Validate a specification as far as possible without reading rows.
 
     Raises
@@ -119,7 +119,7 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
 
 def _create(
     session: Session,
-    services: Services,
+    services: BatchServices,
     spec: InferenceSpec,
     origin: Origin,
     validated: ValidatedInference,

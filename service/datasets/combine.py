@@ -4,7 +4,7 @@ from typing import Final
 
 from service.access.quotas import check_upload
 from service.datasets import store
-from service.datasets.context import Services
+from service.datasets.context import DatasetServices
 from service.datasets.selection import Combination, Source
 from service.errors.problems import Problem
 from service.http.idempotency import find_created, fingerprint, remember_created
@@ -15,7 +15,7 @@ MEDIA_TYPE: Final = "application/vnd.sibling.combination"
 
 
 def create_combined(
-    services: Services, owner: str, combination: Combination, key: str | None
+    services: DatasetServices, owner: str, combination: Combination, key: str | None
 ) -> tuple[DatasetRow, bool]:
     """Create the database row of a combined dataset; return the row, and whether it is new.
 

@@ -12,7 +12,7 @@ from service.storage.database import Database
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class DatasetServices:
     """Components of the application that the package ``service.datasets`` uses."""
 
     settings: Settings
@@ -23,4 +23,4 @@ class Services:
 
 
 #: Dependency of routes.
-Context = Annotated[Services, app_state("datasets")]
+Context = Annotated[DatasetServices, app_state("datasets")]

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from service.datasets import store
 from service.datasets.combine import create_combined
-from service.datasets.context import Context, Services
+from service.datasets.context import Context, DatasetServices
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import FORMATS
 from service.datasets.registration import UploadRequest, rejected
@@ -129,7 +129,7 @@ async def combine_datasets(
     return await _response(services, row, is_new=is_new)
 
 
-async def _response(services: Services, row: DatasetRow, *, is_new: bool) -> Response:
+async def _response(services: DatasetServices, row: DatasetRow, *, is_new: bool) -> Response:
     """Parse a dataset that is new and only stored, and return its response."""
     if is_new and row.state == DatasetState.UPLOADED:
         await _ingest(services, row.id)
@@ -145,7 +145,7 @@ async def _response(services: Services, row: DatasetRow, *, is_new: bool) -> Res
     return json_response(Dataset.from_row(row), status=status, **headers)
 
 
-async def _ingest(services: Services, dataset_id: str) -> None:
+async def _ingest(services: DatasetServices, dataset_id: str) -> None:
     """Start parsing and wait a short time; most uploads finish within it."""
     work = asyncio.wrap_future(services.ingester.submit(dataset_id))
     done, _ = await asyncio.wait({work}, timeout=services.settings.ingest_wait_s)
@@ -153,6 +153,6 @@ async def _ingest(services: Services, dataset_id: str) -> None:
         ended.result()
 
 
-def _forget(services: Services, row: DatasetRow) -> None:
+def _forget(services: DatasetServices, row: DatasetRow) -> None:
     with services.database.write() as session:
         store.forget(session, row)

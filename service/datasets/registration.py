@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from service.access.quotas import check_upload
 from service.datasets import store
-from service.datasets.context import Services
+from service.datasets.context import DatasetServices
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import Format
 from service.datasets.ingestion.fresh import FreshUpload
@@ -52,7 +52,7 @@ class Registration:
     """
 
     def __init__(
-        self, services: Services, writer: BlobWriter, upload: UploadRequest, format_: Format
+        self, services: DatasetServices, writer: BlobWriter, upload: UploadRequest, format_: Format
     ) -> None:
         if writer.size_bytes == 0:
             raise rejected([ValidationIssue("empty-file", "the upload has no bytes").to_json()])

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
 from service.datasets import resumable_upload_store, resumable_uploads
-from service.datasets.context import Context, Services
+from service.datasets.context import Context, DatasetServices
 from service.datasets.creation_routes import UploadQuery
 from service.datasets.formats.options import ReadOptions
 from service.datasets.resumable_uploads import NewUpload, UploadState
@@ -107,7 +107,7 @@ class Upload(BaseModel):
     created_at: datetime = Field(description="Time of creation.")
 
     @classmethod
-    def of(cls, state: UploadState, services: Services) -> "Upload":
+    def of(cls, state: UploadState, services: DatasetServices) -> "Upload":
         """Return the schema of an upload."""
         row = state.row
         return cls(
@@ -261,13 +261,15 @@ def delete_upload(upload_id: UploadId, services: Context, owner: Owner) -> Respo
     return Response(status_code=204)
 
 
-def _response(state: UploadState, services: Services, *, status: int, **headers: str) -> Response:
+def _response(
+    state: UploadState, services: DatasetServices, *, status: int, **headers: str
+) -> Response:
     response = json_response(Upload.of(state, services), status=status, **headers)
     response.headers.update(_headers(state, services))
     return response
 
 
-def _headers(state: UploadState, services: Services) -> dict[str, str]:
+def _headers(state: UploadState, services: DatasetServices) -> dict[str, str]:
     headers = {
         "Upload-Offset": str(state.offset),
         "Upload-Length": str(state.row.length),
@@ -281,7 +283,7 @@ def _headers(state: UploadState, services: Services) -> dict[str, str]:
     )
 
 
-def _expiry(state: UploadState, services: Services) -> datetime | None:
+def _expiry(state: UploadState, services: DatasetServices) -> datetime | None:
     days = services.settings.retention_uploads_days
     return state.changed_at.astimezone(UTC) + timedelta(days=days) if days else None
 

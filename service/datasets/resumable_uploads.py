@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from service.access.quotas import check_upload, count_uploads
 from service.datasets import resumable_upload_store
 from service.datasets import store as dataset_store
-from service.datasets.context import Services
+from service.datasets.context import DatasetServices
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import Format, find_format
 from service.datasets.registration import UploadRequest, content_fingerprint, register_in
@@ -65,7 +65,7 @@ class UploadState:
     changed_at: datetime
 
 
-def create(services: Services, new: NewUpload) -> UploadState:
+def create(services: DatasetServices, new: NewUpload) -> UploadState:
     """Create an upload.
 
     Raises
@@ -101,7 +101,7 @@ def create(services: Services, new: NewUpload) -> UploadState:
         return state_of(session, row)
 
 
-def read(services: Services, upload_id: str, owner: str) -> UploadState:
+def read(services: DatasetServices, upload_id: str, owner: str) -> UploadState:
     """Return an upload; create its dataset if the process that received the last byte did not.
 
     Raises
@@ -117,7 +117,7 @@ def read(services: Services, upload_id: str, owner: str) -> UploadState:
 
 
 async def append(
-    request: Request, services: Services, upload_id: str, owner: str, offset: int
+    request: Request, services: DatasetServices, upload_id: str, owner: str, offset: int
 ) -> UploadState:
     """Add the body of a request to an upload; create the dataset after the last byte.
 
@@ -157,7 +157,7 @@ async def append(
     return await run_in_threadpool(read, services, upload_id, owner)
 
 
-def _complete(services: Services, row: UploadRow) -> UploadState:
+def _complete(services: DatasetServices, row: UploadRow) -> UploadState:
     """Create the dataset of an upload whose bytes are complete."""
     assert row.blob_id is not None
     sha256 = services.blobs.sha256(row.blob_id)
@@ -192,7 +192,7 @@ def _complete(services: Services, row: UploadRow) -> UploadState:
     return state
 
 
-def delete(services: Services, upload_id: str, owner: str) -> None:
+def delete(services: DatasetServices, upload_id: str, owner: str) -> None:
     """Delete an upload; its dataset, if there is one, stays."""
     with services.database.write() as session:
         row = resumable_upload_store.get(session, upload_id, owner=owner, for_update=True)

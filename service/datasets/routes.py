@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.datasets import store
-from service.datasets.context import Context, Services
+from service.datasets.context import Context, DatasetServices
 from service.datasets.preview import MAX_TASKS, Preview, preview
 from service.datasets.schemas import Dataset, Manifest
 from service.datasets.table import TABLE_TYPES, DatasetTable
@@ -218,7 +218,7 @@ def delete_dataset(
     return Response(status_code=204)
 
 
-def find_row(services: Services, dataset_id: str, owner: str) -> DatasetRow:
+def find_row(services: DatasetServices, dataset_id: str, owner: str) -> DatasetRow:
     """Return the row of a dataset; raise a Problem if the owner has none with this id."""
     with services.database.read() as session:
         row = store.get(session, dataset_id, owner=owner)
@@ -227,7 +227,7 @@ def find_row(services: Services, dataset_id: str, owner: str) -> DatasetRow:
     return row
 
 
-def _content(services: Services, row: DatasetRow) -> FilePath:
+def _content(services: DatasetServices, row: DatasetRow) -> FilePath:
     """Return the file with the tasks of a dataset; raise a problem if it is not ready."""
     if row.content_blob_id is None or row.content_sha256 is None:
         raise Problem("wrong-state", store.describe_unready(row))

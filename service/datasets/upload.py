@@ -6,7 +6,7 @@ from typing import Final
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
-from service.datasets.context import Services
+from service.datasets.context import DatasetServices
 from service.datasets.formats.registry import Format, UnsupportedFormat, check_magic, find_format
 from service.datasets.registration import Registration, UploadRequest, rejected
 from service.errors.problems import Problem
@@ -25,7 +25,7 @@ _ENCODINGS: Final = frozenset({"", "identity", "gzip", "x-gzip", "zstd"})
 
 
 async def receive(
-    request: Request, services: Services, upload: UploadRequest
+    request: Request, services: DatasetServices, upload: UploadRequest
 ) -> tuple[DatasetRow, bool]:
     """Store the body of a request; return its dataset row, and whether the row is new.
 

@@ -18,7 +18,7 @@ from service.inference.call import (
     Matrix,
     raise_invalid_data,
 )
-from service.inference.context import Services
+from service.inference.context import InferenceServices
 from service.models.messages import unsupported_method
 from service.models.resolver import ResolvedModel
 from service.models.store import ServableVersion
@@ -27,7 +27,7 @@ from service.models.store import ServableVersion
 _MIN_PROBED_ROWS = 1000
 
 
-def compute(services: Services, resolved: ResolvedModel, call: Call) -> InferenceResult:
+def compute(services: InferenceServices, resolved: ResolvedModel, call: Call) -> InferenceResult:
     """Return the outputs of a method of a model for some rows.
 
     Raises
@@ -68,7 +68,7 @@ def _for_tasks(model: Model, tasks: list[str], call: Call) -> tuple[Model, tuple
 
 
 def _apply(
-    services: Services,
+    services: InferenceServices,
     served: ServableVersion,
     model: Model,
     spec: InputSpec,

@@ -16,7 +16,7 @@ from service.storage.database import Database
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class InferenceServices:
     """Components of the application that the package ``service.inference`` uses."""
 
     settings: Settings
@@ -29,7 +29,7 @@ class Services:
 
 
 #: Dependency of routes.
-Context = Annotated[Services, app_state("inference")]
+Context = Annotated[InferenceServices, app_state("inference")]
 
 TaskName = Annotated[
     str | None, Query(description="Task of the rows, if the body does not name it.")

@@ -14,7 +14,7 @@ from algorithms.interface.new_tasks import NewTasks
 from algorithms.wrappers.preparation.encoder import collect_unknown
 from service.inference.call import Body, Call, InferenceResult
 from service.inference.compute import compute
-from service.inference.context import Services
+from service.inference.context import InferenceServices
 from service.inference.encoding import compress, decompress
 from service.inference.new_tasks import HEADER, join_names
 from service.inference.statistics import INFER, INPUT, OUTPUT, QUEUE, Clock
@@ -90,7 +90,9 @@ class InferenceHandler(ABC):
         Whether parsing the body takes less time than waking a thread.
     """
 
-    def __init__(self, services: Services, parsed: ParsedCall, body: Body, clock: Clock) -> None:
+    def __init__(
+        self, services: InferenceServices, parsed: ParsedCall, body: Body, clock: Clock
+    ) -> None:
         self.services = services
         self.parsed = parsed
         self.body = body
@@ -258,6 +260,6 @@ class MakeHandler(Protocol):
     """Factory of handlers. It validates the headers, not the body."""
 
     def __call__(
-        self, services: Services, parsed: ParsedCall, body: Body, clock: Clock
+        self, services: InferenceServices, parsed: ParsedCall, body: Body, clock: Clock
     ) -> InferenceHandler:
         """Return the handler."""

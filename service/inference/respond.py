@@ -5,13 +5,13 @@ from starlette.responses import Response
 
 from service.http.requests import StrictRequest
 from service.inference.call import raise_invalid_request
-from service.inference.context import Services
+from service.inference.context import InferenceServices
 from service.inference.handler import MakeHandler, ParsedCall
 from service.inference.statistics import Clock
 
 
 async def respond(
-    make: MakeHandler, services: Services, parsed: ParsedCall, request: StrictRequest
+    make: MakeHandler, services: InferenceServices, parsed: ParsedCall, request: StrictRequest
 ) -> Response:
     """Receive the body of a request and return the response.
 

@@ -10,7 +10,7 @@ from service.http.documentation import problems
 from service.http.requests import StrictRequest
 from service.http.routing import Owner, secured
 from service.inference.call import Body, Call, InferenceResult
-from service.inference.context import Context, Services, TaskName
+from service.inference.context import Context, InferenceServices, TaskName
 from service.inference.encoding import COMPRESSED, unpack
 from service.inference.formats import FORMATS, REQUEST_READERS, accepted_type, reader_of
 from service.inference.handler import (
@@ -83,7 +83,9 @@ _HEADERS: Final[dict[str, Headers]] = {
 class MethodHandler(InferenceHandler):
     """Handler of a request to ``/v1/models/{name}/{method}``."""
 
-    def __init__(self, services: Services, parsed: ParsedCall, body: Body, clock: Clock) -> None:
+    def __init__(
+        self, services: InferenceServices, parsed: ParsedCall, body: Body, clock: Clock
+    ) -> None:
         super().__init__(services, parsed, body, clock)
         headers = parsed.headers
         self._method = parsed.path.rpartition("/")[2].replace("-", "_")

@@ -17,7 +17,7 @@ from service.http.responses import json_response
 from service.http.routing import Confirm, Owner, Record, secured
 from service.models import alias_store, store
 from service.models.alias_store import NamedAlias
-from service.models.context import Context, Services
+from service.models.context import Context, ModelServices
 from service.models.messages import unknown_model
 from service.models.routes import Name, find_version
 from service.models.schemas import Alias, AliasSpec
@@ -168,7 +168,7 @@ def delete_alias(
     return Response(status_code=204)
 
 
-def _model(services: Services, owner: str, name: str) -> str:
+def _model(services: ModelServices, owner: str, name: str) -> str:
     """Return the name of the model, which in a path may be followed by an alias of a version."""
     return find_version(services, owner, name, None).name
 

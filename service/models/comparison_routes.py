@@ -11,7 +11,7 @@ from service.http.documentation import problems
 from service.http.paging import Page, PageQuery, page_of_all
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
-from service.models.context import Context, Services
+from service.models.context import Context, ModelServices
 from service.models.plot_routes import DRAWN, PlotName, PlotQuery, drawing, media_type_of, source_of
 from service.models.routes import find_version
 from service.models.schemas import PlotInfo
@@ -76,7 +76,7 @@ def draw_plot_of_models(
     return drawing(request, services, owner, drawn, media_type=media_type_of(request))
 
 
-def _sources(services: Services, owner: str, models: list[str]) -> dict[str, Source]:
+def _sources(services: ModelServices, owner: str, models: list[str]) -> dict[str, Source]:
     """Return the sources of the versions by ``NAME/VERSION``."""
     versions = []
     for reference in models:

@@ -13,7 +13,7 @@ from service.storage.database import Database
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class ModelServices:
     """Components of the application that the package ``service.models`` uses."""
 
     settings: Settings
@@ -25,4 +25,4 @@ class Services:
 
 
 #: Dependency of routes.
-Context = Annotated[Services, app_state("models")]
+Context = Annotated[ModelServices, app_state("models")]

@@ -15,7 +15,7 @@ from service.http.paging import Page, PageQuery, Paging, page_of_all
 from service.http.preconditions import is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
-from service.models.context import Context, Services
+from service.models.context import Context, ModelServices
 from service.models.report_schemas import Report
 from service.models.routes import Name, Version, find_version, version_tag
 from service.models.schemas import History, PlotInfo
@@ -141,7 +141,7 @@ def draw_plot_of_version(
 
 def _list(
     request: Request,
-    services: Services,
+    services: ModelServices,
     owner: str,
     version: NamedVersion,
     *,
@@ -160,7 +160,7 @@ def _list(
 
 def _draw(
     request: Request,
-    services: Services,
+    services: ModelServices,
     owner: str,
     version: NamedVersion,
     *,
@@ -187,7 +187,7 @@ def media_type_of(request: Request) -> str:
 
 def drawing(
     request: Request,
-    services: Services,
+    services: ModelServices,
     owner: str,
     drawn: dict[str, Any],
     *,
@@ -213,7 +213,7 @@ def drawing(
     return Response(content, media_type=media_type, headers={**_HEADERS, **headers})
 
 
-def source_of(services: Services, owner: str, version: NamedVersion) -> Source:
+def source_of(services: ModelServices, owner: str, version: NamedVersion) -> Source:
     """Return the stored data of a version, from which its plots are drawn."""
     row = version.row
     served = services.resolver.find(owner, version.name, row.version)

@@ -14,7 +14,7 @@ from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, Record, secured
 from service.models import alias_store, store
-from service.models.context import Context, Services
+from service.models.context import Context, ModelServices
 from service.models.messages import unknown_model
 from service.models.schemas import Model
 
@@ -122,7 +122,7 @@ def delete_version(
 
 
 def find_version(
-    services: Services, owner: str, name: str, version: int | None
+    services: ModelServices, owner: str, name: str, version: int | None
 ) -> store.NamedVersion:
     """Return a version as `store.get_version` does, or raise a not-found problem."""
     with services.database.read() as session:

@@ -18,7 +18,7 @@ from service.http.documentation import problems
 from service.http.preconditions import etag, is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
-from service.models.context import Context, Services
+from service.models.context import Context, ModelServices
 from service.models.report_schemas import Report
 from service.models.routes import Name, Version, find_version, version_tag
 from service.models.schemas import History, Importance, Relations
@@ -38,7 +38,7 @@ _NO_RELATIONS: Final = ("not-found", "no-relations", "invalid-request")
 class VersionRequest:
     """A request for data of one version."""
 
-    services: Services
+    services: ModelServices
     request: Request
     owner: str
     version: NamedVersion

@@ -13,12 +13,12 @@ from starlette.datastructures import State
 from algorithms.registry import preload
 from service.access.authenticator import N_REFRESH_THREADS, Authenticator
 from service.audit.recorder import AuditRecorder
-from service.batch.context import Services as Batch
-from service.datasets.context import Services as Datasets
+from service.batch.context import BatchServices
+from service.datasets.context import DatasetServices
 from service.datasets.ingestion.ingester import N_THREADS as N_INGEST_THREADS
 from service.datasets.ingestion.ingester import Ingester
 from service.http.waiting import WaitingRequests
-from service.inference.context import Services as Inference
+from service.inference.context import InferenceServices
 from service.inference.inputs import InputSpecs
 from service.inference.pool import ComputePool
 from service.inference.statistics import Statistics
@@ -30,7 +30,7 @@ from service.jobs.watcher import JobWatcher
 from service.jobs.worker.engine import Engine
 from service.models.cache import ModelCache
 from service.models.columns import ColumnNames
-from service.models.context import Services as Models
+from service.models.context import ModelServices
 from service.models.images import ImageProcess
 from service.models.resolver import ModelResolver
 from service.observability.disk_space import DiskSpace
@@ -88,13 +88,13 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         state.database = database
         state.audit = audit
         state.authenticator = authenticator
-        state.datasets = Datasets(settings, database, blobs, ingester, waiting)
+        state.datasets = DatasetServices(settings, database, blobs, ingester, waiting)
         state.jobs = Jobs(settings, database, dispatcher, watcher, ChangeWatcher(database, waiting))
-        state.models = Models(settings, database, blobs, resolver, models, images)
-        state.inference = Inference(
+        state.models = ModelServices(settings, database, blobs, resolver, models, images)
+        state.inference = InferenceServices(
             settings, database, resolver, models, InputSpecs(columns), compute, Statistics(metrics)
         )
-        state.batch = Batch(
+        state.batch = BatchServices(
             settings,
             database,
             blobs,

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from service.http.routing import app_state
-from service.models.context import Services
+from service.models.context import ModelServices
 from service.models.images import ImageProcess
 from service.ui.assets import FOREVER
 
@@ -21,7 +21,9 @@ BUNDLE: Final = f"/assets/vega-{version('vl-convert-python')}.js"
 
 
 @router.get(BUNDLE)
-def vega_bundle(request: Request, models: Annotated[Services, app_state("models")]) -> Response:
+def vega_bundle(
+    request: Request, models: Annotated[ModelServices, app_state("models")]
+) -> Response:
     """Return Vega, Vega-Lite and Vega-Embed; the first request of a process takes seconds."""
     compressed = _compressed(models.images)
     headers = {**FOREVER, "Vary": "Accept-Encoding"}

@@ -5,7 +5,7 @@ from typing import Any, Final
 from algorithms.interface.methods import CLASS_METHODS, FEATURE_METHODS, OUTPUT_SHAPES
 from algorithms.interface.model import Model
 from algorithms.wrappers.preparation.model import preparation_of
-from service.inference.context import Services
+from service.inference.context import InferenceServices
 from service.inference.statistics import PHASES, MethodStatistics
 from service.inference.task_column import TASK
 from service.inference.v2.columns import DATATYPES, ROWS, input_name
@@ -19,7 +19,7 @@ _VARIABLE: Final = -1
 
 
 def tensors_of(
-    services: Services, served: ServableVersion, method: str
+    services: InferenceServices, served: ServableVersion, method: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the inputs and the outputs of a method, each with name, datatype and shape."""
     model = services.models.get(served)

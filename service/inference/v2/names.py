@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from service.errors.problems import Problem
-from service.inference.context import Services
+from service.inference.context import InferenceServices
 from service.models.names import split_method
 from service.models.resolver import ResolvedModel
 from service.models.store import ALIAS_SEPARATOR, ServableVersion
@@ -16,7 +16,9 @@ from service.models.store import ALIAS_SEPARATOR, ServableVersion
 _MAIN_METHODS: Final = ("predict", "transform")
 
 
-def find_named(services: Services, owner: str, name: str, version: int | None) -> ResolvedModel:
+def find_named(
+    services: InferenceServices, owner: str, name: str, version: int | None
+) -> ResolvedModel:
     """Return the version and the method for a name of the protocol.
 
     If a model of an earlier version is itself named NAME.method, the name refers to that model.

@@ -13,7 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 from service.http.documentation import v2_problems
 from service.http.routing import Owner, secured
 from service.inference.call import raise_invalid_request
-from service.inference.context import Context, Services
+from service.inference.context import Context, InferenceServices
 from service.inference.v2.names import find_named
 from service.models import store
 
@@ -66,12 +66,12 @@ async def _check_parameters(request: Request, *, allowed: tuple[str, ...]) -> No
         raise_invalid_request(f"/parameters/{unknown[0]}", detail)
 
 
-def _load(services: Services, owner: str, name: str) -> None:
+def _load(services: InferenceServices, owner: str, name: str) -> None:
     served, _ = find_named(services, owner, name, None)
     services.models.get(served)
 
 
-def _unload(services: Services, owner: str, name: str) -> None:
+def _unload(services: InferenceServices, owner: str, name: str) -> None:
     served, _ = find_named(services, owner, name, None)
     versions = [served.version]
     if store.ALIAS_SEPARATOR not in name:

@@ -14,7 +14,7 @@ from service.http.documentation import v2_problems
 from service.http.requests import StrictRequest
 from service.http.routing import Owner, secured
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_request
-from service.inference.context import Context, Services, TaskName
+from service.inference.context import Context, InferenceServices, TaskName
 from service.inference.handler import InferenceHandler, ParsedCall, Reply
 from service.inference.new_tasks import NewTasksOption
 from service.inference.respond import respond
@@ -118,7 +118,9 @@ async def server() -> ServerMetadata:
 class ProtocolHandler(InferenceHandler):
     """Handler of an inference request of the protocol."""
 
-    def __init__(self, services: Services, parsed: ParsedCall, body: Body, clock: Clock) -> None:
+    def __init__(
+        self, services: InferenceServices, parsed: ParsedCall, body: Body, clock: Clock
+    ) -> None:
         super().__init__(services, parsed, body, clock)
         _check_type(parsed.headers.get("content-type", JSON))
         self._infer_request: InferRequest | None = None
@@ -238,7 +240,9 @@ async def index(request: Request, services: Context, owner: Owner) -> list[Index
     return await services.compute.run(read_index)
 
 
-def _metadata(services: Services, owner: str, name: str, number: int | None) -> ModelMetadata:
+def _metadata(
+    services: InferenceServices, owner: str, name: str, number: int | None
+) -> ModelMetadata:
     served, method = find_named(services, owner, name, number)
     inputs, outputs = tensors_of(services, served, method)
     versions = _versions_of(services, owner, name, number, served)
@@ -260,12 +264,14 @@ def _metadata(services: Services, owner: str, name: str, number: int | None) -> 
     )
 
 
-def _config(services: Services, owner: str, name: str, number: int | None) -> dict[str, Any]:
+def _config(
+    services: InferenceServices, owner: str, name: str, number: int | None
+) -> dict[str, Any]:
     served, method = find_named(services, owner, name, number)
     return config_of(name, *tensors_of(services, served, method))
 
 
-def _ready(services: Services, owner: str, name: str, number: int | None) -> ModelReady:
+def _ready(services: InferenceServices, owner: str, name: str, number: int | None) -> ModelReady:
     served, _ = find_named(services, owner, name, number)
     try:
         services.models.get(served)
@@ -278,13 +284,17 @@ def _ready(services: Services, owner: str, name: str, number: int | None) -> Mod
     return ModelReady(name=name, ready=True)
 
 
-def _stats(services: Services, owner: str, name: str, number: int | None) -> ModelStatistics:
+def _stats(
+    services: InferenceServices, owner: str, name: str, number: int | None
+) -> ModelStatistics:
     served, method = find_named(services, owner, name, number)
     numbers = _versions_of(services, owner, name, number, served)
     return _statistics(services, [(name, (owner, served.name, n, method)) for n in numbers])
 
 
-def _statistics(services: Services, named_keys: Sequence[tuple[str, MethodKey]]) -> ModelStatistics:
+def _statistics(
+    services: InferenceServices, named_keys: Sequence[tuple[str, MethodKey]]
+) -> ModelStatistics:
     """Return statistics, each under a given name."""
     records = services.statistics.read([key for _, key in named_keys])
     stats = [
@@ -295,7 +305,7 @@ def _statistics(services: Services, named_keys: Sequence[tuple[str, MethodKey]])
 
 
 def _versions_of(
-    services: Services, owner: str, name: str, number: int | None, served: ServableVersion
+    services: InferenceServices, owner: str, name: str, number: int | None, served: ServableVersion
 ) -> Sequence[int]:
     """Return the versions of a name: all, unless a number or an alias selects one."""
     if number is not None or store.ALIAS_SEPARATOR in name:

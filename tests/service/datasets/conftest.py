@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from algorithms.interface.tasks import TaskSet
 from service.access.authenticator import Authenticator
 from service.datasets.canonical import read_tasks
-from service.datasets.context import Services
+from service.datasets.context import DatasetServices
 from service.datasets.creation_routes import router as creation_routes
 from service.datasets.formats.options import Limits
 from service.datasets.ingestion.child import run
@@ -86,7 +86,7 @@ class App:
     """An app with its services and its data directory."""
 
     api: FastAPI
-    services: Services
+    services: DatasetServices
     data_dir: Path
 
     def send(self, method: str, url: str, **parts: Any) -> httpx.Response:
@@ -194,7 +194,7 @@ def make_app(
         ingester = Ingester(database, blobs, values, new_reader=lambda: shared_reader)
         ingesters.append(ingester)
         waiting = WaitingRequests(max_per_owner=values.resolved_max_waiting_requests())
-        services = Services(values, database, blobs, ingester, waiting)
+        services = DatasetServices(values, database, blobs, ingester, waiting)
         api = FastAPI()
         api.state.settings = values
         api.state.authenticator = Authenticator(
