@@ -12,6 +12,7 @@ import pytest
 import algorithms
 import service
 import sibling
+from algorithms.interface.new_tasks import NewTasksWarning
 from algorithms.wrappers.preparation import invalid_column
 from service.datasets.issues import Rejected, ValidationIssue
 from service.errors.problems import Problem
@@ -32,6 +33,7 @@ EXAMPLES = {
     invalid_column.InvalidColumn: lambda: invalid_column.InvalidColumn(
         *(invalid_column.Problem("bad-value", f"row {i}", "age", i) for i in (1, 2))
     ),
+    NewTasksWarning: lambda: NewTasksWarning(["north", "south"], n_more=3),
     ShortOf: lambda: ShortOf(Shortage(errno.ENOSPC, "the cache")),
     Refused: lambda: Refused({"status": 409, "detail": "the job runs"}),
 }

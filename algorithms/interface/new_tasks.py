@@ -34,6 +34,10 @@ class NewTasksWarning(UserWarning):
         self.tasks = tuple(tasks)
         self.n_more = n_more
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to copy the warning: its message alone makes none."""
+        return type(self), (self.tasks, self.n_more), vars(self)
+
 
 def list_names(names: Sequence[str]) -> str:
     """Return names in quotes, the first ten of many."""

@@ -586,16 +586,21 @@ def test_twenty_rows_of_all_tasks_for_each_column_are_enough(n_rows, selection) 
 
 
 @pytest.mark.parametrize(
-    ("constant", "end", "which"), [(False, 1e-9, "smallest"), (True, 1e9, "largest")]
+    ("noise", "grid", "which"),
+    [(1e-6, (1e-9, 1.0, 1e9), "smallest"), (30.0, (1e-9, 1e-3, 1.0), "largest")],
 )
-def test_a_gamma_at_either_end_of_the_grid_causes_a_warning(constant, end, which) -> None:
-    tasks = made(36, noise=1e-6)
-    if constant:  # every gamma has the same error, and the largest is selected
-        flat = (Task(t.name, t.X, "rows", np.full(t.n_samples, 3.0)) for t in tasks)
-        tasks = TaskSet(tuple(flat))
-    model = fit(tasks, selection="loo", grid=(1e-9, 1.0, 1e9), tolerance=GAP)
+def test_a_gamma_at_either_end_of_the_grid_causes_a_warning(noise, grid, which) -> None:
+    model = fit(made(36, noise=noise), selection="loo", grid=grid, tolerance=GAP)
+    end = {"smallest": min, "largest": max}[which](grid)
     assert model.fit_info["gamma_given"] == end
     assert any(f"gamma = {end:g} is the {which} value" in w for w in model.warnings)
+
+
+def test_an_end_of_the_grid_where_every_gamma_has_the_same_error_causes_none() -> None:
+    flat = (Task(t.name, t.X, "rows", np.full(t.n_samples, 3.0)) for t in made(36, noise=1e-6))
+    model = fit(TaskSet(tuple(flat)), selection="loo", grid=(1e-9, 1.0, 1e9), tolerance=GAP)
+    assert model.fit_info["gamma_given"] == 1e9
+    assert not any("value" in warning for warning in model.warnings)
 
 
 def test_gamma_is_relative_to_the_size_of_the_rows() -> None:

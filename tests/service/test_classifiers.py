@@ -124,7 +124,7 @@ def test_rows_of_another_width_are_rejected_with_the_expected_width(client, face
             "has no targets; mtda needs class labels; upload them as y, or name .*target_column",
         ),
         ({"door": np.arange(6.0), "hall": np.arange(6.0)}, "numeric targets"),
-        ({"door": ["a"] * 6, "hall": ["a", "b"] * 3}, "'door'"),
+        ({"door": ["c"] * 6, "hall": ["a", "b"] * 3}, "'door'"),
     ],
 )
 def test_a_job_that_does_not_fit_its_dataset_is_rejected_with_the_task(client, targets, match):

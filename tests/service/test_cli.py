@@ -313,7 +313,7 @@ def test_train_accepts_a_dataset_id_and_the_url_from_the_environment(run, servic
         (("DATASET", "-a", "no"), ("unknown algorithm 'no'", "pca")),
         (("ds_no", "-a", "pca"), ("no dataset 'ds_no'",)),
         (("none.csv", "-a", "pca"), ("none.csv",)),
-        (("notes.txt", "-a", "pca"), ("notes.txt", ".csv, .npz")),
+        (("notes.pdf", "-a", "pca"), ("notes.pdf", ".csv, .npz")),
         (("schools.csv", "-a", "pca", "--task-column", "town"), ("town",)),
     ],
 )

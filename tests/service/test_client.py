@@ -56,8 +56,8 @@ def test_uploading_the_same_bytes_twice_returns_one_dataset(client):
 
 
 def test_invalid_data_is_rejected_before_it_is_sent(client, tmp_path):
-    with pytest.raises(ValueError, match=r"one of \.csv, \.npz, .*, got 'data\.txt'"):
-        client.upload(tmp_path / "data.txt")
+    with pytest.raises(ValueError, match=r"one of \.csv, \.npz, .*, got 'data\.pdf'"):
+        client.upload(tmp_path / "data.pdf")
     with pytest.raises(ValueError, match="targets for tasks without rows: three"):
         client.upload(tasks(1), {"three": [1.0]})
     with pytest.raises(ValueError, match="targets of task 'one' to be all numbers or all text"):

@@ -130,5 +130,5 @@ def test_classes_that_are_not_whole_numbers_are_rejected(issue_of, y):
 
 
 def test_arrays_of_text_are_rejected_as_rows(issue_of):
-    body = npz(t__X=X, t__y=np.array(["1", "2", "3"]))
+    body = npz(t__X=X, t__y=np.array(["1", "two", "3"]))
     assert "text" in issue_of(body, target_kind="numbers")["detail"]

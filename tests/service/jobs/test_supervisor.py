@@ -62,6 +62,7 @@ def request_for(tmp_path):
             "params": params,
             "preparation": None,
             "calibration": None,
+            "new_tasks": "refuse",
             "seed": 0,
             "plan": None,
             "artifact": str(tmp_path / "model"),
