@@ -57,6 +57,7 @@ def choices():
     return [automatic(clinics(), rare_share=share, **options) for share in (0, DEFAULT_RARE_SHARE)]
 
 
+@pytest.mark.slow  # compares all methods
 def test_a_choice_with_a_rare_class_is_not_the_constant(choices) -> None:
     before, after = (report["choice"] for report in choices)
     assert (before["metric"], before["chosen"]["algorithm"]) == ("error_rate", "constant")

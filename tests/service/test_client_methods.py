@@ -341,6 +341,7 @@ EVIL = "<script>alert(1)</script>&\"'"
 TAGS = {"div", "b", "table", "tr", "th", "td", "p", "progress", "img"}
 
 
+@pytest.mark.slow  # compares methods
 def test_notebooks_show_the_verdict_of_a_model(client, dataset):
     compare, given = {"splits": {"n_folds": 2}}, {"selection": "given", "model": "shown"}
     job = client.train(dataset, "mtfl", compare=compare, limits={"timeout_s": 200}, **given)

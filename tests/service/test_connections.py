@@ -297,6 +297,7 @@ def test_a_target_without_a_path_gets_400(strict, method, target):
         assert raw.is_ended()
 
 
+@pytest.mark.slow  # sends many requests
 def test_many_requests_for_an_upgrade_are_plain_requests(strict):
     with Raw(strict) as raw:
         for _ in range(3000):

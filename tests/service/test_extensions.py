@@ -47,6 +47,7 @@ def test_the_contract_tests_hold_for_an_algorithm_of_another_package(site):
     assert " passed" in done.stdout
 
 
+@pytest.mark.slow  # installs a package
 def test_it_has_an_estimator(site):
     code = """
 import numpy as np, sibling

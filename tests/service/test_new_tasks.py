@@ -364,6 +364,7 @@ def test_an_evaluation_has_the_error_on_left_out_tasks_beside_left_out_rows(
     assert plain.wait().report()["evaluation"]["left_out_tasks"] is None
 
 
+@pytest.mark.slow  # compares methods
 def test_auto_chooses_a_method_that_answers_and_scores_left_out_tasks(client, dataset) -> None:
     options = {"splits": {"n_folds": 3, "repeats": 1}}
     methods = ["ridge", "mean-regularised", "constant"]

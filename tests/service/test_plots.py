@@ -186,12 +186,14 @@ def images():
     process.close()
 
 
+@pytest.mark.slow  # starts the process of plots twice
 def test_the_process_starts_again_after_it_ended(images):
     images.convert(SPEC, "image/svg+xml", owner="a")
     os.kill(images._process._child.process.pid, signal.SIGKILL)
     assert images.convert(SPEC, "image/png", owner="a").startswith(b"\x89PNG")
 
 
+@pytest.mark.slow  # starts a service of its own
 def test_the_process_has_no_settings_and_ends_with_the_service():
     script = (
         "from service.models.images import ImageProcess\n"
@@ -267,6 +269,7 @@ def busy(images):
         may_draw.set()
 
 
+@pytest.mark.slow  # draws many plots
 def test_an_owner_who_asks_for_many_plots_keeps_no_other_waiting(busy):
     draw, may_draw = busy
     many = [draw("a", f"plot {i}") for i in range(MAX_WAITING + 2)]
@@ -286,6 +289,7 @@ def test_a_plot_that_has_been_drawn_is_not_drawn_again(images):
     assert images.convert(SPEC | {"mark": "bar"}, "image/svg+xml", owner="a") != first
 
 
+@pytest.mark.slow  # draws many plots
 def test_plots_are_kept_up_to_a_total_size(images, monkeypatch):
     monkeypatch.setattr(images_module, "_MAX_KEPT_BYTES", 20_000)
     for i in range(20):

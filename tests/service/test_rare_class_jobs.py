@@ -74,6 +74,7 @@ def test_a_cost_of_an_unknown_class_is_refused_at_submission(http, clinics, algo
     assert [e["pointer"] for e in answer.json()["errors"]] == ["/calibration/threshold/sick"]
 
 
+@pytest.mark.slow  # trains by several commands
 def test_commands_take_metric_budget_and_threshold(command, service, table, tmp_path):
     def run(*options):
         end = command(

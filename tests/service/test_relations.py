@@ -36,6 +36,7 @@ def test_a_model_without_relations_is_404(client, dataset):
         model.relations()
 
 
+@pytest.mark.slow  # trains on thousands of tasks
 def test_too_large_relations_are_413_whatever_the_client_has(start_replica):
     service = start_replica(SIBLING_MAX_RESPONSE_BYTES=1000)
     rng = np.random.default_rng(6)

@@ -50,7 +50,9 @@ def ridge(client, sparse):
     return client.train(sparse, "ridge", selection="given").wait()
 
 
-@pytest.mark.parametrize("name", ["ridge", "mtfl", "kernel-mean"])
+@pytest.mark.parametrize(
+    "name", ["ridge", "mtfl", pytest.param("kernel-mean", marks=pytest.mark.slow)]
+)
 def test_a_model_of_sparse_tasks_predicts_sparse_and_dense_rows(
     client, sparse, ridge, name, tmp_path
 ):

@@ -201,6 +201,7 @@ def test_every_request_counts_once(limited, headers):
         assert answers[BURST] == 429
 
 
+@pytest.mark.slow  # waits for the limit
 def test_the_client_waits_and_succeeds(limited, headers):
     use_up(limited, headers)
     key = headers["Authorization"].split()[1]

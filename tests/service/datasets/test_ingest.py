@@ -152,12 +152,14 @@ def wait_for_reader(pid):
     raise AssertionError("no reader was started")
 
 
+@pytest.mark.slow  # starts a service of its own
 def test_the_parser_does_not_inherit_settings(stuck_reader):
     parent, reader = stuck_reader
     assert "secret" in str(parent.environ())
     assert "secret" not in str(reader.environ())
 
 
+@pytest.mark.slow  # starts a service of its own
 def test_the_parser_does_not_outlive_the_service(stuck_reader):
     parent, reader = stuck_reader
     parent.kill()

@@ -338,6 +338,7 @@ def test_an_evaluation_scores_held_out_rows(client, rows):
     assert job.info["child_jobs"] == {"succeeded": 3}
 
 
+@pytest.mark.slow  # starts many child jobs
 def test_a_search_is_cancelled_with_all_its_child_jobs(start_service):
     rng = np.random.default_rng(0)
     rows = {f"task {t}": rng.normal(size=(40, 24)) for t in range(60)}

@@ -163,6 +163,7 @@ def test_invalid_data_fails_with_its_place(run, supervisor, request_for):
     assert outcome.place == {"task": "t1"}
 
 
+@pytest.mark.slow  # starts a process
 def test_an_unreadable_file_is_named_without_its_path(run, supervisor, small):
     outcome, _, _ = run(supervisor, {**small, "dataset": "/nowhere/at/all"})
     assert outcome.kind == "failed"
@@ -170,6 +171,7 @@ def test_an_unreadable_file_is_named_without_its_path(run, supervisor, small):
     assert "/" not in outcome.detail
 
 
+@pytest.mark.slow  # starts a process
 def test_an_internal_error_has_its_traceback_without_paths(run, supervisor, small):
     outcome, _, _ = run(supervisor, {**small, "params": None})
     assert (outcome.kind, outcome.code) == ("failed", "internal-error")
@@ -252,6 +254,7 @@ def test_a_child_that_prints_without_end_is_still_watched(
     assert elapsed < 4 * 0.25 + SLACK_S
 
 
+@pytest.mark.slow  # starts a process
 def test_a_child_that_prints_much_before_it_is_ready_does_not_block(
     run, supervisor, small, monkeypatch, tmp_path
 ):

@@ -209,6 +209,7 @@ def test_a_bootstrap_key_is_enough_unless_it_is_revoked(settings, database):
     assert findings(guarded)["keys"][0] == "error"
 
 
+@pytest.mark.slow  # waits for a scheduler
 @pytest.mark.usefixtures("no_environment")
 def test_a_scheduler_that_does_not_respond_is_an_error(tmp_path):
     settings = Settings(data_dir=tmp_path, scheduler_url="tcp://127.0.0.1:1")

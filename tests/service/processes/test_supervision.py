@@ -67,7 +67,14 @@ def process():
 
 
 @pytest.mark.parametrize("how", ["daemon", "program"])
-@pytest.mark.parametrize("then", ["goes on", "dies", "succeeds"])
+@pytest.mark.parametrize(
+    "then",
+    [
+        "goes on",
+        pytest.param("dies", marks=pytest.mark.slow),  # waits for processes to end
+        pytest.param("succeeds", marks=pytest.mark.slow),
+    ],
+)
 def test_no_process_outlives_the_request_that_started_it(
     process, program, stopwatch, wait_until, how, then
 ):
@@ -97,6 +104,7 @@ def test_a_process_without_others_is_used_again(process, program):
     assert len(pids) == 1
 
 
+@pytest.mark.slow  # waits for processes to end
 def test_a_close_ends_the_request_that_runs_also_while_it_prints(process, program):
     for _ in range(5):  # without a lock, it failed in two of five
         has_begun = threading.Event()
