@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ServiceError,
         ServiceUnreachable,
         TrainingJob,
+        UnknownCategoriesWarning,
     )
     from sibling.estimators import *  # noqa: F403 - the estimators, of which there is a stub file
     from sibling.estimators import Estimator, FitWarning
@@ -61,6 +62,7 @@ __all__ = [
     "ServiceError",
     "ServiceUnreachable",
     "TrainingJob",
+    "UnknownCategoriesWarning",
 ]
 
 #: Modules of what needs scikit-learn, unlike the client.

@@ -25,7 +25,7 @@ from service.models.resolver import ResolvedModel, Target
 #: Parsing JSON of this size takes less time than waking a thread.
 _MAX_INLINE_BYTES: Final = 64 * 1024
 #: Header with the unknown values of categories by column, and its maximum length.
-UNKNOWN_CATEGORIES: Final = b"x-unknown-categories"
+UNKNOWN_CATEGORIES: Final = b"sibling-unknown-categories"
 _MAX_UNKNOWN_BYTES: Final = 4096
 #: Longer requests are computed in a thread, as they would block the event loop.
 _MAX_INLINE_NS: Final = 1_000_000

@@ -1,6 +1,7 @@
 """Python client of the service, which the command line and the demo use too."""
 
 from algorithms.interface.new_tasks import NewTasksWarning
+from algorithms.interface.unknown_categories import UnknownCategoriesWarning
 from sibling.client.client import AsyncClient, Client
 from sibling.client.datasets import Dataset
 from sibling.client.errors import JobFailed, ServiceError, ServiceUnreachable
@@ -21,4 +22,5 @@ __all__ = [
     "ServiceError",
     "ServiceUnreachable",
     "TrainingJob",
+    "UnknownCategoriesWarning",
 ]

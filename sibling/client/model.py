@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from algorithms.interface.files import replaced_file
 from algorithms.interface.new_tasks import NewTasks, NewTasksWarning
+from algorithms.interface.unknown_categories import UnknownCategoriesWarning
 from sibling.charts import as_chart, load_altair
 from sibling.client import display
 from sibling.client.bodies import arrow_body, as_json, npy_body, npz_body, records_body
@@ -35,8 +36,10 @@ from sibling.frames import (
 _NPY: Final = "application/x-npy"
 _NPZ: Final = "application/x-npz"
 _ARROW: Final = "application/vnd.apache.arrow.stream"
-#: Header of responses with the tasks that the model was not trained on.
+#: Headers of responses with the tasks that the model was not trained on, and with the values of
+#: categories that no training row has, by column.
 _NEW_TASKS: Final = "sibling-new-tasks"
+_UNKNOWN: Final = "sibling-unknown-categories"
 
 #: Media types of plots by the ends of file names.
 _PLOT_TYPES: Final = {
@@ -400,6 +403,9 @@ class RemoteModel(Remote[Mode]):
         new_tasks = response.headers.get(_NEW_TASKS)
         if new_tasks is not None:
             warnings.warn(_warning_of(new_tasks), stacklevel=2)
+        unknown = response.headers.get(_UNKNOWN)
+        if unknown is not None:
+            warnings.warn(UnknownCategoriesWarning.of(json.loads(unknown)), stacklevel=2)
         outputs: NDArray[Any] = np.load(io.BytesIO(response.content), allow_pickle=False)
         return outputs
 

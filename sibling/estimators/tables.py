@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.unknown_categories import UnknownCategoriesWarning
 from algorithms.wrappers.preparation.columns import Column
 from sibling.frames import is_frame, is_raw, to_arrow
 
@@ -77,7 +78,7 @@ def read_new_table(X: Any, wanted: Sequence[Column]) -> Array:
     ValueError
         X is not a data frame, lacks a column, or has a column of another kind.
     """
-    from algorithms.wrappers.preparation.encoder import encode
+    from algorithms.wrappers.preparation.encoder import collect_unknown, encode
     from algorithms.wrappers.preparation.intervals import printed_intervals
 
     if not is_frame(X) or isinstance(X, np.ndarray):
@@ -85,10 +86,14 @@ def read_new_table(X: Any, wanted: Sequence[Column]) -> Array:
         raise InvalidData(f"the model takes data frames with the columns {kinds}")
     table = printed_intervals(to_arrow(X, of="X"))
     values = []
+    unknown: dict[str, list[str]] = {}
     for column in wanted:
         if column.name not in table.column_names:
             raise InvalidData(
                 f"X has no column '{column.name}', which the model takes", column=column.name
             )
-        values.append(encode(table.column(column.name), column))
+        with collect_unknown(unknown):
+            values.append(encode(table.column(column.name), column))
+    if unknown:
+        warnings.warn(UnknownCategoriesWarning.of(unknown), stacklevel=5)
     return np.column_stack(values)

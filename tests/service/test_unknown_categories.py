@@ -4,11 +4,14 @@ import io
 import json
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-HEADER = "x-unknown-categories"
+from sibling import Ridge, UnknownCategoriesWarning
+
+HEADER = "sibling-unknown-categories"
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +84,17 @@ def test_a_header_has_room_for_long_and_many_values(http, shops) -> None:
     assert answer.status_code == 200
     assert len(answer.headers[HEADER]) <= 4096
     assert len(json.loads(answer.headers[HEADER])["colour"]) == 10
+
+
+def test_client_and_estimators_warn_of_them(shops) -> None:
+    rows = pd.DataFrame({"colour": ["red", "grün"], "size": [1.0, 2.0]})
+    with pytest.warns(UnknownCategoriesWarning, match="colour: 'grün'") as of_client:
+        remote = shops.predict(rows, task="north")
+    assert len(of_client) == 1
+
+    targets = pd.Series([1.0, 2.0, 3.0, 4.0])
+    frame = pd.DataFrame({"colour": ["red", "blue"] * 2, "size": [0.0, 1.0, 1.0, 3.0]})
+    model = Ridge(gamma=1.0, selection="given").fit(frame, targets, tasks=["north"] * 4)
+    with pytest.warns(UnknownCategoriesWarning, match="colour: 'grün'"):
+        local = model.predict(rows, tasks="north")
+    assert len(remote) == len(local) == 2

@@ -107,7 +107,7 @@ form.addEventListener("submit", async event => {
     note.textContent = `Answered by what its tasks have in common, because it was not trained on them: ${newTasks.join(", ")}`;
     answer.textContent = outputs.slice(0, MAX_SHOWN).map(output => JSON.stringify(output)).join("\n");
     answer.hidden = false;
-    showUnknown(response.headers.get("X-Unknown-Categories"));
+    showUnknown(response.headers.get("Sibling-Unknown-Categories"));
     offerAll(outputs.length);
   });
 });
