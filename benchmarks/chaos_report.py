@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from service.storage.database import Database
 from service.storage.job_states import FINAL
-from service.storage.rows import (
+from service.storage.tables import (
     AttemptRow,
     BlobRow,
     DatasetRow,

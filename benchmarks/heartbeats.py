@@ -23,8 +23,8 @@ from service.jobs.worker.heartbeat import HeartbeatThread, heartbeat_interval_s
 from service.settings import Settings
 from service.storage.database import Database
 from service.storage.job_states import AttemptCommand, JobState
-from service.storage.rows import DatasetRow, JobRow
-from service.storage.schema import migrate
+from service.storage.migration import migrate
+from service.storage.tables import DatasetRow, JobRow
 
 N_PROCESSES = 2
 MAX_CONNECTIONS = 500

@@ -26,7 +26,7 @@ from benchmarks.chaos_load import Load, make_owners
 from service.jobs.worker.scratch import make_scratch
 from service.processes.lifetime import ProcessIdentity
 from service.storage.database import Database
-from service.storage.rows import JobRow
+from service.storage.tables import JobRow
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--database", default="sqlite", help="sqlite, postgres, or an address")

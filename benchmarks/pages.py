@@ -29,7 +29,7 @@ import sqlalchemy as sa
 from benchmarks import servers
 from service.storage.database import Database
 from service.storage.job_states import JobState
-from service.storage.rows import EventRow, JobRow, ModelRow, VersionRow, new_id
+from service.storage.tables import EventRow, JobRow, ModelRow, VersionRow, new_id
 from sibling import Client
 
 parser = argparse.ArgumentParser(description=__doc__)

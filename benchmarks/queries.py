@@ -27,7 +27,8 @@ from service.jobs.queue.lease import Lease
 from service.models import store as model_store
 from service.storage.database import Database
 from service.storage.job_states import JobState
-from service.storage.rows import (
+from service.storage.migration import migrate
+from service.storage.tables import (
     AttemptRow,
     BlobRow,
     DatasetRow,
@@ -36,7 +37,6 @@ from service.storage.rows import (
     ModelRow,
     VersionRow,
 )
-from service.storage.schema import migrate
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--databases", nargs="+", default=["sqlite", "postgres"])

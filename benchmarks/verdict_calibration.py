@@ -34,7 +34,7 @@ from algorithms.evaluation.comparison.comparison import (
     MethodScores,
     compare,
 )
-from algorithms.evaluation.comparison.verdict import summarize_comparison
+from algorithms.evaluation.comparison.verdict_sentences import summarize_comparison
 from algorithms.evaluation.scores.gains import LEVEL
 from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.tasks import Task, TaskSet

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import context
 
 from service.storage.database import Database, begin_exclusive
-from service.storage.rows import Row
+from service.storage.tables import Row
 
 config = context.config
 

@@ -104,8 +104,8 @@ def migrate(
     from service.audit.events import command_event
     from service.settings import Settings
     from service.storage.database import Database
-    from service.storage.schema import SchemaMismatch, newest_revision
-    from service.storage.schema import migrate as run
+    from service.storage.migration import SchemaMismatch, newest_revision
+    from service.storage.migration import migrate as run
 
     database = Database(Settings().resolved_database_url())
     try:

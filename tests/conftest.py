@@ -27,7 +27,7 @@ from hypothesis import settings
 
 from algorithms.registry import ALGORITHMS, EXTENSIONS
 from service.storage.database import Database
-from service.storage.schema import migrate
+from service.storage.migration import migrate
 
 #: Longest quick test that needs no marker ``seconds`` with a reason.
 MAX_QUICK_S = 2.0

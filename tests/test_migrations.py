@@ -15,8 +15,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 
 from service.storage.database import Database, begin_exclusive
-from service.storage.rows import EventRow, JobRow, KeyRow, Row, VersionRow
-from service.storage.schema import (
+from service.storage.migration import (
     MigrationTimeout,
     SchemaMismatch,
     _config,
@@ -24,6 +23,7 @@ from service.storage.schema import (
     current_revision,
     migrate,
 )
+from service.storage.tables import EventRow, JobRow, KeyRow, Row, VersionRow
 
 VERSION_0_2_0 = "2026_11_23_job_retry_at"
 
@@ -211,7 +211,7 @@ import alembic.command
 from service.cli import main
 from service import (settings)
 from service.storage import database
-from service.storage import schema
+from service.storage import migration
 pids = []
 for _ in range(int(sys.argv.pop(1))):
     pids.append(os.fork())

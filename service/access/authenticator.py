@@ -17,7 +17,7 @@ from service.access import sessions, store
 from service.access.keys import Key, allows, parse_key
 from service.errors.problems import Problem
 from service.storage.database import Database, now
-from service.storage.rows import KeyRow
+from service.storage.tables import KeyRow
 
 #: Owner of all resources when authentication is off.
 LOCAL_OWNER: Final = "local"

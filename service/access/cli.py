@@ -110,7 +110,7 @@ def revoke(
 @contextmanager
 def _database() -> "Iterator[Database]":
     from service.settings import Settings
-    from service.storage.schema import open_database
+    from service.storage.migration import open_database
 
     database = open_database(Settings())
     try:

@@ -13,7 +13,7 @@ from service.errors.problems import Problem
 from service.settings import Settings
 from service.storage.dataset_states import DELETED
 from service.storage.job_states import UNFINISHED
-from service.storage.rows import DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
+from service.storage.tables import DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
 
 
 def check_upload(session: Session, owner: str, settings: Settings, *, size_bytes: int) -> None:

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from service.access.keys import Key
 from service.storage.database import now
-from service.storage.rows import KeyRow
+from service.storage.tables import KeyRow
 
 
 class ApiKey(BaseModel):

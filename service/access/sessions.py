@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.storage.database import lock, now
-from service.storage.rows import KeyRow, SessionRow
+from service.storage.tables import KeyRow, SessionRow
 
 #: Sessions of one key; a new one ends the oldest of them.
 MAX_SESSIONS_PER_KEY: Final = 20

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from service.access import sessions
 from service.access.keys import Key
 from service.storage.database import lock, now
-from service.storage.rows import KeyRow
+from service.storage.tables import KeyRow
 
 
 def create(

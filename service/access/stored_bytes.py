@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.storage.database import lock
-from service.storage.rows import BlobRow, DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
+from service.storage.tables import BlobRow, DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
 
 
 class StoredBytesExceeded(Exception):

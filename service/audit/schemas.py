@@ -5,7 +5,7 @@ from typing import Self
 
 from pydantic import BaseModel, Field
 
-from service.storage.rows import AuditRow
+from service.storage.tables import AuditRow
 
 
 class AuditEventSchema(BaseModel, title="AuditEvent", from_attributes=True):

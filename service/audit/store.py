@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.audit.events import AuditEvent
-from service.storage.rows import AuditRow, new_id
+from service.storage.tables import AuditRow, new_id
 
 _LENGTHS: Final = {
     column.name: column.type.length

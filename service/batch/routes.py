@@ -21,7 +21,7 @@ from service.jobs.routes import JobId, ValidateOnly, Wait, accepted, no_job
 from service.jobs.schemas import Job
 from service.jobs.submission import Origin
 from service.storage.job_states import FINAL, JobState
-from service.storage.rows import BlobRow, JobRow
+from service.storage.tables import BlobRow, JobRow
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
 

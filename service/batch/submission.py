@@ -30,7 +30,7 @@ from service.jobs.submission import Origin, check_queue_limit, find_submitted
 from service.models.columns import NamesByTask
 from service.models.messages import unknown_model, unsupported_method
 from service.models.store import ServableVersion, get_version
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 #: Limit on the errors in one response.
 _MAX_ERRORS: Final = 20

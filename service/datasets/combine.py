@@ -9,7 +9,7 @@ from service.datasets.selection import Combination, Source
 from service.errors.problems import Problem
 from service.http.idempotency import find_created, fingerprint, remember_created
 from service.storage.dataset_states import DatasetState
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 MEDIA_TYPE: Final = "application/vnd.sibling.combination"
 

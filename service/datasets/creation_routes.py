@@ -23,7 +23,7 @@ from service.http.idempotency import IdempotencyKey
 from service.http.responses import json_response
 from service.http.routing import Owner, Record, secured
 from service.storage.dataset_states import UNFINISHED_DATASETS, DatasetState
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=secured("datasets:{}"))
 

@@ -24,7 +24,7 @@ from service.datasets.manifest import columns_of_manifest, summaries, warnings_o
 from service.datasets.schemas import TargetSummary
 from service.datasets.suitability import Outlook, outlooks
 from service.settings import MIB
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 MAX_TASKS: Final = 20
 

@@ -22,7 +22,7 @@ from service.observability.tracing import add_to_span
 from service.storage.blob_rows import Blob
 from service.storage.blobs import BlobWriter
 from service.storage.dataset_states import DatasetState
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.storage.blob_rows import release_blob
-from service.storage.rows import UploadRow
+from service.storage.tables import UploadRow
 
 
 def get(

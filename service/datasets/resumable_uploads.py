@@ -21,7 +21,7 @@ from service.errors.problems import Problem
 from service.http.idempotency import fingerprint
 from service.storage.blob_rows import complete_blob, release_blob
 from service.storage.blobs import BlobChanged
-from service.storage.rows import BlobRow, DatasetRow, UploadRow, new_id
+from service.storage.tables import BlobRow, DatasetRow, UploadRow, new_id
 
 #: Maximum number of uploads of an owner that are not complete.
 MAX_UNFINISHED: Final = 100

@@ -24,7 +24,7 @@ from service.http.responses import json_response
 from service.http.routing import Owner, Record, secured
 from service.http.waiting import MAX_WAIT_S, RETRY_AFTER_S
 from service.storage.dataset_states import UNFINISHED_DATASETS, DatasetState
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=secured("datasets:{}"))
 

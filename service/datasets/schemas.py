@@ -9,7 +9,7 @@ from service.datasets.distributions import MAX_CLASSES, MAX_COLUMNS, N_BINS
 from service.datasets.manifest import warnings_of
 from service.datasets.selection import Source
 from service.http.schemas import Place
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 
 class Origin(BaseModel):

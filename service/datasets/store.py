@@ -12,7 +12,7 @@ from service.storage.blob_rows import Blob, release_blob
 from service.storage.database import contains, lock
 from service.storage.dataset_states import DELETED, UNFINISHED_DATASETS, DatasetState
 from service.storage.job_states import UNFINISHED
-from service.storage.rows import DatasetRow, IdempotencyRow, JobRow, ModelRow, VersionRow, new_id
+from service.storage.tables import DatasetRow, IdempotencyRow, JobRow, ModelRow, VersionRow, new_id
 
 #: Number of jobs and of models that are named as users of a dataset.
 MAX_NAMED: Final = 20

@@ -13,8 +13,8 @@ from service.errors.problems import Problem
 from service.http.bodies import check_length, too_large
 from service.storage.blobs import BlobAppender, BlobWriter
 from service.storage.dataset_states import DatasetState
-from service.storage.rows import DatasetRow
 from service.storage.shortages import find_shortage
+from service.storage.tables import DatasetRow
 
 #: Bytes buffered before a thread writes them to the store.
 WRITE_BYTES: Final = 256 * 1024

@@ -14,7 +14,7 @@ from service.errors.problems import Problem
 from service.errors.validation import entry_at
 from service.storage.blob_rows import read_range
 from service.storage.dataset_states import DatasetState
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 
 @dataclass(frozen=True, slots=True)

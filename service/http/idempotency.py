@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from service.errors.problems import Problem
 from service.storage.database import lock
-from service.storage.rows import IdempotencyRow
+from service.storage.tables import IdempotencyRow
 
 #: The Idempotency-Key header.
 IdempotencyKey = Annotated[

@@ -19,7 +19,7 @@ from service.access.rate_limit import RateLimiter
 from service.errors.problems import Problem
 from service.http.bodies import JSON
 from service.http.requests import StrictRequest
-from service.storage.rows import KeyRow
+from service.storage.tables import KeyRow
 
 #: Methods that change nothing.
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})

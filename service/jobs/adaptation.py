@@ -22,7 +22,7 @@ from service.jobs.studies.plans import plan_adaptation
 from service.models.columns import column_names
 from service.models.messages import unknown_model
 from service.models.store import NamedVersion, get_version
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 
 def find_adapted(

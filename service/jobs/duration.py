@@ -22,7 +22,7 @@ from algorithms.wrappers.calibration.options import Calibration
 from service.jobs.studies.fits import fits_of_study
 from service.jobs.studies.plans import Study
 from service.storage.job_states import JobState
-from service.storage.rows import JobRow
+from service.storage.tables import JobRow
 
 #: Last jobs from which the correction is learned, and the least number of them.
 MAX_JOBS: Final = 50

@@ -9,7 +9,7 @@ from service.jobs.results import shown_results
 from service.jobs.schemas import Job
 from service.models.store import versions_of_jobs
 from service.storage.job_states import JobState
-from service.storage.rows import JobRow
+from service.storage.tables import JobRow
 
 
 def read_job(session: Session, row: JobRow) -> Job:

@@ -13,7 +13,7 @@ from algorithms.evaluation.comparison.no_verdict import (
     why_no_verdict,
 )
 from service.models.choice_schemas import Choice
-from service.storage.rows import DatasetRow, JobRow, VersionRow
+from service.storage.tables import DatasetRow, JobRow, VersionRow
 
 #: Phrase of earlier versions for a comparison without a test.
 _UNTESTED: Final = "there are too few splits, or no method learns each task alone"

@@ -10,7 +10,7 @@ from service.errors.codes import remedy_of
 from service.jobs.studies.child_jobs import ADAPT, INFER
 from service.processes.lifetime import ProcessIdentity
 from service.storage.job_states import FINAL, JobState, ShownJobState
-from service.storage.rows import AttemptRow, EventRow, JobRow
+from service.storage.tables import AttemptRow, EventRow, JobRow
 
 
 class Progress(BaseModel):

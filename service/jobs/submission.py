@@ -21,7 +21,7 @@ from service.jobs.schemas import Job
 from service.jobs.spec_schemas import JobSpec, RepeatSpec
 from service.jobs.validation import check
 from service.settings import Settings
-from service.storage.rows import JobRow
+from service.storage.tables import JobRow
 
 #: Retry-After when the queue is full.
 _RETRY_AFTER_S: Final = 30

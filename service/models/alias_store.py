@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.storage.database import lock, now
-from service.storage.rows import AliasRow, ModelRow, VersionRow, new_id
+from service.storage.tables import AliasRow, ModelRow, VersionRow, new_id
 
 
 @dataclass(frozen=True, slots=True)

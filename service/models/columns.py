@@ -12,7 +12,7 @@ from algorithms.registry import ALGORITHMS
 from service.datasets.manifest import feature_names_by_task, ignored_of_manifest
 from service.datasets.number_writings import PLAIN_TABLE, NumberWritings
 from service.storage.database import Database
-from service.storage.rows import DatasetRow, VersionRow
+from service.storage.tables import DatasetRow, VersionRow
 
 #: Column names by task, or None for tasks without names.
 NamesByTask: TypeAlias = Mapping[str, tuple[str, ...] | None]

@@ -11,7 +11,7 @@ from pydantic import (
     model_validator,
 )
 
-from algorithms.evaluation.comparison.verdict import update_comparison
+from algorithms.evaluation.comparison.verdict_sentences import update_comparison
 from algorithms.evaluation.scores.ratios import MIN_RATIO_ROWS
 
 #: Names of roles in reports of earlier versions.

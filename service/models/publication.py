@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from service.storage.blob_rows import Blob
 from service.storage.blobs import BlobStore
 from service.storage.database import lock
-from service.storage.rows import DatasetRow, JobRow, ModelRow, VersionRow, new_id
+from service.storage.tables import DatasetRow, JobRow, ModelRow, VersionRow, new_id
 
 
 def add_version(

@@ -14,7 +14,7 @@ from service.models.names import split_method
 from service.storage.blob_rows import release_blob
 from service.storage.database import contains
 from service.storage.job_states import UNFINISHED
-from service.storage.rows import AliasRow, JobRow, ModelRow, VersionRow
+from service.storage.tables import AliasRow, JobRow, ModelRow, VersionRow
 
 #: Maximum number of jobs, and of models, that a message names as users of a resource.
 MAX_NAMED: Final = 20

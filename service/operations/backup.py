@@ -21,7 +21,7 @@ from service.audit import store as audit
 from service.audit.events import command_event
 from service.operations.sqlite_files import check_whole, open_existing
 from service.storage.database import Database
-from service.storage.schema import check_known, migrate
+from service.storage.migration import check_known, migrate
 
 #: First bytes of a backup by the dialect of its database.
 _MAGIC: Final = {"sqlite": b"SQLite format 3\0", "postgresql": b"PGDMP"}

@@ -43,7 +43,7 @@ def restore(
     """
     from service.operations.backup import restore as run
     from service.settings import Settings
-    from service.storage.schema import SchemaMismatch
+    from service.storage.migration import SchemaMismatch
 
     try:
         run(Settings().resolved_database_url(), file)

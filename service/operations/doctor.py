@@ -32,7 +32,7 @@ from service.operations.surroundings import (
 )
 from service.settings import MIB, PREFIX, Settings
 from service.storage.database import Database
-from service.storage.schema import SchemaMismatch, check_schema
+from service.storage.migration import SchemaMismatch, check_schema
 
 #: Modules whose functions are compiled.
 _COMPILED: Final = ("algorithms.", "service.")

@@ -16,7 +16,7 @@ from service.jobs.queue import deletion
 from service.storage.blob_rows import delete_chunks, mark_for_deletion, unreferenced_blobs
 from service.storage.database import Database
 from service.storage.job_states import FINAL
-from service.storage.rows import (
+from service.storage.tables import (
     AttemptRow,
     AuditRow,
     BlobRow,

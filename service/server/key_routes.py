@@ -21,7 +21,7 @@ from service.http.responses import json_response
 from service.http.routing import Confirm, Owner, Record, app_state, secured
 from service.http.schemas import WireModel
 from service.storage.database import Database, now
-from service.storage.rows import KeyRow
+from service.storage.tables import KeyRow
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"], route_class=secured("keys:{}"))
 

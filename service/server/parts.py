@@ -41,7 +41,7 @@ from service.retention.sweeper import Sweeper
 from service.settings import Settings
 from service.storage.blobs import BlobStore, open_blobs
 from service.storage.database import Database
-from service.storage.schema import database_error, open_database
+from service.storage.migration import database_error, open_database
 
 #: Threads of routes, of the watcher of jobs, and of authentication: anyio's default.
 N_REQUEST_THREADS: Final = 40

@@ -29,7 +29,7 @@ from service.observability.tracing import missing_package, start_tracing
 from service.processes.lifetime import set_parent_death_signal
 from service.server.warming import serve_until_compiled
 from service.settings import MIB, Settings
-from service.storage.schema import SchemaMismatch, open_database
+from service.storage.migration import SchemaMismatch, open_database
 
 #: Time that open streams have to end when the server stops.
 STOP_TIMEOUT_S: Final = 3

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from service.observability.disk_space import FULL_BYTES
 from service.storage.database import lock
-from service.storage.rows import BlobChunkRow, BlobRow, Row, new_id
+from service.storage.tables import BlobChunkRow, BlobRow, Row, new_id
 
 #: Size of every chunk but the last.
 CHUNK_BYTES: Final = 4 * 1024 * 1024

@@ -23,8 +23,8 @@ from service.storage.blob_rows import (
     read_chunk,
 )
 from service.storage.database import Database, now
-from service.storage.rows import BlobChunkRow, BlobRow, new_id
 from service.storage.shortages import CACHE, shortages_in
+from service.storage.tables import BlobChunkRow, BlobRow, new_id
 
 #: Maximum size of a blob that is stored in one transaction.
 MAX_SMALL_BYTES: Final = 256 * 1024

@@ -17,7 +17,7 @@ from algorithms.evaluation.comparison.families import (
     compare_families,
     verdict_of,
 )
-from algorithms.evaluation.comparison.verdict import summarize_comparison
+from algorithms.evaluation.comparison.verdict_sentences import summarize_comparison
 from algorithms.evaluation.scores.gains import LEVEL, benjamini_hochberg, gain_of, holm
 from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.evaluation.selection.choices import with_inner_selection

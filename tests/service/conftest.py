@@ -28,7 +28,7 @@ from service import cli
 from service.jobs.worker.tls import make_certificates
 from service.settings import RENAMED
 from service.storage.database import Database
-from service.storage.rows import BlobChunkRow, BlobRow, DatasetRow
+from service.storage.tables import BlobChunkRow, BlobRow, DatasetRow
 from sibling import Client, Dataset, RemoteModel
 
 ROOT = Path(__file__).parents[2]

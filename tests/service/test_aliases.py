@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.models.resolver import ModelResolver
-from service.storage.rows import AliasRow
+from service.storage.tables import AliasRow
 from sibling import ServiceError
 
 pytestmark = pytest.mark.usefixtures("versions")

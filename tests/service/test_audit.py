@@ -23,7 +23,7 @@ from service.audit.recorder import AuditRecorder
 from service.audit.store import AuditFilter
 from service.observability.metrics import Metrics
 from service.retention import store as retention
-from service.storage.rows import AuditRow
+from service.storage.tables import AuditRow
 from sibling import Client, ServiceError
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from service.datasets.blocks import DatasetWriter, Layout
 from service.datasets.canonical import read_tasks
 from service.jobs.worker.inference import BLOCK_ROWS, infer
 from service.storage.blobs import BlobStore
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 from sibling import JobFailed, ServiceError
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from service.jobs.queue import store
 from service.jobs.studies.plans import StudyOptions, plan_job
 from service.storage.database import now
 from service.storage.job_states import JobState
-from service.storage.rows import DatasetRow, JobRow
+from service.storage.tables import DatasetRow, JobRow
 
 ROOT = "/v1/jobs"
 #: An optimisation of this many starts goes on until it is cancelled.

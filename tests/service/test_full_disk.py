@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from service.access.keys import new_key
 from service.observability.disk_space import FULL_BYTES
 from service.storage.database import Database
-from service.storage.rows import BlobChunkRow
+from service.storage.tables import BlobChunkRow
 from sibling import Client
 
 pytestmark = pytest.mark.slow  # fills a disk

@@ -18,7 +18,7 @@ from service.http.idempotency import fingerprint
 from service.jobs.limits import check_limits, limits_of
 from service.jobs.spec_schemas import JobLimits
 from service.settings import Settings
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 ROOT = "/v1/jobs"
 LISTS = [

@@ -4,7 +4,7 @@ import httpx
 import numpy as np
 import pytest
 
-from service.storage.rows import JobRow
+from service.storage.tables import JobRow
 from sibling import Client, ServiceError
 
 pytestmark = pytest.mark.slow  # many jobs

@@ -14,7 +14,7 @@ from service.models.resolver import ModelResolver, ResolvedModel
 from service.models.store import ServableVersion
 from service.observability.metrics import Metrics
 from service.storage.database import BUSY_TIMEOUT_S, Database
-from service.storage.rows import ModelRow, new_id
+from service.storage.tables import ModelRow, new_id
 
 TARGET = ("v2", "ada", "none", None)
 FOUND = ResolvedModel(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from service.storage.rows import JobRow
+from service.storage.tables import JobRow
 from sibling import Client
 
 pytestmark = pytest.mark.slow  # jobs with traces

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from sqlalchemy.orm import Session
 
 from service.storage.blobs import BlobWriter
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 #: Stores a dataset of a manifest and its bytes; returns whether it has used the bytes.
 Store = Callable[[dict[str, Any], Session, BlobWriter], bool]

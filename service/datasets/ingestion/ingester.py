@@ -37,8 +37,8 @@ from service.processes.lifetime import ProcessIdentity, this_process
 from service.settings import MIB, Settings
 from service.storage.blobs import BlobStore, BlobWriter
 from service.storage.database import Database, retry_while_unavailable
-from service.storage.rows import DatasetRow
 from service.storage.shortages import UPLOADS, Shortage, find_shortage, shortages_in
+from service.storage.tables import DatasetRow
 
 #: Uploads parsed at the same time; each may use its full memory limit.
 N_THREADS: Final = 2

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session, aliased
 from service.jobs.queue import store
 from service.storage.database import UtcTime, now
 from service.storage.job_states import ACTIVE, JobState
-from service.storage.rows import JobRow, TurnRow
+from service.storage.tables import JobRow, TurnRow
 
 #: Number of jobs of an owner that are read at a time.
 PAGE_SIZE: Final = 32

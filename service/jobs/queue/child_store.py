@@ -11,7 +11,7 @@ from service.jobs.queue import queries, store
 from service.jobs.studies.child_jobs import ChildJob
 from service.storage.database import now
 from service.storage.job_states import ACTIVE, FINAL, JobState
-from service.storage.rows import JobRow
+from service.storage.tables import JobRow
 
 #: States of a child job that fail its parent.
 FAILED_STATES: Final = (JobState.FAILED, JobState.TIMED_OUT)

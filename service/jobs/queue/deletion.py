@@ -10,7 +10,14 @@ from service.datasets.store import forget_unused
 from service.storage.blob_rows import release_blob
 from service.storage.database import lock
 from service.storage.job_states import FINAL, UNFINISHED, JobState
-from service.storage.rows import AttemptRow, EventRow, IdempotencyRow, JobRow, ModelRow, VersionRow
+from service.storage.tables import (
+    AttemptRow,
+    EventRow,
+    IdempotencyRow,
+    JobRow,
+    ModelRow,
+    VersionRow,
+)
 
 #: A statement of SQLite has at most 32,766 parameters.
 _MAX_IDS_PER_QUERY: Final = 10_000

@@ -24,7 +24,7 @@ from service.observability.logs import log
 from service.processes.lifetime import ProcessIdentity
 from service.storage.database import Database
 from service.storage.job_states import JobState
-from service.storage.rows import JobRow
+from service.storage.tables import JobRow
 
 #: Longest time between two reads of the jobs table.
 TICK_S: Final = 0.25

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from service.jobs.queue.liveness import LivenessTracker
 from service.processes.lifetime import ProcessIdentity, this_process
 from service.storage.database import Database
-from service.storage.rows import LeaseRow
+from service.storage.tables import LeaseRow
 
 #: Name of the dispatcher's lease.
 LEASE_NAME: Final = "dispatcher"

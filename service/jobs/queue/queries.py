@@ -13,7 +13,7 @@ from service.jobs.queue.lease import LEASE_NAME
 from service.observability.metrics import RECENT_S, QueueState
 from service.storage.database import Database, contains, now
 from service.storage.job_states import ACTIVE, FINAL, UNFINISHED, JobState, ShownJobState
-from service.storage.rows import AttemptRow, EventRow, JobRow, LeaseRow
+from service.storage.tables import AttemptRow, EventRow, JobRow, LeaseRow
 
 #: A statement of SQLite has at most 32,766 parameters.
 _MAX_IDS_PER_QUERY: Final = 10_000

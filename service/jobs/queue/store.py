@@ -13,7 +13,7 @@ from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from service.storage.blob_rows import release_blob
 from service.storage.database import now
 from service.storage.job_states import FINAL, TRANSITIONS, AttemptCommand, JobState
-from service.storage.rows import AttemptRow, BlobRow, EventRow, JobRow, new_id
+from service.storage.tables import AttemptRow, BlobRow, EventRow, JobRow, new_id
 
 #: Outcome of an attempt on a machine that lacked space, memory or file handles.
 POSTPONED: Final = "postponed"

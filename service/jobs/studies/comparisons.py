@@ -14,7 +14,7 @@ from algorithms.evaluation.comparison.comparison import (
     compare,
     compared_methods,
 )
-from algorithms.evaluation.comparison.verdict import summarize_comparison
+from algorithms.evaluation.comparison.verdict_sentences import summarize_comparison
 from algorithms.evaluation.scores.metrics import METRICS, Metric, deciding_metric, metrics_for
 from algorithms.evaluation.scores.predictions import (
     Predictions,

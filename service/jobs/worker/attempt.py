@@ -30,8 +30,8 @@ from service.observability.logs import log
 from service.observability.tracing import current_traceparent, is_tracing, record_past_span, span
 from service.storage.database import UNAVAILABLE, retry_while_unavailable
 from service.storage.job_states import AttemptCommand, JobState
-from service.storage.rows import DatasetRow, JobRow, VersionRow
 from service.storage.shortages import find_shortage
+from service.storage.tables import DatasetRow, JobRow, VersionRow
 
 _RETRY_INTERVAL_S: Final = 0.5
 #: Time between two counts of the running attempts, which set the interval of the heartbeats.

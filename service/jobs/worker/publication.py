@@ -13,7 +13,7 @@ from service.storage.blob_rows import Blob
 from service.storage.blobs import BlobStore
 from service.storage.dataset_states import DatasetState
 from service.storage.job_states import JobState
-from service.storage.rows import DatasetRow, JobRow, new_id
+from service.storage.tables import DatasetRow, JobRow, new_id
 
 #: Media type of datasets made of outputs, which were never uploaded.
 MEDIA_TYPE: Final = "application/vnd.sibling.outputs"

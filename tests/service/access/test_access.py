@@ -15,7 +15,7 @@ from service.access.bootstrap import ensure_bootstrap_key
 from service.access.keys import SCOPES, Key, allows, new_key, parse_key
 from service.settings import Settings
 from service.storage.database import now
-from service.storage.rows import Row
+from service.storage.tables import Row
 from sibling import Client, ServiceError
 
 ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(5, 4) ** 1.2}

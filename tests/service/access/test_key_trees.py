@@ -18,7 +18,7 @@ from service.audit import store as audit
 from service.audit.store import AuditFilter
 from service.errors.problems import Problem
 from service.storage.database import now
-from service.storage.rows import KeyRow
+from service.storage.tables import KeyRow
 from sibling import Client
 
 N_RACES = 6

@@ -16,7 +16,7 @@ from service.errors.problems import Problem
 from service.settings import Settings
 from service.storage.blobs import BlobStore
 from service.storage.job_states import JobState
-from service.storage.rows import BlobRow, DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
+from service.storage.tables import BlobRow, DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
 from sibling import Client, JobFailed, ServiceError
 
 CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"

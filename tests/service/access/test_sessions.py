@@ -12,7 +12,7 @@ from service.access.authenticator import Authenticator
 from service.access.keys import new_key
 from service.errors.problems import Problem
 from service.storage.database import now
-from service.storage.rows import SessionRow
+from service.storage.tables import SessionRow
 
 
 @pytest.fixture

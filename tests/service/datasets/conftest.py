@@ -31,7 +31,7 @@ from service.http.waiting import WaitingRequests
 from service.settings import Settings
 from service.storage.blobs import BlobStore
 from service.storage.database import Database
-from service.storage.rows import BlobChunkRow, BlobRow, DatasetRow, IdempotencyRow, UploadRow
+from service.storage.tables import BlobChunkRow, BlobRow, DatasetRow, IdempotencyRow, UploadRow
 
 CSV = "text/csv"
 NPZ = "application/x-npz"

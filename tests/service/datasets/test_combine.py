@@ -14,7 +14,7 @@ from service.datasets.ingestion.selected import SelectedDataset
 from service.datasets.issues import Rejected
 from service.datasets.selection import Selection
 from service.settings import Settings
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 URL = "/v1/datasets:combine"
 PARQUET = "application/vnd.apache.parquet"

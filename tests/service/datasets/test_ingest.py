@@ -19,7 +19,7 @@ from service.datasets.formats.progress import progress_to
 from service.datasets.formats.registry import find_format
 from service.datasets.ingestion import supervision
 from service.processes.lifetime import this_process
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 TABLE = b"task,x\na,1\n"
 CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"

@@ -10,7 +10,7 @@ from service.datasets import preview as preview_module
 from service.datasets.distributions import summarise
 from service.datasets.suitability import PROCESS_BYTES
 from service.settings import MIB
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 MIXED = (
     b"task;age;sex;joined;member;score;grade\n"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from service.retention import store as retention
 from service.storage import blobs
 from service.storage.database import now
-from service.storage.rows import BlobChunkRow, BlobRow, UploadRow
+from service.storage.tables import BlobChunkRow, BlobRow, UploadRow
 
 URL = "/v1/uploads"
 PART = {"Content-Type": "application/offset+octet-stream"}

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from service.datasets.canonical import read_tasks
 from service.storage.blobs import BlobStore
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 NPZ = "application/x-npz"
 EXAMPLES = settings(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from service.storage.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
+from service.storage.tables import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
 
 TABLE = b"task,x,y\na,1,2\nb,3,4\n"
 URL = "/v1/datasets"

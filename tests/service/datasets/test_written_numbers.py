@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from service.storage.rows import DatasetRow
+from service.storage.tables import DatasetRow
 
 CSV, JSON, PARQUET = "text/csv", "application/json", "application/vnd.apache.parquet"
 STREAM = "application/vnd.apache.arrow.stream"

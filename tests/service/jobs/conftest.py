@@ -1,7 +1,7 @@
 import pytest
 
 from service.jobs.queue import store
-from service.storage.rows import DatasetRow, JobRow
+from service.storage.tables import DatasetRow, JobRow
 
 
 @pytest.fixture

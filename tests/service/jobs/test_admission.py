@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from service.jobs.queue import admission, store
 from service.storage.job_states import JobState
-from service.storage.rows import EventRow, JobRow, TurnRow
+from service.storage.tables import EventRow, JobRow, TurnRow
 
 EXAMPLES = {"sqlite": 6, "postgresql": 3}
 JOBS_PER_OWNER = 3

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
-from service.storage.rows import BlobRow, DatasetRow, JobRow, VersionRow
+from service.storage.tables import BlobRow, DatasetRow, JobRow, VersionRow
 from sibling import Client, JobFailed, ServiceError
 
 pytestmark = pytest.mark.slow  # kills processes

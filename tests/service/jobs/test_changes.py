@@ -3,7 +3,7 @@
 import numpy as np
 
 from service.jobs.queue import queries
-from service.storage.rows import DatasetRow, EventRow, JobRow
+from service.storage.tables import DatasetRow, EventRow, JobRow
 
 PATH = "/v1/jobs:changes"
 

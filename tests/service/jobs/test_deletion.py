@@ -14,7 +14,7 @@ from service.jobs.queue import child_store, deletion, store
 from service.jobs.studies.child_jobs import ChildJob
 from service.storage.blobs import BlobStore
 from service.storage.job_states import FINAL, JobState
-from service.storage.rows import (
+from service.storage.tables import (
     AttemptRow,
     BlobChunkRow,
     BlobRow,

@@ -13,7 +13,7 @@ from service.jobs.queue.lease import LEASE_NAME
 from service.processes.lifetime import ProcessIdentity
 from service.storage.database import Database
 from service.storage.job_states import JobState
-from service.storage.rows import JobRow, LeaseRow
+from service.storage.tables import JobRow, LeaseRow
 
 
 class Pool:

@@ -22,7 +22,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.storage.database import Database
-from service.storage.rows import BlobChunkRow, BlobRow, JobRow, ModelRow, VersionRow
+from service.storage.tables import BlobChunkRow, BlobRow, JobRow, ModelRow, VersionRow
 from sibling import Client, JobFailed
 
 pytestmark = pytest.mark.slow  # kills processes and fills disks

@@ -7,7 +7,7 @@ import service.storage.database
 from service.jobs.queue import store
 from service.jobs.queue.dispatcher import Dispatcher
 from service.storage.database import Database
-from service.storage.rows import JobRow
+from service.storage.tables import JobRow
 
 
 @pytest.fixture

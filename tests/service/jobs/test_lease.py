@@ -11,7 +11,7 @@ from service.jobs.queue.lease import Lease
 from service.jobs.queue.liveness import LivenessTracker
 from service.processes import lifetime as processes
 from service.processes.lifetime import ProcessIdentity, identity_of, this_process
-from service.storage.rows import LeaseRow
+from service.storage.tables import LeaseRow
 
 TAKE = """
 import sys, time

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 
 from service.jobs.queue import admission, child_store, queries, store
 from service.storage.job_states import ACTIVE, FINAL, AttemptCommand, JobState
-from service.storage.rows import AttemptRow, BlobRow, DatasetRow, EventRow, JobRow, Row
+from service.storage.tables import AttemptRow, BlobRow, DatasetRow, EventRow, JobRow, Row
 
 WORKERS = ("w1", "w2")
 ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.TIMED_OUT, JobState.CANCELLED)

@@ -8,7 +8,7 @@ import pytest
 
 from algorithms.evaluation.comparison.no_verdict import FEW_SCORES, NO_VERDICT, ONE_TASK
 from service.jobs.reading import read_jobs
-from service.storage.rows import DatasetRow, JobRow
+from service.storage.tables import DatasetRow, JobRow
 from sibling.commands.models import print_report
 
 #: What earlier versions said if there was no test.

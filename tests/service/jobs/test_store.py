@@ -16,7 +16,7 @@ from service.storage.job_states import (
     JobState,
     ShownJobState,
 )
-from service.storage.rows import BlobRow, JobRow
+from service.storage.tables import BlobRow, JobRow
 
 LOST = store.AttemptFailure("worker-lost", "gone")
 

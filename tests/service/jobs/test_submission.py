@@ -12,7 +12,7 @@ from service.jobs.reading import read_job
 from service.jobs.spec_schemas import JobSpec
 from service.jobs.submission import Origin, submit
 from service.settings import Settings
-from service.storage.rows import DatasetRow, JobRow
+from service.storage.tables import DatasetRow, JobRow
 
 ORIGIN = Origin("ada", None, "request", None)
 

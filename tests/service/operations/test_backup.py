@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from service.storage.blobs import BlobWriter
 from service.storage.database import Database
-from service.storage.rows import BlobChunkRow, BlobRow
-from service.storage.schema import SchemaMismatch
+from service.storage.migration import SchemaMismatch
+from service.storage.tables import BlobChunkRow, BlobRow
 from sibling import Client
 
 ROOT = Path(__file__).parents[3]
@@ -184,7 +184,7 @@ def test_a_damaged_backup_is_rejected_and_leaves_nothing(
 
 def test_a_backup_of_a_newer_version_is_rejected(tmp_path):
     from service.operations.backup import back_up, restore
-    from service.storage.schema import migrate
+    from service.storage.migration import migrate
 
     source = Database(f"sqlite:///{tmp_path / 'source.db'}")
     migrate(source)

@@ -17,7 +17,7 @@ from service.operations import doctor, surroundings
 from service.operations.doctor import examine
 from service.settings import Settings
 from service.storage.database import Database
-from service.storage.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
+from service.storage.tables import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
 
 ROOT = Path(__file__).parents[3]
 
@@ -165,7 +165,7 @@ def test_the_examination_of_an_empty_sqlite_installation_creates_nothing(tmp_pat
 
 
 def test_a_damaged_sqlite_database_is_an_error(settings, tmp_path):
-    from service.storage.schema import migrate
+    from service.storage.migration import migrate
 
     path = tmp_path / "damaged.db"
     database = Database(f"sqlite:///{path}")

@@ -15,7 +15,7 @@ from service.storage.blob_rows import mark_for_deletion
 from service.storage.blobs import MAX_SMALL_BYTES, BlobStore
 from service.storage.database import now
 from service.storage.job_states import FINAL, JobState
-from service.storage.rows import (
+from service.storage.tables import (
     AttemptRow,
     BlobChunkRow,
     BlobRow,

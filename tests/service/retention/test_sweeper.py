@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.storage.database import now
-from service.storage.rows import BlobRow, EventRow, JobRow
+from service.storage.tables import BlobRow, EventRow, JobRow
 from sibling import Client
 
 pytestmark = pytest.mark.slow  # servers of its own
