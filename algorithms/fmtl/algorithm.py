@@ -17,13 +17,17 @@ Solvers stop on the duality gap. A task of c > 2 classes is c outputs on shared 
 classes, the class that sorts last is positive: use the same labels in every task, or the signs of
 relations have no meaning. Cost of a coordinate step: O(n + T), O(dT) with a linear kernel.
 
-A fit runs in five steps; ``paper.py`` has the paper's own algorithm:
+A fit runs in five steps; ``paper.py`` has the paper's own algorithm (folders are
+those of ``algorithms``):
 
 1. ``algorithm.py``: ``fit`` checks the tasks and takes parameters as in ``params.py``.
-2. ``selection.py``: cross-validation chooses C, if asked for.
-3. ``preparation.py``: rows and targets are standardised, and K is computed.
-4. ``solvers.py``: ``solve`` picks the solver, such as ``spectral.py`` or ``ascent.py``.
-5. ``building.py``: α and Θ become the machine of ``model.py``, with its gap.
+2. ``families/kernel_machines/algorithm.py``: cross-validation chooses C, if asked for.
+3. ``families/kernel_machines/preparation.py``: rows and targets are standardised, and K is
+   computed.
+4. ``solvers.py``: ``solve`` picks the solver, such as ``spectral.py`` or
+   ``families/kernel_machines/ascent.py``.
+5. ``families/kernel_machines/building.py``: α and Θ become the machine of
+   ``families/kernel_machines/model.py``, with its gap.
 
 Deviations and misprints: ``docs/explanation/papers.md``. Results: ``docs/benchmarks/accuracy.md``.
 

@@ -18,13 +18,16 @@ predicted, because there are no rows of others.
 
 On faces the common ratio does not help: LDA per task with d and γ chosen for all tasks is as good.
 
-A fit runs in five steps; ``paper.py`` has the paper's own algorithm:
+A fit runs in five steps; ``paper.py`` has the paper's own algorithm (folders are
+those of ``algorithms``):
 
 1. ``algorithm.py``: ``fit`` checks the tasks and takes parameters as in ``params.py``.
-2. ``selection.py``: cross-validation chooses d and γ, if asked for.
-3. ``scatters.py``: each task becomes S_b and S_t in the span of its rows.
-4. ``dinkelbach.py``: Newton's method finds α and the U_i (or ``alternation.py``, as in the paper).
-5. ``parts.py``: U_i and the training rows become the classifier of ``model.py``.
+2. ``families/projections/algorithm.py``: cross-validation chooses d and γ, if asked for.
+3. ``families/projections/scatters.py``: each task becomes S_b and S_t in the span of its rows.
+4. ``solvers/dinkelbach.py``: Newton's method finds α and the U_i (or ``alternation.py``, as in the
+   paper).
+5. ``families/projections/parts.py``: U_i and the training rows become the classifier of
+   ``families/projections/model.py``.
 
 Cost: a thin singular value decomposition O(n²d) per task, then O(r³) per task and step.
 

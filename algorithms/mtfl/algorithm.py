@@ -21,13 +21,15 @@ losses (:mod:`algorithms.mtfl.solver`). Cost of a step: O(T d min(n, d)), after 
 of each task with more rows than columns. Deviations: ``docs/explanation/papers.md``. Results:
 ``docs/benchmarks/accuracy.md``.
 
-A fit runs in five steps; ``paper.py`` has the paper's own algorithm:
+A fit runs in five steps; ``paper.py`` has the paper's own algorithm (folders are
+those of ``algorithms``):
 
 1. ``algorithm.py``: ``fit`` checks the tasks and takes parameters as in ``params.py``.
-2. ``design.py``: rows are standardised and reduced, targets are centred.
+2. ``families/linear/design.py``: rows are standardised and reduced, targets are centred.
 3. ``selection.py``: leave-one-out or cross-validation chooses γ, if asked for.
 4. ``solver.py``: ``solve`` picks the solver, ``admm.py`` or ``factors.py``.
-5. ``functions.py``: W becomes functions of rows as uploaded, and D the features of ``model.py``.
+5. ``families/linear/functions.py``: W becomes functions of rows as uploaded, and D the features of
+   ``model.py``.
 
 Reference: Argyriou, Evgeniou, Pontil, *Multi-task feature learning*, NIPS 2006; *Convex multi-task
 feature learning*, Machine Learning 2008, doi:10.1007/s10994-007-5040-8

@@ -17,13 +17,14 @@ each task can be the best start, its eigendecompositions cost O(T d³), or O(T n
 Deviations from the paper: it prints the projection distance as 2d - 2 tr(PP'), which must be
 2k - 2 tr(PP'); it calls PCA per task undetermined for n_t < k, which also holds for n_t = k.
 
-A fit runs in five steps; ``paper.py`` has the paper's own algorithm:
+A fit runs in five steps; ``paper.py`` has the paper's own algorithm (folders are
+those of ``algorithms``):
 
 1. ``algorithm.py``: ``fit`` checks the tasks and takes parameters as in ``params.py``.
 2. ``selection.py``: cross-validation chooses λ, if asked for.
-3. ``moments.py``: rows become means and covariances C_t.
+3. ``families/subspaces/moments.py``: rows become means and covariances C_t.
 4. ``coupled.py``: the best of three starts, from which ``newton.py`` takes its steps.
-5. ``model.py``: the bases U_t are turned to principal axes and become the model.
+5. ``families/subspaces/model.py``: the bases U_t are turned to principal axes and become the model.
 
 Reference: Yamane, Yger, Berar, Sugiyama, *Multitask Principal Component Analysis*, ACML 2016,
 https://proceedings.mlr.press/v63/yamane65.html

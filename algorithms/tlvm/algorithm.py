@@ -20,13 +20,17 @@ objective as printed in the paper (eq. 19) does not depend on the target's rows.
 rows ``transfer-pca`` is usually as good and far cheaper; with 20 to 40 or more, so are ``gp-lvm``
 and ``pca`` of the target alone.
 
-A fit runs in five steps; ``paper.py`` has the paper's own algorithm:
+A fit runs in five steps; ``paper.py`` has the paper's own algorithm (folders are
+those of ``algorithms``):
 
 1. ``algorithm.py``: ``fit`` checks the tasks, picks the source, and centres and scales rows.
-2. ``gp.py``: the source's active rows (``informative_rows.py``) and latents are learned.
+2. ``families/latent/gp.py``: the source's active rows (``numerics/informative_rows.py``) and
+   latents are learned.
 3. ``transfer.py``: the target's rows are projected and its active rows are selected.
-4. ``objectives.py``: F and its gradient, which ``lbfgs.py`` minimises over θ and all latents.
-5. ``parts.py``: latents of all rows and their labels become the model of ``model.py``.
+4. ``objectives.py``: F and its gradient, which ``solvers/lbfgs.py`` minimises over θ and all
+   latents.
+5. ``families/latent/parts.py``: latents of all rows and their labels become the model of
+   ``families/latent/model.py``.
 
 Deviations and misprints: ``docs/explanation/papers.md``. Results: ``docs/benchmarks/accuracy.md``.
 
