@@ -748,10 +748,10 @@ def test_a_file_is_chosen_and_named_as_people_expect(page):
     page.evaluate(DROP, ["one.csv", "two.csv"])
     errors.get_by_text("A dataset is one file, but you dropped 2.").wait_for()
     name.fill("my own")
-    page.evaluate(DROP, ["table.txt"])
+    page.evaluate(DROP, ["table.pdf"])
     assert name.input_value() == "my own"
     page.get_by_role("button", name="Upload").click()
-    errors.get_by_text("If table.txt is such a file, rename it.").wait_for()
+    errors.get_by_text("If table.pdf is such a file, rename it.").wait_for()
     # an option in a message is a field of the page
     file = {"name": "none.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,2\n"}
     page.set_input_files("#file", file)

@@ -52,7 +52,7 @@ def test_another_client_of_the_protocol_uploads_and_resumes(service, table):
         assert head.headers["upload-offset"] == str(table.stat().st_size)
         dataset_id = http.get(uploader.url).json()["dataset_id"]
     with Client(service.url) as client:
-        assert client.upload(table, name="at once").id == dataset_id
+        assert client.upload(table, name="by tus").id == dataset_id
 
 
 def test_the_client_continues_an_interrupted_upload(service, table, small_parts):
