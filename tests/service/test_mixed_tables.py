@@ -514,7 +514,8 @@ def test_a_model_reads_numbers_as_its_training_data_were_written(http, with_kind
 
     for text, number in (("1.299", 1299), ("1.299,50 €", 1299.5), ("2,5", 2.5), ("2.5", 2.5)):
         assert answer(text).json() == answer(number).json()
-    assert answer("1.29,5").status_code == 422
+    for wrong in ("1.29,5", "1.299,50 $", "5 %"):  # another unit is another quantity
+        assert answer(wrong).status_code == 422
     row = "task;price;sex\nnorth;1.299;F\n" if with_kinds else "task;price\nnorth;1.299\n"
     answered = call(http, row.encode(), "text/csv", name=name)
     assert answered.json()["outputs"] == answer(1299).json()["outputs"]

@@ -23,13 +23,13 @@ _SPACES: Final = "[ \u00a0\u2009\u202f]"
 _APOSTROPHES: Final = "['\u2019]"
 _MARKS: Final = {".": r"\.", ",": ",", "'": _APOSTROPHES, " ": _SPACES}
 _OTHER: Final = {".": ",", ",": "."}
-#: A unit before or after a number.
-_UNIT: Final = rf"^([+-]?)[{_UNITS}]{_SPACES}?|{_SPACES}?[{_UNITS}]$"
 _HAS_UNIT: Final = (
     rf"[+-]?[{_UNITS}]{_SPACES}?[+-]?[0-9.,].*|[+-]?(?:[0-9.,].*)?[0-9.,]{_SPACES}?[{_UNITS}]"
 )
 _EXPONENT: Final = r"(?:[eE][+-]?[0-9]+)?"
 _SHORT: Final = "[+-]?[1-9][0-9]{0,2}"
+#: Any unit before or after a number.
+_UNIT: Final = rf"^([+-]?)[{_UNITS}]{_SPACES}?|{_SPACES}?[{_UNITS}]$"
 #: Text that was meant as a number, if a plain one is expected.
 _NUMBER_LIKE: Final = (
     rf"[+-]?[0-9]{{1,3}}(?:(?:[,._]|{_APOSTROPHES}|{_SPACES})[0-9]{{3}})+(?:[.,][0-9]+)?"
@@ -83,15 +83,17 @@ def unit_of(levels: pa.Array) -> str:
     return units.pop() if len(units) == 1 else ""
 
 
-def without_unit(levels: pa.Array) -> pa.Array:
-    """Return texts without units."""
-    return pc.replace_substring_regex(levels, _UNIT, r"\1")
+@lru_cache
+def _pattern_of(unit: str) -> str:
+    """Return the pattern of one unit before or after a number."""
+    mark = re.escape(unit)
+    return rf"^([+-]?){mark}{_SPACES}?|{_SPACES}?{mark}$"
 
 
 def as_plain(text: str, writing: NumberWriting) -> str:
     """Return the text of a number with a decimal point only; one of no number stays none."""
     if writing.unit:
-        text = _compiled(_UNIT).sub(r"\1", text)
+        text = _compiled(_pattern_of(writing.unit)).sub(r"\1", text)
     if writing.thousands:
         pattern = grouped(writing.thousands, writing.decimal)
         if _compiled(pattern).fullmatch(text):
@@ -106,7 +108,7 @@ def all_plain(levels: pa.Array, writing: NumberWriting) -> pa.Array:
     if writing is PLAIN_NUMBERS:
         return levels
     if writing.unit:
-        levels = without_unit(levels)
+        levels = pc.replace_substring_regex(levels, _pattern_of(writing.unit), r"\1")
     if writing.thousands:
         pattern = grouped(writing.thousands, writing.decimal)
         is_grouped = pc.match_substring_regex(levels, f"^(?:{pattern})$")
@@ -165,7 +167,8 @@ def shown_decimal(cells: Sequence[str], *, is_delimiter: bool = False) -> str | 
 
 def matches(levels: pa.Array, pattern: str) -> NDArray[np.bool_]:
     """Return which texts match as a whole, apart from their unit."""
-    found = pc.match_substring_regex(without_unit(levels), f"^(?:{pattern})$")
+    bare = pc.replace_substring_regex(levels, _UNIT, r"\1")
+    found = pc.match_substring_regex(bare, f"^(?:{pattern})$")
     return np.asarray(pc.fill_null(found, fill_value=False), dtype=bool)
 
 
