@@ -63,7 +63,7 @@ def test_parts_of_any_size_are_the_whole_file(app, monkeypatch, chunk):
             assert response.status_code == 204, response.text
             assert response.headers["upload-offset"] == str(end)
         dataset = finished(app, location)
-        whole = app.upload(body, name="whole")
+        whole = app.upload(body, name="parts")
         assert (whole.status_code, whole.json()["id"]) == (200, dataset["id"])
         assert dataset["state"] == "ready"
 
