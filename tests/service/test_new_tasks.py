@@ -339,7 +339,7 @@ def test_a_remote_estimator_answers_for_new_tasks(client) -> None:
 
 
 def test_an_evaluation_has_the_error_on_left_out_tasks_beside_left_out_rows(
-    client, dataset
+    client, http, dataset
 ) -> None:
     job = client.train(
         dataset,
@@ -348,8 +348,12 @@ def test_an_evaluation_has_the_error_on_left_out_tasks_beside_left_out_rows(
         evaluate={"splits": {"n_folds": 3, "repeats": 1}},
         new_tasks="common",
     )
-    evaluation = job.wait().report()["evaluation"]
+    model = job.wait()
+    evaluation = model.report()["evaluation"]
     left_out = evaluation["left_out_tasks"]
+    page = http.get(f"/models/evaluated/{model.version}")
+    assert page.status_code == 200
+    assert "on left-out tasks" in page.text
     assert left_out["failed"] is None
     # the levels of schools have the deviation 1, and rows 0.1
     assert evaluation["mean"]["rmse"] < 0.3
@@ -365,7 +369,9 @@ def test_an_evaluation_has_the_error_on_left_out_tasks_beside_left_out_rows(
 
 
 @pytest.mark.slow  # compares methods
-def test_auto_chooses_a_method_that_answers_and_scores_left_out_tasks(client, dataset) -> None:
+def test_auto_chooses_a_method_that_answers_and_scores_left_out_tasks(
+    client, http, dataset
+) -> None:
     options = {"splits": {"n_folds": 3, "repeats": 1}}
     methods = ["ridge", "mean-regularised", "constant"]
     job = client.train(
@@ -374,6 +380,9 @@ def test_auto_chooses_a_method_that_answers_and_scores_left_out_tasks(client, da
     chosen = job.wait()
     with pytest.warns(NewTasksWarning):
         chosen.predict(rows("S9"))
+    page = http.get(f"/models/chosen-new/{chosen.version}")
+    assert page.status_code == 200
+    assert "Left-out tasks" in page.text
     choice = chosen.report()["choice"]
     scores = {
         (row["algorithm"], row["role"], row["variant"]): row["left_out_tasks"]

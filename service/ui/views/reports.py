@@ -78,7 +78,11 @@ def means(model: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> Tab
         ]
         left_out = evaluation.get("left_out_tasks") or {"mean": {}}
         rows += [
-            _mean_row(f"{metric_words(name)} on left-out tasks", value, None)
+            _mean_row(
+                f"{metric_words(name, unit)} on left-out tasks",
+                (value, left_out["over_rows"].get(name)),
+                None,
+            )
             for name, value in left_out["mean"].items()
         ]
     rows += [
