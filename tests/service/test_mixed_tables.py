@@ -514,6 +514,11 @@ def test_a_model_reads_numbers_as_its_training_data_were_written(http, with_kind
 
     for text, number in (("1.299", 1299), ("1.299,50 €", 1299.5), ("2,5", 2.5), ("2.5", 2.5)):
         assert answer(text).json() == answer(number).json()
+    sex = {"sex": "F"} if with_kinds else {}
+    records = [{"price": text, **sex} for text in ("1.5", "1.299")]
+    together = call(http, {"task": "north", "inputs": records}, name=name).json()["outputs"]
+    apart = [answer(number).json()["outputs"][0] for number in (1.5, 1.299)]
+    np.testing.assert_allclose(together, apart, rtol=1e-12)
     for wrong in ("1.29,5", "1.299,50 $", "5 %"):  # another unit is another quantity
         assert answer(wrong).status_code == 422
     row = "task;price;sex\nnorth;1.299;F\n" if with_kinds else "task;price\nnorth;1.299\n"

@@ -339,7 +339,7 @@ def test_a_remote_estimator_answers_for_new_tasks(client) -> None:
 
 
 def test_an_evaluation_has_the_error_on_left_out_tasks_beside_left_out_rows(
-    client, http, dataset
+    client, service, dataset
 ) -> None:
     job = client.train(
         dataset,
@@ -351,7 +351,7 @@ def test_an_evaluation_has_the_error_on_left_out_tasks_beside_left_out_rows(
     model = job.wait()
     evaluation = model.report()["evaluation"]
     left_out = evaluation["left_out_tasks"]
-    page = http.get(f"/models/evaluated/{model.version}")
+    page = httpx.get(f"{service.url}/models/evaluated/{model.version}")
     assert page.status_code == 200
     assert "on left-out tasks" in page.text
     assert left_out["failed"] is None
@@ -370,7 +370,7 @@ def test_an_evaluation_has_the_error_on_left_out_tasks_beside_left_out_rows(
 
 @pytest.mark.slow  # compares methods
 def test_auto_chooses_a_method_that_answers_and_scores_left_out_tasks(
-    client, http, dataset
+    client, service, dataset
 ) -> None:
     options = {"splits": {"n_folds": 3, "repeats": 1}}
     methods = ["ridge", "mean-regularised", "constant"]
@@ -380,7 +380,7 @@ def test_auto_chooses_a_method_that_answers_and_scores_left_out_tasks(
     chosen = job.wait()
     with pytest.warns(NewTasksWarning):
         chosen.predict(rows("S9"))
-    page = http.get(f"/models/chosen-new/{chosen.version}")
+    page = httpx.get(f"{service.url}/models/chosen-new/{chosen.version}")
     assert page.status_code == 200
     assert "Left-out tasks" in page.text
     choice = chosen.report()["choice"]

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from datetime import date
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,12 +32,19 @@ from algorithms.wrappers.preparation.invalid_column import (
     reject_values,
 )
 from algorithms.wrappers.preparation.texts import Texts, plain_dates, plain_numbers
-from algorithms.wrappers.preparation.written_numbers import as_plain, is_ambiguous, with_decimal
+from algorithms.wrappers.preparation.written_numbers import (
+    as_plain,
+    is_ambiguous,
+    shown_decimal,
+    with_decimal,
+)
 
 Values: TypeAlias = NDArray[np.float64]
 #: Up to so many rows, and below so many different texts, Python is faster than Arrow.
 _FEW_ROWS: Final = 50
 _MANY_TEXTS: Final = 100
+#: Texts of a column that are looked at for the decimal separator.
+_MAX_LOOKED_AT: Final = 10_000
 #: Maximum number of unknown values of a column that are collected, and of their letters.
 MAX_UNKNOWN_LEVELS: Final = 10
 _MAX_LETTERS: Final = 50
@@ -79,6 +87,8 @@ def encode(
         if not is_text(values.type):
             return _of_typed(values, column)
         values = values.to_pylist() if len(values) <= _FEW_ROWS else Texts.of(values, column.name)
+    if decimal is None and column.kind == "number" and column.numbers.decimal != ".":
+        decimal = _shown_in(values)
     writing = _Writing.of(column, decimal, is_csv=is_csv)
     if isinstance(values, Texts):
         return _of_texts(values, writing)
@@ -88,6 +98,14 @@ def encode(
             return _checked(values.astype(np.float64, copy=False), integers, writing)
         values = values.tolist()
     return _of_objects(values, writing)
+
+
+def _shown_in(values: Texts | NDArray[Any] | Sequence[Any]) -> str | None:
+    """Return the decimal separator that texts of a column show, so that all are read alike."""
+    texts = values.levels.to_pylist() if isinstance(values, Texts) else values
+    return shown_decimal(
+        [*islice((text for text in texts if isinstance(text, str)), _MAX_LOOKED_AT)]
+    )
 
 
 @contextmanager
