@@ -92,9 +92,9 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         with suppress(NotInstalled):  # here, where it is not needed
             has_weights = any(task.weights is not None for task in given.tasks)
-            recipe = parse_recipe(getattr(spec, "preparation"))  # noqa: B009 - not known to mypy
+            recipe = parse_recipe(spec.preparation)
             ready = prepared(algorithm, given.columns, recipe)
-            check_new_tasks(ready, params, getattr(spec, "new_tasks"))  # noqa: B009 - as above
+            check_new_tasks(ready, params, spec.new_tasks)
             ready = weighted(algorithm, class_weight, has_weights=has_weights)
             check_fit(ready, given, params)
         own = list(given.tasks)
@@ -113,11 +113,11 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             algorithm.name,
             params.model_dump(mode="json", include=params.model_fields_set),
             model=self.model,
-            seed=getattr(spec, "random_state"),  # noqa: B009 - not known to mypy
-            preparation=getattr(spec, "preparation"),  # noqa: B009 - as above
-            calibration=getattr(spec, "calibration"),  # noqa: B009 - as above
+            seed=spec.random_state,
+            preparation=spec.preparation,
+            calibration=spec.calibration,
             class_weight=class_weight,
-            new_tasks=getattr(spec, "new_tasks"),  # noqa: B009 - as above
+            new_tasks=spec.new_tasks,
         )
         self.model_ = job.wait()
         self.tasks_ = self.model_.tasks

@@ -70,6 +70,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     """
 
     _algorithm: ClassVar[Algorithm[Any, Any]]
+    # parameters that the constructor of every estimator has
+    preparation: Any
+    calibration: Any
+    new_tasks: Any
+    random_state: Any
     model_: Model
 
     def fit(
@@ -111,15 +116,15 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             The rows do not meet the requirements of the algorithm, or a parameter is out of bounds.
         """
         algorithm = self._algorithm
-        recipe = parse_recipe(getattr(self, "preparation"))  # noqa: B009 - not known to mypy
-        calibration = parse_calibration(getattr(self, "calibration"))  # noqa: B009 - as above
+        recipe = parse_recipe(self.preparation)
+        calibration = parse_calibration(self.calibration)
         params, data = read_fit(
             self, self, X, y, tasks=tasks, groups=groups, sample_weight=sample_weight
         )
         if self._target() == "auto":
             warn_of_codes(data)
         trace = Trace()
-        seed = getattr(self, "random_state")  # noqa: B009 - as above
+        seed = self.random_state
         model = fit_model(
             algorithm,
             data,
@@ -127,7 +132,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             recipe=recipe,
             calibration=calibration,
             class_weight=class_weight_of(self),
-            new_tasks=getattr(self, "new_tasks"),  # noqa: B009 - as above
+            new_tasks=self.new_tasks,
             trace=trace,
             seed=seed,
         )
