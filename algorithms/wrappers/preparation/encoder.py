@@ -13,7 +13,6 @@ from contextvars import ContextVar
 from dataclasses import replace
 from datetime import date
 from functools import lru_cache
-from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -102,10 +101,9 @@ def encode(
 
 def _shown_in(values: Texts | NDArray[Any] | Sequence[Any]) -> str | None:
     """Return the decimal separator that texts of a column show, so that all are read alike."""
-    texts = values.levels.to_pylist() if isinstance(values, Texts) else values
-    return shown_decimal(
-        [*islice((text for text in texts if isinstance(text, str)), _MAX_LOOKED_AT)]
-    )
+    few = (values.levels if isinstance(values, Texts) else values)[:_MAX_LOOKED_AT]
+    texts = few.to_pylist() if isinstance(few, pa.Array) else few
+    return shown_decimal([text for text in texts if isinstance(text, str)])
 
 
 @contextmanager
