@@ -2,9 +2,14 @@
 
 They are a file of SQLite, and a server of PostgreSQL that the tests start.
 
-Every test that uses ``databases``, directly or not, runs twice: ``[sqlite]``, and among
-the slow ones ``[postgresql]``. What has neither in its id needs no database, or one of a certain
-kind.
+Every test that uses ``databases``, directly or not, runs on SQLite: ``[sqlite]`` is in its id. With
+the marker ``sql`` it runs on PostgreSQL, too, among the slow ones: ``[postgresql]``. What has
+neither in its id needs no database, or one of a certain kind.
+
+The two differ in SQL and in what surrounds it: types, transactions, locks, errors, drivers. So the
+marker is for what stores, queries, claims, counts, deletes and migrates, for requests that compete
+or repeat, and for one walk through all routes and one through all pages. Formats, training,
+inference, pages, clients and processes do not know which database they run on.
 """
 
 import gc
@@ -215,10 +220,11 @@ def postgres(guard) -> Iterator[PostgresServer]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what uses ``databases`` on each kind; make no test on PostgreSQL that is left out."""
-    given = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
-    if "database_kind" in metafunc.fixturenames and "database_kind" not in given:
-        kinds = KINDS[:1] if metafunc.config.option.markexpr == "not slow" else KINDS
+    """Run on PostgreSQL, too, what has the marker ``sql``, unless slow tests are left out."""
+    if "database_kind" in metafunc.fixturenames:
+        is_quick = metafunc.config.option.markexpr == "not slow"
+        has_sql = metafunc.definition.get_closest_marker("sql") is not None
+        kinds = KINDS if has_sql and not is_quick else KINDS[:1]
         metafunc.parametrize("database_kind", kinds, indirect=True, scope="session")
 
 

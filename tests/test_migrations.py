@@ -25,6 +25,8 @@ from service.storage.migration import (
 )
 from service.storage.tables import EventRow, JobRow, KeyRow, Row, VersionRow
 
+pytestmark = pytest.mark.sql
+
 VERSION_0_2_0 = "2026_11_23_job_retry_at"
 
 

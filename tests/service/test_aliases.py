@@ -43,6 +43,7 @@ def assert_rejected(response, status, code):
 # --- creation and names --------------------------------------------------------------------------
 
 
+@pytest.mark.sql
 def test_an_alias_is_created_read_moved_and_deleted(http, versions):
     made = move(http, 1, "made")
     assert (made.status_code, made.headers["location"]) == (201, f"{PATH}/made")
@@ -65,6 +66,7 @@ def test_an_alias_is_created_read_moved_and_deleted(http, versions):
     assert http.get("/v1/models/aliased/versions/3").status_code == 200
 
 
+@pytest.mark.sql
 def test_aliases_are_listed_in_pages_with_their_versions(http, client):
     for alias, version in (("b", 2), ("a", 2), ("c", 1)):
         move(http, version, alias, **{"If-None-Match": "*"})
@@ -151,12 +153,14 @@ def test_if_match_on_a_new_alias_is_412(http):
     assert_rejected(http.get(f"{PATH}/new"), 404, "not-found")
 
 
+@pytest.mark.sql
 def test_moving_an_alias_away_and_back_changes_its_etag(http, production):
     away = move(http, 3, **{"If-Match": production}).headers["etag"]
     move(http, 2, **{"If-Match": away})
     assert_rejected(move(http, 1, **{"If-Match": production}), 412, "precondition-failed")
 
 
+@pytest.mark.sql
 def test_a_delete_with_a_stale_etag_is_412(http, production):
     assert_rejected(
         http.delete(f"{PATH}/production", headers={"If-Match": '"x"'}), 412, "precondition-failed"
@@ -165,6 +169,7 @@ def test_a_delete_with_a_stale_etag_is_412(http, production):
     assert http.delete(path, headers={"If-Match": production}).status_code == 204
 
 
+@pytest.mark.sql
 def test_only_one_of_many_concurrent_moves_succeeds(http, production):
     with ThreadPoolExecutor(12) as pool:
         ends = list(
@@ -177,6 +182,7 @@ def test_only_one_of_many_concurrent_moves_succeeds(http, production):
     assert (now.json(), now.headers["etag"]) == (won[0].json(), won[0].headers["etag"])
 
 
+@pytest.mark.sql
 def test_only_one_of_many_concurrent_creations_succeeds(http):
     with ThreadPoolExecutor(8) as pool:
         ends = list(pool.map(lambda i: move(http, i % 3 + 1, "raced"), range(8)))
@@ -208,6 +214,7 @@ def test_the_client_moves_an_alias_and_reports_a_conflict(http, client, versions
 # --- protection of versions ----------------------------------------------------------------------
 
 
+@pytest.mark.sql
 def test_a_version_with_an_alias_cannot_be_deleted(client, http, dataset):
     doomed = client.train(dataset, "pca", model="protected", k=1).wait()
     doomed.set_alias("champion")
@@ -221,6 +228,7 @@ def test_a_version_with_an_alias_cannot_be_deleted(client, http, dataset):
     assert_rejected(http.get("/v1/models/protected"), 404, "not-found")
 
 
+@pytest.mark.sql
 def test_a_version_is_not_deleted_if_it_gets_an_alias_at_the_same_time(client, http, dataset):
     for _ in range(5):
         found = client.train(dataset, "pca", model="contested", k=1).wait()
@@ -365,6 +373,7 @@ def test_adapt_resolves_an_alias_at_submission(http, client, dataset):
 
 
 @needs_production
+@pytest.mark.sql
 def test_the_resolver_follows_a_move_at_once(service, http):
     with service.open_database() as database:
         resolver = ModelResolver(database, single_process=True)

@@ -26,6 +26,8 @@ from service.retention import store as retention
 from service.storage.tables import AuditRow
 from sibling import Client, ServiceError
 
+pytestmark = pytest.mark.sql
+
 ROOT = Path(__file__).parents[2]
 ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(5, 4) ** 1.2}
 CSV = b"task,x,y\na,1,2\na,3,5\nb,5,6\nb,8,8\n"

@@ -380,6 +380,7 @@ def test_validate_only_creates_nothing_and_returns_the_inference(http, model, so
     assert http.get("/v1/jobs").json()["items"] == before
 
 
+@pytest.mark.sql
 def test_an_idempotency_key_makes_one_job_and_is_rejected_for_another(http, model, source):
     headers = {"Idempotency-Key": "batch-key"}
     first, again = (http.post(URL, json=spec_of(model, source), headers=headers) for _ in range(2))
@@ -393,6 +394,7 @@ def test_an_idempotency_key_makes_one_job_and_is_rejected_for_another(http, mode
 # --- outputs as a resource -----------------------------------------------------------------------
 
 
+@pytest.mark.sql
 def test_outputs_have_a_tag_and_can_be_deleted(client, http, model, source, tmp_path):
     outputs = client.infer(model, "transform", source).wait()
     path = outputs.info["output"]

@@ -11,6 +11,8 @@ import pytest
 from algorithms.interface.files import PARTIAL, replaced_file
 from service.storage.blobs import BlobStore
 
+pytestmark = pytest.mark.sql
+
 #: Writes a copy of a blob, and stops before a step: open, write, flush, close or rename.
 WRITE_AND_STOP = """
 import os, pathlib, signal, sys

@@ -424,6 +424,7 @@ def test_serve_reports_that_the_port_is_in_use(forked_command):
         assert_fails(forked_command("serve", "--port", str(port)), f"port {port} is taken")
 
 
+@pytest.mark.sql
 def test_serve_rejects_an_unknown_schema_version(run, forked_command, empty_database):
     url = empty_database.url
     assert run("migrate", SIBLING_DATABASE_URL=url).returncode == 0

@@ -24,8 +24,7 @@ PAGES = [
     and re.search(r"(?m)^ *```(python|bash)$", page.read_text(encoding="utf-8"))
 ]
 
-# backups of PostgreSQL need a program that may not be installed
-pytestmark = [pytest.mark.parametrize("database_kind", ["sqlite"], indirect=True), pytest.mark.slow]
+pytestmark = pytest.mark.slow  # every example
 
 
 @pytest.fixture(scope="module")

@@ -69,6 +69,7 @@ def corrected(database):
         return correction(session)
 
 
+@pytest.mark.sql
 def test_the_correction_is_the_median_of_the_last_jobs(database, ended_job):
     assert corrected(database) == 1.0
     for _ in range(MIN_JOBS - 1):
@@ -81,6 +82,7 @@ def test_the_correction_is_the_median_of_the_last_jobs(database, ended_job):
     assert corrected(database) == pytest.approx(0.5)
 
 
+@pytest.mark.sql
 def test_the_correction_leaves_out_what_says_nothing_about_the_speed(database, ended_job):
     for _ in range(MIN_JOBS):
         ended_job(4.0, 8.0)

@@ -68,7 +68,6 @@ print(*(fitted.predict({task: [[0.0]]})[task][0] for task in "ab"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("database_kind", ["sqlite"], indirect=True)
 def test_the_service_trains_it_and_the_pages_show_it(site, start_service):
     from sibling import Client
 

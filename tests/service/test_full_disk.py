@@ -179,6 +179,7 @@ def check_short(response, place):
     assert int(response.headers["Retry-After"]) > 0
 
 
+@pytest.mark.sql
 def test_each_write_to_a_full_database_is_refused_and_works_with_space_again(small):
     writes = small.writes()
     with small.full_database():

@@ -12,6 +12,8 @@ import sqlalchemy as sa
 from service.observability.readiness import ReadinessMonitor
 from service.storage.postgres import PING_TIMEOUT_S
 
+pytestmark = pytest.mark.sql
+
 #: Maximum time from the fault to the response that reports it, in seconds.
 MAX_REPORT_DELAY_S = 2.5
 #: Maximum time of each response meanwhile.

@@ -282,6 +282,7 @@ def test_a_number_out_of_bounds_or_of_another_type_is_reported_with_its_field(
 
 
 @pytest.mark.parametrize("value", [2**63, 2**64 - 1, 2**64, 10**30, -1, 1.5])
+@pytest.mark.sql
 def test_a_seed_beyond_the_range_of_the_database_is_rejected(http, spec, value):
     body = assert_problem(http.post(ROOT, json={**spec, "seed": value}), 422, "invalid-request")
     assert body["errors"][0]["pointer"] == "/seed"
@@ -462,10 +463,12 @@ def test_a_body_over_the_limit_is_413_with_and_without_its_length(spare, path, s
         "/v1/models/shared/transform?task=%00",
     ],
 )
+@pytest.mark.sql
 def test_a_nul_in_a_url_is_rejected(http, path):
     assert_problem(http.request("POST" if "transform" in path else "GET", path), 422)
 
 
+@pytest.mark.sql
 def test_a_nul_in_a_json_string_is_rejected_with_its_location(http, spec):
     response = http.post(ROOT, json={**spec, "dataset_id": "a\0b"})
     assert assert_problem(response, 422)["errors"][0]["pointer"] == "/dataset_id"
@@ -483,6 +486,7 @@ def test_an_escaped_backslash_before_u0000_is_not_a_nul(http, spec):
 # --- idempotency ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sql
 def test_the_same_key_and_body_give_the_same_job(http, spec):
     headers = {"Idempotency-Key": uuid4().hex}
     first, again = (http.post(ROOT, json=spec, headers=headers) for _ in range(2))
@@ -492,6 +496,7 @@ def test_the_same_key_and_body_give_the_same_job(http, spec):
     assert int(first.headers["retry-after"]) >= 1
 
 
+@pytest.mark.sql
 def test_the_same_key_with_another_body_is_422(http, spec):
     headers = {"Idempotency-Key": uuid4().hex}
     assert http.post(ROOT, json=spec, headers=headers).status_code == 202
@@ -505,12 +510,14 @@ def test_a_fingerprint_tells_where_its_parts_end():
     assert fingerprint("ab", "c") != fingerprint("a", "bc")
 
 
+@pytest.mark.sql
 def test_a_rejected_request_releases_its_key(http, spec):
     headers = {"Idempotency-Key": uuid4().hex}
     assert_problem(http.post(ROOT, json={**spec, "params": {"k": 0}}, headers=headers), 422)
     assert http.post(ROOT, json=spec, headers=headers).status_code == 202
 
 
+@pytest.mark.sql
 def test_twenty_concurrent_requests_with_one_key_create_one_job(http, spec):
     headers = {"Idempotency-Key": uuid4().hex}
     with ThreadPoolExecutor(20) as pool:
@@ -526,6 +533,7 @@ def test_an_invalid_idempotency_key_is_rejected(http, spec, key):
     assert body["errors"][0]["parameter"] == "header:idempotency-key"
 
 
+@pytest.mark.sql
 def test_a_key_may_hold_any_text(http, spec):
     key = 'schlüssel; a=b, "c"'.encode("latin-1")
     response = http.post(ROOT, json=spec, headers={"Idempotency-Key": key})
@@ -535,6 +543,7 @@ def test_a_key_may_hold_any_text(http, spec):
 # --- pages ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.sql
 def test_pages_list_every_item_once(http, spec):
     made = {http.post(ROOT, json=spec).json()["id"] for _ in range(5)}
     seen, query = [], {"page_size": 2}
@@ -600,6 +609,7 @@ def forged(key):
     ("path", "key"), each_once(LISTS, [b"\xff\xfe", b"\xed\xa0\x80", b"a\0b", b"\0"])
 )
 @needs_model
+@pytest.mark.sql
 def test_a_forged_page_token_with_the_right_checksum_is_400(http, path, key):
     response = http.get(path, params={"page_token": forged(key)})
     assert_problem(response, 400, "invalid-page-token")
@@ -608,6 +618,7 @@ def test_a_forged_page_token_with_the_right_checksum_is_400(http, path, key):
 @pytest.mark.parametrize("path", LISTS)  # a key of each list has a form of its own
 @pytest.mark.parametrize("key", [b"9" * 200, "日本".encode(), b"x' OR '1'='1"])
 @needs_model
+@pytest.mark.sql
 def test_a_page_token_of_any_text_returns_a_page_or_400(http, path, key):
     response = http.get(path, params={"page_token": forged(key)})
     assert response.status_code == 200 or assert_problem(response, 400, "invalid-page-token")
@@ -683,6 +694,7 @@ def test_a_matching_etag_is_304(http, model, dataset):
 
 @pytest.mark.parametrize("tag", ['"other"', 'W/"other"', "other"])
 @needs_model
+@pytest.mark.sql
 def test_a_delete_under_a_wrong_if_match_is_412(http, dataset, tag):
     for path in ("/v1/models/shared/versions/1", f"/v1/datasets/{dataset.id}"):
         response = http.delete(path, headers={"If-Match": tag})
@@ -724,6 +736,7 @@ def test_wait_returns_when_the_job_has_ended(http, spec):
 
 
 @pytest.mark.parametrize("after", [str(2**63), str(10**20), "-1", "x", "1.5", "٣"])
+@pytest.mark.sql
 def test_an_event_id_out_of_bounds_is_422(http, model, after):
     path = f"/v1/jobs/{model.info['lineage']['job_id']}/events"
     assert_problem(http.get(path, params={"after_id": after}), 422, "invalid-request")
@@ -733,6 +746,7 @@ def test_an_event_id_out_of_bounds_is_422(http, model, after):
 
 @pytest.mark.parametrize("version", ["0", "-1", str(2**31), str(10**30), "x", "1.5", "true"])
 @needs_model
+@pytest.mark.sql
 def test_a_version_out_of_bounds_is_422(http, version):
     path = f"/v1/models/shared/versions/{version}"
     body = assert_problem(http.get(path), 422, "invalid-request")
@@ -763,6 +777,7 @@ def test_an_internal_error_is_a_problem_with_its_request_id_and_no_internals(spa
     assert "Traceback" not in spare.log().replace("\\n", "")
 
 
+@pytest.mark.sql
 def test_a_database_that_does_not_respond_is_503(spare, databases):
     with httpx.Client(base_url=spare.url, timeout=240) as http:
         with databases.away(spare.database_url):

@@ -3,6 +3,7 @@
 import re
 
 import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 KEY = "sib_" + "a" * 12 + "_" + "b" * 43
@@ -58,6 +59,7 @@ def test_calls_rows_and_failures_of_inference_are_counted(http):
     assert after["sibling_ready",] == 1
 
 
+@pytest.mark.sql
 def test_the_queue_is_read_from_the_database(start_service):
     """A job that waits for its parts is not ended, and not queued."""
     import numpy as np

@@ -105,6 +105,7 @@ def test_a_stored_model_that_cannot_be_read_is_an_error_of_the_service(client, s
     assert model.transform([[0.0] * 5], task="north").shape == (1, 1)
 
 
+@pytest.mark.sql
 def test_pages_list_every_model_and_every_version_once(client, http, dataset):
     names = [f"page-{letter}" for letter in "abc"]
     for name in names:
@@ -130,11 +131,13 @@ def read_all(http, path):
         query["page_token"] = body["next_page_token"]
 
 
+@pytest.mark.sql
 def test_jobs_with_one_model_name_create_consecutive_versions(client, dataset):
     jobs = [client.train(dataset, "pca", model="in-a-row", k=1) for _ in range(6)]
     assert sorted(job.wait().version for job in jobs) == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.sql
 def test_a_version_number_is_never_reused(client, dataset):
     first = client.train(dataset, "pca", model="numbers", k=1).wait()
     client.train(dataset, "pca", model="numbers", k=2).wait().delete()
@@ -145,6 +148,7 @@ def test_a_version_number_is_never_reused(client, dataset):
     assert client.model("numbers").version == 1
 
 
+@pytest.mark.sql
 def test_a_deleted_version_is_404_and_its_job_remains(client, dataset):
     job = client.train(dataset, "pca", model="deleted", k=1)
     model = job.wait()

@@ -19,8 +19,6 @@ SVG = "{http://www.w3.org/2000/svg}"
 #: A fit without iterations of note has fewer plots.
 MIN_PICTURES = {"auto": 2}
 
-on_sqlite = pytest.mark.parametrize("database_kind", ["sqlite"], indirect=True)
-
 
 @pytest.fixture(scope="module")
 def executed(service):
@@ -44,7 +42,6 @@ def test_coordinates_of_pictures_are_shortened_and_texts_are_not():
     assert TUTORIALS["shorten"](picture) == short
 
 
-@on_sqlite
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_runs_and_shows_pictures(executed, name):
     code = [cell for cell in executed[name] if cell.cell_type == "code"]
@@ -75,7 +72,6 @@ def test_a_notebook_runs_and_shows_pictures(executed, name):
             assert before.cell_type == "markdown" or ".plot(" in before.source
 
 
-@on_sqlite
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_tutorial_is_its_notebook_as_it_was_run(executed, name):
     page, pictures = TUTORIALS["render"](name, executed[name])

@@ -51,6 +51,7 @@ def paths(http, dataset, model):
 
 
 @pytest.mark.slow
+@pytest.mark.sql
 def test_every_link_of_every_page_leads_somewhere(http, paths):
     found = {link for path in paths.values() for link in links_of(http.get(path))}
     found = {link for link in found if not link.startswith(("?", "#", "/v1/"))}
@@ -131,6 +132,7 @@ def test_an_algorithm_shows_every_parameter(http, paths):
         assert field.title in said
 
 
+@pytest.mark.sql
 def test_lists_are_filtered_and_paged_as_the_api_does(http, model, paths):
     assert model.name in text_of(http.get("/models?text=SHAR"))
     assert "No model matches." in text_of(http.get("/models?algorithm=mtfl&text=shared"))
@@ -144,6 +146,7 @@ def test_lists_are_filtered_and_paged_as_the_api_does(http, model, paths):
 
 
 @pytest.mark.slow
+@pytest.mark.sql
 def test_the_newest_come_first_and_every_page_is_reached(client, http):
     n = PAGE_SIZE + 2
     names = [f"paged {i:02}" for i in range(n)]

@@ -107,6 +107,7 @@ def test_a_repetition_is_repeated_with_its_changes(client, http, trained):
     assert (second["model"], second["seed"]) == ("chain", 9)
 
 
+@pytest.mark.sql
 def test_a_request_that_is_sent_twice_makes_one_job(http, trained):
     url = f"/v1/jobs/{trained.info['lineage']['job_id']}:repeat"
     headers = {"Idempotency-Key": "repeat-once"}

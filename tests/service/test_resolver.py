@@ -16,6 +16,8 @@ from service.observability.metrics import Metrics
 from service.storage.database import BUSY_TIMEOUT_S, Database
 from service.storage.tables import ModelRow, new_id
 
+pytestmark = pytest.mark.sql
+
 TARGET = ("v2", "ada", "none", None)
 FOUND = ResolvedModel(
     ServableVersion("none", 1, "v", "pca", ["transform"], "ds", "b", "s", 1), "transform"

@@ -18,6 +18,8 @@ from service.storage.database import now
 from service.storage.tables import Row
 from sibling import Client, ServiceError
 
+pytestmark = pytest.mark.sql
+
 ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(5, 4) ** 1.2}
 #: What anybody may see: that the service lives, and its pages, which hold no data.
 OPEN = {"/", "/v2/health/live", "/v2/health/ready", "/docs", "/redoc", "/openapi.json"}

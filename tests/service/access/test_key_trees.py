@@ -21,6 +21,8 @@ from service.storage.database import now
 from service.storage.tables import KeyRow
 from sibling import Client
 
+pytestmark = pytest.mark.sql
+
 N_RACES = 6
 N_WRITERS = 4
 

@@ -19,6 +19,8 @@ from service.storage.job_states import JobState
 from service.storage.tables import BlobRow, DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
 from sibling import Client, JobFailed, ServiceError
 
+pytestmark = pytest.mark.sql
+
 CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
 NONE = {"max_datasets": 0, "max_models": 0, "max_stored_bytes": 0}
 

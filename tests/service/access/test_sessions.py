@@ -14,6 +14,8 @@ from service.errors.problems import Problem
 from service.storage.database import now
 from service.storage.tables import SessionRow
 
+pytestmark = pytest.mark.sql
+
 
 @pytest.fixture
 def key(database):

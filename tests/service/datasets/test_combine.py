@@ -107,6 +107,7 @@ def test_rows_without_a_target_are_kept_in_a_growing_dataset(app):
     assert left_out.endswith("they are left out of the selected rows")
 
 
+@pytest.mark.sql
 def test_the_lineage_is_kept_and_survives_the_sources(app):
     old = upload(app, {"a/X": X})
     new = upload(app, {"a/X": X + 100})
@@ -120,6 +121,7 @@ def test_the_lineage_is_kept_and_survives_the_sources(app):
     np.testing.assert_array_equal(app.tasks(body["id"])["a"].X, [*X, *(X + 100)[1:3]])
 
 
+@pytest.mark.sql
 def test_the_same_combination_is_one_dataset(app):
     old = upload(app, {"a/X": X})
     first, again, other = combine(app, old), combine(app, old), combine(app, old, name="other")

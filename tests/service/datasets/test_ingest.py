@@ -168,6 +168,7 @@ def test_the_parser_does_not_outlive_the_service(stuck_reader):
 
 
 @pytest.mark.slow
+@pytest.mark.sql
 def test_uploads_of_a_dead_process_are_ingested_again(make_app):
     app = make_app(ingest_wait_s=0)
     for state in ("uploaded", "ingesting"):
@@ -188,6 +189,7 @@ def test_uploads_of_a_dead_process_are_ingested_again(make_app):
         assert response.json()["state"] == "ready"
 
 
+@pytest.mark.sql
 def test_uploads_of_a_live_process_are_not_ingested_again(app):
     folders = {}
     for name, worker in (("dead", dead_process()), ("living", this_process().to_text())):

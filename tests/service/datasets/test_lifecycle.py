@@ -52,6 +52,7 @@ def test_an_upload_returns_location_and_summary(uploads):
     assert manifest["tasks"][0]["features"]["mean"] == [2.0, 3.5]
 
 
+@pytest.mark.sql
 def test_the_same_bytes_are_one_dataset_unless_name_or_options_differ(uploads, new):
     first = new(1)
     again = uploads.post(CSV + b"u,1,1\nu,0,1\n")
@@ -62,6 +63,7 @@ def test_the_same_bytes_are_one_dataset_unless_name_or_options_differ(uploads, n
         assert other.json()["id"] != first["id"]
 
 
+@pytest.mark.sql
 def test_ten_equal_uploads_at_once_create_one_dataset(uploads):
     body = CSV + b"u,10,10\nu,0,10\n"
     with ThreadPoolExecutor(10) as pool:
@@ -83,6 +85,7 @@ def test_a_request_repeated_with_its_idempotency_key_has_one_effect(uploads):
     assert uploads.traces() == before
 
 
+@pytest.mark.sql
 def test_the_idempotency_key_of_a_deleted_dataset_creates_a_new_one(uploads):
     headers = {"Idempotency-Key": "gone"}
     first = uploads.post(CSV + b"u,0,3\nu,3,0\n", headers=headers).json()["id"]
@@ -92,6 +95,7 @@ def test_the_idempotency_key_of_a_deleted_dataset_creates_a_new_one(uploads):
     assert again.json()["id"] != first
 
 
+@pytest.mark.sql
 def test_pages_list_every_dataset_once_newest_first(uploads, new):
     made = [new(100 + i)["id"] for i in range(5)]
     seen, token = [], None
@@ -108,6 +112,7 @@ def test_pages_list_every_dataset_once_newest_first(uploads, new):
 
 
 @pytest.mark.parametrize("token", ["x", "é", "%%%", "====", "AAAA"])
+@pytest.mark.sql
 def test_an_invalid_page_token_is_400(uploads, token):
     response = uploads.http.get("/v1/datasets", params={"page_token": token})
     assert response.status_code in (200, 400)
@@ -121,6 +126,7 @@ def test_a_dataset_with_a_matching_etag_is_304(uploads, new):
     assert uploads.http.get(path, headers={"If-None-Match": '"x"'}).status_code == 200
 
 
+@pytest.mark.sql
 def test_a_deleted_dataset_is_404_and_can_be_uploaded_again(uploads):
     before = uploads.traces()
     body = CSV + b"u,7,7\nu,0,7\n"
@@ -217,6 +223,7 @@ def test_a_client_pauses_between_requests_that_found_no_room_to_wait(slow, tmp_p
     assert len(sent_at) < 6 + 4 * (sent_at[-1] - sent_at[0])
 
 
+@pytest.mark.sql
 def test_a_dataset_being_ingested_can_be_neither_deleted_nor_used(slow):
     dataset_id = slow.post(big_csv(100_000)).json()["id"]
     deleted = slow.http.delete(f"/v1/datasets/{dataset_id}")

@@ -90,6 +90,7 @@ def test_the_protocol_is_described_and_its_headers_are_sent(app):
     assert [one["id"] for one in app.send("GET", URL).json()["items"]] == [upload["id"]]
 
 
+@pytest.mark.sql
 def test_a_part_that_does_not_begin_where_the_last_ended_changes_nothing(app):
     location = begin(app).headers["location"]
     patch(app, location, 0, TABLE[:100])
@@ -102,6 +103,7 @@ def test_a_part_that_does_not_begin_where_the_last_ended_changes_nothing(app):
 
 
 @pytest.mark.parametrize("n_writers", [2, 3, 6, 8])
+@pytest.mark.sql
 def test_of_writers_at_the_same_offset_one_wins(app, monkeypatch, n_writers):
     monkeypatch.setattr(blobs, "CHUNK_BYTES", 64)
     location = begin(app).headers["location"]
@@ -222,6 +224,7 @@ def test_the_same_bytes_as_before_are_the_dataset_of_before(app):
     assert app.left_behind()["blobs"] == 1
 
 
+@pytest.mark.sql
 def test_an_upload_whose_process_died_after_the_last_byte_is_completed(app):
     location = begin(app).headers["location"]
     upload_id = location.rpartition("/")[2]
@@ -234,6 +237,7 @@ def test_an_upload_whose_process_died_after_the_last_byte_is_completed(app):
     assert finished(app, location)["state"] == "ready"
 
 
+@pytest.mark.sql
 def test_an_upload_is_deleted_with_its_bytes(app):
     location = begin(app).headers["location"]
     patch(app, location, 0, TABLE[:100])
@@ -244,6 +248,7 @@ def test_an_upload_is_deleted_with_its_bytes(app):
     assert patch(app, location, 100, TABLE[100:]).status_code == 404
 
 
+@pytest.mark.sql
 def test_an_upload_expires_after_its_last_byte(app):
     location = begin(app).headers["location"]
     patch(app, location, 0, TABLE[:100])
@@ -261,6 +266,7 @@ def test_an_upload_expires_after_its_last_byte(app):
     assert app.left_behind() == {}
 
 
+@pytest.mark.sql
 def test_arrays_in_parts_over_chunks_of_the_store(app):
     X = np.random.default_rng(0).standard_normal((20_000, 40))
     file = io.BytesIO()

@@ -13,6 +13,8 @@ from service.datasets.canonical import read_tasks
 from service.storage.blobs import BlobStore
 from service.storage.tables import DatasetRow
 
+pytestmark = pytest.mark.sql
+
 NPZ = "application/x-npz"
 EXAMPLES = settings(
     max_examples=60,

@@ -85,6 +85,7 @@ def commits(database):
 @pytest.mark.parametrize(
     ("body", "status", "n_commits"), [(TABLE, 201, 1), (b"task,x\na,1\nb\n", 422, 0)]
 )
+@pytest.mark.sql
 def test_a_small_upload_is_stored_in_one_transaction_and_a_bad_one_in_none(
     app, body, status, n_commits
 ):
@@ -110,6 +111,7 @@ def test_a_small_upload_that_is_read_slowly_is_stored_before(make_app):
 
 # FastAPI hides it by a filter of the process, which threads that build routes at once overwrite
 @pytest.mark.filterwarnings("ignore::pydantic.warnings.UnsupportedFieldAttributeWarning")
+@pytest.mark.sql
 def test_equal_uploads_at_once_are_one_dataset_however_each_is_stored(make_app):
     apps = [make_app(ingest_wait_s=wait_s) for wait_s in (0, 30, 0, 30)]
     with ThreadPoolExecutor(len(apps)) as pool:
@@ -142,6 +144,7 @@ def test_the_end_waits_for_uploads_that_are_being_parsed(make_app):
 
 # FastAPI hides it by a filter of the process, which threads that build routes at once overwrite
 @pytest.mark.filterwarnings("ignore::pydantic.warnings.UnsupportedFieldAttributeWarning")
+@pytest.mark.sql
 def test_concurrent_equal_uploads_create_one_dataset(app):
     with ThreadPoolExecutor(4) as pool:
         responses = list(pool.map(lambda _: app.upload(TABLE), range(4)))
@@ -150,6 +153,7 @@ def test_concurrent_equal_uploads_create_one_dataset(app):
     assert app.left_behind()["datasets"] == 1
 
 
+@pytest.mark.sql
 def test_an_idempotency_key_returns_the_same_dataset_and_rejects_another_upload(app):
     key = {"idempotency-key": "k1"}
     first = app.upload(TABLE, headers=key)
@@ -159,6 +163,7 @@ def test_an_idempotency_key_returns_the_same_dataset_and_rejects_another_upload(
     assert app.left_behind()["datasets"] == 1
 
 
+@pytest.mark.sql
 def test_a_rejected_upload_releases_its_idempotency_key(app):
     key = {"idempotency-key": "k1"}
     app.assert_rejected(app.upload(b"task,x\na,no\na,1\n", headers=key), "not-a-number")
@@ -187,12 +192,14 @@ def test_the_manifest_lists_every_task(app):
     assert manifest["feature_names"] == ["x"]
 
 
+@pytest.mark.sql
 def test_a_statistic_that_overflows_is_null(app):
     dataset = ready(app, b"task,x\na,1e308\na,1.7e308\n")
     manifest = app.send("GET", f"{URL}/{dataset['id']}/manifest").json()
     assert manifest["tasks"][0]["features"]["mean"] == [None]
 
 
+@pytest.mark.sql
 def test_pages_cover_every_dataset_once_newest_first(app):
     ids = [ready(app, TABLE + f"c,{i},0\n".encode())["id"] for i in range(5)]
     seen, token = [], None
@@ -210,6 +217,7 @@ def test_a_page_size_above_the_maximum_is_rejected(app):
     assert app.send("GET", URL, params={"page_size": 201}).status_code == 422
 
 
+@pytest.mark.sql
 def test_another_owner_sees_nothing(app):
     dataset = ready(app)
     with app.services.database.write() as session:
@@ -219,6 +227,7 @@ def test_another_owner_sees_nothing(app):
     assert app.send("GET", URL).json()["items"] == []
 
 
+@pytest.mark.sql
 def test_a_deletion_leaves_nothing(app):
     dataset = ready(app, headers={"idempotency-key": "k"})
     assert app.send("DELETE", f"{URL}/{dataset['id']}").status_code == 204
@@ -226,6 +235,7 @@ def test_a_deletion_leaves_nothing(app):
     assert app.send("GET", f"{URL}/{dataset['id']}").status_code == 404
 
 
+@pytest.mark.sql
 def test_deleting_one_of_two_datasets_with_the_same_bytes_keeps_the_other(app):
     kept = ready(app)
     deleted = ready(app, target_kind="numbers")
@@ -233,6 +243,7 @@ def test_deleting_one_of_two_datasets_with_the_same_bytes_keeps_the_other(app):
     assert app.tasks(kept["id"]).names == ("a", "b")
 
 
+@pytest.mark.sql
 def test_a_delete_with_another_etag_is_412(app):
     dataset = ready(app)
     url = f"{URL}/{dataset['id']}"
@@ -243,6 +254,7 @@ def test_a_delete_with_another_etag_is_412(app):
 
 
 @pytest.mark.parametrize("state", ["queued", "submitted", "running"])
+@pytest.mark.sql
 def test_a_dataset_of_an_active_job_cannot_be_deleted(app, state):
     dataset = ready(app)
     add_job(app, dataset["id"], state)
@@ -251,6 +263,7 @@ def test_a_dataset_of_an_active_job_cannot_be_deleted(app, state):
     assert "job_1" in response.json()["detail"]
 
 
+@pytest.mark.sql
 def test_a_dataset_of_a_model_cannot_be_deleted(app):
     dataset = ready(app)
     add_job(app, dataset["id"])
@@ -260,6 +273,7 @@ def test_a_dataset_of_a_model_cannot_be_deleted(app):
     assert "model m, version 3" in response.json()["detail"]
 
 
+@pytest.mark.sql
 def test_a_dataset_of_ended_jobs_can_be_deleted_and_the_jobs_remain(app):
     dataset = ready(app)
     add_job(app, dataset["id"], "failed")
@@ -400,6 +414,7 @@ def test_at_the_limit_of_waiting_requests_a_dataset_is_returned_at_once(make_app
     assert app.services.waiting.has_room("local")
 
 
+@pytest.mark.sql
 def test_a_rejected_slow_upload_remains_with_its_issues(make_app):
     app = make_app(ingest_wait_s=0)
     url = app.upload(b"task,x\na,no\na,1\n").headers["location"]

@@ -37,6 +37,7 @@ def test_a_new_task_is_added_to_a_stored_model(client, rows, base, tmp_path):
     )
 
 
+@pytest.mark.sql
 def test_without_another_name_it_is_the_next_version(client, rows, base):
     adapted = client.adapt(base, client.upload({"e": rows["d"]})).wait()
     assert (adapted.name, adapted.version) == (base.name, base.version + 1)
@@ -74,6 +75,7 @@ def test_an_adaptation_has_a_history_and_progress_and_can_be_cancelled(client):
     assert job.refresh().state == "cancelled"
 
 
+@pytest.mark.sql
 def test_a_model_that_another_was_adapted_from_cannot_be_deleted(client, rows):
     first = client.train(client.upload({"a": rows["a"]}), "rmt-pca", model="first", k=2).wait()
     job = client.adapt(first, client.upload({"b": rows["b"]}), name="second")

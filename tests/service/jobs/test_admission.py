@@ -11,6 +11,8 @@ from service.jobs.queue import admission, store
 from service.storage.job_states import JobState
 from service.storage.tables import EventRow, JobRow, TurnRow
 
+pytestmark = pytest.mark.sql
+
 EXAMPLES = {"sqlite": 6, "postgresql": 3}
 JOBS_PER_OWNER = 3
 

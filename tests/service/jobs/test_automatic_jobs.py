@@ -169,6 +169,7 @@ def test_a_model_of_two_fits_is_served_like_others(client, service, tmp_path) ->
     )
 
 
+@pytest.mark.sql
 def test_a_choice_can_be_cancelled(client, dataset) -> None:
     job = client.train(dataset, "auto", model="stopped", splits={"n_folds": 10, "repeats": 10})
     job.cancel()

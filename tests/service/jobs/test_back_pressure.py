@@ -4,7 +4,7 @@ import pytest
 
 from sibling import Client
 
-pytestmark = pytest.mark.slow  # many jobs
+pytestmark = [pytest.mark.slow, pytest.mark.sql]  # many jobs
 
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 

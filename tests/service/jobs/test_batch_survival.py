@@ -88,6 +88,7 @@ def check_outputs(client, outputs, model, rows, folder):
     assert made.info["n_samples"] == N_ROWS + 10
 
 
+@pytest.mark.sql
 def test_after_a_kill_of_everything_the_outputs_are_stored_once(
     slow, start_service, rows, tmp_path
 ):
@@ -162,6 +163,7 @@ def test_a_stopped_service_requeues_it_uncounted(slow, start_service):
         assert slow.kept(second)[:2] == (1, 1)
 
 
+@pytest.mark.sql
 def test_a_model_cannot_be_deleted_until_the_job_has_ended(shared):
     with Client(shared.service.url) as client:
         first = shared.begin(client)
@@ -181,6 +183,7 @@ def test_a_model_cannot_be_deleted_until_the_job_has_ended(shared):
         assert waiting.info["error"]["code"] == "base-model-deleted"
 
 
+@pytest.mark.sql
 def test_the_dataset_cannot_be_deleted_until_the_job_has_ended(shared):
     with Client(shared.service.url) as client:
         job = shared.begin(client)

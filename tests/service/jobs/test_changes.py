@@ -1,9 +1,12 @@
 """The stream of changes of all jobs and datasets of an owner, which pages follow."""
 
 import numpy as np
+import pytest
 
 from service.jobs.queue import queries
 from service.storage.tables import DatasetRow, EventRow, JobRow
+
+pytestmark = pytest.mark.sql
 
 PATH = "/v1/jobs:changes"
 

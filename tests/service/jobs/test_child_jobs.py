@@ -79,6 +79,7 @@ def update(database, read_job):
     return run
 
 
+@pytest.mark.sql
 def test_a_parent_is_queued_once_all_child_jobs_have_succeeded(parent, end, update, database):
     job_id, children = parent()
     assert update(job_id).state == "waiting"
@@ -91,6 +92,7 @@ def test_a_parent_is_queued_once_all_child_jobs_have_succeeded(parent, end, upda
         assert child_store.count_child_jobs(session, [job_id]) == {job_id: {"succeeded": 3}}
 
 
+@pytest.mark.sql
 def test_child_progress_changes_with_every_change_of_a_child_job_and_nothing_else(
     parent, end, database
 ):
@@ -134,6 +136,7 @@ def test_child_progress_changes_with_every_change_of_a_child_job_and_nothing_els
         before = after
 
 
+@pytest.mark.sql
 def test_the_progress_of_a_parent_is_that_of_its_child_jobs(parent, end, update, database):
     job_id, children = parent()
     end(children[0])
@@ -151,6 +154,7 @@ def test_the_progress_of_a_parent_is_that_of_its_child_jobs(parent, end, update,
 
 
 @pytest.mark.parametrize("state", [JobState.FAILED, JobState.TIMED_OUT])
+@pytest.mark.sql
 def test_a_failed_child_job_fails_its_parent_with_its_cause(parent, end, update, read_job, state):
     job_id, children = parent()
     end(children[1], state, error={"code": "diverged", "detail": "too steep", "attempt": 1})
@@ -161,6 +165,7 @@ def test_a_failed_child_job_fails_its_parent_with_its_cause(parent, end, update,
     assert [read_job(child).state for child in children] == ["cancelled", state, "cancelled"]
 
 
+@pytest.mark.sql
 def test_a_cancel_of_the_parent_cancels_all_child_jobs(parent, end, update, database, read_job):
     job_id, children = parent()
     end(children[0])
@@ -179,6 +184,7 @@ def test_a_cancel_of_the_parent_cancels_all_child_jobs(parent, end, update, data
     assert [read_job(child).state for child in children] == ["succeeded", "cancelled", "cancelled"]
 
 
+@pytest.mark.sql
 def test_a_cancelled_child_job_cancels_its_parent(parent, end, update, database):
     job_id, children = parent()
     with database.write() as session:
@@ -188,6 +194,7 @@ def test_a_cancelled_child_job_cancels_its_parent(parent, end, update, database)
     assert update(job_id).state == "cancelled"
 
 
+@pytest.mark.sql
 def test_child_jobs_are_as_old_as_their_parent_and_count_once_in_the_queue(parent, database):
     job_id, children = parent()
     with database.read() as session:
@@ -239,6 +246,7 @@ def test_a_search_trains_with_the_best_parameters(client, rows):
     np.testing.assert_allclose([by_task[n] for n in rows], 1 - lost / total, rtol=1e-12)
 
 
+@pytest.mark.sql
 def test_child_jobs_are_listed_under_their_parent_only(client, http, rows):
     job = client.train(client.upload(rows), "pca", search={"space": {"k": [1, 2]}, "n_folds": 2})
     job.wait()
@@ -339,6 +347,7 @@ def test_an_evaluation_scores_held_out_rows(client, rows):
 
 
 @pytest.mark.slow  # starts many child jobs
+@pytest.mark.sql
 def test_a_search_is_cancelled_with_all_its_child_jobs(start_service):
     rng = np.random.default_rng(0)
     rows = {f"task {t}": rng.normal(size=(40, 24)) for t in range(60)}

@@ -28,6 +28,8 @@ from service.storage.tables import (
 from sibling import ServiceError
 from sibling.commands.exit_codes import ExitCode
 
+pytestmark = pytest.mark.sql
+
 ROOT = Path(__file__).parents[3]
 URL = "/v1/jobs"
 

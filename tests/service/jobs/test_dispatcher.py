@@ -15,6 +15,8 @@ from service.storage.database import Database
 from service.storage.job_states import JobState
 from service.storage.tables import JobRow, LeaseRow
 
+pytestmark = pytest.mark.sql
+
 
 class Pool:
     """A pool with a free slot, whose attempts end with ``has_ended``."""

@@ -2,8 +2,12 @@
 
 import threading
 
+import pytest
+
 from service.jobs.queue import queries, store
 from service.storage.job_states import JobState
+
+pytestmark = pytest.mark.sql
 
 N_EVENTS = 60
 

@@ -7,6 +7,8 @@ import pytest
 
 from service.http.paging import _write_token
 
+pytestmark = pytest.mark.sql
+
 
 @pytest.fixture(scope="module")
 def job(client):

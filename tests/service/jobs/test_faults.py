@@ -312,6 +312,7 @@ def test_a_job_inside_native_code_ends_within_the_grace_period(faulty, stopwatch
     faulty.check_tidy()
 
 
+@pytest.mark.sql
 def test_a_job_survives_an_unavailable_database(faulty):
     job = faulty.train_long("survivor")
     with faulty.without_database():
@@ -335,6 +336,7 @@ def test_a_model_is_published_once_there_is_space_again(faulty):
     faulty.check_tidy()
 
 
+@pytest.mark.sql
 def test_a_job_without_space_for_its_model_fails_with_the_cause(faulty):
     if faulty.is_sqlite:
         pytest.skip("a full SQLite database cannot store the failure either")
@@ -347,6 +349,7 @@ def test_a_job_without_space_for_its_model_fails_with_the_cause(faulty):
     faulty.check_tidy()
 
 
+@pytest.mark.sql
 def test_a_result_that_cannot_be_stored_can_be_cancelled(faulty):
     if faulty.is_sqlite:
         pytest.skip("a full SQLite database cannot store a cancel request either")
@@ -360,6 +363,7 @@ def test_a_result_that_cannot_be_stored_can_be_cancelled(faulty):
     faulty.check_tidy()
 
 
+@pytest.mark.sql
 def test_a_frozen_worker_is_replaced_and_its_late_result_discarded(faulty):
     job = faulty.train_long("frozen")
     worker = faulty.worker_of(job)
@@ -394,6 +398,7 @@ def test_a_frozen_worker_with_its_child_is_replaced_and_its_attempt_ended(faulty
     faulty.check_tidy()
 
 
+@pytest.mark.sql
 def test_many_requests_with_one_idempotency_key_make_one_job(faulty):
     spec = {"dataset_id": faulty.small.id, "algorithm": "pca", "model": "one", "params": {"k": 1}}
 

@@ -13,6 +13,8 @@ from service.processes import lifetime as processes
 from service.processes.lifetime import ProcessIdentity, identity_of, this_process
 from service.storage.tables import LeaseRow
 
+pytestmark = pytest.mark.sql
+
 TAKE = """
 import sys, time
 from service.storage.database import Database

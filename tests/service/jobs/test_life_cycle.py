@@ -21,6 +21,8 @@ from service.jobs.queue import admission, child_store, queries, store
 from service.storage.job_states import ACTIVE, FINAL, AttemptCommand, JobState
 from service.storage.tables import AttemptRow, BlobRow, DatasetRow, EventRow, JobRow, Row
 
+pytestmark = pytest.mark.sql
+
 WORKERS = ("w1", "w2")
 ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.TIMED_OUT, JobState.CANCELLED)
 #: Number of examples, and of steps in each.

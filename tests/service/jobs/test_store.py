@@ -18,6 +18,8 @@ from service.storage.job_states import (
 )
 from service.storage.tables import BlobRow, JobRow
 
+pytestmark = pytest.mark.sql
+
 LOST = store.AttemptFailure("worker-lost", "gone")
 
 

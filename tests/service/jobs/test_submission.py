@@ -14,6 +14,8 @@ from service.jobs.submission import Origin, submit
 from service.settings import Settings
 from service.storage.tables import DatasetRow, JobRow
 
+pytestmark = pytest.mark.sql
+
 ORIGIN = Origin("ada", None, "request", None)
 
 

@@ -44,6 +44,7 @@ def versions_of(client, name):
     return [model["version"] for model in client.models if model["name"] == name]
 
 
+@pytest.mark.sql
 def test_a_kill_of_the_service_neither_loses_nor_duplicates_a_job(start_service, rows):
     first = start_service(SIBLING_WORKER_SLOTS=1, SIBLING_CHECKPOINT_INTERVAL_S=0.2)
     with Client(first.url) as client:
@@ -173,6 +174,7 @@ def test_a_job_beyond_its_time_limit_is_timed_out(running, rows):
         assert job.state == "timed_out"
 
 
+@pytest.mark.sql
 def test_a_second_service_on_the_same_data_is_on_standby_and_takes_over(start_service, rows):
     first = start_service(SIBLING_WORKER_SLOTS=1)
     second = start_service(data_dir=first.data_dir, SIBLING_WORKER_SLOTS=1)

@@ -121,6 +121,7 @@ def test_a_client_pauses_between_requests_that_found_no_room_to_wait(http, job):
     assert 2 <= n_requests <= 4
 
 
+@pytest.mark.sql
 def test_every_long_poll_returns_when_the_job_ends(http, job):
     found = []
 
@@ -149,6 +150,7 @@ def test_a_stream_ends_when_its_key_is_revoked(guarded, http, key, job):
     assert http.get(f"/v1/jobs/{job.id}").status_code == 401
 
 
+@pytest.mark.sql
 def test_one_query_serves_every_request_that_waits(database):
     """Each of 500 streams queried the database five times a second before."""
     n_sessions = 0

@@ -14,6 +14,8 @@ from service.storage.migration import SchemaMismatch
 from service.storage.tables import BlobChunkRow, BlobRow
 from sibling import Client
 
+pytestmark = pytest.mark.sql
+
 ROOT = Path(__file__).parents[3]
 CHUNK = os.urandom(100_000)
 

@@ -42,6 +42,7 @@ def findings(settings):
     return {f.check: (f.level, f.detail) for f in examine(settings, has_kernels=False)}
 
 
+@pytest.mark.sql
 def test_nothing_is_wrong_with_a_new_installation(settings):
     (settings().data_dir).mkdir()
     found = findings(settings())
@@ -106,6 +107,7 @@ def test_a_default_time_limit_above_the_maximum_is_no_error(settings):
     assert findings(settings(max_timeout_s=60))["settings"][0] == "ok"
 
 
+@pytest.mark.sql
 def test_a_database_of_an_unknown_schema_is_an_error_and_stays_as_it_is(settings, database):
     with database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'from-the-future'")
@@ -114,6 +116,7 @@ def test_a_database_of_an_unknown_schema_is_an_error_and_stays_as_it_is(settings
     assert "from-the-future" in detail
 
 
+@pytest.mark.sql
 def test_models_named_like_calls_of_others_are_reported(settings, database):
     with database.write() as session:
         session.add(
@@ -151,6 +154,7 @@ def test_models_named_like_calls_of_others_are_reported(settings, database):
     assert named == ["'shops.predict'", "'shops.predict_proba'"]
 
 
+@pytest.mark.sql
 def test_a_database_that_is_away_is_an_error(settings, tmp_path):
     (tmp_path / "file").write_text("no folder")
     found = findings(settings(database_url=f"sqlite:///{tmp_path}/file/sibling.db"))

@@ -28,6 +28,8 @@ from service.storage.tables import (
     new_id,
 )
 
+pytestmark = pytest.mark.sql
+
 ROWS = (DatasetRow, JobRow, AttemptRow, EventRow, IdempotencyRow, VersionRow, BlobRow, BlobChunkRow)
 LATER = timedelta(days=1)
 EVERYTHING = (

@@ -12,7 +12,7 @@ from service.storage.database import now
 from service.storage.tables import BlobRow, EventRow, JobRow
 from sibling import Client
 
-pytestmark = pytest.mark.slow  # servers of its own
+pytestmark = [pytest.mark.slow, pytest.mark.sql]  # servers of its own
 
 #: Everything has expired.
 AT_ONCE = {
