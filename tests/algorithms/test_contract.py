@@ -540,7 +540,7 @@ def spread_tasks(kind: str, *, is_shared: bool) -> TaskSet:
     [
         pytest.param(algorithm, kind, id=f"{name}-{kind}")
         for name, algorithm in ALGORITHMS.items()
-        for kind in kinds_of_targets(algorithm)
+        for kind in kinds_of_targets(algorithm)[-1:]  # classes take more than numbers
     ],
 )
 def test_a_checkpoint_is_not_much_larger_than_the_data(algorithm, kind, tmp_path) -> None:

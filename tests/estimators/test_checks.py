@@ -31,10 +31,16 @@ WITHOUT_STRENGTH = {"Constant", "SharedLasso", *PROJECTIONS}
 NEAREST = "weights change the projection; the class is that of the nearest row, whatever its weight"
 LEAVES = "the least number of rows of a leaf counts rows, whatever their weights"
 LEARNS_NOTHING = "the constant prediction learns nothing from the columns"
+#: Estimators that treat declared kinds of targets as another one of their family does, which is
+#: checked: FMTL and GraphMachines, Ridge, MeanRegularised.
+KINDS_AS_OTHERS = {
+    *("TaskMachines", "ScaledMachines", "MeanMachines", "MTRL", "OKL", "ConvexOKL"),
+    *("KernelRidge", "SharedLasso", "CMTL", "GMTL"),
+}
 
 
 def estimators():
-    """Return one estimator for each algorithm and kind of targets that can be declared.
+    """Return one estimator for each algorithm, and kind of targets that can be declared.
 
     Selection takes most of the time: it is between the ends of each grid, and those of declared
     kinds select no parameters.
@@ -45,7 +51,7 @@ def estimators():
         grids = {grid: params.model_fields[grid].default for grid in params.GRIDS.values()}
         made.append(cls(**{grid: (values[0], values[-1]) for grid, values in grids.items()}))
         given = {"selection": "given"} if hasattr(made[-1], "selection") else {}
-        kinds = kinds_of(cls._algorithm)
+        kinds = () if cls.__name__ in KINDS_AS_OTHERS else kinds_of(cls._algorithm)
         made += [cls(target=kind, **given) for kind in kinds if len(kinds) == 2]
     return made
 

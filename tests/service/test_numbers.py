@@ -85,8 +85,8 @@ def large_body(request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", [0.01, 0.3, 0.499, 0.5, 0.501, 0.75, 0.999])
-@pytest.mark.parametrize("odd", [b"x", b"[", b"]", b",", b'"', b"}", b"\\", b"1e999,"])
+@pytest.mark.parametrize("place", [0.01, 0.499, 0.501, 0.999])
+@pytest.mark.parametrize("odd", [b"x", b"]", b'"', b"1e999,"])
 def test_a_syntax_error_anywhere_in_a_large_body_is_found(large_body, place, odd):
     at = large_body.index(b" ", int(place * len(large_body)) - 50)
     extracted = extract_number_array(large_body[:at] + odd + large_body[at:], DATA)

@@ -146,7 +146,6 @@ def test_lists_are_filtered_and_paged_as_the_api_does(http, model, paths):
 
 
 @pytest.mark.slow
-@pytest.mark.sql
 def test_the_newest_come_first_and_every_page_is_reached(client, http):
     n = PAGE_SIZE + 2
     names = [f"paged {i:02}" for i in range(n)]

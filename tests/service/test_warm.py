@@ -1,6 +1,7 @@
 """Kernels are compiled before a server or worker computes with them, and never by itself."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -30,6 +31,8 @@ for _ in range(200):
     digest.update(point.tobytes())
 sys.stdout.write(digest.hexdigest())
 """
+#: Says that the cache beside it has all kernels.
+STAMP = "sibling-kernels"
 ENSURE = "from service.processes.kernels import ensure_compiled; ensure_compiled()"
 
 
@@ -46,12 +49,19 @@ def run(code, cache):
     return done.stdout.splitlines()
 
 
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """The bits of a step of a process that found no compiled kernels, and the cache it left."""
+    cache = tmp_path_factory.mktemp("cache")
+    return run(STEP.format(ENSURE), cache)[-1], cache
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_equal_work_has_equal_bits_in_the_first_process_and_in_later_ones(tmp_path):
+def test_equal_work_has_equal_bits_in_the_first_process_and_in_later_ones(first):
     """A process that compiles the kernels of this step itself gets another last bit."""
-    first, later = (run(STEP.format(ENSURE), tmp_path)[-1] for _ in range(2))
-    assert first == later
+    bits, cache = first
+    assert run(STEP.format(ENSURE), cache)[-1] == bits
 
 
 @pytest.mark.slow
@@ -60,23 +70,31 @@ def test_kernels_are_compiled_once(tmp_path):
     cache.mkdir()
     stamp = "from service.processes import kernels; print(kernels._fingerprint())"
     (found,) = run(stamp, cache)
-    (cache / "sibling-kernels").write_text(found)
+    (cache / STAMP).write_text(found)
     assert run(ENSURE, cache) == []
-    assert [path.name for path in cache.iterdir()] == ["sibling-kernels"]
+    assert [path.name for path in cache.iterdir()] == [STAMP]
 
 
 @pytest.fixture
-def cold_server(tmp_path):
-    """``url, process``: a server whose kernels are not compiled yet."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    names = ("NUMBA_CACHE_DIR", "HOME", "SIBLING_DATA_DIR")
-    environment = os.environ | {name: str(tmp_path / name) for name in names}
-    command = [sys.executable, "-m", "sibling", "serve", "--port", str(port)]
-    process = subprocess.Popen(command, env=environment, start_new_session=True)
-    yield f"http://127.0.0.1:{port}", psutil.Process(process.pid)
-    process.kill()
-    process.wait()
+def start_cold(tmp_path):
+    """``url, process = start_cold(cache)``: a server for which nobody has compiled the kernels."""
+    processes = []
+
+    def start(cache):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        environment = os.environ | {
+            name: str(tmp_path / name) for name in ("HOME", "SIBLING_DATA_DIR")
+        }
+        command = [sys.executable, "-m", "sibling", "serve", "--port", str(port)]
+        environment["NUMBA_CACHE_DIR"] = str(cache)
+        processes.append(subprocess.Popen(command, env=environment, start_new_session=True))
+        return f"http://127.0.0.1:{port}", psutil.Process(processes[-1].pid)
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
 
 
 def answer_of(url):
@@ -90,9 +108,9 @@ def answer_of(url):
 @pytest.mark.seconds("starts a server, which begins to compile")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_server_that_compiles_kernels_says_so_and_ends_with_all_processes(
-    cold_server, wait_until, number
+    start_cold, tmp_path, wait_until, number
 ):
-    url, server = cold_server
+    url, server = start_cold(tmp_path / "cache")
     wait_until(lambda: answer_of(f"{url}/v2/health/live") is not None)
     live, ready = (httpx.get(f"{url}/v2/health/{name}") for name in ("live", "ready"))
     assert (live.status_code, live.json()["live"], live.json()["ready"]) == (200, True, False)
@@ -108,10 +126,15 @@ def test_a_server_that_compiles_kernels_says_so_and_ends_with_all_processes(
 
 
 @pytest.mark.slow
-def test_a_server_is_ready_once_the_kernels_are_compiled(cold_server, wait_until):
-    url, server = cold_server
+@pytest.mark.timeout(600)
+def test_a_server_is_ready_once_the_kernels_are_compiled(first, start_cold, tmp_path, wait_until):
+    """It finds compiled ones, but no note that they are all, so it goes through them."""
+    cache = shutil.copytree(first[1], tmp_path / "cache")
+    (cache / STAMP).unlink()
+    url, server = start_cold(cache)
     wait_until(lambda: answer_of(f"{url}/v2/health/ready") is not None)
     wait_until(lambda: (found := answer_of(f"{url}/v2/health/ready")) and found.is_success)
+    assert (cache / STAMP).exists()
     assert httpx.get(f"{url}/v1/jobs").json()["items"] == []
     server.terminate()
     server.wait(timeout=60)

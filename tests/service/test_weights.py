@@ -32,7 +32,7 @@ def file_of(model, path):
         (LogisticRegression(class_weight="balanced", calibration=True), LABELS),
         (LogisticRegression(class_weight={"ill": 4}), LABELS),
     ],
-    ids=repr,
+    ids=("numbers", "balanced classes", "one class"),
 )
 def test_job_estimator_and_remote_estimator_have_the_same_bits(
     client, tmp_path, estimator, targets

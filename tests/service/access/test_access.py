@@ -18,8 +18,6 @@ from service.storage.database import now
 from service.storage.tables import Row
 from sibling import Client, ServiceError
 
-pytestmark = pytest.mark.sql
-
 ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(5, 4) ** 1.2}
 #: What anybody may see: that the service lives, and its pages, which hold no data.
 OPEN = {"/", "/v2/health/live", "/v2/health/ready", "/docs", "/redoc", "/openapi.json"}
@@ -177,6 +175,7 @@ def _cached_key(service, scopes):
     return _keys[service.url, scopes]
 
 
+@pytest.mark.sql
 def test_resources_of_another_owner_are_not_found(guarded, ada, everything):
     headers = {"Authorization": f"Bearer {make_key(guarded, 'bob', 'admin')}"}
     for method, path in everything:
@@ -209,6 +208,7 @@ def test_resources_of_another_owner_are_not_found(guarded, ada, everything):
     assert ada.model("mine").transform(ROWS["a"], task="a").shape == (5, 1)
 
 
+@pytest.mark.sql
 def test_a_key_manages_keys_of_its_owner_with_scopes_of_its_own(guarded):
     maker = make_key(guarded, "eve", "keys:write,keys:read,infer")
     make_key(guarded, "mallory", "admin")
@@ -250,6 +250,7 @@ def test_the_client_manages_keys(guarded, ada):
     assert created["id"] in [key["id"] for key in ada.keys]
 
 
+@pytest.mark.sql
 def test_a_key_does_not_outlive_the_key_that_creates_it(guarded):
     key = new_key()
     expires_at = now() + timedelta(days=3)
@@ -266,6 +267,7 @@ def test_a_key_does_not_outlive_the_key_that_creates_it(guarded):
         assert timedelta(days=expected, minutes=-9) < left <= timedelta(days=expected)
 
 
+@pytest.mark.sql
 def test_another_owner_cannot_train_on_a_dataset_that_is_not_theirs(guarded, ada):
     with Client(guarded.url, api_key=make_key(guarded, "bob", "admin")) as bob:
         with pytest.raises(ServiceError) as caught:
@@ -297,6 +299,7 @@ def test_an_unauthenticated_request_is_rejected_before_the_body_is_read(guarded)
         assert connection.recv(1000).startswith(b"HTTP/1.1 401 ")
 
 
+@pytest.mark.sql
 def test_a_revoked_key_is_rejected_within_seconds(run_keys, guarded):
     made = run_keys(guarded, "create", "--owner", "eve", "--scopes", "jobs:read")
     key = made.stdout.strip()
@@ -313,12 +316,14 @@ def test_a_revoked_key_is_rejected_within_seconds(run_keys, guarded):
 
 
 @pytest.mark.usefixtures("ada")
+@pytest.mark.sql
 def test_keys_are_listed_without_their_secrets(run_keys, guarded):
     done = run_keys(guarded, "list", COLUMNS="200")
     assert "ada" in done.stdout
     assert "s" * 40 not in done.stdout
 
 
+@pytest.mark.sql
 def test_no_secret_is_kept_anywhere(guarded):
     secret = "s" * 40
     folders = [guarded.data_dir]
@@ -338,6 +343,7 @@ def test_it_does_not_listen_to_others_without_keys(forked_command):
     assert "sibling keys create" in done.stderr
 
 
+@pytest.mark.sql
 def test_a_bootstrap_key_that_was_revoked_stays_revoked(database, forked_command):
     key = new_key()
     settings = Settings(bootstrap_key=key.text())
@@ -357,6 +363,7 @@ def test_a_bootstrap_key_that_was_revoked_stays_revoked(database, forked_command
     assert ensure_bootstrap_key(database, Settings(bootstrap_key=new_key().text()))
 
 
+@pytest.mark.sql
 def test_replicas_that_start_at_the_same_time_store_one_bootstrap_key(database):
     settings = Settings(bootstrap_key=new_key().text())
     with ThreadPoolExecutor(4) as pool:

@@ -19,8 +19,6 @@ from service.storage.job_states import JobState
 from service.storage.tables import BlobRow, DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
 from sibling import Client, JobFailed, ServiceError
 
-pytestmark = pytest.mark.sql
-
 CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
 NONE = {"max_datasets": 0, "max_models": 0, "max_stored_bytes": 0}
 
@@ -46,6 +44,7 @@ def upload(database, tmp_path):
     return run
 
 
+@pytest.mark.sql
 def test_without_limits_nothing_is_counted(database):
     def statements(limits):
         found = []
@@ -58,6 +57,7 @@ def test_without_limits_nothing_is_counted(database):
     assert len(statements(settings(max_datasets=2))) == 2
 
 
+@pytest.mark.sql
 def test_an_upload_beyond_the_number_of_datasets_is_refused(upload):
     limits = settings(max_datasets=2)
     upload(b"one", limits)
@@ -68,6 +68,7 @@ def test_an_upload_beyond_the_number_of_datasets_is_refused(upload):
     upload(b"three", limits, owner="bob")
 
 
+@pytest.mark.sql
 def test_an_upload_beyond_the_stored_bytes_is_refused(upload):
     limits = settings(max_stored_bytes=10)
     upload(b"12345", limits)
@@ -80,6 +81,7 @@ def test_an_upload_beyond_the_stored_bytes_is_refused(upload):
         upload(b"a", limits)
 
 
+@pytest.mark.sql
 def test_a_deleted_dataset_makes_room(upload, database):
     limits = settings(max_datasets=1, max_stored_bytes=5)
     dataset_id = upload(b"12345", limits)
@@ -88,6 +90,7 @@ def test_a_deleted_dataset_makes_room(upload, database):
     upload(b"67890", limits)
 
 
+@pytest.mark.sql
 def test_uploads_at_the_same_time_do_not_exceed_a_quota(upload, database):
     limits = settings(max_datasets=3)
     ready = threading.Barrier(8)
@@ -106,6 +109,7 @@ def test_uploads_at_the_same_time_do_not_exceed_a_quota(upload, database):
         assert quotas.count_datasets(session, "ada") == 3
 
 
+@pytest.mark.sql
 def test_models_and_unfinished_jobs_that_train_one_count_together(database, upload):
     dataset_id = upload(b"x", settings())
     names = ("params", "software", "classes", "metrics", "history")
@@ -147,6 +151,7 @@ def test_models_and_unfinished_jobs_that_train_one_count_together(database, uplo
             quotas.check_training(session, "ada", settings(max_stored_bytes=1))
 
 
+@pytest.mark.sql
 def test_what_is_stored_may_reach_the_limit_but_not_exceed_it(upload, database):
     upload(b"12345", settings())
     with database.write() as session:
@@ -155,6 +160,7 @@ def test_what_is_stored_may_reach_the_limit_but_not_exceed_it(upload, database):
             stored_bytes.check_after_storing(session, "ada", 4)
 
 
+@pytest.mark.sql
 def test_uploads_count_until_they_are_datasets(upload, database):
     dataset_id = upload(b"12345", settings())
     common = {"owner": "ada", "name": "d", "media_type": "text/csv", "options": {}, "length": 7}
@@ -177,6 +183,7 @@ def small(launch_service):
 
 
 @pytest.mark.slow
+@pytest.mark.sql
 def test_an_exceeded_quota_is_429_with_the_remedy(small):
     rows = {"a": np.arange(20.0).reshape(5, 4) ** 1.5}
     with Client(small.url) as client, httpx.Client(base_url=small.url, timeout=60) as http:

@@ -98,12 +98,12 @@ def test_an_empty_body_is_rejected(refuse, body):
 @pytest.mark.parametrize("media_type", ["text/csv", NPZ])
 @pytest.mark.parametrize(
     "body",
-    {
-        "pickle": pickled(),
-        "joblib": with_joblib(),
-        "parquet": b"PAR1" + bytes(60) + b"PAR1",
-        "npy": npy(X),
-    }.values(),
+    [
+        pytest.param(pickled(), id="pickle"),
+        pytest.param(with_joblib(), id="joblib"),
+        pytest.param(b"PAR1" + bytes(60) + b"PAR1", id="parquet"),
+        pytest.param(npy(X), id="npy"),
+    ],
 )
 def test_a_body_that_contradicts_its_content_type_is_rejected(refuse, body, media_type):
     refuse(body, media_type, status=415, code="unsupported-media-type")

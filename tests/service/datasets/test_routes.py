@@ -302,6 +302,7 @@ def test_a_dataset_of_ended_jobs_can_be_deleted_and_the_jobs_remain(app):
         ("application/zip", b"%PDF-1.4"),
         ("multipart/form-data; boundary=x", b"--x--"),
     ],
+    ids=lambda value: value if isinstance(value, str) else ascii(value[:8]),
 )
 def test_other_formats_are_rejected_with_the_supported_ones(app, media_type, body):
     response = app.upload(body, media_type)

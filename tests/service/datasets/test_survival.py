@@ -21,7 +21,6 @@ def big_csv(n_rows=60_000) -> bytes:
     return ("task," + ",".join("abcdefgh") + "\n" + body + "\n").encode()
 
 
-@pytest.mark.sql
 def test_an_upload_survives_a_kill_of_the_server(start_service, uploads_to, wait_until):
     slow = {"SIBLING_INGEST_WAIT_S": 0}
     killed = start_service(**slow)

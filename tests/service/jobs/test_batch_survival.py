@@ -88,7 +88,6 @@ def check_outputs(client, outputs, model, rows, folder):
     assert made.info["n_samples"] == N_ROWS + 10
 
 
-@pytest.mark.sql
 def test_after_a_kill_of_everything_the_outputs_are_stored_once(
     slow, start_service, rows, tmp_path
 ):

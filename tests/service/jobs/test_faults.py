@@ -363,7 +363,6 @@ def test_a_result_that_cannot_be_stored_can_be_cancelled(faulty):
     faulty.check_tidy()
 
 
-@pytest.mark.sql
 def test_a_frozen_worker_is_replaced_and_its_late_result_discarded(faulty):
     job = faulty.train_long("frozen")
     worker = faulty.worker_of(job)

@@ -131,10 +131,24 @@ def leaves(value) -> list:
     return [value] if isinstance(value, float) else []
 
 
+#: One or two of each family have every kind of study. A comparison also evaluates its algorithm.
+STUDIED = {
+    *("rmt-pca", "mtda", "lda-tr", "fmtl", "kernel-graph", "okl", "tlvm", "transfer-pca", "mtfl"),
+    *(
+        "ridge",
+        "logistic-regression",
+        "gmtl",
+        "gp",
+        "mixed-model",
+        "nearest-neighbours",
+        "constant",
+    ),
+}
 CASES = [
     (name, what)
     for name, algorithm in ALGORITHMS.items()
     for what in ("evaluate", "evaluate a choice", "compare", "search")
+    if what == "compare" or name in STUDIED
     if what != "evaluate a choice" or "selection" in algorithm.Params.model_fields
     if what != "search" or algorithm.Params.model_fields
 ]
