@@ -296,7 +296,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)  # before those are deselected that -m excludes
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave tests on PostgreSQL, and of other algorithms, to ``make test-all``.
+    """Leave tests on PostgreSQL, of other algorithms and of more cases to ``make test-all``.
 
     A slow test may depend on processes and time, so it gets a second chance, which the summary
     reports. A quick test does not.
@@ -312,8 +312,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         quick = QUICK_IN_SERVICE if in_service else QUICK_ALGORITHMS
         if others - quick or _params(item).get("database_kind") == "postgresql":
             item.add_marker(pytest.mark.slow)
+    _leave_cases(items)
+    for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def _leave_cases(items: list[pytest.Item]) -> None:
+    """Mark the cases of a test as slow beyond as many, evenly spread, as ``quick`` says."""
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("quick") and not item.get_closest_marker("slow"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for given in cases.values():
+        n_quick = given[0].get_closest_marker("quick").args[0]
+        quick = {i * len(given) // n_quick for i in range(n_quick)}
+        for i in set(range(len(given))) - quick:
+            given[i].add_marker(pytest.mark.slow)
 
 
 def _params(item: pytest.Item) -> dict[str, Any]:

@@ -44,6 +44,7 @@ def moments(values, weights):
 @pytest.mark.parametrize("form", ["task", "pooled"])
 @pytest.mark.parametrize("kind", ["numbers", "two", "three"])
 @pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.quick(5)
 def test_predictions_are_those_of_lightgbm(form, kind, is_weighted) -> None:
     import lightgbm
 
@@ -133,6 +134,7 @@ def test_the_number_of_trees_is_small_for_noise_and_large_without() -> None:
 
 @pytest.mark.parametrize("form", ["task", "pooled"])
 @pytest.mark.parametrize("kind", ["numbers", "three"])
+@pytest.mark.quick(2)
 def test_the_held_out_error_is_that_of_the_first_trees(form, kind) -> None:
     # the error of the selected number, with one fit for each fold
     from algorithms.evaluation import fold_splits

@@ -343,6 +343,7 @@ def test_weights_are_used_or_refused(algorithm, tasks) -> None:
 
 
 @over_cases
+@pytest.mark.quick(18)
 def test_laws_of_weights(algorithm, tasks) -> None:
     if not algorithm.needs.weights:
         return
@@ -506,6 +507,7 @@ def test_a_loop_that_starts_at_a_non_finite_value_ends_the_fit(algorithm, tasks,
 
 
 @over_cases
+@pytest.mark.quick(18)
 def test_a_resumed_fit_gives_the_same_bits(algorithm, tasks, tmp_path) -> None:
     whole, _, n_steps = fitted(algorithm, tasks)
     last = min(n_steps, 6) - 1

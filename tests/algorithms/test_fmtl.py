@@ -279,6 +279,7 @@ def test_the_objective_is_that_of_another_solver(penalty, k, loss, is_shared) ->
 @over_penalties
 @pytest.mark.parametrize("loss", ["huber", "epsilon-insensitive"])
 @pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.quick(7)
 def test_the_objective_for_numbers_is_that_of_another_solver(penalty, k, loss, is_shared) -> None:
     tasks = related("numbers", n=9, T=3, is_shared=is_shared, seed=3, noise=1.0)
     C, epsilon = 3.0, 0.1
@@ -436,6 +437,7 @@ def test_many_outputs_and_single_precision_cost_no_accuracy(T, n, tolerance) -> 
 
 @pytest.mark.parametrize("loss", ["squared", "huber", "squared-hinge", "logistic"])
 @pytest.mark.parametrize("C", [0.1, 1e4])
+@pytest.mark.quick(3)
 def test_newton_in_the_weights_finds_what_coordinate_ascent_finds(loss, C) -> None:
     kind = "numbers" if loss in LOSSES["numbers"] else "classes"
     tasks = related(kind, T=4, n=40, noise=2.0)

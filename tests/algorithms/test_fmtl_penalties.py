@@ -262,6 +262,7 @@ def two_groups(n, *, seed=0):
 @over_penalties
 @pytest.mark.parametrize("C", [0.1, 10.0, 100.0])
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared"])
+@pytest.mark.quick(7)
 def test_a_new_task_of_many_rows_reaches_what_it_reports(penalty, C, loss) -> None:
     old, new = two_groups(20)
     new = two_groups(200, seed=1)[1]

@@ -296,6 +296,7 @@ def test_linear_kernel_reaches_dual_probabilistic_pca() -> None:
 
 @pytest.mark.parametrize(("L", "seed"), [(2, 0), (2, 1), (5, 1)])
 @threadpool_limits.wrap(limits=1)  # as a fit has it: threads slow small matrices down
+@pytest.mark.quick(1)
 def test_a_descent_with_a_low_noise_floor_converges(L, seed) -> None:
     rng = np.random.default_rng(seed)
     Z, mix, phase = (

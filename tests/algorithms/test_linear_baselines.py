@@ -128,6 +128,7 @@ def grouped(tasks: TaskSet) -> TaskSet:
 @pytest.mark.parametrize("form", ["task", "pooled", "mean"])
 @pytest.mark.parametrize("has_intercept", [True, False])
 @pytest.mark.parametrize("has_groups", [False, True])
+@pytest.mark.quick(5)
 def test_leave_one_out_errors_equal_those_of_separate_fits(form, has_intercept, has_groups) -> None:
     tasks = made(4, n_tasks=3, n=5)
     tasks = grouped(tasks) if has_groups else tasks
@@ -380,6 +381,7 @@ def unlike_noise(*, classes=False) -> TaskSet:
 
 
 @pytest.mark.parametrize("form", ["task", "pooled"])
+@pytest.mark.quick(1)
 def test_ridge_chooses_gamma_for_each_task_by_leaving_out_its_rows(form) -> None:
     tasks, grid = unlike_noise(), (0.01, 1.0, 100.0, 1000.0)
     chosen = {"selection": "loo", "grid": grid, "form": form}

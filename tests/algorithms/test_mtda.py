@@ -270,6 +270,7 @@ def test_any_projection_is_reached_with_any_common_part(seed, d, more) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("d_prime", [2, 3, 4, 300])
 @pytest.mark.parametrize("null", ["keep", "exclude"])
+@pytest.mark.quick(9)
 def test_the_alternation_reaches_the_exact_optimum(shape, d_prime, null) -> None:
     tasks = made(10, shape, spread=0.5)
     exact = fit(tasks, d=2, null=null)
@@ -289,6 +290,7 @@ def test_the_alternation_reaches_the_exact_optimum(shape, d_prime, null) -> None
 
 @pytest.mark.parametrize(("d", "d_prime"), [(5, 5), (5, 7), (3, 4)])
 @pytest.mark.parametrize("n_tasks", [1, 2])
+@pytest.mark.quick(2)
 def test_the_alternation_takes_the_last_useful_direction_before_fillers(
     d, d_prime, n_tasks
 ) -> None:

@@ -147,6 +147,7 @@ def test_the_certificate_holds_by_its_definition(features, gamma) -> None:
         pytest.param("few rows", "learned", marks=pytest.mark.slow),  # as long as all others
     ],
 )
+@pytest.mark.quick(3)
 def test_both_solvers_and_a_descent_on_factors_agree(features, data) -> None:
     tasks = {
         "own rows": made(2),

@@ -191,6 +191,7 @@ def test_levels_of_other_columns_are_matched_by_name():
 
 
 @pytest.mark.parametrize("name", PREDICTS)
+@pytest.mark.quick(6)
 def test_a_mixed_table_with_gaps_trains_and_its_model_survives_a_file(name, tmp_path):
     inner = ALGORITHMS[name]
     tasks = tasks_for(inner)
@@ -209,6 +210,7 @@ def test_a_mixed_table_with_gaps_trains_and_its_model_survives_a_file(name, tmp_
 
 
 @pytest.mark.parametrize("name", PREDICTS)
+@pytest.mark.quick(6)
 def test_held_out_rows_change_nothing_that_is_learned(name):
     """In every split of an evaluation, a comparison or a search: all score by this function."""
     algorithm = prepared(ALGORITHMS[name], COLUMNS, None)

@@ -64,6 +64,7 @@ def fit(algorithm, form, tasks, **values):
 
 
 @over_cases
+@pytest.mark.quick(10)
 def test_every_method_trains_on_them(algorithm, form, tmp_path) -> None:
     model = fit(algorithm, form, tasks_for(algorithm))
     save_model(model, tmp_path / "model")
@@ -85,6 +86,7 @@ def test_every_method_trains_on_them(algorithm, form, tmp_path) -> None:
 
 
 @over_classifiers
+@pytest.mark.quick(9)
 def test_calibrated_probabilities_are_neither_0_nor_1(algorithm, form) -> None:
     selects = "selection" in algorithm.Params.model_fields
     model = fit(

@@ -120,6 +120,7 @@ def test_raw_columns_give_the_model_of_the_dense_copy(name) -> None:
     ("name", "values"),
     [("logistic-regression", {}), ("mtfl", {"loss": "logistic"}), ("mtfl", {"loss": "hinge"})],
 )
+@pytest.mark.quick(2)
 def test_classifiers_of_raw_columns_converge_with_large_means(name, values) -> None:
     algorithm = ALGORITHMS[name]
     shift = np.eye(1, 60, 2) * LARGE_MEAN

@@ -444,6 +444,7 @@ EDGES = {
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 @pytest.mark.parametrize("name", EDGES)
+@pytest.mark.quick(12)
 def test_edge_cases_give_finite_predictions(name, kernel) -> None:
     rng = np.random.default_rng(12)
     home, away = EDGES[name](rng.standard_normal((30, 5)), rng.standard_normal((20, 5)))

@@ -85,6 +85,7 @@ def test_outputs_equal_online_inference_bit_for_bit(client, model, source, rows,
 
 
 @pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - OTHER_TASKS))
+@pytest.mark.quick(3)
 def test_every_method_of_every_algorithm_equals_online_inference(
     client, dataset, algorithm, tmp_path
 ):

@@ -51,6 +51,7 @@ def test_an_inference_body_may_be_larger(http):
 
 
 @pytest.mark.parametrize("body", [EMPTY_LISTS, NUMBERS, DEEP])
+@pytest.mark.quick(1)
 def test_other_requests_are_answered_while_large_bodies_are_parsed(service, stopwatch, body):
     """The event loop was held for 1.5 s by each body on an idle machine."""
     stop = threading.Event()

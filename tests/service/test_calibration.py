@@ -224,6 +224,7 @@ def test_estimators_have_intervals_and_sets_of_a_level(patients):
     assert small < large <= 120
 
 
+@pytest.mark.slow  # its parts have quick tests
 def test_an_automatic_choice_is_calibrated_too(client, patients, patients_dataset):
     model = client.train(
         patients_dataset,

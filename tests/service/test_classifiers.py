@@ -30,6 +30,7 @@ def faces_dataset(client, faces):
 
 
 @pytest.mark.parametrize("algorithm", CLASSIFIERS)
+@pytest.mark.quick(3)
 def test_predictions_over_http_equal_the_offline_ones(
     client, service, faces, faces_dataset, algorithm, tmp_path
 ):
@@ -53,6 +54,7 @@ def test_predictions_over_http_equal_the_offline_ones(
 
 
 @pytest.mark.parametrize("algorithm", CLASSIFIERS)
+@pytest.mark.quick(2)
 def test_distances_over_http_equal_the_offline_ones_and_name_their_columns(
     client, service, faces, faces_dataset, algorithm, tmp_path
 ):

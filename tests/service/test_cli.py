@@ -353,6 +353,7 @@ def test_wrong_usage_is_reported_in_a_sentence(run):
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "nonsense", "http://[::bad"])
+@pytest.mark.quick(1)
 def test_an_unreachable_service_is_reported_in_a_sentence(run, url):
     assert_fails(run("models", url=url), "error: cannot reach the service", "sibling serve")
 
@@ -375,6 +376,7 @@ AWAY = "postgresql://127.0.0.1:1/none"
         (("migrate",), {"SIBLING_DATABASE_URL": AWAY}, "error: the database cannot be migrated"),
     ],
 )
+@pytest.mark.quick(2)
 def test_serve_reports_why_it_cannot_start(forked_command, arguments, env, words):
     assert_fails(forked_command(*arguments, **env), words)
 

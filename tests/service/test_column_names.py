@@ -121,6 +121,7 @@ routes = pytest.mark.parametrize("route", ROUTES)
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(order=st.permutations(NAMES), seed=st.integers(0, 2**32 - 1), n=st.integers(1, 5))
+@pytest.mark.quick(3)
 def test_any_order_of_named_columns_has_the_same_result(service, trained, route, order, seed, n):
     X = rows(seed, n)
     expected = trained.predict(X, task="a")
@@ -294,6 +295,7 @@ def manifest_of(service, dataset):
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.quick(1)
 def test_columns_of_tasks_in_different_order_are_aligned_by_name(client, service, make):
     X = {task: rows(seed) for seed, task in enumerate("abc")}
     y = {task: Z @ [3.0, -0.5, 0.02] for task, Z in X.items()}

@@ -258,6 +258,7 @@ def test_a_model_is_downloaded_drawn_and_deleted(run, fails, client, dataset, tm
         (ExitCode.ERROR, ("keys", "create", "--owner", "a", "--scopes", "infr"), "'infer'"),
     ],
 )
+@pytest.mark.quick(7)
 def test_a_mistyped_name_suggests_the_right_one(
     command, service, dataset, code, arguments, suggestion
 ):

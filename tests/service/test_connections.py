@@ -111,6 +111,7 @@ def test_a_silent_connection_is_closed(strict):
 
 
 @pytest.mark.parametrize("before", [b"", head("GET", LIVE)])
+@pytest.mark.quick(1)
 def test_a_head_that_stops_gets_408(strict, before):
     with Raw(strict) as raw:
         if before:

@@ -245,6 +245,7 @@ def columns_of(parsed):
 @pytest.mark.parametrize("name", COLUMNS)
 @settings(max_examples=5, deadline=None)
 @given(data=st.data())
+@pytest.mark.quick(7)
 def test_values_are_the_same_numbers_in_training_and_in_calls_in_every_format(name, data):
     kind, columns = COLUMNS[name]
     values = data.draw(columns)

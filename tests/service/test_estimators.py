@@ -52,6 +52,7 @@ def params_of(estimator):
         for name, case in CASES.items()
     ],
 )
+@pytest.mark.quick(3)
 def test_an_estimator_makes_the_file_of_the_job_and_gives_the_bits_of_remote_calls(
     client, tmp_path, estimator, X, y
 ):
@@ -81,6 +82,7 @@ def test_an_estimator_makes_the_file_of_the_job_and_gives_the_bits_of_remote_cal
 
 @pytest.mark.parametrize("name", ["mtfl", "mtda", "mean-regularised"])
 @pytest.mark.filterwarnings("ignore::sibling.FitWarning")
+@pytest.mark.quick(1)
 def test_a_task_added_to_an_estimator_makes_the_file_of_the_job(client, tmp_path, name):
     estimator, X, y = CASES[name]
     old = {task: X[task] for task in NAMES[:2]}

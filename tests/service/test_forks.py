@@ -147,6 +147,7 @@ def count_answers(way, model, expected, n_runs):
 
 
 @each_way
+@pytest.mark.quick(2)
 def test_children_get_their_own_answers(model, expected, way):
     assert count_answers(way, model, expected, 1) == (len(ROWS), 0)
 

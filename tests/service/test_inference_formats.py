@@ -267,6 +267,7 @@ def test_a_truncated_table_never_causes_an_internal_error(http, X, kind):
 
 
 @pytest.mark.parametrize("kind", [ARROW, PARQUET])
+@pytest.mark.quick(1)
 def test_a_corrupt_table_never_crashes_the_service(http, X, kind):
     body = bytearray(TABLES[kind]({"task": ["a", "b"] * 3 + ["a"], **columns_of(X)}))
     rng = np.random.default_rng(0)

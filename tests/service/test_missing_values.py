@@ -27,6 +27,7 @@ def latent(client, written):
 
 
 @pytest.mark.parametrize("method", ["transform", "reconstruct", "variance", "predict"])
+@pytest.mark.quick(2)
 def test_missing_values_over_http_equal_the_offline_model(
     service, latent, written, method, tmp_path
 ):

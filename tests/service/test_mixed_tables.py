@@ -310,6 +310,7 @@ def test_an_unsuitable_preparation_is_refused_at_submission(http, preparation, w
 
 @pytest.mark.usefixtures("model")
 @pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
+@pytest.mark.quick(1)
 def test_frames_of_the_client_keep_their_kinds(service, library):
     table = patients(seed=11)
     as_frame = {

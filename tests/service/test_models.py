@@ -16,6 +16,7 @@ OTHER_TASKS = {"okl", "convex-okl", "mean-regularised", "mixed-model"}
 
 
 @pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - OTHER_TASKS))
+@pytest.mark.quick(2)
 def test_a_model_has_its_lineage(client, dataset, algorithm):
     job = client.train(dataset, algorithm, model=f"lineage-{algorithm}", seed=11)
     model = job.wait()

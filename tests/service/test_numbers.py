@@ -64,6 +64,7 @@ def test_numbers_of_ordinary_bodies_are_extracted():
 @pytest.mark.parametrize("n_rows", [10, 5_000, 60_000])
 @pytest.mark.parametrize("indent", [None, 0])
 @pytest.mark.parametrize("is_nested", [True, False])
+@pytest.mark.quick(5)
 def test_small_and_large_bodies_are_parsed_the_same_way(n_rows, indent, is_nested):
     """Large bodies are parsed by two threads."""
     rows = np.random.default_rng(0).standard_normal((n_rows, 2))

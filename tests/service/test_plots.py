@@ -99,6 +99,7 @@ def test_the_numbers_are_those_that_the_service_has_stored(plotted, http):
 
 @pytest.mark.parametrize("name", ["relations", "gains"])
 @pytest.mark.usefixtures("plotted")
+@pytest.mark.quick(1)
 def test_an_image_has_every_name_and_nothing_active(http, name):
     url = f"/v1/models/plotted/plots/{name}"
     response = http.get(url, headers={"Accept": "image/svg+xml"})

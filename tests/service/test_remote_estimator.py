@@ -66,6 +66,7 @@ def test_a_remote_estimator_stands_in_a_pipeline(client):
     np.testing.assert_array_equal(predicted, expected)
 
 
+@pytest.mark.slow  # its parts have quick tests
 def test_a_grid_search_over_a_remote_pipeline_finds_what_a_local_one_does(client):
     space = {"gamma": [0.01, 10.0], "standardise": ["none"]}
     folds = list(StratifiedKFold(2).split(X, TASKS))

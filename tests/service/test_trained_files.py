@@ -403,6 +403,7 @@ def assert_equal(outputs, expected):
         for make in FILES
     ],
 )
+@pytest.mark.quick(4)
 def test_a_file_that_a_model_was_trained_on_is_predicted_as_it_is(service, client, tmp_path, make):
     trained = make()
     path = tmp_path / f"rows{trained.suffix}"

@@ -112,6 +112,7 @@ def comparable(response):
 
 @pytest.mark.parametrize("framing", ["length", "chunked", "expect length", "expect chunked"])
 @pytest.mark.parametrize("upgrade", UPGRADES)
+@pytest.mark.quick(5)
 def test_a_body_is_read_and_the_request_behind_it_answered(address, upgrade, framing):
     for request in REQUESTS.values():
         with Raw(address) as raw:

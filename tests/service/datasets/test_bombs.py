@@ -125,6 +125,7 @@ def encoded(kind, n_rows=6_000_000):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "run-end", "null"])
+@pytest.mark.quick(1)
 def test_a_small_file_of_very_many_rows_exceeds_the_ratio(make_app, kind):
     media_type = BOMBS["parquet" if kind == "parquet" else "arrow stream"][0]
     content = encoded(kind)

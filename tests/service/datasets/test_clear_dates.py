@@ -52,6 +52,7 @@ FORMS += ["%a, %d %b %Y", "%Y-%b-%d", "%d-%b-%y", "%Y%m%d"]
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.quick(13)
 def test_dates_with_the_english_name_of_the_month_are_read(reader, read, form):
     texts = [f"{day:{form}}" for day in DAYS]
     result = read([*texts, None])

@@ -66,6 +66,7 @@ def content(app, dataset_id):
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.quick(2)
 def test_a_dataset_grown_by_an_upload_is_that_of_the_whole_table(app, seed):
     frame, cut = table(seed)
     whole = upload(app, frame, name="whole")

@@ -224,6 +224,7 @@ def long_table():
 
 
 @pytest.mark.parametrize("media_type", [CSV, ARROW, PARQUET, LINES, NPZ])
+@pytest.mark.quick(2)
 def test_parsers_of_large_files_report_how_far_they_are(reader, long_table, media_type):
     shares = []
     (reader.folder / "upload").write_bytes(long_table[media_type])

@@ -108,6 +108,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("name", WRITTEN)
 @pytest.mark.parametrize("is_target", [False, True])
+@pytest.mark.quick(19)
 def test_thousands_separators_are_detected_and_noted(reader, read, name, is_target):
     texts, expected = WRITTEN[name]
     result = (

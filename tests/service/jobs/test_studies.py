@@ -105,6 +105,7 @@ def test_a_search_fails_if_all_candidates_fail(client, large_targets) -> None:
         ({"space": {"gamma": [1.0], "fit_intercept": [True, False]}}, None),
     ],
 )
+@pytest.mark.quick(2)
 def test_a_search_warns_of_a_choice_at_an_end_of_the_values(
     client, service, search, message
 ) -> None:

@@ -141,6 +141,7 @@ def test_a_child_that_returned_a_result_is_used_again(run, supervisor, small):
     assert supervisor.warm_up() == pid
 
 
+@pytest.mark.slow  # its parts have quick tests
 def test_a_job_gets_the_requested_threads(run, supervisor, small):
     for threads in (2, 1):
         outcome, _, _ = run(supervisor, small, threads=threads)
@@ -179,6 +180,7 @@ def test_an_internal_error_has_its_traceback_without_paths(run, supervisor, smal
     assert "/" not in outcome.detail
 
 
+@pytest.mark.slow  # its parts have quick tests
 def test_a_child_without_file_handles_postpones_the_job(run, supervisor, small):
     plain = {**small, "algorithm": "pca"}
     assert run(supervisor, plain)[0].kind == "succeeded"

@@ -75,6 +75,7 @@ def process():
         pytest.param("succeeds", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.quick(2)
 def test_no_process_outlives_the_request_that_started_it(
     process, program, stopwatch, wait_until, how, then
 ):
