@@ -77,6 +77,20 @@ class Rows(Protocol):
         """
 
 
+class RowsByTask(NamedTuple):
+    """Rows of tasks one after the other, each with columns of its own."""
+
+    parts: Sequence[tuple[str, Rows]]
+
+    def n_values(self) -> int:
+        """Return the number of values in all rows."""
+        return sum(rows.n_values() for _, rows in self.parts)
+
+    def as_matrix(self, spec: InputSpec) -> Matrix:
+        """Raise a problem, since the rows of each task are computed on their own."""
+        raise_invalid_data("expected rows of one task", task=spec.task)
+
+
 class Call(NamedTuple):
     """Rows to compute, all of one task, or with one task name per row.
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from algorithms.interface.errors import UnknownTask
 from algorithms.interface.methods import CLASS_METHODS, OUTPUT_SHAPES
 from algorithms.interface.model import Model, apply
+from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.wrappers.new_tasks import for_tasks
 from service.errors.problems import Problem
 from service.inference.call import (
@@ -16,6 +17,7 @@ from service.inference.call import (
     InferenceResult,
     InputSpec,
     Matrix,
+    RowsByTask,
     raise_invalid_data,
 )
 from service.inference.context import InferenceServices
@@ -44,12 +46,15 @@ def compute(services: InferenceServices, resolved: ResolvedModel, call: Call) ->
     if not tasks:
         raise Problem("invalid-data", "expected at least one row with a task, got none")
     model, new_tasks = _for_tasks(services.models.get(served), tasks, call)
-    spec = (
-        services.inputs.of_task(served, model, method, call.task)
-        if isinstance(call.task, str) and not new_tasks
-        else services.inputs.of_tasks(served, model, method, tasks)
-    )
-    outputs, classes = _apply(services, served, model, spec, call)
+    if isinstance(call.rows, RowsByTask):
+        outputs, classes = _apply_parts(services, resolved, model, call, call.rows)
+    else:
+        spec = (
+            services.inputs.of_task(served, model, method, call.task)
+            if isinstance(call.task, str) and not new_tasks
+            else services.inputs.of_tasks(served, model, method, tasks)
+        )
+        outputs, classes = _apply(services, served, model, spec, call)
     return InferenceResult(
         served.name, served.version, call.task, method, outputs, classes, new_tasks
     )
@@ -73,7 +78,16 @@ def _apply(
     model: Model,
     spec: InputSpec,
     call: Call,
+    *,
+    n_rows: int | None = None,
 ) -> tuple[NDArray[Any], tuple[Any, ...]]:
+    """Return the outputs and their classes.
+
+    Parameters
+    ----------
+    n_rows
+        Number of rows of the request, of which the call may be a part.
+    """
     method = spec.method
     try:
         rows = call.rows.as_matrix(spec)
@@ -81,7 +95,7 @@ def _apply(
         _name_own_task(problem, call.task)
         raise
     limit = services.settings.max_inference_rows
-    n_rows = rows.shape[0]
+    n_rows = n_rows or rows.shape[0]
     if n_rows > limit:
         detail = f"the request has {n_rows} rows, the maximum is {limit}; send fewer per request"
         raise Problem("too-many-rows", detail)
@@ -91,6 +105,27 @@ def _apply(
         outputs = bounded.apply(rows, call.task, n_rows=n_rows)
         return outputs, model.classes(call.task) if method in CLASS_METHODS else ()
     return _apply_by_task(bounded, rows, call.task)
+
+
+def _apply_parts(
+    services: InferenceServices,
+    resolved: ResolvedModel,
+    model: Model,
+    call: Call,
+    by_task: RowsByTask,
+) -> tuple[NDArray[Any], tuple[Any, ...]]:
+    """Return the outputs for rows of several tasks, whose columns may differ."""
+    served, method = resolved
+    parts, tasks, classes = [], [], []
+    for task, rows in by_task.parts:
+        spec = services.inputs.of_tasks(served, model, method, [task])
+        own = call._replace(task=task, rows=rows)
+        outputs, labels = _apply(services, served, model, spec, own, n_rows=len(call.task))
+        parts.append(outputs)
+        tasks.append(task)
+        classes.append(labels)
+    _check_same_columns(model, method, parts, tasks)
+    return np.concatenate(parts), classes[0]
 
 
 def _name_own_task(problem: Problem, task_of: str | list[str]) -> None:
@@ -159,20 +194,19 @@ def _apply_by_task(
 ) -> tuple[NDArray[Any], tuple[Any, ...]]:
     """Return the outputs of rows of several tasks, in the order of the rows."""
     tasks = list(dict.fromkeys(task_of))
-    if len(task_of) != len(rows):
-        raise_invalid_data(
-            f"expected one task per row, got {len(task_of)} tasks for {len(rows)} rows"
-        )
+    n_rows = rows.shape[0]
+    if len(task_of) != n_rows:
+        raise_invalid_data(f"expected one task per row, got {len(task_of)} tasks for {n_rows} rows")
     _check_finite(bounded, rows, task_of)
     code_of = {task: i for i, task in enumerate(tasks)}
     codes = np.array([code_of[task] for task in task_of])
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=len(tasks)))[:-1]
     parts = [
-        bounded.apply(rows[chosen], task, n_rows=len(rows))
+        bounded.apply(rows[chosen], task, n_rows=n_rows)
         for task, chosen in zip(tasks, np.split(order, ends), strict=True)
     ]
-    _check_same_columns(bounded, parts, tasks)
+    _check_same_columns(bounded.model, bounded.method, parts, tasks)
     joined = np.concatenate(parts)
     outputs = np.empty_like(joined)
     outputs[order] = joined
@@ -181,6 +215,8 @@ def _apply_by_task(
 
 def _check_finite(bounded: _BoundedMethod, rows: Matrix, task_of: Sequence[str]) -> None:
     """Report a bad value by its row in the request; the model would report its row in the task."""
+    if is_sparse(rows):
+        return
     takes_missing = bounded.method in bounded.model.takes_missing
     is_bad = np.isinf(rows) if takes_missing else ~np.isfinite(rows)
     if is_bad.any():
@@ -195,17 +231,17 @@ def _check_finite(bounded: _BoundedMethod, rows: Matrix, task_of: Sequence[str])
 
 
 def _check_same_columns(
-    bounded: _BoundedMethod, parts: Sequence[NDArray[Any]], tasks: list[str]
+    model: Model, method: str, parts: Sequence[NDArray[Any]], tasks: list[str]
 ) -> None:
     """Raise a problem if the outputs of the tasks differ in their columns or their kind."""
     first = parts[0]
     for part, task in zip(parts, tasks, strict=True):
         is_same = part.shape[1:] == first.shape[1:] and part.dtype.kind == first.dtype.kind
-        if bounded.method in CLASS_METHODS and part.ndim == 2:
-            is_same &= bounded.model.classes(task) == bounded.model.classes(tasks[0])
+        if method in CLASS_METHODS and part.ndim == 2:
+            is_same &= model.classes(task) == model.classes(tasks[0])
         if not is_same:
             raise_invalid_data(
-                f"outputs of {bounded.method} for task '{task}' have other columns or another type "
+                f"outputs of {method} for task '{task}' have other columns or another type "
                 f"than for task '{tasks[0]}'; send the tasks in separate requests",
                 task=task,
             )

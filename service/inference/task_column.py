@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from service.datasets.column_matching import check_unique, clean_name
+from service.datasets.formats.options import ReadOptions
 from service.errors.problems import Problem
 from service.inference.call import raise_invalid_data
 
@@ -28,14 +29,14 @@ class TaskSource(NamedTuple):
     is_other
         Returns whether the training table had a column of a name besides the task column; None if
         that is unknown, since the columns of some tasks have no names.
-    sheet
-        Returns the sheet of the training workbook, which is read if rows have it; None for all.
+    options
+        Returns the options of the upload that the model was trained on.
     """
 
     query: str | None
     column: str
     is_other: Callable[[str], bool | None]
-    sheet: Callable[[], str | None] = lambda: None
+    options: Callable[[], ReadOptions] = ReadOptions
 
     def names(self, taken: Container[str] = ()) -> list[str]:
         """Return the names under which rows may have their task, without a column that is taken."""

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from algorithms.registry import ALGORITHMS
+from service.datasets.formats.options import ReadOptions
 from service.datasets.manifest import feature_names_by_task, ignored_of_manifest
 from service.datasets.number_writings import PLAIN_TABLE, NumberWritings
 from service.storage.database import Database
@@ -24,7 +25,7 @@ class _Entry(NamedTuple):
     names: NamesByTask
     ignored: frozenset[str]
     numbers: NumberWritings
-    sheet: str | None
+    options: ReadOptions
 
 
 class ColumnNames:
@@ -60,9 +61,9 @@ class ColumnNames:
             return True
         return False if len(named_columns) == len(names) else None
 
-    def sheet(self, version_id: str) -> str | None:
-        """Return the sheet of the workbook that the version was trained on, if one was named."""
-        return self._find(version_id).sheet
+    def options(self, version_id: str) -> ReadOptions:
+        """Return the options of the upload that the version was trained on."""
+        return self._find(version_id).options
 
     def _find(self, version_id: str) -> _Entry:
         with self._lock:
@@ -72,7 +73,7 @@ class ColumnNames:
         with self._database.read() as session:
             names = column_names(session, version_id)
             ignored, numbers = _of_tables(session, version_id)
-            entry = _Entry(names, ignored, numbers, _sheet(session, version_id))
+            entry = _Entry(names, ignored, numbers, _options(session, version_id))
         with self._lock:
             self._cache[version_id] = entry
             if len(self._cache) > _MAX_CACHED:
@@ -110,12 +111,12 @@ def _of_tables(session: Session, version_id: str) -> tuple[frozenset[str], Numbe
     return ignored, next(filter(None, writings), PLAIN_TABLE)
 
 
-def _sheet(session: Session, version_id: str) -> str | None:
-    """Query the sheet that was named in the upload of the training data."""
+def _options(session: Session, version_id: str) -> ReadOptions:
+    """Query the options of the upload of the training data that rows are read with, too."""
     query = sa.select(DatasetRow.options).join(VersionRow, VersionRow.dataset_id == DatasetRow.id)
     options = session.scalars(query.where(VersionRow.id == version_id)).one()
-    sheet: str | None = options.get("sheet")
-    return sheet
+    kept = {name: options[name] for name in ("sheet", "variables") if options.get(name)}
+    return ReadOptions.model_validate(kept)
 
 
 def _trained_on(session: Session, version_id: str) -> Iterator[tuple[Mapping[str, Any], str]]:

@@ -20,6 +20,7 @@ from sibling.charts import as_chart, load_altair
 from sibling.client import display
 from sibling.client.bodies import arrow_body, as_json, npy_body, npz_body, records_body
 from sibling.client.errors import ServiceError, ServiceUnreachable
+from sibling.client.files import parse_rows
 from sibling.client.http import Http, path
 from sibling.client.modes import Mode, Remote, remote_method
 from sibling.frames import (
@@ -59,8 +60,9 @@ class RemoteModel(Remote[Mode]):
     """A version of a model in the service, with the methods of a local model.
 
     Methods accept arrays, with columns in the order of the training data, or data frames (pandas,
-    polars, Arrow), whose columns are matched by name to the training data. Linear models
-    accept matrices of ``scipy.sparse``, too. ``task`` is the task of all rows; leave it out if a
+    polars, Arrow), whose columns are matched by name to the training data, or the path of a file,
+    such as the one that the model was trained on. Linear models accept matrices of
+    ``scipy.sparse``, too. ``task`` is the task of all rows; leave it out if a
     data frame or records have the task of each row, in a column with the name that it had in the
     training table (:attr:`task_column`) or in a column ``task``. If that task differs from
     ``task``, the service refuses the rows. Named levels of the index of a data frame are columns,
@@ -424,6 +426,12 @@ class RemoteModel(Remote[Mode]):
                 f"'{self.task_column}'"
             )
         query = {"task": task, "level": level, "new_tasks": new_tasks}
+        if isinstance(data, str | PathLike):
+            file = Path(data)
+            parsed = parse_rows(file.read_bytes(), f"'{file.name}'")
+            if isinstance(parsed, tuple):
+                return await self._send(method, *parsed, query)
+            data = parsed
         columns = tuple(dict.fromkeys((self.task_column, TASK)))
         if is_records(data):
             body = json.dumps(records_body(data, task), default=as_json).encode()

@@ -1,7 +1,6 @@
 """``sibling predict``, ``transform``, ...: call a model with the rows of a file."""
 
 import csv
-import gzip
 import inspect
 import io
 import sys
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.methods import CLASS_METHODS, LEVEL_METHODS, METHODS
 from sibling import Client, NewTasksWarning, RemoteModel
+from sibling.client.files import parse_rows
 from sibling.client.http import DEFAULT_URL
 from sibling.commands.app import App
 from sibling.commands.names import Model, NewTasksOption, Url, find_model, split_version
@@ -26,21 +26,6 @@ from sibling.commands.output import is_json, print_note
 Format = Literal["csv", "npy", "json"]
 
 _FORMATS: Final[dict[str, Format]] = {".csv": "csv", ".npy": "npy", ".json": "json"}
-_CSV: Final = "text/csv"
-_JSON: Final = "application/json"
-_LINES: Final = "application/x-ndjson"
-#: Media types of files of rows, by their first bytes.
-_MEDIA_TYPES: Final = {
-    b"PAR1": "application/vnd.apache.parquet",
-    b"\xff\xff\xff\xff": "application/vnd.apache.arrow.stream",
-    b"ARROW1": "application/vnd.apache.arrow.file",
-    b"PK\x03\x04": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-}
-_NPY_MAGIC: Final = b"\x93NUMPY"
-_GZIP_MAGIC: Final = b"\x1f\x8b"
-_ZIP_MAGIC: Final = b"PK\x03\x04"
-#: Name of a member that every workbook has, as it is in the archive.
-_WORKBOOK: Final = b"xl/workbook.xml"
 _STANDARD: Final = Path("-")
 
 inference = App()
@@ -55,8 +40,8 @@ def _add_method(method: str) -> None:
         rows: Annotated[
             Path,
             typer.Argument(
-                help="A file: CSV, .npy, Parquet, Arrow, Feather, Excel or JSON records; or - for "
-                "standard input. Named columns are matched by name."
+                help="A file: CSV, .npy, Parquet, Arrow, Feather, Excel, JSON records, .npz, .mat "
+                "or safetensors; or - for standard input. Named columns are matched by name."
             ),
         ] = _STANDARD,
         *,
@@ -157,57 +142,9 @@ def _read_rows(path: Path) -> Any:
     ValueError
         The file is empty, damaged, or of a format that has no rows for a model.
     """
-    body = sys.stdin.buffer.read() if path == _STANDARD else path.read_bytes()
-    name = "standard input" if path == _STANDARD else f"'{path.name}'"
-    try:
-        return _parse(body)
-    except (ValueError, OSError, EOFError) as error:  # the last two are gzip's
-        raise ValueError(f"{name} {error}") from error
-
-
-def _parse(body: bytes) -> NDArray[Any] | tuple[bytes, str]:
-    if body.startswith(_GZIP_MAGIC):
-        body = gzip.decompress(body)
-    if not body.strip():
-        raise ValueError("is empty; expected rows of numbers")
-    if body.startswith(_NPY_MAGIC):
-        return _read_npy(body)
-    if body.startswith(_ZIP_MAGIC) and _WORKBOOK not in body:
-        raise ValueError("is an archive; save its rows as CSV or Parquet")
-    if body.lstrip()[:1] in (b"[", b"{"):
-        return _read_json(body)
-    return body, next((t for magic, t in _MEDIA_TYPES.items() if body.startswith(magic)), _CSV)
-
-
-def _read_npy(body: bytes) -> NDArray[Any]:
-    try:
-        array: NDArray[Any] = np.load(io.BytesIO(body), allow_pickle=False)
-    except ValueError as error:
-        raise ValueError(f"is not a valid .npy file: {error}") from error
-    return array
-
-
-def _read_json(body: bytes) -> tuple[bytes, str]:
-    """Return JSON records, or lines of records, and their media type; other text is CSV."""
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        first, *_ = body.splitlines()
-        try:
-            orjson.loads(first)
-        except orjson.JSONDecodeError:
-            return body, _CSV
-        return body, _LINES
-    records = [document] if isinstance(document, dict) and not _has_lists(document) else document
-    rows = records if isinstance(records, list) else []
-    if not all(isinstance(record, dict) for record in rows):
-        raise ValueError('is JSON, but not a list of records such as [{"age": 61}]')
-    return body if records is document else orjson.dumps(records), _JSON
-
-
-def _has_lists(document: dict[str, Any]) -> bool:
-    """Return whether an object has lists: records by task, or a request; a record has none."""
-    return any(isinstance(value, list) for value in document.values())
+    if path == _STANDARD:
+        return parse_rows(sys.stdin.buffer.read(), "standard input")
+    return parse_rows(path.read_bytes(), f"'{path.name}'")
 
 
 def _labels(remote: RemoteModel, task: str | None) -> tuple[Any, ...]:

@@ -143,11 +143,11 @@ X = rows_of(5, n=3)
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        (b"PK\x03\x04", 400, "not a valid .npz"),
-        (body_of(X=np.ones((2, WIDTH))), 400, "expected the arrays 'X.data'"),
+        (b"PK\x03\x04", 400, "not a valid file (NumPy .npz)"),
+        (body_of(X=np.ones((2, WIDTH + 1))), 422, "got an array of shape (2, 401)"),
         (body_of(**parts_of(X) | {"X.indices": X.indices + WIDTH}), 400, "there are 400 columns"),
         (body_of(**parts_of(X) | {"X.data": X.data.astype(str)}), 400, "numbers are required"),
-        (body_of(**parts_of(X) | {"X.data": np.full(X.nnz, 2**60)}), 422, "integers beyond 2**53"),
+        (body_of(**parts_of(X) | {"X.data": np.full(X.nnz, 2**60)}), 422, "above 2**53"),
         (body_of(**parts_of(X[:, :7].tocsr())), 422, "got a sparse matrix of shape (3, 7)"),
         (body_of(**parts_of(X) | {"X.data": X.data * np.nan}), 422, "is nan; every stored value"),
         (body_of(**parts_of(csr_array((200_000, WIDTH)))), 413, "200000 rows, the maximum is"),

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import h5py
 import httpx
 import numpy as np
 import openpyxl
@@ -15,15 +16,21 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.feather
 import pytest
+from safetensors.numpy import save
+from scipy.io import savemat
+from scipy.sparse import csr_array
 from typer.testing import CliRunner
 
 from service.cli import app
 from sibling import AsyncClient
+from sibling.frames import sparse_arrays
 
 NPY = "application/x-npy"
 CSV, JSON, NDJSON = "text/csv", "application/json", "application/x-ndjson"
 PARQUET = "application/vnd.apache.parquet"
 STREAM, FILE = "application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.file"
+NPZ, SAFETENSORS = "application/x-npz", "application/vnd.safetensors"
+MATLAB = "application/x-matlab-data"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 N = 48
 CLASSES = {
@@ -329,6 +336,93 @@ def tasks_under_the_usual_name():
     return made(text(frame).encode(), CSV, ".csv", options, (frame, kept))
 
 
+def of_arrays(write, media_type, suffix, *, names=("H00", "H01", "H02"), by_task=True, **options):
+    """Return a file of arrays: by task, or of all rows with a gap and a task for each."""
+    frame, kept = wards(names, numeric=True)
+    if by_task:
+        frame = frame.sort_values("hospital", kind="stable").reset_index(drop=True)
+        parts = {}
+        for task, own in frame.groupby("hospital", sort=False):
+            parts[f"{task}/X"] = np.ascontiguousarray(own[[*kept]].to_numpy())
+            parts[f"{task}/y"] = own["stay"].to_numpy()
+    else:
+        frame.loc[3, "bmi"] = np.nan
+        targets = frame["stay"].to_numpy().copy()
+        targets[[1, 7]] = np.nan  # rows without a target are predicted in their places
+        parts = {"X": frame[[*kept]].to_numpy(), "y": targets}
+        parts |= {"task": frame["hospital"].to_numpy(str), "groups": frame["group"].to_numpy(str)}
+    return made(write(parts, kept), media_type, suffix, options, (frame, kept))
+
+
+def npz(parts, kept):
+    file = io.BytesIO()
+    np.savez_compressed(file, **parts, feature_names=np.array(kept))
+    return file.getvalue()
+
+
+def sparse_npz(parts, _kept=()):
+    sparse = {name: X for name, X in parts.items() if not name.endswith("/X")}
+    for name in parts.keys() - sparse:
+        sparse |= sparse_arrays(csr_array(parts[name]), name)
+    file = io.BytesIO()
+    np.savez(file, **sparse)
+    return file.getvalue()
+
+
+def mat(parts, _kept=()):
+    file = io.BytesIO()
+    savemat(file, parts)
+    return file.getvalue()
+
+
+def cells(parts, _kept):
+    def column(part):
+        values = [array for name, array in parts.items() if name.endswith(part)]
+        listed = np.empty(len(values), object)
+        listed[:] = values
+        return listed
+
+    names = np.array([name.partition("/")[0] for name in parts if name.endswith("/X")], object)
+    return mat({"signals": column("/X"), "labels": column("/y"), "tasks": names})
+
+
+def hdf5(parts, _kept=()):
+    file = io.BytesIO()
+    with h5py.File(file, "w") as book:
+        for name, array in parts.items():
+            book[name] = array.T
+    return file.getvalue()
+
+
+def tensors(parts, kept):
+    return save(parts, metadata={"feature_names": json.dumps(kept)})
+
+
+def npz_of_tasks():
+    return of_arrays(npz, NPZ, ".npz")
+
+
+def npz_table_with_rows_without_targets():
+    return of_arrays(npz, NPZ, ".npz", by_task=False)
+
+
+def sparse_npz_of_tasks():
+    return of_arrays(sparse_npz, NPZ, ".npz")
+
+
+def cells_of_matlab_with_chosen_variables():
+    variables = ["signals:X", "labels:y", "tasks"]
+    return of_arrays(cells, MATLAB, ".mat", variables=variables)
+
+
+def structs_of_matlab_7_3():
+    return of_arrays(hdf5, MATLAB, ".mat")
+
+
+def safetensors_of_tasks():
+    return of_arrays(tensors, SAFETENSORS, ".safetensors")
+
+
 FILES = (
     plain_csv,
     semicolons_and_decimal_commas,
@@ -361,6 +455,12 @@ FILES = (
     single_spaces_with_quoted_names,
     records_with_an_index,
     polars_with_an_index,
+    npz_of_tasks,
+    npz_table_with_rows_without_targets,
+    sparse_npz_of_tasks,
+    cells_of_matlab_with_chosen_variables,
+    structs_of_matlab_7_3,
+    safetensors_of_tasks,
 )
 #: One of each reader: texts, tables in columns, workbooks, JSON, frames and special columns.
 QUICK = {
@@ -372,6 +472,9 @@ QUICK = {
     pandas_with_tasks_in_the_index,
     column_named_task_that_is_a_number_of_the_model,
     csv_with_an_index,
+    npz_table_with_rows_without_targets,
+    cells_of_matlab_with_chosen_variables,
+    safetensors_of_tasks,
 }
 
 
@@ -422,6 +525,7 @@ def test_a_file_that_a_model_was_trained_on_is_predicted_as_it_is(service, clien
     assert_equal(np.load(io.BytesIO(response.content)), expected)
 
     assert_equal(by_client(model, trained), expected)
+    assert_equal(model.predict(path), expected)
     assert_equal(asyncio.run(by_async_client(service, name, trained)), expected)
 
     arguments = ["predict", name, str(path), "--format", "npy", "--url", service.url]
@@ -442,3 +546,64 @@ async def by_async_client(service, name, trained):
         if trained.given is not None:
             return await model.predict(trained.given)
         return await model.call("predict", trained.body, trained.media_type, task=None)
+
+
+DIFFERENT = {
+    "north": np.arange(24.0).reshape(8, 3) % 7,
+    "south": np.arange(40.0).reshape(10, 4) % 9,
+}
+
+
+@pytest.fixture
+def mtda(client):
+    labels = {task: [f"c{i % 2}" for i in range(len(X))] for task, X in DIFFERENT.items()}
+    dataset = client.upload(DIFFERENT, labels, name="different columns")
+    return client.train(dataset, "mtda", model="mtda").wait()
+
+
+def saved(**arrays):
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def test_tasks_with_different_columns_are_sent_in_one_file(mtda, tmp_path):
+    structs = mat({task: {"X": X} for task, X in DIFFERENT.items()})
+    expected = [mtda.predict(X, task=task) for task, X in DIFFERENT.items()]
+    for body in (saved(**{f"{task}/X": X for task, X in DIFFERENT.items()}), structs):
+        path = tmp_path / "rows"
+        path.write_bytes(body)
+        assert mtda.predict(path).tolist() == np.concatenate(expected).tolist()
+
+
+@pytest.mark.parametrize(
+    ("body", "task", "status", "code"),
+    [
+        (saved(X=DIFFERENT["north"]), None, 422, "invalid-request"),
+        (saved(**{"north/X": DIFFERENT["north"]}), "south", 422, "invalid-request"),
+        (saved(**{"north/X": DIFFERENT["south"]}), None, 422, "invalid-data"),
+        (saved(**{"west/X": DIFFERENT["south"]}), None, 422, "unknown-task"),
+        (saved(**{"north/C": np.eye(3)[None], "north/y": [1]}), None, 400, "malformed-body"),
+        (saved(X=DIFFERENT["north"], task=["north"]), None, 400, "malformed-body"),
+        (saved(notes=np.zeros(3)), None, 400, "malformed-body"),
+        (b"PK\x03\x04", None, 400, "malformed-body"),
+    ],
+)
+def test_a_file_of_arrays_that_has_no_rows_for_the_model_is_refused(
+    service, mtda, body, task, status, code
+):
+    response = httpx.post(
+        f"{service.url}/v1/models/{mtda.name}/predict",
+        content=body,
+        headers={"Content-Type": NPZ},
+        params={} if task is None else {"task": task},
+    )
+    assert (response.status_code, response.json()["code"]) == (status, code), response.text
+
+
+def test_other_media_types_are_refused_with_those_that_are_taken(service, mtda):
+    headers = {"Content-Type": "application/x-hdf5"}
+    address = f"{service.url}/v1/models/{mtda.name}/predict"
+    response = httpx.post(address, content=b"1", headers=headers)
+    assert response.status_code == 415
+    assert all(t in response.json()["detail"] for t in (NPZ, MATLAB, SAFETENSORS, PARQUET))

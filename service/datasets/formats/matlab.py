@@ -62,6 +62,11 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
+    return tasks_of_parts(read_parts(path, options, limits), options, limits)
+
+
+def read_parts(path: Path, options: ReadOptions, limits: Limits) -> ChosenArrays:
+    """Return the variables of a MATLAB file as arrays by task and part."""
     try:
         variables = _read_hdf5(path, limits) if _is_hdf5(path) else _read_old(path, limits)
     except _CORRUPT as error:
@@ -72,7 +77,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
             _reject_struct(name)
     chosen = choose_arrays(variables, options, _LAYOUTS)
     notes = chosen.notes + [f"the struct '{name}' is left out" for name in structs]
-    return tasks_of_parts(_named(chosen, limits), options, limits, notes)
+    return chosen._replace(arrays=_named(chosen, limits), notes=notes)
 
 
 def _is_hdf5(path: Path) -> bool:

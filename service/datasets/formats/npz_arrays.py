@@ -20,7 +20,7 @@ from algorithms.interface.tasks import Task
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.numerics.sparse_rows import as_canonical, is_sparse
 from algorithms.wrappers.preparation.columns import Column
-from service.datasets.formats.array_names import choose_arrays
+from service.datasets.formats.array_names import ChosenArrays, choose_arrays
 from service.datasets.formats.npz_archive import Arrays, read_archive
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
@@ -67,32 +67,41 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
+    return tasks_of_parts(read_parts(path, options, limits), options, limits)
+
+
+def read_parts(path: Path, options: ReadOptions, limits: Limits) -> ChosenArrays:
+    """Return the arrays of an .npz file by task and part."""
     chosen = {entry.partition(":")[0] for entry in options.variables}
     arrays = read_archive(path, limits, size=path.stat().st_size, chosen=chosen)
-    return tasks_of_arrays(arrays, options, limits)
+    return parts_of(arrays, options, limits)
 
 
-def tasks_of_arrays(arrays: Arrays, options: ReadOptions, limits: Limits) -> Parsed:
-    """Return the tasks of named arrays, the common form of all formats of arrays.
+def parts_of(arrays: Arrays, options: ReadOptions, limits: Limits) -> ChosenArrays:
+    """Return named arrays by task and part, with each sparse matrix as one.
 
     Raises
     ------
     Rejected
         With all issues, up to a maximum number.
     """
-    _check_options(options)
     arrays = join_sparse(arrays, limits)
     if not arrays:
         reject("empty-file", f"the file contains no arrays; {_LAYOUTS}")
     chosen = choose_arrays(arrays, options, _LAYOUTS)
     arrays.clear()  # only the arrays of one task are in memory twice
-    return tasks_of_parts(chosen.arrays, options, limits, chosen.notes)
+    return chosen
 
 
-def tasks_of_parts(
-    arrays: Arrays, options: ReadOptions, limits: Limits, notes: list[str]
-) -> Parsed:
-    """Return the tasks of arrays that are named by their parts, with notes about their choice."""
+def tasks_of_parts(chosen: ChosenArrays, options: ReadOptions, limits: Limits) -> Parsed:
+    """Return the tasks of arrays by task and part, with notes about their choice.
+
+    Raises
+    ------
+    Rejected
+        With all issues, up to a maximum number.
+    """
+    arrays, _, notes = chosen
     _check_options(options)
     read = _from_table if "X" in arrays or "task" in arrays else _from_parts
     split = read(arrays, options, limits, notes)
@@ -144,7 +153,7 @@ def _check_options(options: ReadOptions) -> None:
 def _from_table(
     arrays: Arrays, options: ReadOptions, limits: Limits, notes: list[str]
 ) -> SplitTasks:
-    _check_table(arrays)
+    check_table(arrays)
     X = _as_rows(arrays["X"], "X", None, limits)
     labels = arrays.get("task")
     if labels is None:
@@ -196,7 +205,8 @@ def _from_targets(
     return tasks_of_targets(X, targets, feature_names=features, extras=extras)
 
 
-def _check_table(arrays: Arrays) -> None:
+def check_table(arrays: Arrays) -> None:
+    """Raise Rejected unless arrays are a table, with one entry for each row."""
     issues = ValidationIssues()
     for name in sorted(arrays.keys() - _TABLE):
         issues.add("unexpected-array", f"unexpected array '{name}' in a table; {_LAYOUTS}")

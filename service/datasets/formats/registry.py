@@ -17,10 +17,12 @@ from service.datasets.formats import (
     safetensors_arrays,
     xlsx,
 )
+from service.datasets.formats.array_names import ChosenArrays
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 
 Parse = Callable[[Path, ReadOptions, Limits], Parsed]
+ReadParts = Callable[[Path, ReadOptions, Limits], ChosenArrays]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Format:
         declared.
     own_options
         Options that few formats have.
+    read_parts
+        Reader of the arrays of a file of arrays, by task and part; None for tables.
     """
 
     title: str
@@ -50,6 +54,7 @@ class Format:
     has_dialect: bool = False
     is_table: bool = False
     own_options: frozenset[str] = frozenset()
+    read_parts: ReadParts | None = None
 
     def read(self, path: Path, options: ReadOptions, limits: Limits) -> Parsed:
         """Return the tasks of a file.
@@ -82,6 +87,7 @@ FORMATS: Final = (
         (b"PK\x03\x04", b"PK\x05\x06"),
         npz_arrays.parse,
         own_options=_VARIABLES,
+        read_parts=npz_arrays.read_parts,
     ),
     Format(
         "Excel workbook",
@@ -97,6 +103,7 @@ FORMATS: Final = (
         (b"MATLAB ", b"\x89HDF"),
         matlab.parse,
         own_options=_VARIABLES,
+        read_parts=matlab.read_parts,
     ),
     Format(
         "safetensors",
@@ -104,6 +111,7 @@ FORMATS: Final = (
         (),
         safetensors_arrays.parse,
         own_options=_VARIABLES,
+        read_parts=safetensors_arrays.read_parts,
     ),
     Format("JSON records", ("application/json",), (), json_records.parse, is_table=True),
     Format(

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from service.datasets.formats.npz_arrays import tasks_of_arrays
+from service.datasets.formats.array_names import ChosenArrays
+from service.datasets.formats.npz_arrays import parts_of, tasks_of_parts
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.issues import reject
@@ -20,6 +21,17 @@ _MAX_ARRAYS_PER_TASK: Final = 8
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     """Return the tasks in a safetensors file.
+
+    Raises
+    ------
+    Rejected
+        With all issues, up to a maximum number.
+    """
+    return tasks_of_parts(read_parts(path, options, limits), options, limits)
+
+
+def read_parts(path: Path, options: ReadOptions, limits: Limits) -> ChosenArrays:
+    """Return the arrays of a safetensors file by task and part.
 
     Names of columns are JSON lists in the metadata, by the name that the array has in .npz:
     ``feature_names`` or ``<task>/feature_names``.
@@ -42,7 +54,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     for name, text in metadata.items():
         if name.rpartition("/")[2] == "feature_names":
             arrays[name] = _column_names(name, text)
-    return tasks_of_arrays(arrays, options, limits)
+    return parts_of(arrays, options, limits)
 
 
 def _check_size(file: Any, names: list[str], limits: Limits) -> None:

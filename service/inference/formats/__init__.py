@@ -10,6 +10,7 @@ from service.errors.problems import Problem
 from service.http.bodies import JSON
 from service.http.negotiation import preferred_type
 from service.inference.call import Body, Call, InferenceResult
+from service.inference.formats import array_files
 from service.inference.formats.arrow import (
     read_arrow,
     read_arrow_file,
@@ -20,7 +21,6 @@ from service.inference.formats.arrow import (
 from service.inference.formats.csv_body import read_csv, write_csv
 from service.inference.formats.json_body import read_json, read_json_lines, write_json
 from service.inference.formats.npy import read_npy, write_npy
-from service.inference.formats.npz import read_npz
 from service.inference.formats.workbook import read_workbook
 from service.inference.task_column import TaskSource
 
@@ -56,10 +56,10 @@ FORMATS: Final = {
 #: Readers of media types that only requests have.
 REQUEST_READERS: Final = {
     "application/x-ndjson": read_json_lines,
-    "application/x-npz": read_npz,
     "application/vnd.apache.arrow.file": read_arrow_file,
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": read_workbook,
     "text/tab-separated-values": read_csv,
+    **array_files.READERS,
 }
 _OFFERED: Final = tuple(FORMATS)
 

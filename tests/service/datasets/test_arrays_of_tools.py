@@ -8,7 +8,7 @@ import pytest
 import scipy.io
 from scipy.sparse import coo_array, csc_array, csr_array, issparse, save_npz
 
-from service.inference.formats.npz import read_npz
+from service.inference.formats.array_files import READERS
 from service.inference.task_column import TaskSource
 
 MATLAB = "application/x-matlab-data"
@@ -196,7 +196,7 @@ def test_a_file_of_save_npz_is_one_task(reader, kind):
 def test_a_file_of_save_npz_has_rows_for_a_model(kind):
     file = io.BytesIO()
     save_npz(file, kind(SPARSE))
-    call = read_npz(file.getvalue(), TaskSource("a", "task", lambda _: False))
+    call = READERS[NPZ](file.getvalue(), TaskSource("a", "task", lambda _: False))
     np.testing.assert_array_equal(call.rows.matrix.toarray(), SPARSE.toarray())
 
 
