@@ -6,6 +6,7 @@ Data frames are recognised by their methods, so none of these libraries is impor
 import json
 from collections import Counter
 from collections.abc import Container, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -158,11 +159,30 @@ def to_arrow(data: Any, *, of: str) -> Any:
         return data
     if hasattr(data, "to_arrow"):
         return data.to_arrow()
-    try:
+    with suppress(pa.ArrowInvalid, pa.ArrowTypeError):
         return pa.Table.from_pandas(data, preserve_index=False)
+    try:
+        return pa.Table.from_pandas(_with_plain_values(data), preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         why = "; ".join(map(str, error.args))
         raise ValueError(f"a column of {of} has values of several types: {why}") from None
+
+
+def plain_value(value: Any) -> Any:
+    """Return an interval or a period of pandas as it is in an upload; other values as they are.
+
+    An interval is text; a period is the date on which it starts, or the number of a year.
+    """
+    if hasattr(value, "start_time"):
+        is_year = value.freqstr[0] in "YA"
+        return value.year if is_year else value.start_time.isoformat()
+    return str(value) if hasattr(value, "closed") else value
+
+
+def _with_plain_values(frame: Any) -> Any:
+    """Return a data frame of pandas without objects that are intervals or periods."""
+    columns = {label: c.map(plain_value) for label, c in frame.items() if c.dtype == object}
+    return frame.assign(**columns)
 
 
 def table_bytes(table: Any) -> bytes:

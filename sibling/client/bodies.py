@@ -1,13 +1,22 @@
 """Bodies of requests: arrays, tables and records of callers as bytes or JSON."""
 
 import io
+import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sibling.frames import is_sparse, read_labels, read_rows, sparse_arrays, table_bytes
+from sibling.frames import (
+    is_sparse,
+    plain_value,
+    read_labels,
+    read_rows,
+    sparse_arrays,
+    table_bytes,
+)
 
 
 def tasks_body(
@@ -58,7 +67,7 @@ def records_body(records: Any, task: str | None) -> dict[str, Any]:
     """
     for i, record in enumerate(records):
         for name, value in record.items():
-            if isinstance(value, float | np.floating) and np.isinf(value):
+            if isinstance(value, float | np.floating | Decimal) and math.isinf(value):
                 raise ValueError(f"row {i}, column '{name}': {value} is not a finite number")
     rows = [
         {name: None if _is_missing(value) else value for name, value in record.items()}
@@ -78,8 +87,25 @@ def _is_missing(value: Any) -> bool:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value that JSON does not have, a date or a scalar of NumPy, as text or number."""
-    return value.isoformat() if hasattr(value, "isoformat") else value.item()
+    """Return a value that JSON does not have, such as a date or a scalar of NumPy.
+
+    Raises
+    ------
+    TypeError
+        The value is not one of those.
+    """
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    plain = plain_value(value)
+    if plain is not value:
+        return plain
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(
+        f"expected numbers, text, dates or None in records, got {type(value).__name__}; convert it"
+    )
 
 
 def npz_body(matrix: Any) -> bytes:

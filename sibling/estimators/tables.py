@@ -41,14 +41,14 @@ def read_tables(frames: Sequence[Any]) -> tuple[Array, tuple[Column, ...], list[
 
     from algorithms.wrappers.preparation.arrow_columns import read_column
     from algorithms.wrappers.preparation.encoder import is_text
-    from algorithms.wrappers.preparation.intervals import printed_intervals
     from algorithms.wrappers.preparation.number_texts import find_writing
+    from algorithms.wrappers.preparation.pandas_types import with_plain_types
     from algorithms.wrappers.preparation.text_kinds import TextReading
     from algorithms.wrappers.preparation.text_values import MISSING_MARKERS
     from algorithms.wrappers.preparation.texts import Texts
 
     tables = [to_arrow(frame, of="X") for frame in frames]
-    table = pa.concat_tables(map(printed_intervals, tables), promote_options="permissive")
+    table = pa.concat_tables(map(with_plain_types, tables), promote_options="permissive")
     named = dict(zip(table.column_names, table.columns, strict=True))
     categories = {name for name, column in named.items() if pa.types.is_dictionary(column.type)}
     texts = [
@@ -79,12 +79,12 @@ def read_new_table(X: Any, wanted: Sequence[Column]) -> Array:
         X is not a data frame, lacks a column, or has a column of another kind.
     """
     from algorithms.wrappers.preparation.encoder import collect_unknown, encode
-    from algorithms.wrappers.preparation.intervals import printed_intervals
+    from algorithms.wrappers.preparation.pandas_types import with_plain_types
 
     if not is_frame(X) or isinstance(X, np.ndarray):
         kinds = ", ".join(f"'{column.name}' ({column.kind})" for column in wanted)
         raise InvalidData(f"the model takes data frames with the columns {kinds}")
-    table = printed_intervals(to_arrow(X, of="X"))
+    table = with_plain_types(to_arrow(X, of="X"))
     values = []
     unknown: dict[str, list[str]] = {}
     for column in wanted:

@@ -2,6 +2,7 @@
 
 import io
 from datetime import date
+from decimal import Decimal
 
 import jsonschema_rs
 import numpy as np
@@ -618,3 +619,32 @@ def test_intervals_of_pandas_are_trained_on_and_called_with(service):
         expected = model.predict(cut)
         np.testing.assert_array_equal(model.predict(printed), expected)
         assert len(np.unique(expected)) == 6
+
+
+def test_values_of_pandas_are_rows_as_they_are_in_an_upload(client, tmp_path):
+    n = 24
+    frame = pd.DataFrame({"task": ["a", "b"] * (n // 2), "y": np.arange(n) % 7.0})
+    frame["month"] = pd.period_range("2023-05", periods=n, freq="M")
+    frame["quarter"] = pd.period_range("1969Q3", periods=n, freq="Q")
+    frame["year"] = pd.period_range("1990", periods=n, freq="Y")
+    frame["band"] = pd.cut(pd.Series(np.arange(n) % 9), [-1, 2, 5, 9])
+    frame["price"] = [Decimal(i) / 4 for i in range(n)]
+    dataset = client.upload(frame, name="values of pandas", target_column="y")
+    model = client.train(dataset, "ridge").wait()
+    expected = model.predict(frame)
+    assert len(set(expected)) > n / 2
+    objects = frame.astype(object)
+    assert isinstance(objects.loc[0, "band"], pd.Interval)
+    for rows in (objects, objects.to_dict("records")):
+        np.testing.assert_array_equal(model.predict(rows), expected)
+    text = frame.to_csv(index=False).encode()
+    np.testing.assert_array_equal(model.call("predict", text, "text/csv", task=None), expected)
+    file = tmp_path / "text.csv"
+    file.write_bytes(text)
+    from_text = client.upload(file, target_column="y")
+    retrained = client.train(from_text, "ridge").wait()
+    np.testing.assert_array_equal(retrained.predict(frame), expected)
+    with pytest.raises(TypeError, match="got set"):
+        model.predict([{"month": {1}}])
+    with pytest.raises(ValueError, match="column 'price': Infinity is not a finite number"):
+        model.predict([{"price": Decimal("inf")}])

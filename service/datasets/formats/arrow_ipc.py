@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from algorithms.wrappers.preparation.intervals import read_as_stored
+from algorithms.wrappers.preparation.pandas_types import read_as_stored
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parquet import CORRUPT, VALUE_BYTES, first_line

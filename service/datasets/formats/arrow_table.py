@@ -18,7 +18,7 @@ from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.wrappers.preparation.arrow_columns import may_be_dates, read_column
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, ColumnKind
 from algorithms.wrappers.preparation.encoder import is_text
-from algorithms.wrappers.preparation.intervals import printed_intervals
+from algorithms.wrappers.preparation.pandas_types import with_plain_types
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn, number_writing
 from algorithms.wrappers.preparation.text_kinds import TextReading
 from algorithms.wrappers.preparation.texts import Texts
@@ -83,7 +83,7 @@ def tasks_of(
     Rejected
         With all issues, up to a maximum number.
     """
-    table = printed_intervals(table.rename_columns(name_index(table.column_names)))
+    table = with_plain_types(table.rename_columns(name_index(table.column_names)))
     index = unused_index(table.column_names, options)
     left_out = {"ignore_column": (*options.ignore_column, *index)}
     roles = find_columns(table.column_names, options.model_copy(update=left_out), limits)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from algorithms.wrappers.preparation.encoder import is_text
-from algorithms.wrappers.preparation.intervals import printed_intervals, read_as_stored
+from algorithms.wrappers.preparation.pandas_types import with_plain_types, read_as_stored
 from service.datasets.formats.nameless import is_index
 from service.errors.problems import Problem
 from service.inference.call import Body, Call, InferenceResult
@@ -145,7 +145,7 @@ def rows_of_batches(schema: Any, batches: Iterable[Any]) -> TableRows:
     table = pa.Table.from_batches(kept, schema)
     # check offsets against the buffers before use
     table.validate(full=True)
-    table = printed_intervals(table)
+    table = with_plain_types(table)
     names = tuple(table.column_names)
     optional = _index_of(schema).union(filter(is_index, names))
     return TableRows(names, table.columns, table.num_rows, optional=optional)

@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from algorithms.wrappers.preparation.intervals import read_as_stored
+from algorithms.wrappers.preparation.pandas_types import read_as_stored, with_plain_types
 
 FILE = "application/vnd.apache.arrow.file"
 VALUES = [1.0, 2.0, 3.5, None, 4.0, 1.5]
@@ -75,3 +75,49 @@ def test_a_type_that_cannot_be_read_is_named_with_its_column(reader, role, is_di
     options = {} if role is None else {role: ["x"] if role == "target_column" else "x"}
     result = reader.read(as_file(table), FILE, **options)
     reader.assert_rejected(result, "unsupported-dtype", "column 'x'", "struct", column="x")
+
+
+PARQUET = "application/vnd.apache.parquet"
+FREQUENCIES = ["M", "Q-DEC", "Y-DEC", "D", "h", "s"]
+
+
+def periods(frequency, n=12):
+    frame = pd.DataFrame({"task": ["a"] * n, "y": np.arange(n) % 5.0})
+    frame["x"] = pd.period_range("1968-03-01 00:00", periods=n, freq=frequency)
+    frame["z"] = frame["x"].astype("category")
+    frame.loc[3, ["x", "z"]] = None
+    return frame
+
+
+def rows_of(reader, body, media_type):
+    (task,) = reader.tasks(reader.read(body, media_type, target_column="y"))
+    return task.X
+
+
+@pytest.mark.parametrize("frequency", FREQUENCIES)
+def test_periods_are_the_same_in_frames_files_and_text(reader, frequency):
+    frame = periods(frequency)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    expected = rows_of(reader, frame.to_csv(index=False).encode(), "text/csv")
+    assert np.isnan(expected[3]).all()
+    np.testing.assert_array_equal(rows_of(reader, as_file(table), FILE), expected)
+    parquet = frame.assign(z=frame["x"]).to_parquet(index=False)  # takes no category of periods
+    np.testing.assert_array_equal(rows_of(reader, parquet, PARQUET), expected)
+
+
+@pytest.mark.parametrize("frequency", ["Q-MAR", "W-SUN", "W-WED", "2M", "ms", "ns"])
+def test_other_periods_are_the_dates_on_which_they_start(frequency):
+    frame = periods(frequency)
+    column = with_plain_types(pa.Table.from_pandas(frame))["x"].to_pandas()
+    starts = frame["x"].dt.start_time.dt.floor("us")
+    assert column.astype("datetime64[us]").tolist() == starts.astype("datetime64[us]").tolist()
+
+
+def test_a_period_of_an_unknown_frequency_keeps_its_type():
+    metadata = {
+        "ARROW:extension:name": "pandas.period",
+        "ARROW:extension:metadata": '{"freq": "Q-X"}',
+    }
+    field = pa.field("x", pa.int64(), metadata=metadata)
+    table = pa.table([pa.array([1])], schema=pa.schema([field]))
+    assert with_plain_types(table)["x"].to_pylist() == [1]
