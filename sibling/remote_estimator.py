@@ -122,7 +122,7 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.model_ = job.wait()
         self.tasks_ = self.model_.tasks
         self.metrics_ = self.model_.metrics
-        self._task_column = given.task_column
+        self._task_column, self._left_out = given.task_column, given.left_out
         self._names_by_task = {task.name: task.feature_names for task in own}
         if given.classes is not None:
             self.classes_ = given.classes

@@ -14,7 +14,7 @@ from algorithms.wrappers.new_tasks import for_tasks
 from service.access.quotas import check_stored_bytes
 from service.batch.context import BatchServices
 from service.batch.schemas import InferenceSpec
-from service.datasets.column_matching import pack_orders
+from service.datasets.column_orders import pack_orders
 from service.datasets.manifest import feature_names_by_task
 from service.datasets.view import DatasetView
 from service.errors.problems import Problem, from_algorithm_error
@@ -109,7 +109,7 @@ def prepare(services: BatchServices, spec: InferenceSpec, owner: str) -> Validat
         "tasks": tasks,
         "new_tasks": list(new_tasks),
         "mapping": spec.tasks,  # None means all tasks: listing them would make the response long
-        "columns": pack_orders(orders),
+        "columns": pack_orders(orders, {name: entries[name]["n_features"] for name in orders}),
         "makes_dataset": spec.makes_dataset and not has_labels,
         "dataset_name": spec.dataset_name or _dataset_name(served, spec.method, dataset.row),
         "threads": spec.threads or services.threads,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
-from service.datasets.column_matching import check_unique, clean_name
+from algorithms.wrappers.preparation.column_matching import check_unique, clean_name
 from service.datasets.formats.options import ReadOptions
 from service.errors.problems import Problem
 from service.inference.call import raise_invalid_data

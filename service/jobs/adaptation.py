@@ -11,7 +11,8 @@ from algorithms.interface.needs import refuse_sparse_adaptation
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from algorithms.interface.tasks import TaskSummary
 from algorithms.wrappers.calibration.model import CALIBRATED_METHODS
-from service.datasets.column_matching import match_columns, pack_orders
+from algorithms.wrappers.preparation.column_matching import match_columns
+from service.datasets.column_orders import pack_orders
 from service.datasets.manifest import summaries
 from service.datasets.suitability import check_weights
 from service.errors.problems import Problem
@@ -19,7 +20,7 @@ from service.errors.validation import entry_at
 from service.jobs.spec_schemas import AdaptOptions, JobSpec
 from service.jobs.studies.child_jobs import Plan
 from service.jobs.studies.plans import plan_adaptation
-from service.models.columns import column_names
+from service.models.columns import column_names, left_out_names
 from service.models.messages import unknown_model
 from service.models.store import NamedVersion, get_version
 from service.storage.tables import DatasetRow
@@ -100,30 +101,40 @@ def plan_to_adapt(
     check_weights(algorithm, tasks)
     width = summaries(of_model)[0].n_features
     columns_of_model = next(iter(column_names(session, version.row.id).values()))
+    ignored = left_out_names(session, version.row.id)
     orders = {}
     for task in tasks:
         if task.name in version.row.tasks:
             detail = f"the model already has a task '{task.name}'; choose another name"
             raise InvalidData(detail, task=task.name)
         if algorithm.needs.same_features:
-            orders[task.name] = _order_of(task, columns_of_model, width)
-    columns = pack_orders(orders)
+            orders[task.name] = _order_of(task, columns_of_model, width, ignored)
+    columns = pack_orders(orders, {task.name: task.n_features for task in tasks})
     return plan_adaptation(
         version.row.id, model=version.name, version=version.row.version, columns=columns
     )
 
 
-def _order_of(task: TaskSummary, model_columns: tuple[str, ...] | None, width: int) -> list[int]:
+def _order_of(
+    task: TaskSummary,
+    model_columns: tuple[str, ...] | None,
+    width: int,
+    ignored: frozenset[str],
+) -> list[int]:
     """Return the positions of the model's columns in a new task, matched by name if possible.
 
     Parameters
     ----------
     model_columns
         Names of the columns that the model was trained on.
+    ignored
+        Names of columns of the training tables that it does not use.
     """
     if model_columns is not None and task.feature_names is not None:
         subject = f"task '{task.name}' needs the columns that the model was trained on"
-        return match_columns(task.feature_names, model_columns, subject=subject, task=task.name)
+        return match_columns(
+            task.feature_names, model_columns, subject=subject, task=task.name, ignored=ignored
+        )
     if task.n_features != width:
         detail = (
             f"task '{task.name}' has {task.n_features} features, the model {width}; send the "

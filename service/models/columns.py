@@ -72,7 +72,8 @@ class ColumnNames:
                 return self._cache[version_id]
         with self._database.read() as session:
             names = column_names(session, version_id)
-            ignored, numbers = _of_tables(session, version_id)
+            ignored = left_out_names(session, version_id)
+            numbers = _numbers(session, version_id)
             entry = _Entry(names, ignored, numbers, _options(session, version_id))
         with self._lock:
             self._cache[version_id] = entry
@@ -100,15 +101,16 @@ def column_names(session: Session, version_id: str) -> NamesByTask:
     return names
 
 
-def _of_tables(session: Session, version_id: str) -> tuple[frozenset[str], NumberWritings]:
-    """Query the columns of the training tables of a version and its bases that are not used.
+def left_out_names(session: Session, version_id: str) -> frozenset[str]:
+    """Query the columns of the training tables of a version and its bases that are not used."""
+    tables = (manifest for manifest, _ in _trained_on(session, version_id))
+    return frozenset().union(*map(ignored_of_manifest, tables))
 
-    And how their numbers were written, by the newest table that has numbers as text.
-    """
-    tables = [manifest for manifest, _ in _trained_on(session, version_id)]
-    writings = map(NumberWritings.of_manifest, tables)
-    ignored: frozenset[str] = frozenset().union(*map(ignored_of_manifest, tables))
-    return ignored, next(filter(None, writings), PLAIN_TABLE)
+
+def _numbers(session: Session, version_id: str) -> NumberWritings:
+    """Query how numbers were written, by the newest training table that has them as text."""
+    tables = (manifest for manifest, _ in _trained_on(session, version_id))
+    return next(filter(None, map(NumberWritings.of_manifest, tables)), PLAIN_TABLE)
 
 
 def _options(session: Session, version_id: str) -> ReadOptions:

@@ -1,8 +1,9 @@
 """Tasks from the arguments of ``fit``: arrays or tables, with the task of each row or by task."""
 
 import unicodedata
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -47,12 +48,16 @@ class Given:
         The distinct labels, sorted, in the dtype of the caller; None for other targets.
     task_column
         Name of the column of a data frame that had the task of each row.
+    left_out
+        Names of columns that the model does not use: columns of text or without values, targets,
+        groups and weights.
     """
 
     tasks: TaskSet
     columns: tuple[Column, ...] | None
     classes: NDArray[Any] | None
     task_column: str = DEFAULT_TASK_COLUMN
+    left_out: frozenset[str] = frozenset()
 
     @property
     def kind(self) -> Kind | None:
@@ -98,6 +103,7 @@ def read_tasks(
             f"X: tasks=X[{tasks!r}], X without '{tasks}' (in pandas: tasks=X.pop({tasks!r}))"
         )
     n_min = min_rows if tasks is None else 1
+    named = [y, groups, sample_weight]
     columns = None
     if has_other_kinds(X):
         rows, columns, _ = read_tables([X])
@@ -124,7 +130,17 @@ def read_tasks(
             )
         )
     kinds = _kinds_of(made, columns)
-    return Given(TaskSet(tuple(made)), kinds, classes, _column_of(tasks, X))
+    left_out = _left_out([X], named, feature_names)
+    return Given(TaskSet(tuple(made)), kinds, classes, _column_of(tasks, X), left_out)
+
+
+def _left_out(
+    frames: Iterable[Any], others: Iterable[Any], used: tuple[str, ...] | None
+) -> frozenset[str]:
+    """Return the names of columns of frames, targets, groups and weights that are not used."""
+    names = {name for frame in frames for name in _frame_names(frame) or ()}
+    names |= {name for name in (getattr(o, "name", None) for o in others) if isinstance(name, str)}
+    return frozenset(names.difference(used or ()))
 
 
 def _column_of(tasks: Any, X: Any) -> str:
@@ -161,7 +177,7 @@ def split_tasks(X: Any, tasks: Any, *, column: str, others: Container[str]) -> t
         if tasks is not None:
             _check_same_tasks(column_tasks, tasks, name)
         tasks = column_tasks
-        X = X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)
+        X = _without(X, {name})
     return X, tasks
 
 
@@ -243,15 +259,18 @@ def read_new_rows(
     """
     if method not in FEATURE_METHODS:
         return np.asarray(check_array(X, **_OPTIONS | {"accept_sparse": False}))
+    left_out = estimator._left_out  # noqa: SLF001 - of the estimators
+    X = _without(X, left_out or ())
+    read_table = partial(read_new_table, allows_others=left_out is None)
     columns = raw_columns(estimator.model_)
     if columns is not None:
-        return read_new_table(X, columns)
+        return read_table(X, columns)
     rows: NDArray[np.float64]
     known = _names_of(estimator)
     if known is not None and has_other_kinds(X) and _frame_names(X) == known:  # text of numbers
         preparation = preparation_of(estimator.model_)
         plain = tuple(map(Column, known))
-        return read_new_table(X, plain if preparation is None else preparation.parts[0].columns)
+        return read_table(X, plain if preparation is None else preparation.parts[0].columns)
     if hasattr(estimator, "n_features_in_"):
         rows = validate_data(estimator, X, reset=False, **_OPTIONS)
         return rows
@@ -262,6 +281,14 @@ def read_new_rows(
         )
     rows = check_array(X, **_OPTIONS)
     return rows
+
+
+def _without(X: Any, left_out: Container[str]) -> Any:
+    """Return rows without the columns of a data frame that training left out."""
+    labels = [name for name in _frame_names(X) or () if name in left_out]
+    if not labels:
+        return X
+    return X.drop(columns=labels) if hasattr(X, "iloc") else X.drop(labels)
 
 
 def read_new_task(
@@ -380,7 +407,10 @@ def _read_by_task(
                 allows_missing=True,
             )
         )
-    return Given(TaskSet(tuple(made)), _kinds_of(made, columns), classes)
+    others = [v for part in (y, groups, sample_weight) if part is not None for v in part.values()]
+    used = tuple(name for task in made for name in task.feature_names or ())
+    left_out = _left_out(X.values(), others, used)
+    return Given(TaskSet(tuple(made)), _kinds_of(made, columns), classes, left_out=left_out)
 
 
 def _read_task_rows(values: Any, task: str) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:

@@ -70,14 +70,20 @@ def read_tables(frames: Sequence[Any]) -> tuple[Array, tuple[Column, ...], list[
     return np.column_stack(values), tuple(columns), [part.num_rows for part in tables]
 
 
-def read_new_table(X: Any, wanted: Sequence[Column]) -> Array:
+def read_new_table(X: Any, wanted: Sequence[Column], *, allows_others: bool) -> Array:
     """Return the rows of a data frame with the columns of a model, which are matched by name.
+
+    Parameters
+    ----------
+    allows_others
+        Whether other columns are ignored.
 
     Raises
     ------
     ValueError
-        X is not a data frame, lacks a column, or has a column of another kind.
+        X is not a data frame, lacks a column, or has another one or one of another kind.
     """
+    from algorithms.wrappers.preparation.column_matching import match_columns
     from algorithms.wrappers.preparation.encoder import collect_unknown, encode
     from algorithms.wrappers.preparation.pandas_types import with_plain_types
 
@@ -87,13 +93,16 @@ def read_new_table(X: Any, wanted: Sequence[Column]) -> Array:
     table = with_plain_types(to_arrow(X, of="X"))
     values = []
     unknown: dict[str, list[str]] = {}
-    for column in wanted:
-        if column.name not in table.column_names:
-            raise InvalidData(
-                f"X has no column '{column.name}', which the model takes", column=column.name
-            )
+    names = [column.name for column in wanted]
+    positions = match_columns(
+        table.column_names,
+        names,
+        subject="expected the columns that the model was trained on",
+        ignored=table.column_names if allows_others else (),
+    )
+    for column, position in zip(wanted, positions, strict=True):
         with collect_unknown(unknown):
-            values.append(encode(table.column(column.name), column))
+            values.append(encode(table.column(position), column))
     if unknown:
         warnings.warn(UnknownCategoriesWarning.of(unknown), stacklevel=5)
     return np.column_stack(values)

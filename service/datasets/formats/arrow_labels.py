@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from algorithms.interface.task_values import label_problem
 from algorithms.wrappers.preparation.arrow_columns import decoded
+from algorithms.wrappers.preparation.column_matching import clean_name
 from algorithms.wrappers.preparation.encoder import is_text
-from service.datasets.column_matching import clean_name
 from service.datasets.formats.options import Limits, TargetKind
 from service.datasets.formats.validation import Target, as_targets, check_name
 from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject

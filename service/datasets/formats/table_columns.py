@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
-from service.datasets.column_matching import clean_name
+from algorithms.wrappers.preparation.column_matching import clean_name
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.validation import check_counts, check_name
 from service.datasets.issues import Rejected, ValidationIssues, reject

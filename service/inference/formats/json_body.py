@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from service.datasets.column_matching import clean_name
+from algorithms.wrappers.preparation.column_matching import clean_name
 from service.errors.problems import Problem
 from service.errors.validation import json_pointer
 from service.http.bodies import parse_json

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 
+from algorithms.interface.errors import InvalidData
 from algorithms.wrappers.preparation.columns import Column
 from algorithms.wrappers.preparation.encoder import encode
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
@@ -19,7 +20,6 @@ from service.inference.call import (
 from service.inference.formats.table import positions_of, raise_invalid_values
 from service.inference.task_column import TaskSource
 
-_MAX_PROBLEMS: Final = 5
 #: Types of JSON numbers, and names of all JSON types for messages.
 _NUMBERS: Final[frozenset[type]] = frozenset({int, float})
 JSON_NAMES: Final[dict[type, str]] = {
@@ -165,27 +165,28 @@ class ListRows:
                 row=0,
                 pointer=f"{self.pointer}/0",
             )
-        rows = []
         # a column that only some records have is missing in the others, as in uploads
-        expected = {*names}
-        common = expected.intersection(chain.from_iterable(self.rows))
-        allowed = expected | spec.ignored() | {""}  # an index without a name
-        for i, record in enumerate(self.rows):
-            if len(common) < len(names) or not record.keys() <= allowed:
-                problems = [
-                    f"the column '{name}' is missing" for name in names if name not in common
-                ]
-                advice = "; write null for a missing value" if problems else ""
-                extra = [name for name in record if name not in allowed]
-                problems += [f"there is no column '{name}'" for name in extra]
-                raise_invalid_data(
-                    f"{spec}, by name; row {i}: {'; '.join(problems[:_MAX_PROBLEMS])}{advice}",
-                    task=spec.task,
-                    row=i,
-                    pointer=f"{self.pointer}/{i}",
-                )
-            rows.append(list(map(record.get, names)))
+        given = dict.fromkeys(chain.from_iterable(self.rows))
+        keys = names if given.keys() == {*names} else self._keys_of(list(given), spec)
+        rows = [list(map(record.get, keys)) for record in self.rows]
         return ListRows(rows, self.pointer, names=names)
+
+    def _keys_of(self, given: list[str], spec: InputSpec) -> list[str]:
+        """Return the keys of records with the columns of the model, in its order."""
+        try:
+            chosen = positions_of(given, len(given), spec, optional=frozenset({""}))
+        except InvalidData as error:
+            has_column = [error.column in record for record in self.rows]
+            row = has_column.index(True) if True in has_column else 0
+            advice = "" if True in has_column else "; write null for a missing value"
+            raise_invalid_data(
+                f"{error.message}{advice}",
+                task=spec.task,
+                row=row,
+                column=error.column,
+                pointer=f"{self.pointer}/{row}",
+            )
+        return [given[position] for position in chosen]
 
     def _refuse_first(self, spec: InputSpec, allowed: frozenset[type]) -> NoReturn:
         row, column, value = next(

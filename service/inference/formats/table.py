@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from algorithms.wrappers.preparation.column_matching import check_unique, match_columns
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS
 from algorithms.wrappers.preparation.encoder import encode, is_text, kind_of_type
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 from algorithms.wrappers.preparation.text_values import is_number_cell
 from algorithms.wrappers.preparation.texts import Texts
 from algorithms.wrappers.preparation.written_numbers import with_decimal
-from service.datasets.column_matching import check_unique, match_columns
 from service.datasets.formats.nameless import is_index, name_index
 from service.inference.call import (
     Call,

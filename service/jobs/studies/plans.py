@@ -175,7 +175,7 @@ def plan_adaptation(
     Parameters
     ----------
     columns
-        Column order of each task, as :func:`service.datasets.column_matching.pack_orders` writes
+        Column order of each task, as :func:`service.datasets.column_orders.pack_orders` writes
         it.
     """
     return {

@@ -25,7 +25,7 @@ from algorithms.wrappers.preparation.columns import Column, recode
 from algorithms.wrappers.preparation.model import preparation_of
 from service.datasets.blocks import DatasetReader, DatasetWriter, Layout
 from service.datasets.canonical import FORMAT
-from service.datasets.column_matching import unpack_orders
+from service.datasets.column_orders import unpack_orders
 from service.datasets.manifest import columns_of_manifest
 from service.jobs.worker.output_file import OutputFile
 

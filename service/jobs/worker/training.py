@@ -31,8 +31,12 @@ from algorithms.wrappers.preparation.model import preparation_of
 from algorithms.wrappers.preparation.recipe import Recipe
 from algorithms.wrappers.weights import weighted
 from service.datasets.canonical import read_all_rows, read_tasks
-from service.datasets.column_matching import unpack_orders
-from service.datasets.manifest import columns_of_manifest, task_column_of_manifest
+from service.datasets.column_orders import unpack_orders
+from service.datasets.manifest import (
+    columns_of_manifest,
+    ignored_of_manifest,
+    task_column_of_manifest,
+)
 from service.jobs.studies import plans
 from service.jobs.studies.child_jobs import ADAPT, INFER, Plan
 from service.jobs.studies.comparisons import EVALUATION
@@ -133,15 +137,18 @@ def _train(
             adapting = weighted(adapting, None, has_weights=has_weights)
             model = _adapt(base, adapting, plan, tasks, trace)
             task_column, new_tasks = base.task_column, base.new_tasks
+            left_out = ignored_of_manifest(request["manifest"]).union(base.left_out or ())
         else:
             algorithm.check(tasks.summaries(), params)
             rng = np.random.default_rng(request["seed"])
             with limit_blas_threads(tasks.order):
                 model = algorithm.fit(tasks, params, trace=trace, rng=rng)
             task_column, new_tasks = DEFAULT_TASK_COLUMN, request["new_tasks"]
+            left_out = ignored_of_manifest(request["manifest"])
     if task_column == DEFAULT_TASK_COLUMN:  # else an adapted model keeps the name that it has
         task_column = task_column_of_manifest(request["manifest"])
     model = model.with_task_column(task_column).with_new_tasks(new_tasks)
+    model = model.with_left_out(left_out)
     fit_s = time.monotonic() - started
     save_model(model, Path(request["artifact"]))
     if isinstance(model, CalibratedModel):

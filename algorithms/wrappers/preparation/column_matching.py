@@ -1,10 +1,13 @@
-"""Matching of columns by name between tables and models."""
+"""Matching of columns by name between tables and models.
+
+Rows of every format, stored datasets and data frames of estimators are matched here.
+"""
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Container, Iterable, Sequence
+from typing import Final
 
 from algorithms.interface.errors import InvalidData
 
@@ -66,23 +69,6 @@ def check_unique(names: Iterable[str], *, task: str | None = None) -> None:
         if count > 1:
             detail = f"{count} columns are named '{name}'; column names must be unique"
             raise InvalidData(detail, task=task, column=name)
-
-
-def pack_orders(orders: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
-    """Return the column orders of tasks as JSON, each order once.
-
-    Tasks whose columns are in the stored order are omitted. :func:`unpack_orders` is the inverse.
-    """
-    tasks_of: dict[tuple[int, ...], list[str]] = {}
-    for task, order in orders.items():
-        if list(order) != list(range(len(order))):
-            tasks_of.setdefault(tuple(order), []).append(task)
-    return [{"order": list(order), "tasks": tasks} for order, tasks in tasks_of.items()]
-
-
-def unpack_orders(packed: Iterable[Mapping[str, Any]] | None) -> dict[str, list[int]]:
-    """Return the column order of each task whose order differs from the stored one."""
-    return {task: group["order"] for group in packed or () for task in group["tasks"]}
 
 
 def _listed(names: Sequence[str]) -> str:
