@@ -15,7 +15,7 @@ from algorithms.wrappers.preparation.recipe import Recipe
 
 #: The same numbers by sums in another order.
 ROUNDING = 1e-9
-RIDGE = {"form": "pooled", "selection": "given", "gamma": 0.01}
+RIDGE = {"form": "pooled", "intercept": "common", "selection": "given", "gamma": 0.01}
 
 
 def task_of(rng, name: str, *, n: int = 6, spread: float = 1.0, classes: bool = False) -> Task:

@@ -85,7 +85,7 @@ def test_the_objective_of_ridge_is_that_of_scikit_learns_solution() -> None:
 
 def test_pooled_ridge_is_one_ridge_on_all_rows() -> None:
     tasks = made(2)
-    model = fit(Ridge(), tasks, gamma=2.0, form="pooled")
+    model = fit(Ridge(), tasks, gamma=2.0, form="pooled", intercept="common")
     expected = OtherRidge(alpha=model.fit_info["ridge"]).fit(*union(tasks)).predict(ROWS)
     for task in tasks:
         np.testing.assert_allclose(model.predict(ROWS, task=task.name), expected, atol=EXACT_ATOL)
@@ -94,7 +94,8 @@ def test_pooled_ridge_is_one_ridge_on_all_rows() -> None:
 @pytest.mark.parametrize("how", ["task", "moderated"])
 def test_pooled_ridge_is_one_function_whatever_the_scales(how) -> None:
     tasks = TaskSet(tuple(Task(t.name, t.X, "rows", 9.0**i * t.y) for i, t in enumerate(made(17))))
-    model = fit(Ridge(), tasks, gamma=2.0, form="pooled", scale_targets=how)
+    values = {"form": "pooled", "intercept": "common", "scale_targets": how}
+    model = fit(Ridge(), tasks, gamma=2.0, **values)
     expected = OtherRidge(alpha=model.fit_info["ridge"]).fit(*union(tasks)).predict(ROWS)
     new = Ridge().adapt(model, Task("new", ROWS, "rows", 1e3 * np.arange(len(ROWS))))
     for task in (*tasks.names, "new"):
@@ -272,7 +273,8 @@ def test_a_constant_column_changes_nothing(algorithm) -> None:
 @pytest.mark.parametrize("has_intercept", [True, False])
 def test_logistic_regression_is_that_of_scikit_learn(form, has_intercept) -> None:
     tasks = made(9, classes=True)
-    model = fit(LogisticRegression(), tasks, gamma=0.5, form=form, fit_intercept=has_intercept)
+    values = {"form": form, "fit_intercept": has_intercept, "intercept": "common"}
+    model = fit(LogisticRegression(), tasks, gamma=0.5, **values)
     for task in tasks:
         X, y = (task.X, task.y) if form == "task" else union(tasks)
         other = OtherLogistic(

@@ -97,10 +97,21 @@ def test_a_mixed_model_answers_by_generalised_least_squares() -> None:
 @pytest.mark.parametrize("name", POOLED)
 def test_a_pooled_form_answers_as_for_a_task_that_was_trained(name, target) -> None:
     target = "classes" if name == "logistic-regression" else target
-    model = fit(name, tasks_of(target), form="pooled")
+    common = {"intercept": "common"} if "intercept" in ALGORITHMS[name].Params.model_fields else {}
+    model = fit(name, tasks_of(target), form="pooled", **common)
     for method in {"predict", "decision_function"} & set(model.available_methods()):
         expected = getattr(model, method)(ROWS, task="t3")
         np.testing.assert_array_equal(answer(model, ROWS, method), expected)
+
+
+@pytest.mark.parametrize("name", ["ridge", "kernel-ridge", "logistic-regression"])
+def test_pooled_tasks_with_intercepts_answer_by_their_mean(name) -> None:
+    target = "classes" if name == "logistic-regression" else "numbers"
+    model = fit(name, tasks_of(target), form="pooled")
+    expected = np.mean([model.decision_function(ROWS, task=t) for t in model.tasks], axis=0)
+    np.testing.assert_allclose(answer(model, ROWS, "decision_function"), expected, rtol=ROUNDING)
+    levels = [model.decision_function(ROWS, task=t)[0] for t in model.tasks]
+    assert np.ptp(levels) > 1e-6
 
 
 def test_pooled_trees_answer_as_for_a_task_that_was_added_without_its_rows() -> None:
@@ -253,6 +264,6 @@ def test_scores_on_left_out_tasks_are_those_of_models_without_the_tasks() -> Non
     )
     for task in tasks:
         rest = TaskSet(tuple(other for other in tasks if other is not task))
-        predicted = fit("ridge", rest, **ridge).predict(task.X, task=rest.names[0])
+        predicted = answer(fit("ridge", rest, **ridge), task.X)
         values = [value for value in scores["by_task"]["rmse"][task.name] if value is not None]
         assert values == [pytest.approx(np.sqrt(np.mean((task.y - predicted) ** 2)))]

@@ -54,7 +54,7 @@ REPEATED = {
     "ridge, pooled": (
         "ridge",
         "numbers",
-        {**PLAIN, "form": "pooled", "grid": [0.1, 1, 10]},
+        {**PLAIN, "form": "pooled", "intercept": "common", "grid": [0.1, 1, 10]},
         {"grid": [0.2, 2, 20]},
     ),
     "ridge without intercept": (

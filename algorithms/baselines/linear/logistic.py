@@ -2,8 +2,12 @@
 
     min_{w, b} Σ_i s_i log(1 + exp(−y_i(⟨w, x_i⟩ + b))) + γ‖w‖²,  y = ±1
 
-with weights s_i of the rows, 1 by default. More than two classes are trained one against the rest.
-A task of a single class that has no optimum gets half a row of the other class
+with weights s_i of the rows, 1 by default. In form 'pooled', tasks have intercepts b_t and a
+penalty ½κv Σ_t (b_t − b)², with the κ of ridge regression on ±1 with the least leave-one-out error
+(:mod:`algorithms.numerics.task_intercepts`), and v the mean variance of labels as 0 and 1, the
+curvature of the loss of a row. b is the intercept of a new task.
+More than two classes are trained one against the rest. A task of a single class that has no optimum
+gets half a row of the other class
 (:meth:`algorithms.families.linear.design.Design.with_opposite_rows`), so that it always predicts
 that class, with a probability below 1.
 Newton's method runs on all tasks at once, with a step length for each. Cost: O(n q² + q³) per task
@@ -15,16 +19,22 @@ doi:10.1002/9781118548387
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from scipy.optimize import brentq
 
 from algorithms.baselines.linear.baseline import LinearBaseline, losses_of
 from algorithms.baselines.linear.choice import column_variance
-from algorithms.baselines.linear.params import PooledParams
-from algorithms.baselines.linear.pooling import adapt_linear_model, pooled
+from algorithms.baselines.linear.params import DEFAULT_GRID, PooledParams
+from algorithms.baselines.linear.pooling import (
+    INTERCEPT_ROWS,
+    adapt_linear_model,
+    intercept_errors,
+    pooled,
+)
 from algorithms.baselines.linear.work import estimate_logistic
 from algorithms.evaluation import grid_candidates, select_per_task
 from algorithms.evaluation.selection.failures import failure_warnings
@@ -37,8 +47,10 @@ from algorithms.interface.needs import Needs
 from algorithms.interface.params import Folds, end_warnings, end_warnings_by_task
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.interface.units import units_of
 from algorithms.interface.work import WorkEstimate
 from algorithms.numerics.centering import column_means
+from algorithms.numerics.leave_one_out import units_by_size
 from algorithms.numerics.losses import Logistic
 
 Array = NDArray[np.float64]
@@ -76,9 +88,36 @@ class LogisticParams(PooledParams):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogisticState(LoopState):
-    """Coefficients with the intercept last, (T, q + 1)."""
+    """Coefficients, intercept, and deviations of the tasks' intercepts, (T, q + 1 + n_tasks)."""
 
     B: Array
+
+
+class Solution(NamedTuple):
+    """Functions W (T, q) and b (T,), and the b_t − b (T, n_tasks) of pooled tasks."""
+
+    W: Array
+    b: Array
+    deviations: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Penalty on the differences of the intercepts of pooled tasks.
+
+    Parameters
+    ----------
+    sizes
+        Number of rows of each task.
+    kappa
+        Number of rows that the common intercept counts for.
+    penalties : (T,)
+        κv of each function.
+    """
+
+    sizes: tuple[int, ...]
+    kappa: float
+    penalties: Array
 
 
 class LogisticRegression(LinearBaseline[LogisticParams]):
@@ -124,10 +163,13 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
                 tasks, params, n_folds=params.n_folds, scales={}, trace=trace, rng=rng
             )
             fit_info |= chosen
-        design, parts = _designs(tasks, params)
+        design, parts, spread = _designs(tasks, params)
         unit = column_variance(design)
         ridges = [gammas.get(name, params.gamma) * unit for name in parts.names]
-        W, b = newton(parts, params, ridges=ridges, trace=trace)
+        solution = newton(parts, params, ridges=ridges, trace=trace, spread=spread)
+        if spread is not None:
+            penalties = spread.penalties.tolist()
+            fit_info |= {"intercept_rows": spread.kappa, "intercept_penalties": penalties}
         fit_info |= {"gamma": params.gamma, "ridge": params.gamma * unit * design.row_unit**2}
         warnings = (
             *failure_warnings(fit_info.get("failed_candidates", ())),
@@ -136,7 +178,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         if trace.stop_reason == "max_iter":
             message = f"did not converge in {params.max_iter} Newton steps; increase max_iter"
             warnings = (message, *warnings)
-        return self._model(tasks, design, (W, b), fit_info, warnings)
+        return self._model(tasks, design, solution, fit_info, warnings)
 
     def prepare_fold(
         self, train: TaskSet, test: TaskSet, params: LogisticParams, *, rng: np.random.Generator
@@ -144,14 +186,16 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         """Return a fold with the same rows for every gamma, each started from the previous one."""
         del rng
         self.check(train.summaries(), params)
-        design, parts = _designs(train, params)
+        design, parts, spread = _designs(train, params)
         unit = column_variance(design)
-        solution: tuple[Array, Array] | None = None
+        solution: Solution | None = None
 
         def fit(candidate: LogisticParams, trace: Trace) -> LinearModel:
             nonlocal solution
             ridges = [candidate.gamma * unit] * len(parts.names)
-            solution = newton(parts, candidate, ridges=ridges, trace=trace, start=solution)
+            solution = newton(
+                parts, candidate, ridges=ridges, trace=trace, start=solution, spread=spread
+            )
             return self._model(train, design, solution, {}, ())
 
         return PreparedFold(fit, test, has_warm_starts=True)
@@ -160,18 +204,28 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         self,
         tasks: TaskSet,
         design: Design,
-        solution: tuple[Array, Array],
+        solution: Solution,
         fit_info: Mapping[str, Any],
         warnings: tuple[str, ...],
     ) -> LinearModel:
-        """Return the model for W (T, q) and b (T,), or for all tasks as one."""
-        W, b = solution
+        """Return the model for the functions of tasks, or for all tasks as one."""
+        W, b, deviations = solution
+        common = (W, b) if deviations.size else None
         n_columns = sum(design.sizes)
         if len(W) < n_columns:
             W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
+        if deviations.size:
+            b = b + deviations.T.ravel()
         return LinearModel(
             functions_of(
-                tasks, design, W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
+                tasks,
+                design,
+                W,
+                b,
+                algorithm=self.name,
+                fit_info=fit_info,
+                warnings=warnings,
+                common=common,
             )
         )
 
@@ -202,8 +256,13 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
                 (task.name,), (A,), (targets,), functions.basis, None, functions.target_prior
             )
             ridge, loop = model.fit_info["ridge"], f"Newton for '{task.name}'"
-            W, b = newton(design, params, ridges=[ridge], trace=trace, loop=loop)
+            W, b, _ = newton(design, params, ridges=[ridge], trace=trace, loop=loop)
             return W.T, b
+
+        def fit_intercept(F: Array, targets: Targets, b: Array) -> Array:
+            penalties = model.fit_info["intercept_penalties"]
+            columns = zip(F.T, targets.Y.T, b, penalties, strict=True)
+            return np.array([_intercept_of(*column, targets.weights) for column in columns])
 
         return adapt_linear_model(
             model,
@@ -211,15 +270,42 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             is_pooled=params.form == "pooled",
             has_intercept=params.fit_intercept,
             fit=fit,
+            fit_intercept=fit_intercept,
         )
 
 
-def _designs(tasks: TaskSet, params: LogisticParams) -> tuple[Design, Design]:
-    """Return the design of the tasks and the design of the functions: one for all if pooled."""
+def _designs(tasks: TaskSet, params: LogisticParams) -> tuple[Design, Design, Spread | None]:
+    """Return the design of the tasks, that of the functions, one for all if pooled, and spread."""
     design = prepare(
         tasks, Form(params.standardise), scale_targets="none", has_intercept=params.fit_intercept
     )
-    return design, pooled(design) if params.form == "pooled" else design
+    if params.form == "task":
+        return design, design, None
+    pool = pooled(design)
+    return design, pool, _spread(tasks, design, pool) if params.has_task_intercepts else None
+
+
+def _spread(tasks: TaskSet, design: Design, pool: Design) -> Spread:
+    """Return the penalty on differences of intercepts with the least leave-one-out error of ±1."""
+    sizes = tuple(len(X) for X in design.rows)
+    ridges = [gamma * column_variance(design) for gamma in DEFAULT_GRID]
+    errors = intercept_errors(pool, sizes, units_by_size(units_of(tasks).unit), ridges)
+    kappa = INTERCEPT_ROWS[errors.min(axis=0).argmin()]
+    means = column_means(pool.targets[0].Y, pool.weights_of_rows)
+    # with half a row of each label, as rows of a single class have no variance
+    means = means * len(pool.rows[0]) / (len(pool.rows[0]) + 1)
+    return Spread(sizes, kappa, kappa * (1 - means**2) / 4)
+
+
+def _intercept_of(f: Array, y: Array, b: float, penalty: float, weights: Array | None) -> float:
+    """Return the intercept of a new task with the common function f (n,), labels y (n,) and b."""
+    s = np.ones(len(y)) if weights is None else weights
+
+    def slope(u: float) -> float:
+        return float(penalty * u - np.sum(s * y * _LOSS.multiplier(y * (f + b + u))))
+
+    reach = float(s.sum()) / penalty + 1.0
+    return b + float(brentq(slope, -reach, reach))
 
 
 def _end_warnings(
@@ -244,28 +330,37 @@ def newton(
     ridges: Sequence[float],
     trace: Trace,
     loop: str = "Newton",
-    start: tuple[Array, Array] | None = None,
-) -> tuple[Array, Array]:
-    """Return W (T, q) and b (T,) for the given regularisation of each task.
+    start: Solution | None = None,
+    spread: Spread | None = None,
+) -> Solution:
+    """Return the functions for the given regularisation of each task.
 
     Parameters
     ----------
     start
-        W and b of a similar problem; zeros by default.
+        Solution of a similar problem; zeros by default.
+    spread
+        Of the intercepts of pooled tasks.
     """
+    sizes = () if spread is None else spread.sizes
+    n_tasks = len(sizes)
     if params.fit_intercept:
         design = design.with_opposite_rows()
+    if spread is not None and len(design.rows[0]) > sum(sizes):
+        sizes = (*sizes, 1)
     # with an intercept, centred rows change only b; large means would cost digits
     parts = list(zip(design.rows, design.targets, strict=True))
     means = [column_means(X, target.weights) * float(params.fit_intercept) for X, target in parts]
+    spreads = None if spread is None else spread.penalties
     columns = [
-        _Column(A, y, penalty, target.weights)
+        _Column(A, y, _with_spread(penalty, len(sizes), spreads, m), target.weights, sizes)
         for (X, target), mean, ridge in zip(parts, means, ridges, strict=True)
         for A in [np.column_stack([X - mean, np.full(len(X), float(params.fit_intercept))])]
         for penalty in [_penalty(X.shape[1], ridge, has_intercept=params.fit_intercept)]
-        for y in target.Y.T
+        for m, y in enumerate(target.Y.T)
     ]
-    zeros = np.zeros((len(columns), columns[0].A.shape[1]))
+    q = columns[0].A.shape[1] - 1
+    zeros = np.zeros((len(columns), q + 1 + len(sizes)))
     first = _size(columns, zeros)
     # for classes with equal means the gradient is a rounding error, which no step reduces
     noise = GRADIENT_ROUNDING * float(
@@ -284,12 +379,19 @@ def newton(
         return LogisticState(objective=value, residual=residual, is_stalled=is_stalled, B=B)
 
     centres = np.repeat(means, design.sizes, axis=0)
-    B = zeros if start is None else _from(*start, centres)
+    B = zeros.copy()
+    if start is not None:
+        B[:, : q + 1] = _from(start.W, start.b, centres)
+        B[:, q + 1 : q + 1 + n_tasks] = start.deviations
     value = sum(column.objective(b) for column, b in zip(columns, B, strict=True))
     state = LogisticState(objective=value, residual=relative(_size(columns, B)), B=B)
     B = trace.run(loop, step, state, max_iter=params.max_iter, tolerance=params.rtol).B
-    W, b = B[:, :-1], B[:, -1]
-    return W, b - np.sum(centres * W, axis=1)
+    W, b = B[:, :q], B[:, q]
+    deviations = B[:, q + 1 : q + 1 + n_tasks]
+    if n_tasks and len(sizes) > n_tasks:  # the mean of the deviations of the tasks is 0
+        shift = deviations.mean(axis=1, keepdims=True)
+        b, deviations = b + shift[:, 0], deviations - shift
+    return Solution(W, b - np.sum(centres * W, axis=1), deviations)
 
 
 def _from(W: Array, b: Array, centres: Array) -> Array:
@@ -299,26 +401,60 @@ def _from(W: Array, b: Array, centres: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Column:
-    """Rows with a constant column (n, q + 1), labels ±1 (n,) and penalties (q + 1,).
+    """Rows with a constant column (n, q + 1), labels ±1 (n,) and penalties of all coefficients.
 
-    The losses of the rows have the weights (n,), if there are any.
+    The losses of the rows have the weights (n,), if there are any. Groups of rows with ``sizes``
+    follow each other and have further intercepts, the last coefficients.
     """
 
     A: Array
     y: Array
     penalty: Array
     weights: Array | None
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def q(self) -> int:
+        """Number of coefficients without those of the groups."""
+        return self.A.shape[1]
+
+    def margins(self, b: Array) -> Array:
+        scores = self.A @ b[: self.q]
+        return self.y * (scores + np.repeat(b[self.q :], self.sizes) if self.sizes else scores)
+
+    def sums(self, values: Array) -> Array:
+        """Return the sums of values (n, ...) over the rows of each group."""
+        starts = np.cumsum([0, *self.sizes[:-1]])
+        return np.asarray(np.add.reduceat(values, starts, axis=0))
 
     def weighted(self, values: Array) -> Array:
         return values if self.weights is None else self.weights * values
 
     def objective(self, b: Array) -> float:
-        losses = self.weighted(_LOSS.value(self.y * (self.A @ b)))
+        losses = self.weighted(_LOSS.value(self.margins(b)))
         return float(np.sum(losses) + 0.5 * np.sum(self.penalty * b**2))
 
     def gradient(self, b: Array) -> Array:
-        p = _LOSS.multiplier(self.y * (self.A @ b))
-        return np.asarray(self.penalty * b - self.A.T @ self.weighted(self.y * p))
+        multipliers = self.weighted(self.y * _LOSS.multiplier(self.margins(b)))
+        downwards = self.A.T @ multipliers
+        if self.sizes:
+            downwards = np.concatenate([downwards, self.sums(multipliers)])
+        return np.asarray(self.penalty * b - downwards)
+
+    def newton_direction(self, b: Array) -> Array:
+        """Return minus the inverse Hessian times the gradient; those of groups are eliminated."""
+        p, q = _LOSS.multiplier(self.margins(b)), self.q
+        curvatures, gradient = self.weighted(p * (1 - p)), self.gradient(b)
+        hessian = (self.A.T * curvatures) @ self.A + np.diag(self.penalty[:q])
+        # for separated classes the intercept has no curvature
+        hessian[-1, -1] += np.finfo(float).eps * len(self.A)
+        if not self.sizes:
+            return -np.linalg.solve(hessian, gradient)
+        mixed = self.sums(curvatures[:, np.newaxis] * self.A)
+        own = self.sums(curvatures) + self.penalty[q:]
+        shares = mixed / own[:, np.newaxis]
+        first = -np.linalg.solve(hessian - mixed.T @ shares, gradient[:q] - shares.T @ gradient[q:])
+        return np.concatenate([first, -gradient[q:] / own - shares @ first])
 
 
 def _penalty(q: int, ridge: float, *, has_intercept: bool) -> Array:
@@ -327,13 +463,14 @@ def _penalty(q: int, ridge: float, *, has_intercept: bool) -> Array:
     return penalty
 
 
+def _with_spread(penalty: Array, n_groups: int, spreads: Array | None, m: int) -> Array:
+    """Return the penalties with those of the groups of function m."""
+    return penalty if spreads is None else np.append(penalty, np.full(n_groups, spreads[m]))
+
+
 def _newton_step(column: _Column, b: Array) -> tuple[Array, float]:
     """Return the coefficients (q + 1,) after a Newton step with line search, and the objective."""
-    p = _LOSS.multiplier(column.y * (column.A @ b))
-    hessian = (column.A.T * column.weighted(p * (1 - p))) @ column.A + np.diag(column.penalty)
-    # for separated classes the intercept has no curvature
-    hessian[-1, -1] += np.finfo(float).eps * len(column.A)
-    along = -np.linalg.solve(hessian, column.gradient(b))
+    along = column.newton_direction(b)
     value = column.objective(b)
     for length in LENGTHS:
         trial = b + length * along

@@ -55,7 +55,14 @@ class PooledParams(LinearParams):
         "task",
         title="Form",
         description="'task': each task from its own rows. 'pooled': one function for all tasks, "
-        "from all rows, with one scale of the targets.",
+        "from all rows, up to the intercepts and scales of the tasks.",
+    )
+    intercept: Literal["task", "common"] = Field(
+        "task",
+        title="Intercepts of pooled tasks",
+        description="For form 'pooled': 'task' gives each task an intercept, drawn to that of all "
+        "tasks as much as leave-one-out errors ask for, and, if deviations of numeric targets "
+        "differ widely, a scale. 'common': the same function for all tasks.",
     )
     selection_scope: Literal["all", "task"] = Field(
         "all",
@@ -63,6 +70,11 @@ class PooledParams(LinearParams):
         description="For form 'task': 'all' selects one gamma for all tasks, 'task' selects a "
         "gamma for each task by its own rows. A new task gets the common gamma.",
     )
+
+    @property
+    def has_task_intercepts(self) -> bool:
+        """Whether pooled tasks have intercepts of their own."""
+        return self.form == "pooled" and self.fit_intercept and self.intercept == "task"
 
     @property
     def is_chosen_per_task(self) -> bool:

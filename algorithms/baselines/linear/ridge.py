@@ -2,10 +2,12 @@
 
     min_{w, b} Σ_i s_i(y_i − ⟨w, x_i⟩ − b)² + γ‖w‖²
 
-with weights s_i of the rows, 1 by default. Classes are encoded as ±1, more than two one against the
-rest. γ is selected by the leave-one-out error in closed form: one value for all tasks, or one per
-task. Cost: O(n q²) or O(n² q) per task and γ. In form 'task', the function of a task of a single
-class is constant, so that it always predicts that class: its targets are all equal.
+with weights s_i of the rows, 1 by default. In form 'pooled', tasks have intercepts b_t and a
+penalty κ Σ_t (b_t − b)²; κ is selected with γ, and b is the intercept of a new task
+(:mod:`algorithms.numerics.task_intercepts`). Classes are encoded as ±1, more than two one against
+the rest. γ is selected by the leave-one-out error in closed form: one value for all tasks, or one
+per task. Cost: O(n q²) or O(n² q) per task and γ. In form 'task', the function of a task of a
+single class is constant, so that it always predicts that class: its targets are all equal.
 
 Reference: Hoerl, Kennard, *Ridge regression*, 1970, doi:10.1080/00401706.1970.10488634;
 Saunders, Gammerman, Vovk, *Ridge regression learning algorithm in dual variables*, ICML 1998,
@@ -15,7 +17,7 @@ https://eprints.soton.ac.uk/258942/
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +25,20 @@ from pydantic import Field
 
 from algorithms.baselines.linear.baseline import LinearBaseline, solve_at_once
 from algorithms.baselines.linear.choice import (
+    GammaChoice,
+    choose_gamma,
     choose_gammas,
     column_variance,
     mean_known,
 )
 from algorithms.baselines.linear.params import RidgeParams
-from algorithms.baselines.linear.pooling import adapt_linear_model, pooled
+from algorithms.baselines.linear.pooling import (
+    INTERCEPT_ROWS,
+    adapt_linear_model,
+    intercept_errors,
+    pooled,
+    scales_of_pooled,
+)
 from algorithms.baselines.linear.work import estimate_ridge
 from algorithms.families.linear.design import Design, Form, check_size, prepare
 from algorithms.families.linear.functions import functions_of
@@ -42,6 +52,7 @@ from algorithms.interface.work import WorkEstimate
 from algorithms.numerics.centering import times_roots
 from algorithms.numerics.leave_one_out import RidgePath, units_by_size
 from algorithms.numerics.ridge import ridge_regression
+from algorithms.numerics.task_intercepts import TaskIntercepts, ridge_with_intercepts
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -79,6 +90,7 @@ class _RidgeRegression(LinearBaseline[P]):
             params,
             kernel=self.form(params).kernel,
             is_pooled=params.form == "pooled",
+            n_paths=len(INTERCEPT_ROWS) if params.has_task_intercepts else 1,
         )
 
     def fit(
@@ -90,7 +102,11 @@ class _RidgeRegression(LinearBaseline[P]):
         design = prepare(
             tasks,
             self.form(params),
-            scale_targets="all" if params.form == "pooled" else params.scale_targets,
+            scale_targets=(
+                scales_of_pooled(tasks, params, params.scale_targets)
+                if params.form == "pooled"
+                else params.scale_targets
+            ),
             has_intercept=params.fit_intercept,
         )
         parts = pooled(design) if params.form == "pooled" else design
@@ -99,6 +115,8 @@ class _RidgeRegression(LinearBaseline[P]):
         parted = [all_units.unit] if params.form == "pooled" else all_units.by_task()
         units = [units_by_size(task_units) for task_units in parted]
         trace.expect_loops(1 + (params.selection == "loo"))
+        if params.has_task_intercepts:
+            return self._with_intercepts(tasks, params, design, parts, units[0], trace=trace)
 
         pairs = zip(parts.rows, parts.targets, strict=True)
         paths = [
@@ -121,11 +139,7 @@ class _RidgeRegression(LinearBaseline[P]):
         W, b = solve_at_once(lambda: _solve(parts, params, ridges), trace)
         if params.form == "pooled":
             W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
-        fit_info = {
-            "params": params.model_dump(mode="json"),
-            **choice.fit_info,
-            "ridge": choice.gamma * unit * design.row_unit**2,
-        }
+        fit_info = _fit_info(params, choice, design)
         warnings = choice.warnings
         if task_gammas:
             by_task = dict(zip(design.names, task_gammas, strict=True))
@@ -140,6 +154,57 @@ class _RidgeRegression(LinearBaseline[P]):
         return LinearModel(
             functions_of(
                 tasks, design, W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
+            )
+        )
+
+    def _with_intercepts(
+        self,
+        tasks: TaskSet,
+        params: P,
+        design: Design,
+        pool: Design,
+        units: Sequence[Indices],
+        *,
+        trace: Trace,
+    ) -> LinearModel:
+        """Return one function with intercepts of the tasks, whose spread has the least error."""
+        sizes, weights = [len(X) for X in design.rows], pool.weights_of_rows
+        unit = column_variance(design)
+        gammas = params.grid if params.selection == "loo" else (params.gamma,)
+        ridges = [gamma * unit for gamma in gammas]
+        table = trace.stage("intercepts", lambda: intercept_errors(pool, sizes, units, ridges))
+        errors = dict(zip(gammas, table, strict=True))
+
+        def error(gamma: float) -> float:
+            return design.target_unit**2 * float(errors[gamma].min())
+
+        choice = choose_gamma(params, error, trace=trace, task=design.names[0])
+        ridge, kappa = choice.gamma * unit, INTERCEPT_ROWS[errors[choice.gamma].argmin()]
+        intercepts = TaskIntercepts.of(sizes, weights, kappa)
+        X, Y = pool.rows[0], pool.targets[0].Y
+
+        def solve() -> tuple[Array, Array, float]:
+            w, b_t, b = ridge_with_intercepts(X, Y, intercepts, ridge=ridge)
+            residuals = times_roots(Y - X @ w - b_t[intercepts.task], weights)
+            spread = intercepts.kappa * np.sum((b_t - b) ** 2)
+            objective = float(np.sum(residuals**2) + ridge * np.sum(w**2) + spread)
+            return np.tile(w.T, (len(tasks), 1)), b_t.ravel(), objective
+
+        W, b = solve_at_once(solve, trace)
+        m = Y.shape[1]
+        return LinearModel(
+            functions_of(
+                tasks,
+                design,
+                W,
+                b,
+                algorithm=self.name,
+                fit_info={
+                    **_fit_info(params, choice, design),
+                    "intercept_rows": intercepts.kappa,
+                },
+                warnings=choice.warnings,
+                common=(W[:m], b.reshape(-1, m).mean(axis=0)),
             )
         )
 
@@ -174,12 +239,18 @@ class Ridge(_RidgeRegression[RidgeParams]):
                 A, targets.Y, ridge=ridge, has_intercept=has_intercept, weights=targets.weights
             )
 
+        def fit_intercept(F: Array, targets: Targets, b: Array) -> Array:
+            kappa = model.fit_info["intercept_rows"]
+            intercepts = TaskIntercepts.of([len(F)], targets.weights, kappa)
+            return intercepts.means(targets.Y - F, b)[0]
+
         return adapt_linear_model(
             model,
             task,
             is_pooled=params.form == "pooled",
             has_intercept=params.fit_intercept,
             fit=fit,
+            fit_intercept=fit_intercept,
         )
 
 
@@ -203,6 +274,15 @@ class KernelRidge(_RidgeRegression[KernelRidgeParams]):
     def form(self, params: KernelRidgeParams) -> Form:
         """Return the parameters of the basis functions: the kernel."""
         return Form(params.standardise, params.kernel, params.width, params.degree)
+
+
+def _fit_info(params: RidgeParams, choice: GammaChoice, design: Design) -> dict[str, Any]:
+    """Return the results of a fit as JSON."""
+    return {
+        "params": params.model_dump(mode="json"),
+        **choice.fit_info,
+        "ridge": choice.gamma * column_variance(design) * design.row_unit**2,
+    }
 
 
 def _loo_squares(

@@ -46,6 +46,7 @@ def estimate_ridge(
     *,
     kernel: Kernel = "linear",
     is_pooled: bool = False,
+    n_paths: int = 1,
 ) -> WorkEstimate:
     """Return the work of ridge regressions, with leave-one-out errors of each candidate.
 
@@ -53,6 +54,8 @@ def estimate_ridge(
     ----------
     is_pooled
         Whether there is one regression for the rows of all tasks.
+    n_paths
+        Number of spreads of the intercepts that are tried, each with all candidates.
     """
     q = n_coordinates(summaries, kernel=kernel)
     sizes = [n_rows(summaries)] if is_pooled else [summary.n_samples for summary in summaries]
@@ -67,7 +70,7 @@ def estimate_ridge(
         values=n_candidates * LOO_VALUES * entries,
         steps=n_candidates * (LOO_CALLS * len(sizes) + unit_calls(summaries, is_pooled=is_pooled)),
     )
-    return estimate_preparation(summaries, kernel=kernel) + errors
+    return estimate_preparation(summaries, kernel=kernel) + errors.times(n_paths)
 
 
 def estimate_mean_regularised(

@@ -208,14 +208,14 @@ def functions_of(
     algorithm: str,
     fit_info: Mapping[str, Any],
     warnings: tuple[str, ...],
-    common: tuple[Array, float] | None = None,
+    common: tuple[Array, Array | float] | None = None,
 ) -> Functions:
     """Return the functions W (T, q), b (T,) of a design, in the order of ``tasks``.
 
     Parameters
     ----------
-    common : (q,) and a number
-        Coefficients and intercept of a task without rows.
+    common : (q,) and a number, or (m, q) and (m,)
+        Coefficients and intercepts of a task without rows.
     """
     scales = np.repeat([target.scale for target in design.targets], design.sizes)
     order = _column_order(design.names, design.sizes, tasks.names)
@@ -235,15 +235,15 @@ def functions_of(
         },
         fit_info=fit_info,
         warnings=warnings,
-        common=None if common is None else _column_of(design, *common),
+        common=None if common is None else _columns_of(design, *common),
     )
 
 
-def _column_of(design: Design, w: Array, b: float) -> Array:
-    """Return a function w (q,), b of a design as a column (p + 1, 1), in units of the targets."""
+def _columns_of(design: Design, W: Array, b: Array | float) -> Array:
+    """Return functions W (m, q), b (m,) of a design as (p + 1, m), in units of the targets."""
     # a task without rows has the scale that the others suggest; 1 for class labels
-    column = np.vstack([design.weights(w[np.newaxis]), [[b]]])
-    return np.asarray(design.prior.scale * column)
+    columns = np.vstack([design.weights(np.atleast_2d(W)), np.atleast_2d(b)])
+    return np.asarray(design.prior.scale * columns)
 
 
 def _column_order(names: Sequence[str], sizes: Sequence[int], order: Sequence[str]) -> list[int]:
