@@ -33,11 +33,19 @@ _CLASS_WEIGHT: Final = TypeAdapter[ClassWeight | None](ClassWeight | None)
 
 
 def parse_params(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> Params:
-    """Return the parameters of an algorithm; None stands for a default."""
-    params: Params = algorithm.parse(
-        {name: _plain(value) for name, value in values.items() if value is not None}
-    )
+    """Return the parameters of an algorithm; None, and the default itself, are not given."""
+    fields = algorithm.Params.model_fields
+    given = {
+        name: _plain(value)
+        for name, value in values.items()
+        if value is not None and not (name in fields and _equals(value, fields[name].default))
+    }
+    params: Params = algorithm.parse(given)
     return params
+
+
+def _equals(value: Any, default: Any) -> bool:
+    return type(value) is type(default) and isinstance(value, str | float) and value == default
 
 
 def parse_recipe(options: Mapping[str, Any] | None) -> Recipe | None:

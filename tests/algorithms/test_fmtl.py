@@ -89,7 +89,10 @@ def solved(problem, method="tasks", *, tolerance=1e-8, max_iter=5000, trace=None
 
 def fit(tasks, *, seed=0, trace=None, **values):
     return FMTL().fit(
-        tasks, FMTLParams(**values), trace=trace or Trace(), rng=np.random.default_rng(seed)
+        tasks,
+        FMTLParams(**{"selection": "given", **values}),
+        trace=trace or Trace(),
+        rng=np.random.default_rng(seed),
     )
 
 
@@ -903,3 +906,15 @@ def test_only_a_precomputed_kernel_cannot_be_evaluated_on_held_out_rows() -> Non
         FMTL().check_held_out(FMTLParams(kernel=kernel))
     with pytest.raises(InvalidParams, match="precomputed"):
         FMTL().check_held_out(FMTLParams(kernel="precomputed"))
+
+
+def test_c_is_selected_unless_it_is_given() -> None:
+    tasks = related("numbers", T=4, n=8)
+    selected = FMTL().fit(tasks, FMTL().parse({}), trace=Trace(), rng=np.random.default_rng(0))
+    by_folds = fit(tasks, selection="cv")
+    assert selected.fit_info["cv_loss"] == by_folds.fit_info["cv_loss"]
+    best = np.argmin(selected.fit_info["cv_loss"])
+    assert selected.fit_info["params"]["C"] == sorted(FMTLParams().grid)[best]
+    for values in ({"C": 0.5}, {"kernel": "precomputed"}, {"C": 1.0, "selection": "given"}):
+        assert FMTL().parse(values).selection == "given"
+    assert FMTL().parse({"C": 0.5, "selection": "cv"}).selection == "cv"

@@ -252,7 +252,8 @@ def test_learned_scales_are_fmtl_where_no_kernel_joins_the_tasks(kind, values) -
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_a_learned_scale_of_one_task_is_fmtl(kernel) -> None:
     tasks = TaskSet(related(kind="classes").tasks[:1])
-    values = {"kernel": kernel, "tolerance": 1e-9, "max_iter": 20_000, "loss": "squared-hinge"}
+    values = {"kernel": kernel, "tolerance": 1e-9, "max_iter": 20_000, "C": 1.0}
+    values["loss"] = "squared-hinge"
     scaled, truth = fit(ScaledMachines(), tasks, **values), fit(FMTL(), tasks, **values)
     assert scaled.fit_info["primal"] == pytest.approx(truth.fit_info["primal"], rel=OBJECTIVE_RTOL)
     np.testing.assert_allclose(scaled.Theta, truth.Theta, rtol=PREDICTION_ATOL)

@@ -518,3 +518,14 @@ def test_numba_is_loaded_when_a_kernel_is_needed():
 def test_the_names_are_listed_without_importing_what_they_name():
     code = "import sys, sibling; print('MTFL' in dir(sibling), {'sklearn', 'algorithms.mtfl'} & "
     assert run(f"{code}sys.modules.keys())") == "True set()"
+
+
+@pytest.mark.filterwarnings("ignore")  # the chosen C is at an end of so short a grid
+def test_an_estimator_of_output_kernels_selects_c_unless_it_has_one() -> None:
+    X = np.random.default_rng(0).normal(size=(24, 2))
+    tasks = np.repeat(["a", "b"], 12)
+    selected, given = (
+        sibling.FMTL(grid=[0.5, 2.0], C=C).fit(X, X[:, 0], tasks=tasks) for C in (1.0, 0.7)
+    )
+    assert selected.model_.fit_info["params"]["C"] in (0.5, 2.0)
+    assert given.model_.fit_info["params"]["C"] == 0.7
