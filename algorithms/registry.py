@@ -59,6 +59,7 @@ _OWN: Final = {
     "cmtl": "algorithms.baselines.cmtl:CMTL",
     "gmtl": "algorithms.baselines.gmtl:GMTL",
     "gp": "algorithms.gp:GP",
+    "ensemble": "algorithms.ensemble:Ensemble",
     "mixed-model": "algorithms.baselines.mixed_model:MixedModel",
     "boosted-trees": "algorithms.baselines.boosted_trees:BoostedTrees",
     "nearest-neighbours": "algorithms.baselines.neighbours:Neighbours",

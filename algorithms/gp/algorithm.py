@@ -143,6 +143,24 @@ class GP(Algorithm[GPParams, GPModel]):
             z = _estimate(data, z, params, trace, loop=f"noise {i + 1}")
         return self._model(data, z, params, tasks, trace)
 
+    def refit(
+        self,
+        model: GPModel,
+        tasks: TaskSet,
+        params: GPParams,
+        *,
+        trace: Trace,
+        rng: np.random.Generator,
+    ) -> GPModel:
+        """Return the functions of other rows of a model's tasks, by few steps from its fit."""
+        data = Data.of(tasks.by_name(), max_lengths=params.max_lengths, rng=rng)
+        data = data.with_units(has_logarithms=model.units.has_logarithms)
+        scales = dict(zip(model.tasks, np.log(model.scales), strict=True))
+        known = [] if data.labels else [scales[name] for name in sorted(scales)]
+        start = np.concatenate([model.logarithms, known])
+        z = _estimate(data, start, params, trace, loop="evidence")
+        return self._model(data, z, params, tasks, trace)
+
     def _with_suitable_units(self, data: Data, params: GPParams, trace: Trace) -> Data:
         """Return the data with logarithms of the targets, if their evidence is clearly better.
 

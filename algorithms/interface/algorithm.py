@@ -104,6 +104,8 @@ class Algorithm(ABC, Generic[P, M]):
     role: ClassVar[Role] = "multi_task"
     #: Baselines that show whether learning together helps.
     baselines: ClassVar[tuple[Baseline, ...]] = ()
+    #: Whether it fits other algorithms, which a choice among all algorithms compares themselves.
+    is_combined: ClassVar[bool] = False
     #: Parameter whose values are fitted faster along a path with warm starts than separately.
     path_param: ClassVar[str | None] = None
     #: Direction in which the objective provably moves; None if it is not monotone.

@@ -184,9 +184,16 @@ class Trace:
             self._part, self._n_parts, self._n_finished, self._n_expected = i, len(items), 0, 1
             yield item
 
-    def nested(self) -> "Trace":
-        """Return a trace for a fit inside this one: cancelled with it, but not recorded."""
-        return Trace(is_cancelled=self._is_cancelled)
+    def nested(self, is_over: Callable[[], bool] | None = None) -> "Trace":
+        """Return a trace for a fit inside this one: cancelled with it, but not recorded.
+
+        Parameters
+        ----------
+        is_over
+            Called before every iteration; if it returns true, the fit inside is cancelled, too.
+        """
+        checks = [check for check in (self._is_cancelled, is_over) if check is not None]
+        return Trace(is_cancelled=(lambda: any(check() for check in checks)) if checks else None)
 
     def run(
         self,

@@ -1,5 +1,6 @@
 """Hashes of rows of numbers."""
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -44,7 +45,7 @@ def hash_rows(X: NDArray[np.float64]) -> Hashes:
     """
     if is_sparse(X):
         return _hash_sparse_rows(X)
-    rows = X.reshape(len(X), -1)
+    rows = X.reshape(len(X), math.prod(X.shape[1:]))
     width = rows.shape[1]
     factors = mix(np.arange(width, dtype=np.uint64)) | np.uint64(1)
     size = max(1, _BLOCK_VALUES // max(width, 1))

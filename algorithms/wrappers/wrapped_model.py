@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.methods import DEFAULT_LEVEL
 from algorithms.interface.model import Embedding, Model
 from algorithms.interface.relations import Relations
 
@@ -113,6 +114,20 @@ class WrappedModel(Model):
         """Return scores of rows."""
         return self._call("decision_function", X, task)
 
-    def _call(self, method: str, X: object, task: str) -> NDArray[Any]:
-        outputs: NDArray[Any] = getattr(self.inner, method)(X, task=task)
+    def predict_proba(self, X: object, *, task: str) -> NDArray[Any]:
+        """Return the probabilities of the classes of rows."""
+        return self._call("predict_proba", X, task)
+
+    def predict_interval(
+        self, X: object, *, task: str, level: float = DEFAULT_LEVEL
+    ) -> NDArray[Any]:
+        """Return the ends of an interval for each row."""
+        return self._call("predict_interval", X, task, level=level)
+
+    def predict_set(self, X: object, *, task: str, level: float = DEFAULT_LEVEL) -> NDArray[Any]:
+        """Return whether each class is in the set of a row."""
+        return self._call("predict_set", X, task, level=level)
+
+    def _call(self, method: str, X: object, task: str, **options: float) -> NDArray[Any]:
+        outputs: NDArray[Any] = getattr(self.inner, method)(X, task=task, **options)
         return outputs

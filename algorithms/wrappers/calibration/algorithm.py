@@ -43,7 +43,8 @@ class CalibratedAlgorithm(WrappedAlgorithm):
 
     def methods_for(self, target: TargetKind) -> tuple[str, ...]:
         """Return the names of the methods of models for a task with the given kind of targets."""
-        return (*self._inner.methods_for(target), *METHODS_FOR.get(target, ()))
+        own = METHODS_FOR.get(target, ())
+        return tuple(dict.fromkeys((*self._inner.methods_for(target), *own)))
 
     def check(self, summaries: Sequence[TaskSummary], params: Params) -> None:
         """Raise InvalidData or InvalidParams if the algorithm cannot be fitted and calibrated."""

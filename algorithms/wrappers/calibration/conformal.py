@@ -26,11 +26,12 @@ hierarchical models*, JASA 2022, doi:10.1080/01621459.2022.2060112; Lee, Barber,
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Array
 from algorithms.numerics.moderated_scales import estimate_prior
 
@@ -147,6 +148,43 @@ class ConformalScores:
     ) -> Self:
         """Return the scores from the result of :meth:`to_arrays`."""
         return cls(arrays["scores"], arrays["folds"], arrays["owner"], n_tasks, has_scale)
+
+
+class HeldOutScores(Protocol):
+    """Scores of held-out rows of all tasks."""
+
+    def of_task(self, task: int, level: float) -> Weighted:
+        """Return the held-out rows for new rows of a task, given by its position."""
+
+
+def rows_for(scores: HeldOutScores, t: int, level: float) -> Weighted:
+    """Return the held-out rows for new rows of a task; raise InvalidParams for other levels."""
+    if not 0.0 < level < 1.0:
+        raise InvalidParams(f"level is {level:g}; expected a share between 0 and 1", field="level")
+    return scores.of_task(t, level)
+
+
+def enough_rows_for(scores: HeldOutScores, t: int, level: float, *, task: str) -> Weighted:
+    """Return the held-out rows for bounded intervals of a task.
+
+    Raises
+    ------
+    InvalidData
+        The task has too few rows for the level, and there are too few tasks to borrow from.
+    """
+    held_out = rows_for(scores, t, level)
+    if not held_out.is_enough(level):
+        raise InvalidData(
+            f"task '{task}' has too few rows for intervals at level {level:g}, and there are too "
+            f"few other tasks to borrow from; use a level up to {largest_level(scores, t):.3g}",
+            task=task,
+        )
+    return held_out
+
+
+def largest_level(scores: HeldOutScores, t: int) -> float:
+    """Return the largest level at which intervals of a task are bounded."""
+    return max(float(scores.of_task(t, level).weights.sum()) for level in (1e-9, 0.999))
 
 
 def intervals(predictions: Array, held_out: Weighted, level: float) -> Array:

@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.methods import DEFAULT_LEVEL
 from algorithms.interface.model import Model
 from algorithms.interface.new_tasks import no_common_part
@@ -16,10 +15,12 @@ from algorithms.numerics.row_hashes import hash_rows
 from algorithms.wrappers.calibration.conformal import (
     OWN_ROWS,
     ConformalScores,
-    Weighted,
     adaptive_scores,
+    enough_rows_for,
     intervals,
+    largest_level,
     prediction_sets,
+    rows_for,
 )
 from algorithms.wrappers.calibration.left_out_tasks import (
     LeftOutTasks,
@@ -123,7 +124,7 @@ class CalibratedModel(WrappedModel):
 
     def available_methods(self) -> tuple[str, ...]:
         """Return the names of the methods that this model supports, given its data."""
-        return (*self.inner.available_methods(), *self._own_methods())
+        return tuple(dict.fromkeys((*self.inner.available_methods(), *self._own_methods())))
 
     def report(self) -> dict[str, Any]:
         """Return the quality of probabilities, and for which levels the tasks have rows, as JSON.
@@ -136,7 +137,7 @@ class CalibratedModel(WrappedModel):
             task: {
                 "n_held_out": n,
                 "own_rows_to": max(0.0, 1.0 - OWN_ROWS / n) if n else 0.0,
-                "largest": self._largest_level(t),
+                "largest": largest_level(self.conformal, t),
             }
             for t, (task, n) in enumerate(zip(self.tasks, counts, strict=True))
         }
@@ -186,14 +187,7 @@ class CalibratedModel(WrappedModel):
         InvalidData
             The task has too few rows for the level, and there are too few tasks to borrow from.
         """
-        held_out = self._held_out(task, level)
-        if not held_out.is_enough(level):
-            most = self._largest_level(self.task_index(task))
-            raise InvalidData(
-                f"task '{task}' has too few rows for intervals at level {level:g}, and there are "
-                f"too few other tasks to borrow from; use a level up to {most:.3g}",
-                task=task,
-            )
+        held_out = enough_rows_for(self.conformal, self.task_index(task), level, task=task)
         models: Sequence[Any] = self.folds
         predictions = [model.predict(X, task=task) for model in models]
         return intervals(np.stack(predictions, axis=1), held_out, level)
@@ -207,7 +201,7 @@ class CalibratedModel(WrappedModel):
             Share of new rows whose class is in the set
             (:mod:`algorithms.wrappers.calibration.conformal`).
         """
-        held_out = self._held_out(task, level)
+        held_out = rows_for(self.conformal, self.task_index(task), level)
         checked: Any = self.inner.check_rows(X, method=self._source(), task=task)
         # random for the guarantee, but always the same for a row
         u = hash_rows(checked) / _HASHES
@@ -246,17 +240,6 @@ class CalibratedModel(WrappedModel):
     def _probabilities(self, model: Model, X: object, task: str) -> Array:
         task_map = self.maps[self.task_index(task)]
         return task_map.apply(class_scores(model, X, task=task))
-
-    def _held_out(self, task: str, level: float) -> Weighted:
-        if not 0.0 < level < 1.0:
-            raise InvalidParams(
-                f"level is {level:g}; expected a share between 0 and 1", field="level"
-            )
-        return self.conformal.of_task(self.task_index(task), level)
-
-    def _largest_level(self, t: int) -> float:
-        """Return the largest level at which intervals of a task are bounded."""
-        return max(float(self.conformal.of_task(t, level).weights.sum()) for level in (1e-9, 0.999))
 
 
 def load_calibration(

@@ -128,8 +128,8 @@ class PerTaskModel(WrappedModel):
     def _is_alone(self) -> frozenset[str]:
         return frozenset(self.tasks_alone)
 
-    def _call(self, method: str, X: object, task: str) -> NDArray[Any]:
-        outputs: NDArray[Any] = getattr(self.part(task), method)(X, task=task)
+    def _call(self, method: str, X: object, task: str, **options: float) -> NDArray[Any]:
+        outputs: NDArray[Any] = getattr(self.part(task), method)(X, task=task, **options)
         return outputs
 
 

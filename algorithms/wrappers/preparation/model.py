@@ -53,9 +53,9 @@ class PreparedModel(WrappedModel):
         """Return everything but the arrays, as JSON."""
         return self.inner.header() | {"preparation": self.preparation.header()}
 
-    def _call(self, method: str, X: object, task: str) -> NDArray[Any]:
-        is_raw = method in FEATURE_METHODS
-        return super()._call(method, self._prepare(X, method, task) if is_raw else X, task)
+    def _call(self, method: str, X: object, task: str, **options: float) -> NDArray[Any]:
+        rows = self._prepare(X, method, task) if method in FEATURE_METHODS else X
+        return super()._call(method, rows, task, **options)
 
     def _prepare(self, X: object, method: str, task: str) -> Array:
         rows = self.check_rows(X, method=method, task=task)

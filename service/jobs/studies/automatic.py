@@ -301,7 +301,7 @@ def _metric(tasks: Sequence[TaskSummary], options: AutomaticOptions) -> tuple[Me
 
 def _names(options: AutomaticOptions) -> list[str]:
     if options.algorithms is None:
-        return list(ALGORITHMS)
+        return [name for name, algorithm in ALGORITHMS.items() if not algorithm.is_combined]
     for position, name in enumerate(options.algorithms):
         if name not in ALGORITHMS:
             raise InvalidParams(
