@@ -139,7 +139,7 @@ class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
             members,
             w[chosen],
             maps,
-            _conformal(stack, predictions, tasks, race.seed),
+            _conformal(stack, predictions, tasks),
             fit_info={
                 "params": params.model_dump(mode="json"),
                 "expected": describe_expected(stack, predictions),
@@ -171,15 +171,14 @@ def _has_common_part(contender: Contender) -> bool:
     return bool(contender.algorithm.has_common_part(contender.params))
 
 
-def _conformal(stack: Stack, predictions: Array, tasks: TaskSet, seed: int) -> ConformalScores:
+def _conformal(stack: Stack, predictions: Array, tasks: TaskSet) -> ConformalScores:
     """Return residuals, or adaptive scores of the classes, of the rows that were held out."""
     rows, chosen = stack.rows, stack.scored
     position = np.array([tasks.names.index(name) for name in rows.tasks.names])
     owner = position[rows.owner[chosen]]
     y, found = rows.y[chosen], predictions[chosen]
     if rows.labels:
-        u = np.random.default_rng(seed).random(len(y))
-        scores = adaptive_scores(found, u)[np.arange(len(y)), y]
+        scores = adaptive_scores(found, np.zeros(len(y)))[np.arange(len(y)), y]
     else:
         scores = np.abs(found[:, 0] - y)
     return ConformalScores(scores, np.zeros_like(owner), owner, len(tasks), not rows.labels)

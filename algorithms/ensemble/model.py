@@ -19,7 +19,6 @@ from algorithms.interface.model import Model, check_array
 from algorithms.interface.new_tasks import no_common_part
 from algorithms.interface.relations import Relations
 from algorithms.interface.tasks import TargetKind, Task
-from algorithms.numerics.row_hashes import hash_rows
 from algorithms.wrappers.calibration.conformal import (
     ConformalScores,
     adaptive_scores,
@@ -31,9 +30,6 @@ from algorithms.wrappers.calibration.conformal import (
 from algorithms.wrappers.calibration.stored import below, inside, numbered
 
 Array = NDArray[np.float64]
-
-#: Largest number that the hash of a row can be, plus 1.
-_HASHES = 2.0**64
 
 
 @final
@@ -154,11 +150,13 @@ class EnsembleModel(Model):
         return intervals(self._numbers(rows, task)[:, np.newaxis], held_out, level)
 
     def predict_set(self, X: object, *, task: str, level: float = DEFAULT_LEVEL) -> Array:
-        """Return 1 for the classes in the set of each row, else 0, (n_samples, n_classes)."""
+        """Return 1 for the classes in the set of each row, else 0, (n_samples, n_classes).
+
+        The most probable class is always in it: nothing is random, so that units change nothing.
+        """
         rows = self.check_rows(X, method="predict_set", task=task)
         held_out = rows_for(self._held_out(task), self.task_index(task), level)
-        # random for the guarantee, but always the same for a row
-        scores = adaptive_scores(self._mixed(rows, task), hash_rows(rows) / _HASHES)
+        scores = adaptive_scores(self._mixed(rows, task), np.zeros(len(rows)))
         return prediction_sets([scores], held_out, level).astype(np.float64)
 
     def for_new_tasks(self, names: tuple[str, ...]) -> "EnsembleModel":
