@@ -95,7 +95,7 @@ class Problem:
         if np.abs(z - self.start()).max() > MAX_LOG_CHANGE:
             return math.inf, np.zeros_like(z)
         try:
-            value, gradient = self._evidence(z)
+            value, gradient = self.evidence(z)
         except np.linalg.LinAlgError:
             return math.inf, np.zeros_like(z)
         penalty, its_gradient = self._penalty(z)
@@ -103,9 +103,10 @@ class Problem:
 
     def negative_log_evidence(self, z: Array) -> float:
         """Return −log p(y|θ) without penalties."""
-        return self._evidence(z)[0]
+        return self.evidence(z)[0]
 
-    def _evidence(self, z: Array) -> tuple[float, Array]:
+    def evidence(self, z: Array) -> tuple[float, Array]:
+        """Return the negative logarithm of the evidence without penalties, and its gradient."""
         theta, s = self.split(z)
         Y = self.scaled_targets(s)
         n, C = Y.shape

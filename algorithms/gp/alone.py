@@ -1,0 +1,133 @@
+"""Gaussian processes of tasks that share hyperparameters and no function, and their alignment.
+
+The weights α_t of each task alone say in which direction its function goes, and so whether tasks go
+the same way (:mod:`algorithms.evaluation.choice.alignment`). Targets are centred in each task, and
+a wide constant leaves their mean unknown. Nothing depends on the sign of the targets of a task.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, cholesky
+
+from algorithms.evaluation.choice.alignment import Alignment, WeightedRows, align
+from algorithms.gp.algorithm import GP
+from algorithms.gp.covariance import COMMON_CONSTANT, Parts, Rows, covariances
+from algorithms.gp.data import Data
+from algorithms.gp.evidence import INVERSE_LENGTH_RATES, Problem, ScaleMoments, estimate
+from algorithms.gp.params import GPParams
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.target_scales import deviation
+from algorithms.interface.tasks import TaskSet, check_magnitudes
+from algorithms.interface.trace import Trace
+
+Array = NDArray[np.float64]
+
+#: Rows, balanced over tasks, that are used at most.
+MAX_ROWS: Final = 1_000
+#: Variance of the constant of a task, in units of the variance of the centred targets.
+WIDE: Final = 100.0
+
+
+def alignment_of(tasks: TaskSet, rng: np.random.Generator, *, trace: Trace) -> Alignment | None:
+    """Return the test whether the functions of tasks point the same way; None if it cannot be.
+
+    Parameters
+    ----------
+    tasks
+        Prepared tasks with the same columns, and targets.
+    """
+    params = GPParams()
+    try:
+        GP().check(tasks.summaries(), params)
+        check_magnitudes(tasks)
+    except InvalidData:  # columns differ, or classes that no two tasks have
+        return None
+    if len(tasks) < 2:
+        return None
+    data = Data.of(tasks.by_name(), max_lengths=params.max_lengths, rng=rng).balanced(MAX_ROWS)
+    Y = centred_targets(data)
+    if not Y.any():
+        return None
+    rate = INVERSE_LENGTH_RATES["classes" if data.labels else "numbers"]
+    problem = SeparateProblem(data.rows, Y, data.weights, rate, 1.0, np.zeros(0))
+    z = estimate(
+        problem,
+        problem.start(),
+        trace=trace,
+        loop="tasks alone",
+        max_iter=params.max_iter,
+        tolerance=params.tolerance,
+    )
+    return align(problem.weighted_rows(z), problem.common_covariance(z), rng)
+
+
+def centred_targets(data: Data) -> Array:
+    """Return targets (n, C) less the mean of their task, in units of their deviation.
+
+    Deviations of tasks are drawn to a common one, by how much they differ. Classes have one unit.
+    """
+    Y = np.empty_like(data.Y)
+    members = [np.flatnonzero(data.task == t) for t in range(data.n_tasks)]
+    members = [rows for rows in members if len(rows)]
+    for rows in members:
+        Y[rows] = data.Y[rows] - np.average(data.Y[rows], axis=0, weights=data.weights[rows])
+    Y /= deviation(list(Y.T), is_centered=False) or 1.0
+    if not data.labels:
+        moments = ScaleMoments.of([Y[rows, 0] for rows in members])
+        for rows in members:
+            Y[rows] *= np.exp(-moments.shrunken(Y[rows, 0]))
+    return Y
+
+
+@dataclass(frozen=True, eq=False)
+class SeparateProblem(Problem):
+    """Rows of tasks that share hyperparameters alone: their evidences multiply."""
+
+    @cached_property
+    def parts(self) -> Sequence[Problem]:
+        """The problem of each task."""
+        rows = self.rows
+        members = [np.flatnonzero(rows.task == t) for t in np.unique(rows.task)]
+        return [
+            Problem(
+                Rows(rows.X[of], np.zeros(len(of), dtype=np.intp), rows.group, rows.size),
+                self.Y[of],
+                self.weights[of],
+                self.inverse_length_rate,
+                self.log_scale_sd,
+                self.first_log_scales,
+            )
+            for of in members
+        ]
+
+    def evidence(self, z: Array) -> tuple[float, Array]:
+        """Return the negative logarithm of the product of evidences, and its gradient."""
+        values, gradients = zip(*(part.evidence(z) for part in self.parts), strict=True)
+        return sum(values), np.sum(gradients, axis=0)
+
+    def weighted_rows(self, z: Array) -> list[WeightedRows]:
+        """Return the rows of each task with their weights, given the hyperparameters z."""
+        theta, _ = self.split(z)
+        weighted = []
+        for part in self.parts:
+            K = Parts.of(part.rows, theta).matrix() + WIDE
+            K.reshape(-1)[:: len(K) + 1] += theta.noise / part.weights
+            root = np.asarray(cholesky(K, lower=True))
+            weighted.append(WeightedRows(cho_solve((root, True), part.Y), root))
+        return weighted
+
+    def common_covariance(self, z: Array) -> Array:
+        """Return the covariance that a function of a task has, between the rows of all tasks.
+
+        A function that tasks share is expected to be like those of the tasks: as curved, and of
+        the same columns. A fixed curve would drown the slopes of targets without curves, the more
+        so the less noise they have. Constants are left out.
+        """
+        theta, _ = self.split(z)
+        common, own = covariances(self.rows.X, self.rows.X, self.rows, theta)
+        return common + own - (COMMON_CONSTANT + theta.own_constant)
