@@ -72,6 +72,7 @@ _VERDICTS: Final = (
         is_long=True,
         quick=("--only", "simple", "--sets", "20"),
     ),
+    Benchmark("sharing_verdict", "Verdict on learning together", is_long=True),
     Benchmark(
         "automatic_calibration",
         "Verdict of the automatic choice",

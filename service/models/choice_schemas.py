@@ -47,10 +47,27 @@ class LeaderboardRow(MethodLabel):
     params: dict[str, Any] = Field(description="Parameters selected with all rows.")
 
 
+class Alignment(BaseModel):
+    """Test whether the functions of tasks, each learned alone, point the same way."""
+
+    p_value: float = Field(description="One-sided p-value; small if they do.")
+    null: str = Field(
+        description="Distribution without relation: random `signs` of tasks, or, with fewer than 7 "
+        "tasks, random `rotations` of their targets."
+    )
+    n_tasks: int = Field(description="Number of tasks that were used.")
+    n_rows: int = Field(description="Number of rows that were used.")
+
+
 class ChoicePair(BaseModel):
     """Comparison of two choices, each made among the methods of a side by inner scores."""
 
     verdict: str = Field(description=VERDICTS)
+    certainty: str | None = Field(
+        None,
+        description="How sure `helps` is on learning together: very likely or probably. Null for "
+        "other verdicts and other comparisons.",
+    )
     reason: str | None = Field(None, description=REASON)
     first: MethodLabel | None = Field(description="Choice of the first side with all rows.")
     second: MethodLabel | None = Field(description="Choice of the second side with all rows.")
@@ -59,7 +76,10 @@ class ChoicePair(BaseModel):
     gain: float | None = Field(description="Gain of the first over the second.")
     low: float | None = Field(description="Lower end of the 95 % interval.")
     high: float | None = Field(description="Upper end of the 95 % interval.")
-    p_value: float | None = Field(description="p-value of the corrected resampled t-test.")
+    p_value: float | None = Field(
+        description="p-value of the t-test over splits (corrected) or, on learning together, over "
+        "tasks, if that interval is wider."
+    )
     margin: float | None = Field(description="Minimum relevant gain.")
 
 
@@ -68,9 +88,11 @@ class ChoiceTask(BaseModel):
 
     verdict: str = Field(description=VERDICTS)
     reason: str | None = Field(None, description=REASON)
-    gain: float | None = Field(description="Gain of learning together.")
-    low: float | None = Field(description="Lower end of the 95 % interval.")
-    high: float | None = Field(description="Upper end of the 95 % interval.")
+    gain: float | None = Field(
+        description="Gain of learning together, drawn to the mean of all tasks."
+    )
+    low: float | None = Field(description="Lower end of the interval of `task_confidence`.")
+    high: float | None = Field(description="Upper end of the interval of `task_confidence`.")
     p_value: float | None = Field(description="p-value of the corrected resampled t-test.")
     p_adjusted: float | None = Field(
         description="p-value adjusted for the number of tasks (Benjamini-Hochberg)."
@@ -178,15 +200,26 @@ class Choice(BaseModel):
         description="The whole choice against the first row of the leaderboard. That row is the "
         "best of many, so the comparison is biased against the choice.",
     )
+    alignment: Alignment | None = Field(
+        None,
+        description="The level of the verdict on learning together; null if tasks have different "
+        "columns, or fewer than two have targets that differ.",
+    )
     together_or_apart: ChoicePair | None = Field(
         description="Methods that learn tasks together or pooled, against methods for each task "
-        "alone; the verdict is none with one task, or if a side has only constants."
+        "alone; the verdict is none with one task, or if a side has only constants, and never "
+        "hurts."
     )
     multi_task_or_pooled: ChoicePair | None = Field(
         description="Multi-task methods against pooled ones."
     )
     tasks: dict[str, ChoiceTask] = Field(
         description="Learning together against learning alone, by task."
+    )
+    task_confidence: float | None = Field(
+        None,
+        description="Confidence of the intervals of `tasks`; null in reports of earlier versions, "
+        "which have 95 % and gains that are not drawn to their mean.",
     )
     per_task: ChoicePerTask | None = Field(
         None,

@@ -7,26 +7,35 @@ of S with the best s(a, f), so that its score in that split is o(a*(f), f). The 
 an unbiased estimate of the score of the choice. The best mean of o(a, ·) over contenders is biased:
 it is the best of many.
 
-The verdict on learning together compares two such pipelines, the choice among methods that learn
-tasks together or pooled, and the choice among methods that learn each task alone. That is one test,
-which needs no correction for the number of methods. Verdicts on tasks are corrected for the number
-of tasks (Benjamini-Hochberg).
+The verdict on learning together has its size from two such pipelines, the choice among methods that
+learn tasks together or pooled, and the choice among methods that learn each task alone. That is one
+comparison, which needs no correction for the number of methods. Its level is that of a test of the
+tasks' functions (:mod:`algorithms.evaluation.choice.sharing`).
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from pydantic import ConfigDict, Field
 from scipy.special import stdtrit
 
+from algorithms.evaluation.choice.alignment import Alignment
 from algorithms.evaluation.choice.per_task import divided_entry, tasks_of, with_divided
 from algorithms.evaluation.choice.pipelines import Entry, Pipeline, choose
-from algorithms.evaluation.comparison.families import GainTest, verdict_of
+from algorithms.evaluation.choice.sharing import (
+    TASK_LEVEL,
+    gain_of_sharing,
+    gain_test,
+    gains_of_tasks,
+    sharing_verdict,
+    test_json,
+)
+from algorithms.evaluation.comparison.families import verdict_of
 from algorithms.evaluation.comparison.no_verdict import APART, TOGETHER
-from algorithms.evaluation.scores.gains import LEVEL, Gain, benjamini_hochberg, gain_of
+from algorithms.evaluation.scores.gains import LEVEL, gain_of
 from algorithms.evaluation.scores.metrics import Metric, MetricChoice
 from algorithms.evaluation.scores.predictions import Predictions, without_scores
 from algorithms.evaluation.selection.validation import (
@@ -89,14 +98,6 @@ class AutomaticOptions(MetricChoice):
     model_config = ConfigDict(frozen=True)
 
 
-def gain_test(gain: Gain | None, *, min_effect: float) -> GainTest | None:
-    """Return the test of a gain; None if the gain is unknown."""
-    if gain is None:
-        return None
-    low, high = gain.interval()
-    return GainTest(gain.mean, low, high, gain.p_value, min_effect * abs(gain.value))
-
-
 @dataclass(frozen=True, slots=True)
 class AutomaticChoice:
     """An automatic choice.
@@ -124,6 +125,8 @@ def report_choice(
     *,
     n_inner_folds: int,
     ratio: float,
+    alignment: Alignment | None = None,
+    n_rows: Mapping[str, int] | None = None,
 ) -> AutomaticChoice:
     """Return the choice among some contenders.
 
@@ -133,6 +136,10 @@ def report_choice(
         Number of inner folds that the options, or the rows, have led to.
     ratio
         Held-out rows per training row in the outer splits.
+    alignment
+        The test whether the functions of tasks point the same way; None if there is none.
+    n_rows
+        Rows of each task; unknown if None.
     """
     common = choose(entries, (*TOGETHER, *APART), metric, is_compared=False)
     assert common is not None  # the caller has at least one contender that may be chosen
@@ -169,7 +176,10 @@ def report_choice(
         },
         "leaderboard": _leaderboard(entries, everything, metric, options, ratio=ratio),
         "choice_or_best": _against_best(entries, everything, metric, options, ratio=ratio),
-        "together_or_apart": _pair(entries, together, apart, metric, options, ratio=ratio),
+        "alignment": None if alignment is None else asdict(alignment),
+        "together_or_apart": _sharing(
+            entries, together, apart, metric, options, ratio=ratio, alignment=alignment
+        ),
         "multi_task_or_pooled": _pair(
             entries,
             choose(entries, ("multi_task",), metric),
@@ -178,7 +188,16 @@ def report_choice(
             options,
             ratio=ratio,
         ),
-        "tasks": _tasks(common, together, apart, metric, options, ratio=ratio),
+        "tasks": gains_of_tasks(
+            common,
+            together,
+            apart,
+            metric,
+            min_effect=options.min_effect,
+            ratio=ratio,
+            n_rows=n_rows or {},
+        ),
+        "task_confidence": 1 - TASK_LEVEL,
         "per_task": None,
     }
     if divided is not None and together is not None:
@@ -292,7 +311,7 @@ def _pair(
         "second": entries[second.final].label(),
         "first_value": mean_known(ours),
         "second_value": mean_known(theirs),
-        **_test_json(test),
+        **test_json(test),
     }
 
 
@@ -318,33 +337,24 @@ def _against_best(
     return _pair(entries, everything, fixed, metric, options, ratio=ratio)
 
 
-def _tasks(
-    common: Pipeline,
+def _sharing(
+    entries: Sequence[Entry],
     together: Pipeline | None,
     apart: Pipeline | None,
     metric: Metric,
     options: AutomaticOptions,
     *,
     ratio: float,
-) -> dict[str, dict[str, Any]]:
-    """Return the verdict on each task, with p values adjusted for the number of tasks."""
-    tests: dict[str, GainTest | None] = dict.fromkeys(common.scores["by_task"][metric.name])
-    if together is not None and apart is not None:
-        ours, theirs = (pipeline.scores["by_task"][metric.name] for pipeline in (together, apart))
-        gains = {name: gain_of(ours[name], theirs[name], metric, ratio=ratio) for name in ours}
-        tests = {
-            name: gain_test(gain, min_effect=options.min_effect) for name, gain in gains.items()
-        }
-    p_values = {name: test.p_value for name, test in tests.items() if test is not None}
-    adjusted = dict(zip(p_values, benjamini_hochberg(list(p_values.values())), strict=True))
-    return {
-        name: {
-            "verdict": verdict_of(test, p_value=adjusted.get(name)),
-            **_test_json(test),
-            "p_adjusted": adjusted.get(name),
-        }
-        for name, test in tests.items()
-    }
+    alignment: Alignment | None,
+) -> dict[str, Any] | None:
+    """Return the verdict on learning together; None if a side has no contender."""
+    pair = _pair(entries, together, apart, metric, options, ratio=ratio)
+    if pair is None or together is None or apart is None:
+        return None
+    gain = gain_of_sharing(together, apart, metric, options.average, ratio=ratio)
+    p_value = None if alignment is None else alignment.p_value
+    found = sharing_verdict(gain, p_value, min_effect=options.min_effect)
+    return {**pair, **test_json(gain_test(gain, min_effect=options.min_effect)), **asdict(found)}
 
 
 def _per_task(
@@ -369,7 +379,7 @@ def _per_task(
     return {
         "verdict": verdict_of(test),
         "value": mean_known(values),
-        **_test_json(test),
+        **test_json(test),
         "together": together,
         "apart": apart,
     }
@@ -385,8 +395,3 @@ def _alone(per_task: dict[str, Any], apart: Entry) -> dict[str, Any] | None:
         "params": apart.final["params"],
         "tasks": per_task["apart"],
     }
-
-
-def _test_json(test: GainTest | None) -> dict[str, float | None]:
-    names = ("gain", "low", "high", "p_value", "margin")
-    return {name: None if test is None else getattr(test, name) for name in names}

@@ -1,5 +1,6 @@
 """Sentences that explain an automatic choice."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -53,14 +54,10 @@ def summarize_choice(
         *_describe_estimate(report),
         *describe_metric(report),
         *describe_without_value(report),
-        *_describe_pair(
-            report,
-            report["together_or_apart"],
-            ("learning tasks together or pooled", "learning each task alone"),
-        ),
+        *_describe_sharing(report),
         *_describe_pooling(report),
         *describe_curve(report["curve"], n_tasks=len(report["tasks"])),
-        *_describe_tasks(report["tasks"]),
+        *_describe_tasks(report),
         *describe_few_rows_of(report),
         *_describe_per_task(report),
         *_describe_left_out(unsuitable, dropped),
@@ -116,6 +113,50 @@ def _describe_pooling(report: Mapping[str, Any]) -> list[str]:
     return _describe_pair(report, pair, names)
 
 
+def _describe_sharing(report: Mapping[str, Any]) -> list[str]:
+    """Return the verdict on learning together: its level, and the size of the gain."""
+    pair = report["together_or_apart"]
+    names = ("learning tasks together or pooled", "learning each task alone")
+    if pair["verdict"] == NO_VERDICT or report.get("task_confidence") is None:  # an old report
+        return _describe_pair(report, pair, names)
+    first, second = names
+    certainty = f"{pair['certainty']} " if pair.get("certainty") else ""
+    found = "" if pair["gain"] > 0 else "; no gain was found"
+    verdicts = {
+        "helps": f"{_capital(first)} {certainty}helps: better than {second}",
+        "equal": f"{_capital(first)} makes no relevant difference compared with {second}",
+        "unclear": f"It cannot be told from these rows whether {first} is better than {second}"
+        f"{found}{_what_would_settle(report)}",
+    }
+    values = f"{_gain_of(report, pair)}, both sides choose their method without the held-out rows"
+    return [f"{verdicts[pair['verdict']]} ({values}).", _describe_alignment(report["alignment"])]
+
+
+def _describe_alignment(alignment: Mapping[str, Any] | None) -> str:
+    if alignment is None:
+        return (
+            "Whether the functions of the tasks point the same way was not tested; that needs two "
+            "tasks with the same columns."
+        )
+    drawn = {"signs": "random signs of tasks", "rotations": "random rotations of their targets"}
+    return (
+        f"The functions of {alignment['n_tasks']} tasks, each learned alone, point the same way "
+        f"with p = {_number(alignment['p_value'])} ({drawn[alignment['null']]}; "
+        f"{alignment['n_rows']} rows)."
+    )
+
+
+def _what_would_settle(report: Mapping[str, Any]) -> str:
+    """Return how many more rows would settle whether there is a gain, as a clause."""
+    pair, curve = report["together_or_apart"], report["curve"]
+    needed = None if curve is None else curve.get("rows_needed")
+    if needed is not None:
+        more = math.ceil(needed - curve["points"][-1]["rows"])
+        return f"; about {more} more rows per task would settle it"
+    reach = (pair["high"] - pair["low"]) / 2
+    return _rows_needed(pair["gain"], reach) if 0 < pair["gain"] < reach else ""
+
+
 def _describe_pair(
     report: Mapping[str, Any], pair: Mapping[str, Any], names: tuple[str, str]
 ) -> list[str]:
@@ -131,16 +172,22 @@ def _describe_pair(
         f"a difference below about {_number(reach)} is not visible with so few"
         f"{_rows_needed(pair['gain'], reach)}",
     }
-    values = (
-        f"{score_name(report)} {_number(pair['first_value'])} against "
-        f"{_number(pair['second_value'])}, gain {_number(pair['gain'])}{_interval(pair)}, "
-        f"p = {_number(pair['p_value'])}"
-    )
+    values = f"{_gain_of(report, pair)}, p = {_number(pair['p_value'])}"
     sides = "both sides choose their method without the held-out rows"
     return [f"{verdicts[pair['verdict']]} ({values}; {sides})."]
 
 
-def _describe_tasks(tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _gain_of(report: Mapping[str, Any], pair: Mapping[str, Any]) -> str:
+    """Return both scores of a pair and the gain with its interval as a phrase."""
+    share = f" ({pair['gain'] / abs(pair['second_value']):.0%})" if pair["second_value"] else ""
+    return (
+        f"{score_name(report)} {_number(pair['first_value'])} against "
+        f"{_number(pair['second_value'])}, gain {_number(pair['gain'])}{share}{_interval(pair)}"
+    )
+
+
+def _describe_tasks(report: Mapping[str, Any]) -> list[str]:
+    tasks = report["tasks"]
     n_tested = sum(task["verdict"] != NO_VERDICT for task in tasks.values())
     if not n_tested:
         return []
@@ -151,6 +198,8 @@ def _describe_tasks(tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
             listed = f"{verb} learning together: {_listed(names)}."
             sentences.append(f"{len(names)} of {len(tasks)} tasks {listed}")
     none = "No single task is shown to gain or lose by learning together."
+    if report.get("task_confidence"):
+        none += " Gains of tasks are drawn to their mean; losses need 40 rows."
     corrected = f"Benjamini-Hochberg over {n_tested} tasks, false discovery rate {LEVEL:.0%}"
     return [f"{' '.join(sentences) or none} ({corrected}.)"]
 

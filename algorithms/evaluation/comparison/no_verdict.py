@@ -133,7 +133,8 @@ def _by_rule(
         return {**verdict, "reason": None}
     # names of tasks and sentences stay
     kept = {k: value if isinstance(value, list | str) else None for k, value in verdict.items()}
-    return {**kept, "verdict": NO_VERDICT, "reason": reason}
+    without = {"certainty": None} if "certainty" in kept else {}
+    return {**kept, **without, "verdict": NO_VERDICT, "reason": reason}
 
 
 def _curve_by_rule(curve: Mapping[str, Any], *, n_tasks: int) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from algorithms.evaluation.selection.nested import (
     score_contender,
 )
 from algorithms.evaluation.selection.validation import without_small_ratios
+from algorithms.gp.alone import alignment_of
 from algorithms.interface.errors import (
     AlgorithmError,
     Cancelled,
@@ -154,9 +155,14 @@ def run_contender(
 
 
 def report_automatic(
-    plan: Plan, results: Sequence[Result], tasks: TaskSet
+    plan: Plan, results: Sequence[Result], tasks: TaskSet, *, prepared: TaskSet, trace: Trace
 ) -> tuple[dict[str, Any], dict[str, Any], Predictions | None]:
     """Return the parameters of the chosen algorithm, the report, and held-out predictions.
+
+    Parameters
+    ----------
+    prepared
+        The tasks with prepared rows.
 
     Raises
     ------
@@ -179,6 +185,8 @@ def report_automatic(
         options,
         n_inner_folds=options.n_inner_folds or default_inner_folds(tasks),
         ratio=ratio,
+        alignment=alignment_of(prepared, np.random.default_rng(0), trace=trace),
+        n_rows={task.name: task.n_samples for task in tasks},
     )
     report = {
         **choice.report,

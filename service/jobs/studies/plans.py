@@ -249,7 +249,12 @@ def _score(
 
 
 def combine_results(
-    plan: Plan, results: Sequence[Result], tasks: TaskSet
+    plan: Plan,
+    results: Sequence[Result],
+    tasks: TaskSet,
+    *,
+    prepared: TaskSet | None = None,
+    trace: Trace | None = None,
 ) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """Return the best parameters, if the plan selects any, and the report of the model.
 
@@ -257,12 +262,16 @@ def combine_results(
     ----------
     results
         Results of the child jobs, in order.
+    prepared
+        The tasks with prepared rows, if those of ``tasks`` are raw.
     """
     values: dict[str, Any] | None = None
     report: dict[str, Any] = {}
     predictions = report_predictions(results)
     if AUTOMATIC in plan:
-        values, report["choice"], predictions = report_automatic(plan[AUTOMATIC], results, tasks)
+        values, report["choice"], predictions = report_automatic(
+            plan[AUTOMATIC], results, tasks, prepared=prepared or tasks, trace=trace or Trace()
+        )
     if SEARCH in plan:
         values, report["search"] = report_search(
             ALGORITHMS[plan["algorithm"]], plan[SEARCH], _results_of(results, SEARCH), tasks

@@ -4,6 +4,7 @@ import platform
 import resource
 import time
 import traceback
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +27,8 @@ from algorithms.registry import ALGORITHMS, EXTENSIONS, load_model, save_model
 from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.calibration.model import CalibratedModel
 from algorithms.wrappers.per_task.algorithm import per_task
-from algorithms.wrappers.preparation.algorithm import for_model, prepared
+from algorithms.wrappers.preparation.algorithm import for_model, prepare, prepared
+from algorithms.wrappers.preparation.columns import Column
 from algorithms.wrappers.preparation.model import preparation_of
 from algorithms.wrappers.preparation.recipe import Recipe
 from algorithms.wrappers.weights import weighted
@@ -119,7 +121,13 @@ def _train(
     """Fit or adapt a model and save it; return its description."""
     plan, values, report = request["plan"], request["params"], None
     if kind == plans.STUDY:
-        best, report = plans.combine_results(plan, request["child_results"], tasks)
+        best, report = plans.combine_results(
+            plan,
+            request["child_results"],
+            tasks,
+            prepared=prepare(tasks, *_columns_and_recipe(request)),
+            trace=trace.nested(),
+        )
         values = values if best is None else best  # {}: all parameters at their defaults
         chosen = {"algorithm": plans.chosen_algorithm(plan, report)}
         request = {**request, **chosen, "alone": plans.learned_alone(report)}
@@ -204,16 +212,22 @@ def _algorithm(request: dict[str, Any], *, is_calibrated: bool) -> Algo:
     is_calibrated
         Whether models are calibrated, if the request says how.
     """
-    columns = columns_of_manifest(request["manifest"])
-    options = request["preparation"]
-    recipe = None if options is None else Recipe.model_validate(options, strict=False)
     algorithm = per_task(
         ALGORITHMS[request["algorithm"]], request.get("alone"), find=ALGORITHMS.__getitem__
     )
-    algorithm = prepared(algorithm, columns, recipe)
+    algorithm = prepared(algorithm, *_columns_and_recipe(request))
     has_weights = any(entry.get("has_weights") for entry in request["manifest"]["tasks"])
     algorithm = weighted(algorithm, request.get("class_weight"), has_weights=has_weights)
     return calibrated(algorithm, request["calibration"] if is_calibrated else None)
+
+
+def _columns_and_recipe(
+    request: dict[str, Any],
+) -> tuple[Sequence[Column] | None, Recipe | None]:
+    """Return the kinds of the columns of a dataset, and how a request prepares them."""
+    options = request["preparation"]
+    recipe = None if options is None else Recipe.model_validate(options, strict=False)
+    return columns_of_manifest(request["manifest"]), recipe
 
 
 def _fit_span(request: dict[str, Any]) -> AbstractContextManager[Any]:

@@ -15,7 +15,7 @@ _RECENT: Final = timedelta(days=1)
 _N_ROWS: Final = 8
 _UNFINISHED: Final = (*UNFINISHED, ShownJobState.CANCELLING)
 _MODEL_COLUMNS: Final = ("Model", "Learning together", "Algorithm", "Training took", "Finished")
-_VERDICTS: Final = {"equal": "makes no difference", "unclear": "unclear whether it helps"}
+_VERDICTS: Final = {"equal": "makes no difference", "unclear": "cannot be told"}
 _WORKERS: Final = ("responding", "silent")
 
 
@@ -81,6 +81,8 @@ def _model_row(job: Mapping[str, Any]) -> TableRow:
     result = job["result"] or {}
     pair = result.get("together_or_apart") or result
     verdict = f"no verdict: {pair['reason']}" if pair.get("reason") else pair.get("verdict", "")
+    if pair.get("certainty"):
+        verdict = f"{pair['certainty']} {verdict}"
     return TableRow(
         job["id"],
         [

@@ -14,7 +14,7 @@ _VERDICTS: Final = {
     "helps": "Learning the tasks together helps.",
     "hurts": "Learning the tasks together hurts.",
     "equal": "Learning the tasks together makes no relevant difference.",
-    "unclear": "Whether learning the tasks together helps is unclear.",
+    "unclear": "Whether learning the tasks together helps cannot be told.",
 }
 _NO_VERDICT: Final = "no verdict"
 _ROLES: Final = {
@@ -38,6 +38,9 @@ def verdict_of(study: Mapping[str, Any] | None) -> str:
     pair = study.get("together_or_apart") or study.get("sharing") or study
     if pair["verdict"] == NO_VERDICT:
         return describe_no_verdict(pair["reason"])
+    certainty = pair.get("certainty")
+    if certainty is not None:
+        return f"Learning the tasks together {certainty} helps."
     return _VERDICTS.get(pair["verdict"], "")
 
 
@@ -189,8 +192,9 @@ def _method_cell(method: Mapping[str, Any]) -> Cell:
     return tables.text(f"{method['algorithm']} {method['variant']}".strip(), note=note)
 
 
-def gains(tasks: Mapping[str, Mapping[str, Any]]) -> Table | None:
+def gains(study: Mapping[str, Any]) -> Table | None:
     """Return the gain of learning together in each task; None if it was not compared."""
+    tasks: Mapping[str, Mapping[str, Any]] = study["tasks"]
     if all(result["verdict"] == NO_VERDICT for result in tasks.values()):
         return None
     values = tables.numbers([result["gain"] for result in tasks.values()])
@@ -209,7 +213,9 @@ def gains(tasks: Mapping[str, Mapping[str, Any]]) -> Table | None:
             tasks.items(), values, _intervals(list(tasks.values())), strict=True
         )
     ]
-    columns = ("Task", "Learning together", "Gain", "95 % interval", "p (corrected)")
+    confidence = study.get("task_confidence") or 0.95
+    interval_title = f"{100 * confidence:.0f} % interval"
+    columns = ("Task", "Learning together", "Gain", interval_title, "p (corrected)")
     return Table("Gain of learning together, by task", columns, rows)
 
 

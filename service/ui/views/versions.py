@@ -95,7 +95,7 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
         means=reports.means(model, evaluation),
         scores=reports.scores(model, evaluation),
         methods=reports.methods(report),
-        gains=None if study is None else reports.gains(study["tasks"]),
+        gains=None if study is None else reports.gains(study),
         candidates=None if search is None else reports.candidates(search),
         plots=await _plots(api, path),
         vega=vega,
