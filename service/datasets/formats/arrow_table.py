@@ -18,8 +18,8 @@ from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.wrappers.preparation.arrow_columns import may_be_dates, read_column
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, ColumnKind
 from algorithms.wrappers.preparation.encoder import is_text
-from algorithms.wrappers.preparation.pandas_types import with_plain_types
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn, number_writing
+from algorithms.wrappers.preparation.pandas_types import with_plain_types
 from algorithms.wrappers.preparation.text_kinds import TextReading
 from algorithms.wrappers.preparation.texts import Texts
 from service.datasets.formats.arrow_labels import (

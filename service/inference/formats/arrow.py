@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from algorithms.wrappers.preparation.encoder import is_text
-from algorithms.wrappers.preparation.pandas_types import with_plain_types, read_as_stored
+from algorithms.wrappers.preparation.pandas_types import read_as_stored, with_plain_types
 from service.datasets.formats.nameless import is_index
 from service.errors.problems import Problem
 from service.inference.call import Body, Call, InferenceResult
