@@ -59,7 +59,7 @@ def test_responses_match_the_openapi_document(service, dataset, model, upload_id
     strategies = [operation.as_strategy(generation_mode=mode) for mode in GenerationMode]
 
     @settings(
-        max_examples=12,
+        max_examples=8,
         deadline=None,
         database=None,
         derandomize=True,

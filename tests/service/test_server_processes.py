@@ -130,7 +130,6 @@ def test_statistics_are_those_of_all_processes(replicas, trained):
     assert mine["latency_ns"]["p50"] > 0
 
 
-@pytest.mark.sql
 def test_a_moved_alias_is_current_in_all_processes(replicas, trained):
     with Client(replicas.url) as client:
         data = client.upload({"a": ROWS + 2})
@@ -158,7 +157,6 @@ def test_connections_are_spread_over_them(replicas):
     assert sum(n > 0 for n in held) >= 2, held
 
 
-@pytest.mark.sql
 def test_one_of_them_dispatches(replicas):
     """The pool of this machine exists once, and jobs run once each."""
     with Client(replicas.url) as client:

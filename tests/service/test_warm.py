@@ -44,7 +44,7 @@ def run(code, cache):
         capture_output=True,
         text=True,
         check=True,
-        timeout=280,
+        timeout=580,
     )
     return done.stdout.splitlines()
 

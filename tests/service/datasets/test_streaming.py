@@ -90,7 +90,6 @@ def warm(uploads) -> None:
     assert uploads.get(dataset_id, wait=30).json()["state"] == "ready"
 
 
-@pytest.mark.sql
 def test_an_upload_of_160_mib_needs_less_than_64_mib_and_does_not_block_others(
     uploads, stopwatch, record_property
 ):

@@ -174,7 +174,6 @@ def test_a_job_beyond_its_time_limit_is_timed_out(running, rows):
         assert job.state == "timed_out"
 
 
-@pytest.mark.sql
 def test_a_second_service_on_the_same_data_is_on_standby_and_takes_over(start_service, rows):
     first = start_service(SIBLING_WORKER_SLOTS=1)
     second = start_service(data_dir=first.data_dir, SIBLING_WORKER_SLOTS=1)
