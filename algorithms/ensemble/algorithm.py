@@ -146,6 +146,7 @@ class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
                 "contenders": describe_contenders(every, stack, names, weights, left_out),
             },
             warnings=_budget_warnings(race),
+            seconds=race.seconds,
         )
 
     def has_common_part(self, params: EnsembleParams) -> bool:

@@ -52,6 +52,9 @@ class EnsembleModel(Model):
     conformal
         Residuals of numbers, or adaptive scores of classes, for held-out rows; None for tasks that
         were not trained.
+    seconds
+        Processor time of each contender, by its label; not stored, since it differs between equal
+        fits.
     """
 
     # without field(), dataclass would use the abstract properties of Model as defaults
@@ -64,6 +67,7 @@ class EnsembleModel(Model):
     conformal: ConformalScores | None
     fit_info: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:
@@ -111,9 +115,16 @@ class EnsembleModel(Model):
         return np.asarray(sum(w * part for w, part in found if part is not None))
 
     def learned(self) -> dict[str, Any]:
-        """Return the report of the race, and the expected score."""
-        names = ("contenders", "expected")
-        return {name: self.fit_info[name] for name in names if name in self.fit_info}
+        """Return the expected score, and the contenders of the race."""
+        return self.race()
+
+    def race(self) -> dict[str, Any]:
+        """Return the expected score, and for each contender its score, weight, and seconds."""
+        contenders = [
+            {**one, "seconds": self.seconds.get(one["label"])}
+            for one in self.fit_info["contenders"]
+        ]
+        return {"expected": self.fit_info["expected"], "contenders": contenders}
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
         """Return the weighted mean of the numbers, or the most probable label, (n_samples,)."""

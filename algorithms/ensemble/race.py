@@ -95,6 +95,8 @@ class Race:
         Outputs for held-out rows, (n, C), by the label of each contender that finished.
     left_out
         Why each other contender is left out, by its label.
+    seconds
+        Processor time of each contender, by its label.
     """
 
     contenders: Sequence[Contender]
@@ -104,6 +106,7 @@ class Race:
     seed: int
     outputs: dict[str, Array] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
     _models: dict[str, Model] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -187,6 +190,8 @@ class Race:
         empty = np.full((len(self.rows.owner), n_columns) if n_fits > 1 else (0, 0), np.nan)
         start = RaceState.start(n_fits, empty)
         state = self.trace.run(loop, step, start, max_iter=n_fits, tolerance=0.0)
+        spent = self.seconds.get(contender.label, 0.0) + state.seconds
+        self.seconds[contender.label] = spent
         if state.why:
             self.left_out[contender.label] = state.why
         return not state.why, state.outputs

@@ -90,7 +90,7 @@ def describe_contenders(
                 **_label(contender),
                 "weight": weights.get(contender.label, 0.0),
                 "loss": float(losses[a]),
-                metric_of(stack): float(np.mean(list(by_task.values()))),
+                "value": float(np.mean(list(by_task.values()))),
                 "by_task": by_task,
             }
         )

@@ -107,6 +107,10 @@ class Model(ABC):
         """Warnings about this fit, in sentences."""
         return ()
 
+    def race(self) -> dict[str, Any] | None:
+        """Return the scores of the methods that the fit compared, as JSON; None for one method."""
+        return None
+
     @abstractmethod
     def width(self, method: str, *, task: str) -> int:
         """Return the number of input columns of a method for a task."""

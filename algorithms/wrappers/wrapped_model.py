@@ -48,6 +48,10 @@ class WrappedModel(Model):
         """Warnings about this fit, in sentences."""
         return self.inner.warnings
 
+    def race(self) -> dict[str, Any] | None:
+        """Return the scores of the methods that the fit compared, as JSON; None for one method."""
+        return self.inner.race()
+
     def for_new_tasks(self, names: tuple[str, ...]) -> Model:
         """Return a model of tasks without rows, which the common part of this one answers for."""
         return self.inner.for_new_tasks(names)

@@ -53,6 +53,41 @@ class SearchReport(BaseModel):
     )
 
 
+class ExpectedScore(BaseModel):
+    """Score that is expected for new rows of the tasks: rows that were held out of all choices."""
+
+    metric: str = Field(description="Metric of the score: rmse or error_rate.")
+    value: float = Field(description="Mean over tasks.")
+    low: float | None = Field(description="Lower end of its 95 % interval; null for one task.")
+    high: float | None = Field(description="Upper end of its 95 % interval; null for one task.")
+    by_task: dict[str, float] = Field(description="Score on each task.")
+
+
+class RacedMethod(BaseModel):
+    """A method that a fit compared with others on the same held-out rows."""
+
+    label: str = Field(description="Unique name: the algorithm, and how it was used.")
+    algorithm: str = Field(description="Name of the algorithm.")
+    params: dict[str, Any] = Field(description="Parameters that differ from the defaults.")
+    weight: float | None = Field(None, description="Weight in the model; null if it is left out.")
+    loss: float | None = Field(
+        None,
+        description="Mean over tasks of the logarithm of the mean squared error in units of the "
+        "variance, or of the log loss, by which methods are compared; null if it is left out.",
+    )
+    value: float | None = Field(None, description="Mean of the metric over tasks.")
+    by_task: dict[str, float] = Field(default_factory=dict, description="Metric on each task.")
+    seconds: float | None = Field(None, description="Processor time of its fits, in seconds.")
+    reason: str | None = Field(None, description="Why it is left out; null if it is compared.")
+
+
+class RaceReport(BaseModel):
+    """Methods that a fit compared, and what is expected of the model that it made of them."""
+
+    expected: ExpectedScore
+    contenders: list[RacedMethod] = Field(description="The methods, the best first.")
+
+
 class Report(BaseModel):
     """Search, comparison, evaluation, choice and calibration of a model."""
 
@@ -74,6 +109,9 @@ class Report(BaseModel):
     )
     classes: ClassReport | None = Field(
         None, description="Recall of each class on held-out rows; null for numbers, or without any."
+    )
+    race: RaceReport | None = Field(
+        None, description="Methods that the fit compared; null for algorithms of one method."
     )
     calibration: CalibrationReport | None = Field(
         None,

@@ -292,6 +292,7 @@ def test_the_report_says_what_each_method_is_worth() -> None:
     assert all(set(one["by_task"]) == set(tasks.names) for one in scored)
     (logs,) = [one for one in found if "reason" in one]
     assert logs["label"] == "gp of logarithms"
+    assert all(one["seconds"] > 0 for one in model.race()["contenders"] if "loss" in one)
     expected = model.fit_info["expected"]
     assert expected["metric"] == "rmse"
     assert expected["low"] < expected["value"] < expected["high"]

@@ -161,6 +161,9 @@ def _train(
     save_model(model, Path(request["artifact"]))
     if isinstance(model, CalibratedModel):
         report = {**(report or {}), "calibration": model.report()}
+    race = model.race()
+    if race is not None:
+        report = {**(report or {}), "race": race}
     preparation = preparation_of(model)
     return {
         "algorithm": algorithm.name,
