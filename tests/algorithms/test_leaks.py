@@ -80,3 +80,9 @@ def test_classes_of_few_rows_are_no_evidence() -> None:
     X = np.random.default_rng(0).normal(size=(30, 3))
     y = np.where(X[:, 2] > np.sort(X[:, 2])[-3], "ill", "ok")
     assert columns(TaskSet((Task.from_rows("t", X, y=y, feature_names=NAMES),))) == []
+
+
+@pytest.mark.parametrize(("value", "n"), [(0.9471, 6), (0.4299, 40)])
+def test_a_value_whose_mean_is_rounded_is_a_constant(value, n) -> None:
+    assert np.full(n, value).mean() != value
+    assert columns(tasks_with(lambda f, _y, _rng: np.full(len(f), value), n=n)) == []

@@ -96,9 +96,9 @@ def _squared_errors(
         return 0.0, 0.0
     deviation = (y - y.mean()) / spread
     total = float(deviation @ deviation)
-    width = float(np.abs(values - values.mean()).max())
-    if width == 0:
+    if not which.any():  # one value, from which the rounded mean may differ
         return total, total
+    width = float(np.abs(values - values.mean()).max())
     x = (values - values.mean()) / width
     x -= x.mean()
     rest = max(0.0, total - float(x @ deviation) ** 2 / float(x @ x))
