@@ -1,5 +1,7 @@
 """The linear mixed model, beside that of statsmodels and formulas with n × n matrices."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
@@ -141,6 +143,32 @@ def test_the_likelihood_is_that_of_the_covariance_of_all_rows(has_slopes) -> Non
         for factor in (0.99, 1.01):
             assert dense_restricted_likelihood(problem, L @ L.T, factor * found.noise) > dense[-1]
     np.testing.assert_allclose(np.diff(values), np.diff(dense), rtol=1e-8)
+
+
+def test_a_task_with_fewer_rows_than_effects_has_the_same_likelihood_by_its_rows() -> None:
+    problem = problem_of(made(n_tasks=9, n=3, d=8, spread=(0.5,)), has_slopes=True)
+    assert problem.blocks is not None
+    L = np.random.default_rng(0).normal(size=(9, 9))
+    by_rows, by_effects = (one.effects(L @ L.T) for one in (problem, replace(problem, blocks=None)))
+    for name in ("b", "U", "noise", "value", "gradient"):
+        expected = getattr(by_effects, name)
+        np.testing.assert_allclose(getattr(by_rows, name), expected, rtol=1e-8, atol=1e-10)
+
+
+def test_all_levels_of_a_category_have_one_variance_and_other_columns_their_own() -> None:
+    rng = np.random.default_rng(0)
+    tasks = []
+    for t in range(12):
+        X = np.column_stack([np.eye(4)[rng.integers(0, 4, size=20)], rng.normal(size=(20, 2))])
+        own = np.concatenate([2 * rng.normal(size=4), [rng.normal(), 0.0]])
+        y = X @ own + 0.1 * rng.normal(size=20)
+        tasks.append(replace(Task.from_rows(f"t{t}", X, y=y), sources=(0, 0, 0, 0, 1, 2)))
+    model = fit(TaskSet(tuple(tasks)), tolerance=1e-5)
+    variances = np.array(model.fit_info["relative_covariance"])
+    assert len(set(variances[1:5])) == 1
+    assert len(set(variances)) == 4
+    truth = np.array([4.0, 1.0]) / model.fit_info["residual_variance"]
+    np.testing.assert_allclose(variances[[1, 5]], truth, rtol=0.6)
 
 
 @pytest.mark.parametrize("form", ["shared", "diagonal", "full"])

@@ -9,7 +9,8 @@ all the way where they do not. The prediction is X(b + E[u_t]) (empirical Bayes,
 classes are coded as −1 and 1, which is least squares and not a logistic link. The noise of a row of
 weight s has the variance σ²/s.
 
-Cost: O(T d³) per quasi-Newton step after the products of the columns, never n × n. A new task gets
+Cost: O(T d² min(d, n_t)) per quasi-Newton step, never n × n. All levels of a category share one
+variance, as each alone is in few rows. A new task gets
 E[u] from its own rows, with b, Σ and σ² fixed.
 
 Reference: Laird, Ware, *Random-effects models for longitudinal data*, Biometrics 1982,
@@ -102,11 +103,11 @@ class MixedModel(LinearBaseline[MixedModelParams]):
         """Return the work of the products of columns, and of the quasi-Newton steps."""
         T, p = len(summaries), summaries[0].n_features + 1
         q = p if params.random == "slopes" else 1
-        n_steps = min(N_STEPS, params.max_iter)
+        n_steps, n_most = min(N_STEPS, params.max_iter), max(s.n_samples for s in summaries)
         steps = WorkEstimate(
             f"{n_steps:g} quasi-Newton steps of {T:,} tasks with {p:,} coefficients",
             "use random 'intercepts', or fewer columns or tasks",
-            flops=n_steps * STEP_FLOPS * T * q**2 * p,
+            flops=n_steps * STEP_FLOPS * T * q * min(q, n_most) * p,
             steps=n_steps * T,
         )
         return estimate_preparation(summaries) + steps
@@ -130,7 +131,8 @@ class MixedModel(LinearBaseline[MixedModelParams]):
             has_slopes=params.random == "slopes",
             weights=[target.weights for target in design.targets],
         )
-        structure = Structure.of(params.covariance, problem.n_effects)
+        sources = tasks.tasks[0].sources
+        structure = Structure.of(params.covariance, problem.n_effects, sources)
         end = minimise(
             lambda z: problem.objective(z, structure),
             structure.start(),

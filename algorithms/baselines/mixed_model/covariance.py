@@ -5,6 +5,7 @@ Cholesky factor, with the logarithms of its diagonal. All are relative to the de
 noise.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,11 +36,21 @@ class Structure:
     is_full: bool
 
     @classmethod
-    def of(cls, form: Form, q: int) -> "Structure":
-        """Return the structure of a form; the first effect is the intercept."""
+    def of(cls, form: Form, q: int, sources: Sequence[int] | None = None) -> "Structure":
+        """Return the structure of a form; the first effect is the intercept.
+
+        Parameters
+        ----------
+        sources : (q − 1,)
+            Column of the table of each column: in the form 'diagonal', the levels of a category
+            have one variance.
+        """
         if form == "shared":
             return cls(np.minimum(np.arange(q), 1), is_full=False)
-        return cls(np.arange(q), is_full=form == "full")
+        if form == "full" or sources is None or q == 1:
+            return cls(np.arange(q), is_full=form == "full")
+        group = np.unique(np.array(sources), return_inverse=True)[1] + 1
+        return cls(np.append(0, group).astype(np.intp), is_full=False)
 
     def start(self) -> Array:
         """Return the parameters of independent effects."""

@@ -7,6 +7,8 @@ the effects of one task. With p independent columns and M = Σ X_tᵀW_tX_t,
     −log L = ½ [(n − p) log σ² + Σ log|I + G_tΨ| + log|M|] + constant
     ∂(−log L)/∂Ψ = ½ Σ_t [Z_tᵀW_tZ_t − g_tg_tᵀ/σ² − Z_tᵀW_tX_tM⁻¹X_tᵀW_tZ_t],   g_t = Z_tᵀW_tr_t
 
+If tasks have fewer rows than effects, W_t itself is smaller, and |I + G_tΨ| = 1/|W_t|.
+
 Reference: Laird, Ware, *Random-effects models for longitudinal data*, Biometrics 1982,
 doi:10.2307/2529876; Harville, *Maximum likelihood approaches to variance component estimation*,
 JASA 1977, doi:10.1080/01621459.1977.10480998 (REML).
@@ -74,6 +76,8 @@ class MixedModelProblem:
         Z_tᵀA_t and Z_tᵀy_t; Z_t has the first q columns of A_t.
     floor
         Bound on the noise, in units of (n − p) σ².
+    blocks : (T, N, d + 2) or None
+        [A_t y_t] with rows of zeros, if there are fewer rows N than effects; Z_t is then A_t.
     """
 
     A: Array
@@ -83,6 +87,7 @@ class MixedModelProblem:
     C: Array
     h: Array
     floor: float
+    blocks: Array | None = None
 
     @classmethod
     def of(
@@ -120,6 +125,7 @@ class MixedModelProblem:
             C=C,
             h=np.stack([X[:, :q].T @ z for X, z in zip(blocks, targets, strict=True)]),
             floor=MIN_NOISE * max(float(np.sum((y - y.mean()) ** 2)), np.finfo(float).tiny),
+            blocks=_padded(blocks, targets) if max(map(len, blocks)) < q else None,
         )
 
     @property
@@ -134,6 +140,8 @@ class MixedModelProblem:
 
     def effects(self, Psi: Array) -> Effects:
         """Return the effects, the restricted likelihood and its gradient, given Ψ (q, q)."""
+        if self.blocks is not None:
+            return self._effects_by_rows(self.blocks, Psi)
         q = self.n_effects
         K = np.eye(q) + self.C[:, :, :q] @ Psi
         right_sides = np.concatenate([self.C, self.h[:, :, np.newaxis]], axis=2)
@@ -143,7 +151,33 @@ class MixedModelProblem:
         P = self.B @ np.linalg.solve(M, self.B.T)  # the inverse in terms of all columns
         b = P @ c
         g = w - V @ b
-        U = g @ Psi
+        U, noise, value = self._value(Psi, K, M, b, g)
+        D = V[:, :, :q].sum(axis=0) - g.T @ g / noise
+        D -= np.tensordot(V @ P, V, axes=([0, 2], [0, 2]))
+        return Effects(b, U, noise, value, 0.25 * (D + D.T))
+
+    def _effects_by_rows(self, blocks: Array, Psi: Array) -> Effects:
+        """Return the same as :meth:`effects`, by matrices of the size of the rows of a task."""
+        A = blocks[:, :, :-1]
+        K = np.eye(A.shape[1]) + A @ Psi @ np.swapaxes(A, 1, 2)
+        W = np.linalg.inv(K)
+        solved = W @ blocks
+        WA, Wy = solved[:, :, :-1], solved[:, :, -1]
+        M = np.tensordot(A, WA, axes=([0, 1], [0, 1]))
+        M = self.B.T @ (M + M.T) @ self.B / 2
+        P = self.B @ np.linalg.solve(M, self.B.T)
+        b = P @ np.tensordot(A, Wy, axes=([0, 1], [0, 1]))
+        g = np.einsum("tnq,tn->tq", A, Wy - WA @ b)
+        U, noise, value = self._value(Psi, K, M, b, g)
+        H = W - WA @ P @ np.swapaxes(WA, 1, 2)
+        D = np.tensordot(A, H @ A, axes=([0, 1], [0, 1])) - g.T @ g / noise
+        return Effects(b, U, noise, value, 0.25 * (D + D.T))
+
+    def _value(
+        self, Psi: Array, K: Array, M: Array, b: Array, g: Array
+    ) -> tuple[Array, float, float]:
+        """Return the random effects, σ² and −log L."""
+        U, q = g @ Psi, self.n_effects
         residuals = self.y - self.A @ b
         residuals = residuals - np.einsum("nq,nq->n", self.A[:, :q], U[self.task])
         # r'Wr as a sum of positive terms, without cancellation
@@ -154,9 +188,7 @@ class MixedModelProblem:
             + float(np.linalg.slogdet(K).logabsdet.sum())
             + float(np.linalg.slogdet(M).logabsdet)
         )
-        D = V[:, :, :q].sum(axis=0) - g.T @ g / noise
-        D -= np.tensordot(V @ P, V, axes=([0, 2], [0, 2]))
-        return Effects(b, U, noise, value, 0.25 * (D + D.T))
+        return U, noise, value
 
     def _fixed_system(self, Psi: Array, V: Array, w: Array) -> tuple[Array, Array]:
         """Return M (p, p) and Σ A_tᵀW_ty_t (d + 1,)."""
@@ -178,6 +210,14 @@ class MixedModelProblem:
             gradient = structure.pull_back(z, effects.gradient)
         is_finite = np.isfinite(effects.value) and np.isfinite(gradient).all()
         return (effects.value, gradient) if is_finite else (np.inf, np.zeros_like(z))
+
+
+def _padded(blocks: Sequence[Array], targets: Sequence[Array]) -> Array:
+    """Return [A_t y_t] (T, N, d + 2) with rows of zeros, which change no sum."""
+    padded = np.zeros((len(blocks), max(map(len, blocks)), blocks[0].shape[1] + 1))
+    for t, (A, y) in enumerate(zip(blocks, targets, strict=True)):
+        padded[t, : len(A)] = np.column_stack([A, y])
+    return padded
 
 
 def posterior_mean(A: Array, y: Array, *, b: Array, Psi: Array) -> Array:

@@ -22,8 +22,8 @@ class MixedModelParams(Params):
         "diagonal",
         title="Covariance of the random effects",
         description="'shared': one variance for all coefficients of columns, and one for the "
-        "intercepts. 'diagonal': a variance for each column. 'full': also correlations, up to 30 "
-        "columns; for many more tasks than columns.",
+        "intercepts. 'diagonal': a variance for each column, and one for all levels of a category. "
+        "'full': also correlations, up to 30 columns; for many more tasks than columns.",
     )
     standardise: Columns = "features"
     scale_targets: ScaleTargetsField = "all"
