@@ -62,6 +62,7 @@ def test_predictions_are_those_of_lightgbm(form, kind, is_weighted) -> None:
         "learning_rate": 0.2, "num_leaves": 7, "min_data_in_leaf": 3, "lambda_l2": 0.5,
         "min_data_in_bin": 1, "min_data_per_group": 3, "use_missing": False, "num_threads": 1,
         "deterministic": True, "force_row_wise": True, "verbosity": -1,
+        "cat_smooth": 3.0, "cat_l2": 1.0,
     }  # fmt: skip
     rng = np.random.default_rng(1)
     for t, task in enumerate(tasks):
@@ -255,3 +256,20 @@ def test_a_tree_without_splits_is_a_constant() -> None:
     np.testing.assert_array_equal(
         forest.leaf_values(np.zeros((2, 1)), np.array([-1, -1]), slice(0, 1)), [[2.5], [2.5]]
     )
+
+
+def test_trees_tell_tasks_of_five_rows_apart() -> None:
+    rng = np.random.default_rng(3)
+    tasks, errors, deviations = [], [], []
+    for t in range(20):
+        X = rng.normal(size=(65, 3))
+        y = X[:, 0] + 5 * rng.normal() + 0.3 * rng.normal(size=65)
+        tasks.append(Task.from_rows(f"t{t:02d}", X, y=y))
+    model = fit(
+        TaskSet(tuple(task.take(np.arange(5)) for task in tasks)), selection="cv", n_trees=300
+    )
+    for task in tasks:
+        predicted = model.predict(task.X[5:], task=task.name)
+        errors.append(np.sqrt(np.mean((predicted - task.y[5:]) ** 2)))
+    levels = [task.y.mean() for task in tasks]
+    assert np.mean(errors) < 0.4 * np.std(levels)

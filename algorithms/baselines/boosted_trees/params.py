@@ -17,7 +17,7 @@ class BoostedTreesParams(Params):
         "rows of all tasks, with the task as a category.",
     )
     n_trees: int = Field(
-        100,
+        300,
         ge=1,
         le=10_000,
         title="Trees",
@@ -32,14 +32,14 @@ class BoostedTreesParams(Params):
     )
     n_folds: Folds = Field(3, description="Number of folds of the cross-validation.")
     learning_rate: float = Field(
-        0.1,
+        0.05,
         ge=1e-4,
         le=1.0,
         title="Learning rate",
         description="Factor of each tree. Smaller rates need more trees.",
     )
     n_leaves: int = Field(
-        15, ge=2, le=1024, title="Leaves", description="Maximum number of leaves of a tree."
+        8, ge=2, le=1024, title="Leaves", description="Maximum number of leaves of a tree."
     )
     min_rows: int = Field(
         5,

@@ -19,6 +19,10 @@ from algorithms.interface.weights import joint_weights
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+#: Rows by which the order of tasks is drawn to 0 before a split separates them, and the l2 of its
+#: leaves. The defaults of LightGBM, 10, hide tasks of five rows from the trees.
+TASK_SMOOTH: Final = 3.0
+TASK_L2: Final = 1.0
 #: Trees between two reports of progress.
 CHUNK: Final = 20
 _MISSING: Final = (
@@ -147,6 +151,8 @@ def _booster(problem: TreeProblem, params: BoostedTreesParams) -> Any:
         "min_data_in_bin": 1,
         "lambda_l2": params.l2,
         "min_data_per_group": params.min_rows,
+        "cat_smooth": TASK_SMOOTH,
+        "cat_l2": TASK_L2,
         "use_missing": False,
         "metric": "none",
         "num_threads": 1,
