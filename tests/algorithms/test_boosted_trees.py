@@ -260,7 +260,7 @@ def test_a_tree_without_splits_is_a_constant() -> None:
 
 def test_trees_tell_tasks_of_five_rows_apart() -> None:
     rng = np.random.default_rng(3)
-    tasks, errors, deviations = [], [], []
+    tasks, errors = [], []
     for t in range(20):
         X = rng.normal(size=(65, 3))
         y = X[:, 0] + 5 * rng.normal() + 0.3 * rng.normal(size=65)
