@@ -95,7 +95,7 @@ def ridge_with_intercepts(
     q = A.shape[1]
     w = np.linalg.solve(reduced.T @ reduced + ridge * np.eye(q), reduced.T @ targets)
     b = mean_Y - mean @ w
-    return w, intercepts.means(Y - A @ w, b), b
+    return np.asarray(w), intercepts.means(Y - A @ w, b), b
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -157,6 +157,23 @@ def test_columns_that_a_model_does_not_use_have_no_importance() -> None:
     assert found.sentence == "No column has an importance above 0."
 
 
+@pytest.mark.parametrize("target", ["numbers", "classes"])
+def test_the_gaussian_process_finds_the_only_column_that_matters(target) -> None:
+    rng, tasks = np.random.default_rng(4), []
+    for t in range(6):
+        X = rng.normal(size=(40, 4)) * SPREAD
+        y = np.sin(2 * X[:, 2] / SPREAD[2]) + t + 0.1 * rng.normal(size=40)
+        y = y if target == "numbers" else np.where(y > t, "high", "low")
+        tasks.append(Task.from_rows(f"t{t}", X, y=y, feature_names=NAMES))
+    model = fit("gp", TaskSet(tuple(tasks)))
+    found = importance(model, tasks)
+    assert found.columns[0] == NAMES[2]
+    assert found.shared[0] > 0.3
+    assert (np.abs(found.shared[1:]) < 0.02).all()
+    lengths = model.fit_info["length_scales"]
+    assert min(np.delete(lengths, 2)) > 5 * lengths[2]
+
+
 def test_the_same_seed_permutes_the_same() -> None:
     tasks = known(60)
     model = fit("kernel-ridge", tasks)

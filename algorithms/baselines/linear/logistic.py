@@ -416,7 +416,7 @@ class _Column:
     @property
     def q(self) -> int:
         """Number of coefficients without those of the groups."""
-        return self.A.shape[1]
+        return int(self.A.shape[1])
 
     def margins(self, b: Array) -> Array:
         scores = self.A @ b[: self.q]
@@ -449,7 +449,7 @@ class _Column:
         # for separated classes the intercept has no curvature
         hessian[-1, -1] += np.finfo(float).eps * len(self.A)
         if not self.sizes:
-            return -np.linalg.solve(hessian, gradient)
+            return np.asarray(-np.linalg.solve(hessian, gradient))
         mixed = self.sums(curvatures[:, np.newaxis] * self.A)
         own = self.sums(curvatures) + self.penalty[q:]
         shares = mixed / own[:, np.newaxis]

@@ -242,7 +242,7 @@ class Ridge(_RidgeRegression[RidgeParams]):
         def fit_intercept(F: Array, targets: Targets, b: Array) -> Array:
             kappa = model.fit_info["intercept_rows"]
             intercepts = TaskIntercepts.of([len(F)], targets.weights, kappa)
-            return intercepts.means(targets.Y - F, b)[0]
+            return np.asarray(intercepts.means(targets.Y - F, b)[0])
 
         return adapt_linear_model(
             model,
