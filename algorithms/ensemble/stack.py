@@ -84,7 +84,7 @@ class Stack(ABC):
         n_methods = L.shape[1]
         v = fit_simplex(self.objective(chosen), n_methods, len(chosen), trace=trace, loop="weights")
         if is_single:
-            return np.eye(n_methods)[int(L.mean(axis=0).argmin())]
+            return np.asarray(np.eye(n_methods)[int(L.mean(axis=0).argmin())])
         return combine(bootstrap_shares(L, np.random.default_rng(seed)), v)
 
     def cross_fit(self, *, is_single: bool, trace: Trace, seed: int) -> Array:
