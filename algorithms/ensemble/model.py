@@ -15,7 +15,7 @@ from algorithms.ensemble.weights import mix
 from algorithms.interface.errors import UnknownTask
 from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.methods import DEFAULT_LEVEL
-from algorithms.interface.model import Model, check_array
+from algorithms.interface.model import Model, apply, check_array
 from algorithms.interface.new_tasks import no_common_part
 from algorithms.interface.relations import Relations
 from algorithms.interface.tasks import TargetKind, Task
@@ -247,11 +247,16 @@ class EnsembleModel(Model):
 
     @cached_property
     def _every_label(self) -> Labels:
-        return tuple(sorted(set().union(*self.labels)))
+        if not self.labels:
+            return ()
+        every: Labels = tuple(
+            np.unique(np.concatenate([np.array(some) for some in self.labels])).tolist()
+        )
+        return every
 
     def _numbers(self, rows: Array, task: str) -> Array:
         used = [(self.members[i], self.weights[i]) for i in np.flatnonzero(self.weights)]
-        parts = [w * np.asarray(getattr(m, "predict")(rows, task=task)) for m, w in used]  # noqa: B009
+        parts = [w * apply(member, "predict", rows, task=task) for member, w in used]
         return np.asarray(np.sum(parts, axis=0))
 
     def _mixed(self, rows: Array, task: str) -> Array:
