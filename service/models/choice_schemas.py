@@ -203,7 +203,7 @@ class Choice(BaseModel):
     alignment: Alignment | None = Field(
         None,
         description="The level of the verdict on learning together; null if tasks have different "
-        "columns, or fewer than two have targets that differ.",
+        "columns or share rows, or fewer than two have targets that differ.",
     )
     together_or_apart: ChoicePair | None = Field(
         description="Methods that learn tasks together or pooled, against methods for each task "

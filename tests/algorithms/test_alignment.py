@@ -203,3 +203,39 @@ def test_p_is_uniform_for_weights_of_unrelated_tasks(monkeypatch) -> None:
         ]
         p_values.append(align(rows, k, rng).p_value)
     assert kstest(p_values, "uniform").pvalue > SMALL_P
+
+
+def same_samples(rng, *, n_tasks=8, n=12, d=3) -> TaskSet:
+    """Return unrelated functions of the same samples, whose noise is common to all targets."""
+    X, noise = rng.normal(size=(n, d)), rng.normal(size=n)
+    return TaskSet(
+        tuple(
+            Task.from_rows(f"t{t}", X, y=X @ rng.normal(size=d) + noise + 0.3 * rng.normal(size=n))
+            for t in range(n_tasks)
+        )
+    )
+
+
+def test_tasks_that_share_their_samples_have_no_test() -> None:
+    """Of 20 such sets, 8 had p < .025."""
+    tasks = same_samples(np.random.default_rng(2))
+    assert alignment_of(tasks, np.random.default_rng(0), trace=Trace()) is None
+    groups = tuple(
+        replace(task, X=task.X + t, groups=np.arange(12)) for t, task in enumerate(tasks)
+    )
+    assert alignment_of(TaskSet(groups), np.random.default_rng(0), trace=Trace()) is None
+
+
+def test_a_few_rows_in_common_do_not_prevent_the_test() -> None:
+    first, *others = tasks_of(np.random.default_rng(16), n=15, shared=1.0).tasks
+    X = first.X.copy()
+    X[0] = others[0].X[0]
+    tasks = TaskSet((replace(first, X=X), *others))
+    assert alignment_of(tasks, np.random.default_rng(0), trace=Trace()).n_rows == 120
+
+
+def test_rows_of_very_many_tasks_are_limited(monkeypatch) -> None:
+    monkeypatch.setattr("algorithms.gp.alone.MAX_ROWS", 60)
+    tasks = tasks_of(np.random.default_rng(15), n_tasks=30, n=7, d=1)
+    found = alignment_of(tasks, np.random.default_rng(0), trace=Trace())
+    assert (found.n_tasks, found.n_rows) == (10, 60)

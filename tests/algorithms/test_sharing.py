@@ -227,26 +227,25 @@ def persons_and_items(rng) -> TaskSet:
     return TaskSet(tuple(tasks))
 
 
-@pytest.mark.seconds("many fits of 50 tasks, for a made case that was judged wrongly")
+@pytest.mark.slow
 def test_effects_of_persons_and_items_that_add_up_are_not_said_to_hurt() -> None:
     tasks = persons_and_items(np.random.default_rng(0))
     _, report = auto(tasks, algorithms=FAST, splits=Splits(n_folds=2, repeats=1), n_inner_folds=2)
-    assert report["alignment"]["p_value"] < 0.01
     assert report["together_or_apart"]["verdict"] != "hurts"
     assert "hurt" not in " ".join(report["sentences"])
 
 
 def counties(rng) -> TaskSet:
-    """Return 20 counties of 6 houses with a yes/no column, and a constant of the county."""
+    """Return 20 counties of 6 houses: a yes/no column, and a column that counties have alone."""
     tasks = []
     for county in range(20):
-        X = rng.integers(0, 2, size=(6, 1)).astype(float)
+        X = np.column_stack([rng.integers(0, 2, size=6), np.full(6, rng.normal())])
         y = rng.normal() + 0.8 * rng.normal(size=6)
         tasks.append(Task.from_rows(f"county {county}", X, y=y))
     return TaskSet(tuple(tasks))
 
 
-@pytest.mark.seconds("a whole choice, for a made case that was judged wrongly")
+@pytest.mark.slow
 def test_constants_of_counties_are_neither_said_to_help_nor_to_hurt() -> None:
     _, report = auto(counties(np.random.default_rng(0)), algorithms=FAST, splits=FEW)
     assert report["together_or_apart"]["verdict"] not in ("helps", "hurts")

@@ -136,7 +136,7 @@ def _describe_alignment(alignment: Mapping[str, Any] | None) -> str:
     if alignment is None:
         return (
             "Whether the functions of the tasks point the same way was not tested; that needs two "
-            "tasks with the same columns."
+            "tasks with the same columns and targets that differ, and rows that they do not share."
         )
     drawn = {"signs": "random signs of tasks", "rotations": "random rotations of their targets"}
     return (
