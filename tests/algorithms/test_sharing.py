@@ -179,7 +179,8 @@ def test_the_learning_curve_says_how_many_rows_would_settle_it() -> None:
     curve = {
         "reason": None,
         "points": [{"rows": rows} for rows in (2.0, 4.0, 6.0, 8.0)],
-        **dict.fromkeys(("stops_at", "low", "high"), 5.0),
+        **dict.fromkeys(("stops_at", "low"), 5.0),
+        "high": None,
         "max_rows": 80.0,
         "rows_needed": 19.5,
         "tasks_factor": 2.0,
@@ -190,7 +191,11 @@ def test_the_learning_curve_says_how_many_rows_would_settle_it() -> None:
     }
     found = choice_of(*errors_of([1.2, 0.9, 1.3, 0.9]), p_value=0.3, curve=curve)
     assert found["together_or_apart"]["verdict"] == "unclear"
-    assert "about 12 more rows per task would settle it" in " ".join(found["sentences"])
+    words = " ".join(found["sentences"])
+    assert "about 12 more rows per task would settle it" in words
+    assert "Learning together helps" not in words  # the curve says no more than the verdict
+    shown = choice_of(*errors_of([1.2, 1.25, 1.3, 1.2]), curve=curve)
+    assert "Learning together helps" in " ".join(shown["sentences"])
 
 
 def report_json(report):

@@ -56,7 +56,11 @@ def summarize_choice(
         *describe_without_value(report),
         *_describe_sharing(report),
         *_describe_pooling(report),
-        *describe_curve(report["curve"], n_tasks=len(report["tasks"])),
+        *describe_curve(
+            report["curve"],
+            n_tasks=len(report["tasks"]),
+            may_help=report["together_or_apart"]["verdict"] == "helps" or _is_former(report),
+        ),
         *_describe_tasks(report),
         *describe_few_rows_of(report),
         *_describe_per_task(report),
@@ -117,7 +121,7 @@ def _describe_sharing(report: Mapping[str, Any]) -> list[str]:
     """Return the verdict on learning together: its level, and the size of the gain."""
     pair = report["together_or_apart"]
     names = ("learning tasks together or pooled", "learning each task alone")
-    if pair["verdict"] == NO_VERDICT or report.get("task_confidence") is None:  # an old report
+    if pair["verdict"] == NO_VERDICT or _is_former(report):
         return _describe_pair(report, pair, names)
     first, second = names
     certainty = f"{pair['certainty']} " if pair.get("certainty") else ""
@@ -130,6 +134,11 @@ def _describe_sharing(report: Mapping[str, Any]) -> list[str]:
     }
     values = f"{_gain_of(report, pair)}, both sides choose their method without the held-out rows"
     return [f"{verdicts[pair['verdict']]} ({values}).", _describe_alignment(report["alignment"])]
+
+
+def _is_former(report: Mapping[str, Any]) -> bool:
+    """Return whether a report is of a version that judged by held-out scores alone."""
+    return report.get("task_confidence") is None
 
 
 def _describe_alignment(alignment: Mapping[str, Any] | None) -> str:
@@ -198,7 +207,7 @@ def _describe_tasks(report: Mapping[str, Any]) -> list[str]:
             listed = f"{verb} learning together: {_listed(names)}."
             sentences.append(f"{len(names)} of {len(tasks)} tasks {listed}")
     none = "No single task is shown to gain or lose by learning together."
-    if report.get("task_confidence"):
+    if not _is_former(report):
         none += " Gains of tasks are drawn to their mean; losses need 40 rows."
     corrected = f"Benjamini-Hochberg over {n_tested} tasks, false discovery rate {LEVEL:.0%}"
     return [f"{' '.join(sentences) or none} ({corrected}.)"]

@@ -7,13 +7,23 @@ from typing import Any
 _UNKNOWN = "The number of rows per task from which learning together no longer helps is unclear"
 
 
-def describe_curve(curve: Mapping[str, Any] | None, *, n_tasks: int) -> list[str]:
-    """Return the sentences on a report of :mod:`algorithms.evaluation.choice.learning_curve`."""
+def describe_curve(
+    curve: Mapping[str, Any] | None, *, n_tasks: int, may_help: bool = True
+) -> list[str]:
+    """Return the sentences on a report of :mod:`algorithms.evaluation.choice.learning_curve`.
+
+    Parameters
+    ----------
+    may_help
+        Whether the verdict allows to say that learning together helps.
+    """
     if curve is None:
         return []
     if curve["reason"] is not None:
         return [f"There is no learning curve: {curve['reason']}."]
-    return [_describe_end(curve), *_describe_needed(curve, n_tasks)]
+    says_helps = curve["low"] is None or curve["low"] > 0
+    end = f"{_UNKNOWN}." if says_helps and not may_help else _describe_end(curve)
+    return [end, *_describe_needed(curve, n_tasks)]
 
 
 def _describe_end(curve: Mapping[str, Any]) -> str:
