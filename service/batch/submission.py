@@ -1,6 +1,6 @@
 """Validation and submission of batch inference jobs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from service.access.quotas import check_stored_bytes
 from service.batch.context import BatchServices
 from service.batch.schemas import InferenceSpec
 from service.datasets.column_orders import pack_orders
-from service.datasets.manifest import feature_names_by_task
+from service.datasets.manifest import empty_of_manifest, feature_names_by_task
 from service.datasets.view import DatasetView
 from service.errors.problems import Problem, from_algorithm_error
 from service.errors.validation import entry_at
@@ -94,9 +94,10 @@ def prepare(services: BatchServices, spec: InferenceSpec, owner: str) -> Validat
     model_columns = services.columns.of(served.id) if spec.method in FEATURE_METHODS else {}
     ignored = services.columns.ignored(served.id)
     names = feature_names_by_task(dataset.manifest)
-    orders = _ColumnOrders(model, spec, names, model_columns, ignored, served.task_column).orders(
-        tasks, entries
-    )
+    empty = empty_of_manifest(dataset.manifest)
+    orders = _ColumnOrders(
+        model, spec, names, model_columns, ignored, served.task_column, empty
+    ).orders(tasks, entries)
     has_labels = _has_labels(model, spec.method, tasks)
     plan: Plan = {
         "kind": INFER,
@@ -192,6 +193,7 @@ class _ColumnOrders:
     model_columns: NamesByTask
     ignored: frozenset[str]
     task_column: str
+    empty: Collection[str]
 
     def orders(
         self, tasks: Mapping[str, str], entries: Mapping[str, Entry]
@@ -237,7 +239,11 @@ class _ColumnOrders:
                 ignored=lambda: self.ignored,
             )
             self._check_divided(name, columns)
-            yield positions_of(self.names[name], entry["n_features"], input_spec)
+            # the model takes columns that have no value in this table, which has left them out
+            empty = [column for column in columns or () if column in self.empty]
+            names = self.names[name]
+            names = None if names is None else (*names, *empty)
+            yield positions_of(names, entry["n_features"] + len(empty), input_spec)
         except (AlgorithmError, Problem) as error:
             problem = from_algorithm_error(error) if isinstance(error, AlgorithmError) else error
             detail = f"task '{name}' of the dataset: {problem.detail}"

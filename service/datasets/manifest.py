@@ -40,6 +40,11 @@ def ignored_of_manifest(manifest: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(manifest.get("ignored", ()))
 
 
+def empty_of_manifest(manifest: Mapping[str, Any]) -> frozenset[str]:
+    """Return the columns of an uploaded table that were left out since they have no value."""
+    return frozenset(manifest.get("empty", ()))
+
+
 def warnings_of(manifest: Mapping[str, Any], *, uses_numbers: bool = True) -> list[str]:
     """Return the warnings about a dataset; older manifests have none.
 

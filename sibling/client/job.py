@@ -2,12 +2,14 @@
 
 import math
 import time
+import warnings
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, Final
 
 from rich.progress import Progress, TextColumn, TimeRemainingColumn
 
+from algorithms.interface.unknown_categories import UnknownCategoriesWarning
 from sibling.client import display
 from sibling.client.errors import JobFailed, ServiceUnreachable
 from sibling.client.http import Http, path
@@ -233,13 +235,18 @@ class InferenceJob(RemoteJob[Mode]):
         on_change: Callable[[Job], None] | None = None,
         timeout_s: float | None = None,
     ) -> RemoteOutputs[Mode]:
-        """Wait for the end of the job, and return its outputs; see :meth:`TrainingJob.wait`."""
-        return RemoteOutputs(
-            self._http,
-            await self._wait_for_success(
-                progress=progress, on_change=on_change, timeout_s=timeout_s
-            ),
+        """Wait for the end of the job, and return its outputs; see :meth:`TrainingJob.wait`.
+
+        A :class:`sibling.UnknownCategoriesWarning` names values of categories that no training row
+        has; the report of the outputs has the number of rows.
+        """
+        job = await self._wait_for_success(
+            progress=progress, on_change=on_change, timeout_s=timeout_s
         )
+        unknown = UnknownCategoriesWarning.of_result(job["result"])
+        if unknown is not None:
+            warnings.warn(unknown, stacklevel=2)
+        return RemoteOutputs(self._http, job)
 
 
 def _bar() -> Progress:

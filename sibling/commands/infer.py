@@ -1,11 +1,12 @@
 """``sibling infer``: batch inference over a dataset."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sibling import Client, NewTasksWarning
+from sibling import Client, NewTasksWarning, UnknownCategoriesWarning
 from sibling.client.http import DEFAULT_URL
 from sibling.commands.app import App
 from sibling.commands.datasets import Read, find_or_upload, read_options
@@ -65,7 +66,9 @@ def infer(
             job = client.infer(
                 called, method, source, tasks=tasks, new_tasks=new_tasks, makes_dataset=dataset
             )
-        outputs = job.wait(progress=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnknownCategoriesWarning)  # noted below
+            outputs = job.wait(progress=True)
         if output is not None:
             outputs.download(output)
     if print_json(job.info):
@@ -75,6 +78,9 @@ def infer(
     print_text(f"{method} by {job.info['model']}, version {job.info['version']}: {rate}")
     if report["new_tasks"]:
         print_note(str(NewTasksWarning(report["new_tasks"])))
+    unknown = UnknownCategoriesWarning.of_result(report)
+    if unknown is not None:
+        print_note(str(unknown))
     if outputs.dataset_id is not None:
         print_text(f"dataset {outputs.dataset_id}")
     if output is None:

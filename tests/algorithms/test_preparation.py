@@ -18,9 +18,10 @@ from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.splits.splits import Splits
 from algorithms.wrappers.preparation.algorithm import prepared
-from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column, DateWriting, recode
+from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column, DateWriting
 from algorithms.wrappers.preparation.learning import Preparation
 from algorithms.wrappers.preparation.recipe import Recipe
+from algorithms.wrappers.preparation.recoding import recode
 from algorithms.wrappers.preparation.rows import RowPreparation
 
 COLUMNS = (

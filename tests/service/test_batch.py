@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from service.datasets.canonical import read_tasks
 from service.jobs.worker.inference import BLOCK_ROWS, infer
 from service.storage.blobs import BlobStore
 from service.storage.tables import DatasetRow
-from sibling import JobFailed, ServiceError
+from sibling import JobFailed, ServiceError, UnknownCategoriesWarning
 
 ROOT = Path(__file__).parents[2]
 #: One or two of each family: batches call models of all algorithms in the same way.
@@ -485,3 +486,64 @@ def test_memory_does_not_grow_with_the_dataset(model, tmp_path):
         InvalidData, match=f"take {n_rows * 2 * 8} bytes; the maximum for a dataset is 1000"
     ):
         infer(request, on_step=lambda _: None, is_cancelled=lambda: False)
+
+
+#: A table of which parts look different: codes of digits alone, days below 13, an empty column.
+TRAINING = """task,code,sex,seen,flag,age,y
+a,A1,F,31/01/2026,yes,61,1.5
+a,2,M,02/03/2026,no,NA,2.5
+a,03,,05/06/2026,unclear,52,3
+a,B2,F,07/08/2026,no,43,5.5
+b,A1,M,30/01/2026,yes,34,4
+b,C3,F,02/02/2026,unclear,25,6.5
+b,A1,M,01/12/2026,no,36,7
+b,2.50,M,04/12/2026,yes,47,1
+"""
+HEADER = TRAINING.partition("\n")[0]
+PARTS = {
+    "codes of digits, days below 13 and no sex": (
+        "a,2,,02/03/2026,no,50",
+        "b,2.50,,01/12/2026,no,4",
+    ),
+    "booleans": ("a,A1,F,31/01/2026,yes,50", "b,B2,M,02/03/2026,no,51"),
+    "one row": ("a,2,F,07/08/2026,unclear,NA",),
+    "numbers that are texts": ("a,2.50,F,,yes,50", "a,2,M,,no,51"),
+    "unknown values": ("a,77,F,,no,50", "b,88,X,,no,51", "b,77,M,,no,51"),
+}
+UNKNOWN = {"code": ["77", "88"], "sex": ["X"]}
+
+
+@pytest.fixture(scope="module")
+def mixed(client, tmp_path_factory):
+    path = tmp_path_factory.mktemp("mixed") / "training.csv"
+    path.write_text(TRAINING)
+    dataset = client.upload(path, target_column="y")
+    return client.train(dataset, "ridge", model="mixed").wait()
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_of_a_table_is_read_by_the_columns_of_the_model(client, mixed, tmp_path, name):
+    path = tmp_path / "part.csv"
+    lines = [HEADER.removesuffix(",y"), *PARTS[name]]
+    path.write_text("\n".join(lines) + "\n")
+    has_unknown = name == "unknown values"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        expected = mixed.call("predict", path.read_bytes(), "text/csv", task=None)
+        outputs = client.infer(mixed, "predict", client.upload(path, name=name)).wait()
+    found = np.concatenate([*read(outputs, tmp_path).values()])
+    assert found.tolist() == expected.tolist()
+    notes = [str(w.message) for w in caught if w.category is UnknownCategoriesWarning]
+    assert notes == 2 * [str(UnknownCategoriesWarning.of(UNKNOWN))] * has_unknown
+    entries = outputs.report["unknown_categories"]
+    assert {entry["column"]: entry["values"] for entry in entries} == (
+        UNKNOWN if has_unknown else {}
+    )
+    assert [entry["n_rows"] for entry in entries] == [3, 1] * has_unknown
+
+
+def test_a_value_that_the_model_cannot_read_is_named_with_its_column(client, mixed, tmp_path):
+    path = tmp_path / "part.csv"
+    path.write_text(f"{HEADER.removesuffix(',y')}\na,2,F,someday,no,old\n")
+    with pytest.raises(JobFailed, match="column 'seen' is of the kind category; expected date"):
+        client.infer(mixed, "predict", client.upload(path)).wait()

@@ -13,10 +13,11 @@ from algorithms.interface.params import Params
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.wrappers.per_task.algorithm import for_parts
-from algorithms.wrappers.preparation.columns import Column, recode
+from algorithms.wrappers.preparation.columns import Column
 from algorithms.wrappers.preparation.learning import Preparation, columns_of
 from algorithms.wrappers.preparation.model import PreparedModel
 from algorithms.wrappers.preparation.recipe import Recipe
+from algorithms.wrappers.preparation.recoding import recode
 from algorithms.wrappers.wrapped_algorithm import WrappedAlgorithm
 
 

@@ -4,14 +4,9 @@ Raw rows are arrays of floats in which NaN is a missing value. A boolean is 0 or
 number of seconds since 1970 in UTC, and a category is the position of its level.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
-
-import numpy as np
-
-from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import Array
 
 ColumnKind = Literal["number", "boolean", "category", "date"]
 
@@ -112,38 +107,3 @@ class Column:
 def unnamed(n_columns: int) -> tuple[Column, ...]:
     """Return columns of numbers without names of their own."""
     return tuple(Column(f"column {j}") for j in range(n_columns))
-
-
-def recode(X: Array, given: Sequence[Column], wanted: Sequence[Column], *, task: str) -> Array:
-    """Return raw rows with the levels of other columns, such as the columns of a model.
-
-    A level that the wanted column does not have becomes :data:`UNKNOWN_LEVEL`.
-
-    Parameters
-    ----------
-    X : (n_samples, n_columns)
-        Rows with the columns ``given``; ``wanted`` has the same order.
-
-    Raises
-    ------
-    InvalidData
-        A column has another kind.
-    """
-    if list(given) == list(wanted):
-        return X
-    recoded = X.copy()
-    for j, (ours, theirs) in enumerate(zip(given, wanted, strict=True)):
-        if ours.kind != theirs.kind:
-            raise InvalidData(
-                f"task '{task}', column '{theirs.name}' is of the kind {ours.kind}; "
-                f"expected {theirs.kind}",
-                task=task,
-                column=theirs.name,
-            )
-        if ours.kind == "category" and ours.levels != theirs.levels:
-            position_of = {level: float(i) for i, level in enumerate(theirs.levels)}
-            table = [position_of.get(level, UNKNOWN_LEVEL) for level in ours.levels]
-            is_level = X[:, j] >= 0
-            codes = X[is_level, j].astype(np.intp)
-            recoded[is_level, j] = np.array([*table, UNKNOWN_LEVEL])[codes]
-    return recoded

@@ -140,6 +140,7 @@ def tasks_of(
         unlabelled=split.unlabelled,
         task_column=roles.task_name,
         numbers=NumberWritings.of_columns(columns, reading.numbers if is_csv else PLAIN_NUMBERS),
+        empty=tuple(name for name in roles.feature_names if name not in names),
     )
 
 

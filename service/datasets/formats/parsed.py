@@ -30,6 +30,8 @@ class Parsed:
         Column of the table with the task of each row; None without one.
     numbers
         How numbers in the text of the table are written.
+    empty
+        Columns that are left out since they have no value.
     """
 
     tasks: list[Task]
@@ -39,6 +41,7 @@ class Parsed:
     unlabelled: tuple[Task, ...] = ()
     task_column: str | None = None
     numbers: NumberWritings = PLAIN_TABLE
+    empty: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -51,6 +54,7 @@ class Parsed:
         unlabelled: Sequence[Task] = (),
         task_column: str | None = None,
         numbers: NumberWritings = PLAIN_TABLE,
+        empty: tuple[str, ...] = (),
     ) -> Self:
         """Return the tasks, with their columns unless all are numbers without missing values."""
         is_plain = all(column.kind == "number" for column in columns) and not any(
@@ -66,4 +70,5 @@ class Parsed:
             tuple(unlabelled),
             task_column,
             numbers,
+            empty,
         )

@@ -86,6 +86,8 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
     codes = warn_of_codes(parsed.tasks) if warns_of_codes else []
     if parsed.ignored:
         manifest["ignored"] = sorted(parsed.ignored)
+    if parsed.empty:
+        manifest["empty"] = list(parsed.empty)
     if parsed.task_column is not None:
         manifest["task_column"] = parsed.task_column
     if parsed.numbers:

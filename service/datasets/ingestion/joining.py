@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task
 from algorithms.numerics.sparse_rows import concatenate_rows, is_sparse
-from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, DateWriting, recode
+from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, DateWriting
 from algorithms.wrappers.preparation.learning import columns_of
+from algorithms.wrappers.preparation.recoding import recode
 from service.datasets.formats.validation import check_classes
 from service.datasets.ingestion.selected import ArrayCache, SelectedDataset
 from service.datasets.issues import ValidationIssues, reject

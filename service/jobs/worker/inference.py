@@ -2,10 +2,11 @@
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,8 +22,10 @@ from algorithms.numerics.sparse_rows import is_sparse, take_columns
 from algorithms.registry import load_model
 from algorithms.wrappers.new_tasks import with_new_tasks
 from algorithms.wrappers.preparation.algorithm import check_numbers
-from algorithms.wrappers.preparation.columns import Column, recode
+from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column
+from algorithms.wrappers.preparation.encoder import collect_unknown
 from algorithms.wrappers.preparation.model import preparation_of
+from algorithms.wrappers.preparation.recoding import recode
 from service.datasets.blocks import DatasetReader, DatasetWriter, Layout
 from service.datasets.canonical import FORMAT
 from service.datasets.column_orders import unpack_orders
@@ -33,6 +36,8 @@ from service.jobs.worker.output_file import OutputFile
 BLOCK_ROWS: Final = 1000
 #: Limit on the values of a block; wide rows make smaller blocks.
 _MAX_VALUES: Final = 2**23
+#: Maximum number of columns whose unknown values the result lists.
+_MAX_UNKNOWN_COLUMNS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +87,18 @@ def infer(
         model = with_new_tasks(model, new_tasks)
     reader = DatasetReader(Path(request["dataset"]), request["manifest"])
     columns = columns_of_manifest(request["manifest"])
-    if preparation_of(model) is None:
+    if plan["method"] not in FEATURE_METHODS:
         check_numbers(columns)
-    source = _Source(reader, unpack_orders(plan["columns"]), model, plan["method"], columns)
+    unknown: dict[str, list[str]] = {}
+    n_unknown: Counter[str] = Counter()
+    orders = unpack_orders(plan["columns"])
+    source = _Source(reader, orders, model, plan["method"], columns, n_unknown)
     # with as many threads as a request over HTTP: with others, sums round differently
-    with threadpool_limits(plan["threads"], user_api="blas"), ExitStack() as stack:
+    with (
+        threadpool_limits(plan["threads"], user_api="blas"),
+        collect_unknown(unknown),
+        ExitStack() as stack,
+    ):
         work = _prepare(request, model, source)
         table = stack.enter_context(
             OutputFile(
@@ -113,7 +125,13 @@ def infer(
         time.monotonic() - started,
         makes_dataset=plan["makes_dataset"],
         before=request["manifest"],
-    ) | {"new_tasks": list(new_tasks)}
+    ) | {
+        "new_tasks": list(new_tasks),
+        "unknown_categories": [
+            {"column": column, "values": values, "n_rows": n_unknown[column]}
+            for column, values in islice(unknown.items(), _MAX_UNKNOWN_COLUMNS)
+        ],
+    }
 
 
 def _prepare(request: Mapping[str, Any], model: Model, source: "_Source") -> list[_TaskWork]:
@@ -146,6 +164,7 @@ def _outputs(
     for task in work:
         first = 0
         for rows in source.blocks(task.name, task.model_task, task.block_rows()):
+            source.count_unknown(rows, task.model_task)
             outputs = apply(model, source.method, rows, task=task.model_task, level=level)
             table.add(task.name, first, outputs)
             if dataset is not None:
@@ -168,12 +187,16 @@ class _Source:
     model: Model
     method: str
     columns: tuple[Column, ...] | None
+    n_unknown: Counter[str]
 
     def blocks(self, task: str, model_task: str, n_rows: int) -> Iterator[NDArray[np.float64]]:
         """Yield the rows of a task, at most ``n_rows`` at a time."""
         order = self.orders.get(task)
+        width = self.model.width(self.method, task=model_task)
         for rows in self.reader.rows(task, n_rows):
-            ordered = rows if order is None else take_columns(rows, order)
+            if order is None and rows.shape[1] < width:  # the last columns have no value
+                order = list(range(width))
+            ordered = rows if order is None else take_columns(_with_empty(rows, order), order)
             yield self._recode(ordered, order, task, model_task)
 
     def first(self, task: str, model_task: str) -> NDArray[np.float64]:
@@ -183,13 +206,35 @@ class _Source:
     def _recode(
         self, rows: NDArray[np.float64], order: list[int] | None, task: str, model_task: str
     ) -> NDArray[np.float64]:
+        wanted = self._wanted(model_task)
+        if is_sparse(rows) or (wanted is None and self.columns is None):
+            return rows  # a prepared model refuses sparse rows
+        columns = self.columns
+        if columns is None:
+            columns = tuple(Column(column.name) for column in wanted or ())
+        places = range(len(columns)) if order is None else order
+        ordered = [columns[j] if j < len(columns) else None for j in places]
+        if wanted is None:
+            wanted = tuple(Column("" if column is None else column.name) for column in ordered)
+        given = [theirs if c is None else c for c, theirs in zip(ordered, wanted, strict=True)]
+        return recode(rows, given, wanted, task=task)
+
+    def _wanted(self, model_task: str) -> tuple[Column, ...] | None:
+        """Return the raw columns of the model for a task; None if it takes plain numbers."""
         preparation = preparation_of(self.model) if self.method in FEATURE_METHODS else None
-        if preparation is None or is_sparse(rows):  # a prepared model refuses sparse rows
-            return rows
-        wanted = preparation.of(model_task).columns
-        columns = self.columns or tuple(Column(column.name) for column in wanted)
-        ordered = columns if order is None else [columns[position] for position in order]
-        return recode(rows, ordered, wanted, task=task)
+        return None if preparation is None else preparation.of(model_task).columns
+
+    def count_unknown(self, rows: NDArray[np.float64], model_task: str) -> None:
+        """Count the rows with values of categories that no training row has, by column."""
+        for j, column in enumerate(self._wanted(model_task) or ()):
+            if column.kind == "category":
+                self.n_unknown[column.name] += int((rows[:, j] == UNKNOWN_LEVEL).sum())
+
+
+def _with_empty(rows: NDArray[np.float64], order: list[int]) -> NDArray[np.float64]:
+    """Return rows with the columns without any value, which the dataset has left out."""
+    n_empty = max(order) + 1 - rows.shape[1]
+    return rows if n_empty <= 0 else np.pad(rows, ((0, 0), (0, n_empty)), constant_values=np.nan)
 
 
 def _header(model: Model, plan: Mapping[str, Any]) -> dict[str, Any]:

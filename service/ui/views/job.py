@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from algorithms.interface.durations import describe_duration
+from algorithms.interface.unknown_categories import UnknownCategoriesWarning
 from service.jobs.studies.automatic_rounds import AUTOMATIC
 from service.ui import formats, tables
 from service.ui.api import WRONG_STATE, Api, Refused, segment
@@ -140,7 +141,9 @@ def _result(job: Mapping[str, Any]) -> str:
         rows, tasks = (
             formats.count(result[n], w) for n, w in (("rows", "row"), ("n_tasks", "task"))
         )
-        return f"It has the outputs for {rows} of {tasks}."
+        unknown = UnknownCategoriesWarning.of_result(result)
+        note = "" if unknown is None else f" Note: {unknown}."
+        return f"It has the outputs for {rows} of {tasks}.{note}"
     return str(result.get("sentence") or next(iter(result.get("sentences", ())), ""))
 
 
