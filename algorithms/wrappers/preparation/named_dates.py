@@ -37,6 +37,8 @@ _WEEKDAY: Final = "(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6},? )?"
 _DAY: Final = r"(?P<day>[0-9]{1,2})(?:st|nd|rd|th)?\.?"
 _YEAR: Final = "(?P<year>[0-9]{4})"
 _SHORT_YEAR: Final = "(?P<short>[0-9]{2})"
+#: Years that a month or a quarter without a name can have.
+_YEARS: Final = range(1700, 2201)
 _MONTH: Final = "(?P<month>0[1-9]|1[0-2])"
 _QUARTER: Final = "q(?P<quarter>[1-4])"
 _PATTERNS: Final = (
@@ -98,6 +100,8 @@ def _moment(parts: dict[str, str | None]) -> datetime | None:
     name = parts.get("name")
     if name is not None:
         month = 1 + _MONTHS.index(name[:3].lower())
+    if name is None and year not in _YEARS:  # of months and quarters: 1001-01 is a number of a part
+        return None
     iso = f"{year:04}-{month:02}-{int(parts.get('day') or 1):02}"
     if parts.get("hour") is not None:
         iso += f" {full_hour(int(parts['hour'] or 0), parts['half']):02}:{parts['rest']}"

@@ -82,11 +82,11 @@ def find_dialect(path: Path, options: ReadOptions) -> Dialect:
         lines.pop()  # may be cut off
     n_before, declared = find_preamble(lines)
     lines = lines[n_before:]
-    delimiter = options.delimiter or declared
-    if delimiter is None:
-        delimiter = find_delimiter(lines)
+    given = options.delimiter or declared
+    delimiter = given or find_delimiter(lines)
+    if given is None:
         _check_cells(lines, delimiter)
-    has_blanks = divides_at_runs(lines, delimiter)
+    has_blanks = divides_at_runs(lines, delimiter, is_given=given is not None)
     if has_blanks:
         lines, delimiter = _divided(lines), DIVIDER
     records = _records(lines, delimiter)
@@ -140,12 +140,15 @@ def find_delimiter(lines: list[str]) -> str:
     return _BLANK if _divides(_records(_divided(lines), DIVIDER)) else delimiter
 
 
-def divides_at_runs(lines: list[str], delimiter: str) -> bool:
-    """Return whether cells are divided by runs of blanks, not by single spaces."""
+def divides_at_runs(lines: list[str], delimiter: str, *, is_given: bool) -> bool:
+    """Return whether cells are divided by runs of blanks, not by single spaces.
+
+    Given spaces divide cells one by one wherever all rows fit, also those at the ends of lines.
+    """
     if delimiter != _BLANK:
         return False
     records = _records(lines, _BLANK)
-    return not _divides(records) or is_blank(records[0][-1:])
+    return not _divides(records) or (is_blank(records[0][-1:]) and not is_given)
 
 
 def lines_of(text: str) -> list[str]:

@@ -44,7 +44,8 @@ class Places:
         for record in self._records():
             if len(record.cells) != self._width and not is_blank(record.cells):
                 detail = f"line {record.line} has {len(record.cells)} cells, the header has"
-                advice = f"quote cells that contain {self._dialect.delimiter!r}"
+                mark = " " if self._dialect.has_blanks else self._dialect.delimiter
+                advice = f"quote cells that contain {mark!r}"
                 issues.add("wrong-width", f"{detail} {self._width}; {advice}", row=record.number)
         issues.check()
 

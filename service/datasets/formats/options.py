@@ -62,8 +62,8 @@ class ReadOptions(BaseModel):
         None,
         min_length=1,
         max_length=1,
-        description="Delimiter of CSV cells; a space for runs of spaces and tabs. Default: found "
-        "among comma, semicolon, tab, | and space.",
+        description="Delimiter of CSV cells; a space for single spaces if all rows fit, else for "
+        "runs of spaces and tabs. Default: found among comma, semicolon, tab, | and space.",
     )
     decimal: Literal[".", ","] | None = Field(
         None, description="Decimal separator of numbers in text, as all of CSV is. Default: found."

@@ -53,7 +53,7 @@ def read_csv(
     n_before, declared = find_preamble(lines)
     delimiter = declared or find_delimiter(lines[n_before:])
     text = text[sum(map(len, lines[:n_before])) :]
-    if divides_at_runs(lines[n_before:], delimiter):
+    if divides_at_runs(lines[n_before:], delimiter, is_given=declared is not None):
         text, delimiter = divide_at_blanks(text), DIVIDER
     try:
         records = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))

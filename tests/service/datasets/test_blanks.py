@@ -63,3 +63,15 @@ def test_a_row_that_blanks_do_not_divide_is_located(reader):
     body = b"task  x\na  1\na   2  3\nb  4\n"
     refused = reader.read(body, delimiter=" ")
     reader.assert_rejected(refused, "wrong-width", "line 3 has 3 cells", row=1)
+
+
+def test_given_blanks_divide_cells_one_by_one_where_all_rows_fit(reader):
+    result = reader.read(b"task x z \na 1  \nb  2 \n", delimiter=" ")
+    tasks = reader.tasks(result)
+    np.testing.assert_array_equal(tasks["a"].X, [[1, np.nan]])
+    np.testing.assert_array_equal(tasks["b"].X, [[np.nan, 2]])
+
+
+def test_a_row_that_given_blanks_do_not_fit_is_shown_with_blanks(reader):
+    refused = reader.read(b"task x z\na 1  \nb  2 3 4\n", delimiter=" ")
+    reader.assert_rejected(refused, "wrong-width", "cells that contain ' '")

@@ -138,3 +138,21 @@ def test_the_order_of_dates_is_found_and_declared_in_every_format(reader, read, 
     days = [date(2024, 2, 1), date(2024, 4, 3)]
     days = days if order == "dmy" else [date(2024, 1, 2), date(2024, 3, 4)]
     assert reader.tasks(declared)["a"].X[:, 0].tolist() == seconds(days)
+
+
+PARTS = {
+    "numbers of parts": ["1001-01", "1001-05", "1002-12"],
+    "one number of a part": ["2001-01", "2001-05", "1699-12"],
+    "months of statistics": ["1001M01", "1002M03", "1003M04"],
+    "quarters": ["1001Q1", "1002Q2", "1003Q3"],
+    "a month 13": ["2001-01", "2001-13", "2002-12"],
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_months_of_years_that_are_not_plausible_are_text(read, name):
+    assert column_of(read(PARTS[name]))[0] == "category"
+
+
+def test_months_of_the_first_and_the_last_plausible_year_are_dates(read):
+    assert column_of(read(["1700-01", "2000-05", "2200-12"]))[0] == "date"
