@@ -12,6 +12,7 @@ import pytest
 
 from algorithms.registry import ALGORITHMS, paper_code
 from service.access.keys import new_key
+from service.datasets.formats.options import ReadOptions
 from service.storage.database import now
 from service.storage.job_states import ShownJobState
 from service.ui import formats
@@ -547,3 +548,9 @@ def test_models_are_compared_by_scores_and_by_parameters_that_differ(client, htt
     page = http.get("/compare", params={"models": f"{model.name}/1, compared"})
     (link,) = [link for link in links_of(page) if link.endswith("compared-third/1")]
     assert {"/models/compared/1", "/models/compared-third/1"} <= links_of(http.get(link))
+
+
+def test_the_upload_page_has_a_field_for_each_option_of_reading(http):
+    page = http.get("/datasets/new").text
+    fields = set(re.findall(r'<(?:input|select)[^>]* name="([a-z_]+)"', page))
+    assert ReadOptions.model_fields.keys() - fields == set()

@@ -1,6 +1,7 @@
 """Parser of JSON: a list of records, records by task, or one record a line."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.json_strict import check_strictly, reject_invalid
 from service.datasets.formats.nameless import index_name
-from service.datasets.formats.object_columns import column_of
+from service.datasets.formats.object_columns import codes_as_text, column_of
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.progress import report_progress
@@ -36,7 +37,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
-    return tasks_of(_read(path, limits), options, limits)
+    return _tasks_of(_read(path, limits), options, limits)
 
 
 def parse_lines(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
@@ -47,10 +48,16 @@ def parse_lines(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
-    return tasks_of(_table(list(_lines(path)), limits), options, limits)
+    return _tasks_of(_table(list(_lines(path)), limits), options, limits)
 
 
-def _read(path: Path, limits: Limits) -> pa.Table:
+def _tasks_of(read: tuple[pa.Table, list[str]], options: ReadOptions, limits: Limits) -> Parsed:
+    table, notes = read
+    parsed = tasks_of(table, options, limits)
+    return replace(parsed, notes=(*notes, *parsed.notes))
+
+
+def _read(path: Path, limits: Limits) -> tuple[pa.Table, list[str]]:
     try:
         text = path.read_bytes()
         document = orjson.loads(text)
@@ -58,9 +65,9 @@ def _read(path: Path, limits: Limits) -> pa.Table:
         if _NO_MEMORY in str(error):
             raise MemoryError from None
         reject_invalid(error, "the file")
-    table = _table(_records(document), limits)
+    read = _table(_records(document), limits)
     check_strictly(text, document)
-    return table
+    return read
 
 
 def _lines(path: Path) -> Iterator[Record]:
@@ -105,17 +112,18 @@ def _as_records(rows: Any, where: str) -> list[Record]:
     return rows
 
 
-def _table(records: list[Record], limits: Limits) -> pa.Table:
-    """Return records as a table; a field that a record does not have is missing."""
+def _table(records: list[Record], limits: Limits) -> tuple[pa.Table, list[str]]:
+    """Return records as a table, and notes; a field that a record does not have is missing."""
     if not records:
         reject("no-rows", "the file has no records")
     names = list(dict.fromkeys(name for record in records for name in record))
     check_counts(1, len(names), limits)
     issues = ValidationIssues()
-    columns = {}
+    columns, notes = {}, []
     for name in names:
-        values = [record.get(name) for record in records]
+        values, note = codes_as_text([record.get(name) for record in records], name)
+        notes += [] if note is None else [note]
         with issues.collect():
             columns[name or index_name(0)] = column_of(values, name)
     issues.check()
-    return pa.table(columns)
+    return pa.table(columns), notes

@@ -1,5 +1,6 @@
 """Columns of Python objects, as JSON and workbooks have them, as columns of Arrow."""
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final
@@ -25,6 +26,8 @@ _UNSUPPORTED: Final[dict[type, tuple[str, str]]] = {
     list: ("a list", "expected a number, text, true, false or null"),
     dict: ("an object", "expected a number, text, true, false or null"),
 }
+_is_digits: Final = re.compile("[0-9]+").fullmatch
+_has_leading_zero: Final = re.compile("0[0-9]+").fullmatch
 
 
 def _row(row: int) -> str:
@@ -66,6 +69,27 @@ def column_of(values: Sequence[Any], name: str, place_of: Callable[[int], str] =
     if pa.types.is_timestamp(first[2]):
         values = [_moment(value) for value in values]
     return pa.array(values, first[2])
+
+
+def codes_as_text(values: Sequence[Any], name: str) -> tuple[Sequence[Any], str | None]:
+    """Return values that are codes all as text, and a note if some of them were numbers.
+
+    Spreadsheets keep zip codes such as 80331 as numbers, beside text such as 01234. Without such
+    text, numbers are not codes.
+    """
+    types = {type(value) for value in values if value is not None}
+    if str not in types or not types <= {str, int, float} or len(types) == 1:
+        return values, None
+    texts = [value.strip() for value in values if isinstance(value, str)]
+    numbers = [value for value in values if isinstance(value, int | float)]
+    are_codes = all(map(_is_digits, texts)) and any(map(_has_leading_zero, texts))
+    if not are_codes or not all(0 <= n <= MAX_EXACT_INTEGER and n == int(n) for n in numbers):
+        return values, None
+    first = next(text for text in texts if _has_leading_zero(text))
+    note = f"column '{name}' has codes such as '{first}' as text, and others as numbers: all are"
+    return [
+        value if value is None or isinstance(value, str) else str(int(value)) for value in values
+    ], f"{note} read as text"
 
 
 def _type_of(value: Any, row: int, name: str) -> tuple[str, pa.DataType]:

@@ -15,7 +15,7 @@ from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.nameless import empty_notes, name_index
 from service.datasets.formats.npz_archive import check_archive_size
-from service.datasets.formats.object_columns import column_of
+from service.datasets.formats.object_columns import codes_as_text, column_of
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.validation import check_counts
@@ -110,7 +110,7 @@ def read_table(
     notes += empty_notes(empty)
     rows = [row for _, *data_rows in sheets for row in data_rows]
     with _places_of(rows):
-        return _table(header, rows, has_tasks=len(sheets) > 1), rows, notes
+        return _table(header, rows, notes, has_tasks=len(sheets) > 1), rows, notes
 
 
 def _chosen(names: list[str], sheet: str | None) -> list[str]:
@@ -183,8 +183,11 @@ def _is_whole(cell: Any) -> bool:
     )
 
 
-def _table(header: list[str], rows: list[_Row], *, has_tasks: bool) -> pa.Table:
-    """Return the rows of all sheets; of several sheets, with the column ``task``."""
+def _table(header: list[str], rows: list[_Row], notes: list[str], *, has_tasks: bool) -> pa.Table:
+    """Return the rows of all sheets; of several sheets, with the column ``task``.
+
+    Notes about codes are added to ``notes``.
+    """
     columns = [pa.array([row.place.sheet for row in rows], pa.string())] if has_tasks else []
     issues = ValidationIssues()
 
@@ -196,7 +199,9 @@ def _table(header: list[str], rows: list[_Row], *, has_tasks: bool) -> pa.Table:
             continue  # neither a name nor values
         column: Any = pa.nulls(len(rows))
         with issues.collect():
-            column = column_of([row.cell(j) for row in rows], name, place_of)
+            values, note = codes_as_text([row.cell(j) for row in rows], name)
+            notes += [] if note is None else [note]
+            column = column_of(values, name, place_of)
         columns.append(column)
     issues.check()
     names = [*filter(None, header)]

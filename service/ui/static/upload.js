@@ -4,7 +4,7 @@ import { upload } from "./tus.js";
 
 const form = document.getElementById("upload"), file = document.getElementById("file"), drop = document.getElementById("drop");
 const status = document.getElementById("status"), sent = document.getElementById("sent"), errors = document.getElementById("errors");
-const LISTS = ["target_column", "ignore_column", "column_kind", "missing_marker"];
+const LISTS = ["target_column", "ignore_column", "column_kind", "missing_marker", "variables"];
 const SIGNS = ["delimiter", "thousands"];
 const RESUMABLE_BYTES = 4 * 2 ** 20;
 const TYPES = JSON.parse(form.dataset.types);

@@ -4,6 +4,7 @@ import io
 import json
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -149,3 +150,22 @@ def test_a_missing_marker_is_a_level_of_text_that_has_types(reader):
     records = [{"task": "a", "c": country} for country in ("NA", "DE", "NA")]
     result = reader.read(json.dumps(records).encode(), JSON)
     assert result["manifest"]["columns"][0]["levels"] == ["DE", "NA"]
+
+
+@pytest.mark.parametrize("media_type", [XLSX, JSON])
+def test_codes_as_text_beside_numbers_are_text(reader, media_type):
+    codes = ["01234", 80331, None, 1067, "01067"]
+    rows = [{"task": "a", "zip": code, "x": i / 2} for i, code in enumerate(codes)]
+    book = openpyxl.Workbook()
+    book.active.append([*rows[0]])
+    for row in rows:
+        book.active.append([*row.values()])
+    file = io.BytesIO()
+    book.save(file)
+    body = file.getvalue() if media_type == XLSX else json.dumps(rows).encode()
+    result = reader.read(body, media_type)
+    levels = {c["name"]: c.get("levels") for c in result["manifest"]["columns"]}
+    assert levels["zip"] == ["01067", "01234", "1067", "80331"]
+    assert "column 'zip' has codes such as '01234' as text" in " ".join(
+        result["manifest"]["warnings"]
+    )
