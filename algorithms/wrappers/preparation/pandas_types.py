@@ -118,7 +118,8 @@ def _starts_of(ordinals: NDArray[np.int64], frequency: str) -> NDArray[Any] | No
         days = 7 * ordinals - 10 + _WEEKDAYS.index(anchor or "SUN")
         starts = days.astype("datetime64[D]")
     elif unit == "B":
-        starts = np.busday_offset("1970-01-01", ordinals)
+        first = np.full(len(ordinals), "1970-01-01", "datetime64[D]")
+        starts = np.busday_offset(first, ordinals)
     elif unit in _UNITS:
         starts = ordinals.astype(f"datetime64[{_UNITS[unit]}]")
     else:
