@@ -49,22 +49,26 @@ class NumberWriting:
         one, an empty text.
     unit
         The unit that all values have, such as %; without one, an empty text.
+    has_signs
+        Whether negative numbers have the minus sign of typesetting or are in brackets.
     """
 
     decimal: str = "."
     thousands: str = ""
     unit: str = ""
+    has_signs: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings that differ from plain numbers as JSON."""
-        fields = {"decimal": self.decimal} if self.decimal != "." else {}
+        fields: dict[str, Any] = {"decimal": self.decimal} if self.decimal != "." else {}
+        fields |= {"has_signs": True} if self.has_signs else {}
         fields |= {"thousands": self.thousands} if self.thousands else {}
         return fields | ({"unit": self.unit} if self.unit else {})
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "NumberWriting":
         """Return the writing from the result of :meth:`to_json`."""
-        names = [name for name in ("decimal", "thousands", "unit") if name in values]
+        names = [name for name in ("decimal", "thousands", "unit", "has_signs") if name in values]
         return cls(**{name: values[name] for name in names}) if names else PLAIN_NUMBERS
 
 

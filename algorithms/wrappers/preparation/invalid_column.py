@@ -88,6 +88,7 @@ def number_writing(writing: NumberWriting) -> str:
     parts = [f"decimal {writing.decimal!r}"]
     parts += [f"thousands {writing.thousands!r}"] if writing.thousands else []
     parts += [f"the unit {writing.unit!r}"] if writing.unit else []
+    parts += ["signs of print"] if writing.has_signs else []
     return " and ".join(parts)
 
 

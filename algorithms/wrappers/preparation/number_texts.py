@@ -28,7 +28,9 @@ from algorithms.wrappers.preparation.text_values import (
 )
 from algorithms.wrappers.preparation.texts import Texts
 from algorithms.wrappers.preparation.written_numbers import (
+    IN_BRACKETS,
     MEANT,
+    SIGNED,
     find_thousands,
     grouped,
     is_ambiguous,
@@ -36,6 +38,7 @@ from algorithms.wrappers.preparation.written_numbers import (
     readings_of,
     shows,
     unit_of,
+    without_signs,
 )
 
 _INTEGER: Final = "[+-]?[0-9]+"
@@ -53,6 +56,8 @@ def are_meant(texts: Texts) -> bool:
     """Return whether at least half of the values are numbers, in whatever way they are written."""
     known, counts = texts.is_known(), texts.counts()
     is_meant = texts.matching(f"{MEANT}|{NUMBER}|{INFINITE}") & known
+    if not _have_signs(texts):
+        is_meant &= ~texts.matching(SIGNED)
     return bool(counts[is_meant].sum()) and 2 * counts[is_meant].sum() >= counts[known].sum()
 
 
@@ -96,7 +101,7 @@ def find_writing(
     plain = _INTEGER if decimal is None else NUMBER
     writing = NumberWriting(decimal) if decimal == "," else PLAIN_NUMBERS
     unclear = (t for t in columns if not (t.matching(plain, writing) | ~t.is_known()).all())
-    meant = [texts for texts in unclear if are_meant(texts)]
+    meant = [_without_signs(texts) for texts in unclear if are_meant(texts)]
     if decimal is None:
         decimal = _find_decimal(meant, thousands)
     if thousands is None:
@@ -106,9 +111,26 @@ def find_writing(
 
 
 def with_unit(writing: NumberWriting, texts: Texts) -> NumberWriting:
-    """Return how the numbers of a column are written that may have a unit."""
-    unit = unit_of(texts.levels.filter(_mask(texts.is_known())))
-    return replace(writing, unit=unit) if unit else writing
+    """Return how the numbers of a column are written that may have a unit, or signs of print."""
+    has_signs = _have_signs(texts)
+    known = texts.levels.filter(_mask(texts.is_known()))
+    unit = unit_of(without_signs(known) if has_signs else known)
+    return replace(writing, unit=unit, has_signs=has_signs) if unit or has_signs else writing
+
+
+def _have_signs(texts: Texts) -> bool:
+    """Return whether negative numbers have a minus sign of print, or are in brackets.
+
+    If all values are in brackets, these do not show what is negative.
+    """
+    is_signed, known = texts.matching(SIGNED), texts.is_known()
+    return bool(is_signed.any()) and not texts.matching(IN_BRACKETS)[known].all()
+
+
+def _without_signs(texts: Texts) -> Texts:
+    if not _have_signs(texts):
+        return texts
+    return Texts(texts.name, without_signs(texts.levels), texts.positions)
 
 
 def check_numbers(

@@ -174,10 +174,13 @@ def encoded_numbers(
     notes: tuple[Note, ...] = ()
     if not is_declared:
         notes = _typed_note(texts, column, reading)
+    if column.numbers.has_signs:
+        text = f"numbers of column '{texts.name}' with a minus sign of print or in brackets are"
+        notes = (*notes, Note(f"{text} read as negative"))
     if column.numbers.unit:
         unit = column.numbers.unit
         text = f"all values of column '{texts.name}' have the unit {unit!r}, which is left out"
-        notes = (Note(text),)
+        notes = (*notes[bool(notes) and not column.numbers.has_signs :], Note(text))
     return ReadColumn(column, encode(texts, column), notes)
 
 

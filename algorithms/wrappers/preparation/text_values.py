@@ -17,7 +17,7 @@ from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, DateWriting, NumberWriting
 from algorithms.wrappers.preparation.named_dates import parse_named
 from algorithms.wrappers.preparation.written_dates import parse_date
-from algorithms.wrappers.preparation.written_numbers import as_plain
+from algorithms.wrappers.preparation.written_numbers import MINUS, as_plain
 
 #: Cells of untyped text, such as CSV, that are a missing value beside blank ones.
 MISSING_MARKERS: Final = (
@@ -64,6 +64,8 @@ def read_number(text: str, writing: NumberWriting = PLAIN_NUMBERS) -> float | No
     text = text.strip()
     if writing is not PLAIN_NUMBERS:
         text = as_plain(text, writing)
+    if text.startswith(MINUS):
+        text = text.replace(MINUS, "-", 1)
     if not _CHARACTERS.issuperset(text):
         return None
     try:

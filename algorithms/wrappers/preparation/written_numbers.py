@@ -6,6 +6,7 @@ from all values of a table; where no value shows it, the table is refused.
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -35,7 +36,14 @@ _NUMBER_LIKE: Final = (
     rf"[+-]?[0-9]{{1,3}}(?:(?:[,._]|{_APOSTROPHES}|{_SPACES})[0-9]{{3}})+(?:[.,][0-9]+)?"
     rf"|[+-]?[0-9]*[,.]?[0-9]+{_EXPONENT}"
 )
-MEANT: Final = rf"(?:[+-]?[{_UNITS}]{_SPACES}?)?(?:{_NUMBER_LIKE})(?:{_SPACES}?[{_UNITS}])?"
+_WITH_UNIT: Final = rf"(?:[+-]?[{_UNITS}]{_SPACES}?)?(?:{_NUMBER_LIKE})(?:{_SPACES}?[{_UNITS}])?"
+#: The minus sign of typesetting, which is not the hyphen of keyboards.
+MINUS: Final = "\u2212"
+IN_BRACKETS: Final = rf"\((?:{_WITH_UNIT})\)"
+#: Negative numbers as typesetters and accountants write them.
+SIGNED: Final = rf"{MINUS}(?:{_WITH_UNIT})|{IN_BRACKETS}"
+MEANT: Final = rf"{_WITH_UNIT}|{SIGNED}"
+_BRACKETS: Final = r"^\((.*)\)$"
 
 
 @lru_cache
@@ -92,6 +100,8 @@ def _pattern_of(unit: str) -> str:
 
 def as_plain(text: str, writing: NumberWriting) -> str:
     """Return the text of a number with a decimal point only; one of no number stays none."""
+    if writing.has_signs:
+        text = _compiled(_BRACKETS).sub(r"-\1", text).replace(MINUS, "-")
     if writing.unit:
         text = _compiled(_pattern_of(writing.unit)).sub(r"\1", text)
     if writing.thousands:
@@ -107,6 +117,8 @@ def all_plain(levels: pa.Array, writing: NumberWriting) -> pa.Array:
     """Return texts as :func:`as_plain` returns them."""
     if writing is PLAIN_NUMBERS:
         return levels
+    if writing.has_signs:
+        levels = without_signs(levels)
     if writing.unit:
         levels = pc.replace_substring_regex(levels, _pattern_of(writing.unit), r"\1")
     if writing.thousands:
@@ -119,12 +131,18 @@ def all_plain(levels: pa.Array, writing: NumberWriting) -> pa.Array:
     return pc.replace_substring(pc.replace_substring(levels, ".", "_"), writing.decimal, ".")
 
 
+def without_signs(levels: pa.Array) -> pa.Array:
+    """Return texts in which negative numbers have a hyphen."""
+    bare = pc.replace_substring_regex(levels, _BRACKETS, r"-\1")
+    return pc.replace_substring(bare, MINUS, "-")
+
+
 def with_decimal(writing: NumberWriting, decimal: str) -> NumberWriting:
     """Return how numbers are written with another decimal separator."""
     thousands = _OTHER[decimal] if writing.thousands in _OTHER else writing.thousands
-    if decimal == "." and not thousands and not writing.unit:
+    if decimal == "." and not thousands and not writing.unit and not writing.has_signs:
         return PLAIN_NUMBERS
-    return NumberWriting(decimal, thousands, writing.unit)
+    return replace(writing, decimal=decimal, thousands=thousands)
 
 
 def is_ambiguous(text: str) -> bool:

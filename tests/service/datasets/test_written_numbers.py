@@ -7,6 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from algorithms.wrappers.preparation.columns import Column
+from algorithms.wrappers.preparation.encoder import encode
+from algorithms.wrappers.preparation.invalid_column import InvalidColumn
+from service.datasets.manifest import columns_of_manifest
 from service.storage.tables import DatasetRow
 
 CSV, JSON, PARQUET = "text/csv", "application/json", "application/vnd.apache.parquet"
@@ -193,3 +197,38 @@ def test_a_combination_keeps_how_all_its_tables_were_written(app):
 
     assert combined(*german)["number_writings"]["common"] == {"decimal": ",", "thousands": "."}
     assert "number_writings" not in combined(german[0], plain)
+
+
+SIGNS = {
+    "minus": (["\u22125", "3", "\u22121.5"], [-5, 3, -1.5]),
+    "brackets": (["(1,234.50)", "20.25", "(3.00)"], [-1234.5, 20.25, -3]),
+    "units": (["($1.50)", "$2.50", "\u2212$3.00"], [-1.5, 2.5, -3]),
+    "decimal commas": (["1.234,5", "\u22122.345,6", "(7,1)"], [1234.5, -2345.6, -7.1]),
+}
+
+
+@pytest.mark.parametrize("name", SIGNS)
+@pytest.mark.parametrize("role", ["feature", "target"])
+def test_negative_numbers_of_print_are_read_with_a_note(reader, read, name, role):
+    texts, numbers = SIGNS[name]
+    columns = {"x": [*texts, None] if role == "feature" else [1, 2, 3]}
+    columns |= {"y": texts} if role == "target" else {}
+    result = read(columns, **({"target_column": "y"} if role == "target" else {}))
+    if role == "target":
+        assert next(iter(reader.tasks(result))).y.tolist() == numbers
+        return
+    assert [row[0] for row in values_of(reader, result)[:3]] == numbers
+    assert "are read as negative" in notes_of(result)
+    (column,) = columns_of_manifest(result["manifest"])  # as a model of the table has it
+    assert encode(texts, column).tolist() == numbers
+
+
+def test_a_minus_sign_of_print_is_read_in_rows_for_plain_numbers():
+    assert encode(["\u22125", "3"], Column("x")).tolist() == [-5, 3]
+    with pytest.raises(InvalidColumn):
+        encode(["(5)"], Column("x"))
+
+
+def test_numbers_that_are_all_in_brackets_are_not_negative(read):
+    result = read({"x": ["(1)", "(2)", "(3)"], "z": [1.5, 2, 3]})
+    assert result["manifest"]["columns"][0]["levels"] == ["(1)", "(2)", "(3)"]
