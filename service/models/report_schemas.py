@@ -84,7 +84,7 @@ class RacedMethod(BaseModel):
 class RaceReport(BaseModel):
     """Methods that a fit compared, and what is expected of the model that it made of them."""
 
-    expected: ExpectedScore
+    expected: ExpectedScore = Field(description="Expected score of the model.")
     contenders: list[RacedMethod] = Field(description="The methods, the best first.")
 
 
