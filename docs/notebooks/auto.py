@@ -54,7 +54,7 @@ print(*choice["sentences"], sep="\n\n")
 # **The second sentence first.** It has what to expect on new rows: an error of about 308 g. It is the score of the whole
 # choice, made anew without the held-out rows of each split, and its interval is wide, as there are 60 rows.
 #
-# **Then the verdict.** Learning together very likely helps: bills, flippers and sex say the same about weight in every
+# **Then the verdict.** Learning together probably helps: bills, flippers and sex say the same about weight in every
 # colony, more than five colonies without relation would by chance. How much it helps is less sure: the gain is about a
 # tenth, but 60 rows leave a wide interval around it.
 #

@@ -38,12 +38,22 @@ UNCLEAR = SharingVerdict("unclear")
     ],
 )
 def test_words_need_both_the_level_and_the_size(gain, error, alignment_p, expected) -> None:
-    found = sharing_verdict(Gain(gain, error, 20, 1.0), alignment_p, min_effect=0.01)
+    alignment = None if alignment_p is None else Alignment(alignment_p, "signs", 8, 80)
+    found = sharing_verdict(Gain(gain, error, 20, 1.0), alignment, min_effect=0.01)
     assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("alignment_p", "expected"),
+    [(0.009, SharingVerdict("helps", "probably")), (0.02, UNCLEAR)],
+)
+def test_few_tasks_are_at_most_probable(alignment_p, expected) -> None:
+    alignment = Alignment(alignment_p, "rotations", 4, 40)
+    assert sharing_verdict(Gain(0.1, 0.2, 20, 1.0), alignment, min_effect=0.01) == expected
+
+
 def test_an_unknown_gain_has_no_verdict() -> None:
-    assert sharing_verdict(None, 0.001, min_effect=0.01) == SharingVerdict("none")
+    assert sharing_verdict(None, None, min_effect=0.01) == SharingVerdict("none")
 
 
 def entry(role, by_task, *, name="ridge"):

@@ -11,8 +11,8 @@ k that all tasks share, at 0: the score test of such a function.
 Functions of unrelated tasks are as likely with the opposite sign. So the p value is the share of
 random signs s_t = ±1 with Σ_{t≠u} s_t s_u G_tu >= S, without folds or a second look. Few tasks
 have few signs; for them, the whitened targets L_t⁻¹(y_t − m_t) of each task, K_t = L_tL_tᵀ, turn to
-random directions instead. That is exact if no direction of theirs is likelier than another, and
-needs no variance: targets with heavy tails, or hyperparameters that fit too well, change lengths.
+random directions instead. That is exact if no direction of theirs is likelier than another, which
+hyperparameters learned from few rows make true about: p < .01 in up to 4 % of unrelated sets.
 """
 
 from collections.abc import Sequence

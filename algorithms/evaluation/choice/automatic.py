@@ -352,8 +352,7 @@ def _sharing(
     if pair is None or together is None or apart is None:
         return None
     gain = gain_of_sharing(together, apart, metric, options.average, ratio=ratio)
-    p_value = None if alignment is None else alignment.p_value
-    found = sharing_verdict(gain, p_value, min_effect=options.min_effect)
+    found = sharing_verdict(gain, alignment, min_effect=options.min_effect)
     return {**pair, **test_json(gain_test(gain, min_effect=options.min_effect)), **asdict(found)}
 
 

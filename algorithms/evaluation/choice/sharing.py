@@ -10,9 +10,11 @@ relative to the score of the latter, with the smallest relevant gain m:
     equal               the 90 % interval of g is within ±m
     unclear             else
 
-with p_g the one-sided p value of the gain. Its uncertainty is that over splits (corrected) or over
-tasks, whichever is larger. "Hurts" is not said: whoever may share may also learn alone, and tests
-of small samples that say so are often wrong.
+with p_g the one-sided p value of the gain. With fewer than 7 tasks, whose signs are too few, p is
+not exact (p < .01 in up to 4 % of unrelated sets of 4 tasks): then p < .01 makes it probable, no
+more. The uncertainty of the gain is that over splits (corrected) or over tasks, whichever is
+larger. "Hurts" is not said: whoever may share may also learn alone, and tests of small samples that
+say so are often wrong.
 
 Gains of single tasks are hardly known with few rows. With L_t the logarithm of the ratio of losses,
 
@@ -30,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from algorithms.evaluation.choice.alignment import Alignment
 from algorithms.evaluation.choice.pipelines import Pipeline
 from algorithms.evaluation.comparison.families import GainTest, Verdict, verdict_of
 from algorithms.evaluation.scores.gains import LEVEL, Gain, benjamini_hochberg, gain_of
@@ -69,15 +72,15 @@ class SharingVerdict:
 
 
 def sharing_verdict(
-    gain: Gain | None, alignment_p: float | None, *, min_effect: float
+    gain: Gain | None, alignment: Alignment | None, *, min_effect: float
 ) -> SharingVerdict:
     """Return the verdict on a gain.
 
     Parameters
     ----------
-    alignment_p
-        p value of the alignment; None if there is no such test: then the gain alone decides,
-        which makes 'helps' at most probable.
+    alignment
+        The test of the alignment; None if there is none: then the gain alone decides, which makes
+        'helps' at most probable.
     """
     if gain is None:
         return SharingVerdict("none")
@@ -85,17 +88,18 @@ def sharing_verdict(
     low, high = gain.interval(TASK_LEVEL)
     if max(-low, high) <= margin:
         return SharingVerdict("equal")
-    certainty = _certainty(gain, alignment_p) if gain.mean > margin else None
+    certainty = _certainty(gain, alignment) if gain.mean > margin else None
     return SharingVerdict("unclear" if certainty is None else "helps", certainty)
 
 
-def _certainty(gain: Gain, alignment_p: float | None) -> Certainty | None:
+def _certainty(gain: Gain, alignment: Alignment | None) -> Certainty | None:
     """Return how sure a relevant gain is; None if it cannot be told."""
-    if alignment_p is None:
+    if alignment is None:
         return "probably" if gain.p_value < LEVEL else None
-    if alignment_p < VERY_LIKELY:
-        return "very likely"
-    is_probable = alignment_p < PROBABLY or max(alignment_p, gain.p_greater) < BOTH
+    p_value, is_exact = alignment.p_value, alignment.null == "signs"
+    if p_value < VERY_LIKELY:
+        return "very likely" if is_exact else "probably"
+    is_probable = (is_exact and p_value < PROBABLY) or max(p_value, gain.p_greater) < BOTH
     return "probably" if is_probable else None
 
 
