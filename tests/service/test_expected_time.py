@@ -117,9 +117,9 @@ def summaries(T=4, n=100, d=10):
     return tuple(TaskSummary(f"t{t}", n, d, target="numbers") for t in range(T))
 
 
-def estimate(database, *, calibration=None, n_slots=1, **options):
+def estimate(database, *, calibration=None, n_slots=1, values=None, **options):
     algorithm, tasks = ALGORITHMS["fmtl"], summaries()
-    params = algorithm.parse({})
+    params = algorithm.parse(values or {})
     study = None
     if options:
         study = plan_job(algorithm, {}, tasks, StudyOptions(**options), seed=0)
@@ -179,7 +179,7 @@ def test_the_correction_applies_to_every_estimate(database, ended_job):
 
 
 def test_a_job_longer_than_its_limit_has_a_warning_with_what_to_do(database):
-    found = estimate(database)
+    found = estimate(database, values={"C": 1.0})
     assert found.warnings("fmtl", timeout_s=3600) == []
     (warning,) = found.warnings("fmtl", timeout_s=1e-4)
     assert "fmtl is expected to take about 1 s for the kernel matrix of 400 rows" in warning
@@ -188,7 +188,7 @@ def test_a_job_longer_than_its_limit_has_a_warning_with_what_to_do(database):
 
 
 def test_the_service_says_at_submission_how_long_a_job_takes(client, http, rows):
-    spec = {"dataset_id": rows.id, "algorithm": "fmtl", "model": "timed"}
+    spec = {"dataset_id": rows.id, "algorithm": "fmtl", "model": "timed", "params": {"C": 1.0}}
     valid = http.post(ROOT, params={"validate_only": True}, json=spec).json()
     assert valid["expected_s"] > 0
     assert valid["warnings"] == []
