@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 
 from algorithms.wrappers.preparation.columns import Column
 
-_TOTALS: Final = frozenset({"total", "totals", "grand total", "sum", "overall"})
+#: In English, German, French, Spanish, Italian, Portuguese, Dutch, Swedish, Danish and Polish; also
+#: as spreadsheets name the last row of a pivot table.
+_TOTALS: Final = frozenset(
+    {
+        *("total", "totals", "grand total", "sum", "overall"),
+        *("gesamt", "insgesamt", "summe", "gesamtsumme", "gesamtergebnis"),
+        *("total général", "totaux", "somme", "ensemble", "total general", "suma"),
+        *("totale", "totale complessivo", "somma", "total geral", "soma"),
+        *("totaal", "eindtotaal", "som", "summa", "totalt", "i alt", "razem", "suma końcowa"),
+    }
+)
 _ID: Final = re.compile(
     r"(?:.*[ _.-])?(?:id|index|idx|nr|key|row|row ?names?|unnamed: 0)|.*[a-z]I[Dd]"
 )
@@ -26,7 +36,7 @@ def total_notes(codes: NDArray[np.integer], tasks: Sequence[str]) -> list[str]:
         Position of the task of each row in the names of tasks.
     """
     last = codes[-1]
-    if tasks[last].casefold() not in _TOTALS or np.count_nonzero(codes == last) > 1:
+    if tasks[last].rstrip(" :").casefold() not in _TOTALS or np.count_nonzero(codes == last) > 1:
         return []
     note = f"the last row is the only one of the task '{tasks[last]}'"
     return [f"{note}; if it is a sum of the other rows, remove it"]

@@ -54,7 +54,9 @@ def test_sheets_that_are_tasks_are_listed(reader):
     assert any("'north', 'south'" in note and "sheet=NAME" in note for note in notes(result))
 
 
-@pytest.mark.parametrize("name", ["Total", "SUM", "Grand total"])
+@pytest.mark.parametrize(
+    "name", ["Total", "SUM", "Grand total", "Gesamt", "Summe:", "Total général", "TOTALE"]
+)
 @pytest.mark.parametrize("kind", ["csv", "Excel"])
 def test_a_last_row_that_may_be_a_total_has_a_note(reader, kind, name):
     rows = [*ROWS, [name, 7.5]]
