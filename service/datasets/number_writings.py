@@ -15,30 +15,37 @@ class NumberWritings:
     ----------
     common
         The writing of all columns but those in ``columns``.
+    missing
+        Texts that were declared to mark a missing value.
     """
 
     common: NumberWriting = PLAIN_NUMBERS
     columns: Mapping[str, NumberWriting] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return self.common is not PLAIN_NUMBERS or bool(self.columns)
+        return self.common is not PLAIN_NUMBERS or bool(self.columns) or bool(self.missing)
 
     def of(self, name: str) -> NumberWriting:
         """Return how the numbers of a column were written."""
         return self.columns.get(name, self.common)
 
     @classmethod
-    def of_columns(cls, columns: Sequence[Column], common: NumberWriting) -> Self:
+    def of_columns(
+        cls, columns: Sequence[Column], common: NumberWriting, missing: tuple[str, ...] = ()
+    ) -> Self:
         """Return how the numbers of some columns were written."""
         return cls(
             common,
             {c.name: c.numbers for c in columns if c.kind == "number" and c.numbers != common},
+            missing,
         )
 
     def to_json(self) -> dict[str, Any]:
         """Return the writings as JSON."""
         columns = {name: writing.to_json() for name, writing in self.columns.items()}
-        return {"common": self.common.to_json(), "columns": columns}
+        fields: dict[str, Any] = {"common": self.common.to_json(), "columns": columns}
+        return fields | ({"missing": list(self.missing)} if self.missing else {})
 
     @classmethod
     def of_manifest(cls, manifest: Mapping[str, Any]) -> Self:
@@ -47,7 +54,8 @@ class NumberWritings:
         if stored is None:
             return cls()
         columns = {n: NumberWriting.from_json(w) for n, w in stored["columns"].items()}
-        return cls(NumberWriting.from_json(stored["common"]), columns)
+        missing = tuple(stored.get("missing", ()))
+        return cls(NumberWriting.from_json(stored["common"]), columns, missing)
 
 
 #: The writings of a table of plain numbers.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from algorithms.interface.new_tasks import NewTasks
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.wrappers.preparation.columns import Column
+from algorithms.wrappers.preparation.encoder import without_markers
 from service.datasets.number_writings import NumberWritings
 from service.errors.problems import Problem
 
@@ -54,7 +55,14 @@ class InputSpec(NamedTuple):
             return self.kinds
         has_names = bool(names) and isinstance(names[0], str)
         written = self.numbers() if has_names else NumberWritings()
-        return [Column(str(name), numbers=written.of(str(name))) for name in names]
+        return [
+            Column(str(name), numbers=written.of(str(name)), missing=written.missing)
+            for name in names
+        ]
+
+    def without_markers(self, numbers: Matrix) -> Matrix:
+        """Return rows of named columns of numbers without declared markers of missing values."""
+        return without_markers(numbers, self.numbers().missing)
 
     def __str__(self) -> str:
         noun = "numbers" if self.kinds is None else "values"

@@ -84,7 +84,11 @@ def read_new_table(X: Any, wanted: Sequence[Column], *, allows_others: bool) -> 
         X is not a data frame, lacks a column, or has another one or one of another kind.
     """
     from algorithms.wrappers.preparation.column_matching import match_columns
-    from algorithms.wrappers.preparation.encoder import collect_unknown, encode
+    from algorithms.wrappers.preparation.encoder import (
+        collect_unknown,
+        encode,
+        find_decimal,
+    )
     from algorithms.wrappers.preparation.pandas_types import with_plain_types
 
     if not is_frame(X) or isinstance(X, np.ndarray):
@@ -100,9 +104,10 @@ def read_new_table(X: Any, wanted: Sequence[Column], *, allows_others: bool) -> 
         subject="expected the columns that the model was trained on",
         ignored=table.column_names if allows_others else (),
     )
+    decimal = find_decimal(table.columns, wanted)
     for column, position in zip(wanted, positions, strict=True):
         with collect_unknown(unknown):
-            values.append(encode(table.column(position), column))
+            values.append(encode(table.column(position), column, decimal=decimal))
     if unknown:
         warnings.warn(UnknownCategoriesWarning.of(unknown), stacklevel=5)
     return np.column_stack(values)

@@ -122,6 +122,15 @@ def tabs_of_names_with_zeros():
     return made(text(how[0], sep="\t").encode(), CSV, ".tsv", regression(), how)
 
 
+def declared_markers_of_missing_values():
+    frame, kept = wards()
+    frame.loc[frame.index % 5 == 1, "bmi"] = np.nan
+    frame.loc[frame.index % 5 == 2, "sex"] = None
+    body = text(frame, na_rep="-999").replace(",-999,", ",-999.0,", 3)
+    options = regression(missing_marker=["-999", "-999.0"])
+    return made(body.encode(), CSV, ".csv", options, (frame, kept))
+
+
 def windows_text():
     frame, kept = wards(("Köln", "Bonn", "Ulm"))
     frame = frame.rename(columns={"hospital": "Klinik für Ort", "age": "größe"})
@@ -427,6 +436,7 @@ FILES = (
     plain_csv,
     semicolons_and_decimal_commas,
     gzipped_csv,
+    declared_markers_of_missing_values,
     tabs_of_names_with_zeros,
     windows_text,
     utf16_csv,

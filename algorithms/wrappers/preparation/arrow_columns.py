@@ -64,7 +64,7 @@ def read_column(
         return read_declared(texts, kind, reading, order)
     column_kind = kind or kind_of_type(column.type)
     if kind is None and column_kind == "number":
-        dates = _texts_of_dates(column, name)
+        dates = texts_of_dates(column, name)
         if dates is not None:
             return read_text(dates, reading)
     if column_kind is None:
@@ -83,7 +83,7 @@ def may_be_dates(column: pa.ChunkedArray) -> bool:
     return len(known) > 0 and compact_seconds(float(known[0].as_py())) is not None
 
 
-def _texts_of_dates(column: pa.ChunkedArray, name: str) -> Texts | None:
+def texts_of_dates(column: pa.ChunkedArray, name: str) -> Texts | None:
     """Return the texts of numbers that are all dates such as 20240131; None for other numbers."""
     if not may_be_dates(column):
         return None

@@ -84,6 +84,8 @@ class Column:
     ----------
     levels
         The values of a category as text; a raw value is a position in them.
+    missing
+        Texts that were declared to mark a missing value. Numbers equal to one are missing, too.
     """
 
     name: str
@@ -91,12 +93,15 @@ class Column:
     levels: tuple[str, ...] = ()
     dates: DateWriting = DateWriting()
     numbers: NumberWriting = PLAIN_NUMBERS
+    missing: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as JSON."""
         fields: dict[str, Any] = {"name": self.name, "kind": self.kind}
         if self.kind == "category":
             fields["levels"] = list(self.levels)
+        if self.missing:
+            fields["missing"] = list(self.missing)
         return fields | self.dates.to_json() | self.numbers.to_json()
 
     @classmethod
@@ -105,7 +110,8 @@ class Column:
         levels = tuple(values.get("levels", ()))
         dates = DateWriting(values.get("day_first"), values.get("has_short_years", False))
         numbers = NumberWriting.from_json(values)
-        return cls(values["name"], values["kind"], levels, dates, numbers)
+        missing = tuple(values.get("missing", ()))
+        return cls(values["name"], values["kind"], levels, dates, numbers, missing)
 
 
 def unnamed(n_columns: int) -> tuple[Column, ...]:

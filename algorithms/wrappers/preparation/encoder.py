@@ -82,13 +82,45 @@ def encode(
     InvalidColumn
         Values are not of the column's kind, infinite, or integers that a float64 does not hold.
     """
-    if isinstance(values, pa.ChunkedArray):
-        if not is_text(values.type):
-            return _of_typed(values, column)
-        values = values.to_pylist() if len(values) <= _FEW_ROWS else Texts.of(values, column.name)
+    if isinstance(values, pa.ChunkedArray) and is_text(values.type):
+        is_few = len(values) <= _FEW_ROWS
+        values = values.to_pylist() if is_few else Texts.of(values, column.name)
     if decimal is None and column.kind == "number" and column.numbers.decimal != ".":
         decimal = _shown_in(values)
-    writing = _Writing.of(column, decimal, is_csv=is_csv)
+    encoded = _encode(values, column, _Writing.of(column, decimal, is_csv=is_csv))
+    if column.missing and column.kind == "number":
+        return without_markers(encoded, column.missing)
+    return encoded
+
+
+def find_decimal(columns: Iterable[Any], wanted: Iterable[Column]) -> str | None:
+    """Return the decimal separator that the text of a table shows, as in CSV; None without one.
+
+    Parameters
+    ----------
+    columns
+        Values of the columns of the table, as :func:`encode` takes them.
+    wanted
+        The columns of the model; if all of them have a decimal point, None is returned.
+    """
+    if all(c.numbers.decimal == "." or c.kind != "number" for c in wanted):
+        return None
+    return shown_decimal([text for values in columns for text in _first_texts(values)])
+
+
+def without_markers(numbers: Values, markers: Sequence[str]) -> Values:
+    """Return numbers with NaN for those that are equal to a marker of missing values."""
+    marked = [n for n in map(rules.read_number, markers) if n is not None]
+    return np.where(np.isin(numbers, marked), np.nan, numbers) if marked else numbers
+
+
+def _encode(
+    values: pa.ChunkedArray | Texts | NDArray[Any] | Sequence[Any],
+    column: Column,
+    writing: "_Writing",
+) -> Values:
+    if isinstance(values, pa.ChunkedArray):
+        return _of_typed(values, column)
     if isinstance(values, Texts):
         return _of_texts(values, writing)
     if isinstance(values, np.ndarray):
@@ -101,9 +133,18 @@ def encode(
 
 def _shown_in(values: Texts | NDArray[Any] | Sequence[Any]) -> str | None:
     """Return the decimal separator that texts of a column show, so that all are read alike."""
+    return shown_decimal(_first_texts(values))
+
+
+def _first_texts(values: Any) -> list[str]:
+    """Return the texts among the first values of a column."""
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "OU":
+        return []
+    if isinstance(values, pa.ChunkedArray) and not is_text(values.type):
+        return []
     few = (values.levels if isinstance(values, Texts) else values)[:_MAX_LOOKED_AT]
-    texts = few.to_pylist() if isinstance(few, pa.Array) else few
-    return shown_decimal([text for text in texts if isinstance(text, str)])
+    texts = few.to_pylist() if isinstance(few, pa.Array | pa.ChunkedArray) else few
+    return [text for text in texts if isinstance(text, str)]
 
 
 @contextmanager
@@ -166,6 +207,8 @@ class _Writing(NamedTuple):
             column = replace(column, numbers=with_decimal(column.numbers, decimal))
         is_marked = is_csv or column.kind != "category"
         markers = rules.MARKERS if is_marked else frozenset[str]()
+        if column.missing:
+            markers = markers.union(column.missing)
         return cls(column, _positions_of(column.levels), markers, takes_point)
 
 

@@ -52,11 +52,14 @@ class TextReading(NamedTuple):
         Whether it is CSV, in which numbers are always text: that needs no note.
     categories
         Columns with a type of categories, whose values are not looked at.
+    missing
+        Texts that are declared to mark a missing value.
     """
 
     numbers: NumberWriting = PLAIN_NUMBERS
     is_csv: bool = False
     categories: frozenset[str] = frozenset()
+    missing: tuple[str, ...] = ()
 
 
 class ReadColumn(NamedTuple):
@@ -91,7 +94,8 @@ def read_text(texts: Texts, reading: TextReading) -> ReadColumn:
             column = Column(texts.name, "boolean")
             return ReadColumn(column, encode(values, column), _typed_note(values, column, reading))
         dates = found_dates(values)
-        note = dates.note or _code_note(values)
+        codes = code_note(values, what=f"column '{texts.name}'") if are_codes(values) else None
+        note = dates.note or codes
         if dates.column is not None:
             return ReadColumn(dates.column, dates.values, _listed(note))
     notes = _listed(note or date_like(texts))
@@ -178,18 +182,28 @@ def encoded_numbers(
         text = f"numbers of column '{texts.name}' with a minus sign of print or in brackets are"
         notes = (*notes, Note(f"{text} read as negative"))
     if column.numbers.unit:
-        unit = column.numbers.unit
-        text = f"all values of column '{texts.name}' have the unit {unit!r}, which is left out"
-        notes = (*notes[bool(notes) and not column.numbers.has_signs :], Note(text))
+        note = unit_note(f"column '{texts.name}'", column.numbers.unit)
+        notes = (*notes[bool(notes) and not column.numbers.has_signs :], note)
     return ReadColumn(column, encode(texts, column), notes)
 
 
-def _code_note(texts: Texts) -> Note | None:
-    """Return a note that codes with leading zeros are text."""
-    if not are_codes(texts):
-        return None
-    text = f"column '{texts.name}' has codes such as {shown(first_code(texts))}, and is read as"
-    return Note(f"{text} text", f"declare column_kind={texts.name}:number if they are numbers")
+def code_note(texts: Texts, *, what: str) -> Note:
+    """Return a note that codes with leading zeros are text.
+
+    Parameters
+    ----------
+    what
+        The column in the message, such as "column 'zip'" or "the target column 'zip'".
+    """
+    is_target = what.startswith("the target")
+    option = "target_kind=numbers" if is_target else f"column_kind={texts.name}:number"
+    text = f"{what} has codes such as {shown(first_code(texts))}, and is read as text"
+    return Note(text, f"declare {option} if they are numbers")
+
+
+def unit_note(what: str, unit: str) -> Note:
+    """Return a note that the unit of all values of a column is left out."""
+    return Note(f"all values of {what} have the unit {unit!r}, which is left out")
 
 
 def _are_booleans(texts: Texts) -> bool:

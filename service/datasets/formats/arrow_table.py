@@ -7,6 +7,7 @@ writes the values as numbers, and splits the rows by task.
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -15,10 +16,11 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import find_similar
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
-from algorithms.wrappers.preparation.arrow_columns import may_be_dates, read_column
+from algorithms.wrappers.preparation.arrow_columns import may_be_dates, read_column, texts_of_dates
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, ColumnKind
-from algorithms.wrappers.preparation.encoder import is_text
+from algorithms.wrappers.preparation.encoder import is_text, kind_of_type, without_markers
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn, number_writing
+from algorithms.wrappers.preparation.notes import Note
 from algorithms.wrappers.preparation.pandas_types import with_plain_types
 from algorithms.wrappers.preparation.text_kinds import TextReading
 from algorithms.wrappers.preparation.texts import Texts
@@ -30,13 +32,17 @@ from service.datasets.formats.arrow_labels import (
 )
 from service.datasets.formats.column_issues import rejected
 from service.datasets.formats.nameless import index_notes, name_index, unused_index
-from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.options import Limits, ReadOptions, TargetKind
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.row_extras import NO_EXTRAS, RowExtras
 from service.datasets.formats.row_notes import number_notes, total_notes
 from service.datasets.formats.table_columns import TableColumns, find_columns
 from service.datasets.formats.table_text import find_reading, texts_of, with_levels
-from service.datasets.formats.text_targets import read_text_target, read_text_weights
+from service.datasets.formats.text_targets import (
+    date_target_note,
+    read_text_target,
+    read_text_weights,
+)
 from service.datasets.formats.validation import (
     Target,
     as_slice,
@@ -103,19 +109,16 @@ def tasks_of(
     notes += [*column_notes, *index_notes(index), *number_notes(X, columns)]
     extras, codes = NO_EXTRAS, None
     targets: dict[str, Target] = {}
+    kind = options.target_kind
     with issues.collect():
         extras = _extras(table, roles, reading)
     with issues.collect():
         codes = _codes(table, roles, limits)
     for position in roles.targets:
-        name = roles.names[position]
-        column, kind = table.column(position), options.target_kind
+        name, column = roles.names[position], table.column(position)
         with issues.collect(), _decoding(column, name):
-            if name in texts and (kind == "numbers" or name not in categories):
-                given = texts[name] if is_csv else Texts.of(column, name)
-                column, target_notes = read_text_target(given, kind, reading)
-                notes += map(str, target_notes)
-            targets[name] = read_target(column, name, kind)
+            targets[name], target_notes = _read_target(column, name, texts.get(name), kind, reading)
+            notes += target_notes
     issues.check()
     names = tuple(column.name for column in columns)
     check_counts(len(codes[1]) if codes else 1, len(names), limits)
@@ -132,6 +135,7 @@ def tasks_of(
     if codes is None and len(targets) == 1:
         notes.append(_single_task(roles))
     used = {*names, roles.task_name}
+    common = reading.numbers if is_csv else PLAIN_NUMBERS
     return Parsed.of(
         split.tasks,
         columns,
@@ -139,9 +143,28 @@ def tasks_of(
         ignored=tuple(name for name in roles.names if name not in used),
         unlabelled=split.unlabelled,
         task_column=roles.task_name,
-        numbers=NumberWritings.of_columns(columns, reading.numbers if is_csv else PLAIN_NUMBERS),
+        numbers=NumberWritings.of_columns(columns, common, reading.missing),
         empty=tuple(name for name in roles.feature_names if name not in names),
     )
+
+
+def _read_target(
+    column: pa.ChunkedArray, name: str, texts: Texts | None, kind: TargetKind, reading: TextReading
+) -> tuple[Target, list[str]]:
+    """Return the targets of a column, and notes about how they were read.
+
+    Parameters
+    ----------
+    texts
+        The column without missing markers, if it is text.
+    """
+    notes: list[Note] = []
+    if texts is not None and (kind == "numbers" or name not in reading.categories):
+        given = texts if reading.is_csv else Texts.of(column, name)
+        column, notes = read_text_target(given, kind, reading)
+    elif kind == "auto" and kind_of_type(column.type) == "number":
+        notes = [] if texts_of_dates(column, name) is None else [date_target_note(name)]
+    return read_target(column, name, kind), [*map(str, notes)]
 
 
 def _single_task(roles: TableColumns) -> str:
@@ -205,6 +228,10 @@ def _features(
         column, name = table.column(floats[place]), columns[place].name
         with issues.collect(), _decoding(column, name):
             read_column(column, name, "number")
+    if reading.missing:
+        columns = [replace(column, missing=reading.missing) for column in columns]
+        for j in (j for j, column in enumerate(columns) if column.kind == "number"):
+            X[:, j] = without_markers(X[:, j], reading.missing)
     if not columns and not issues:
         reject("no-features", f"no feature column is left: {'; '.join(notes)}")
     is_whole = len(columns) == X.shape[1]

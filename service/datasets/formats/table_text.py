@@ -73,4 +73,4 @@ def find_reading(
         )
     except InvalidColumn as error:
         raise rejected(error) from None
-    return TextReading(writing, is_csv, categories)
+    return TextReading(writing, is_csv, categories, options.missing_marker or ())

@@ -10,12 +10,19 @@ from algorithms.wrappers.preparation.encoder import encode
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn, shown
 from algorithms.wrappers.preparation.notes import Note
 from algorithms.wrappers.preparation.number_texts import (
+    are_codes,
     are_meant,
     are_numbers,
     check_numbers,
     with_unit,
 )
-from algorithms.wrappers.preparation.text_kinds import TextReading, values_of
+from algorithms.wrappers.preparation.text_dates import are_compact
+from algorithms.wrappers.preparation.text_kinds import (
+    TextReading,
+    code_note,
+    unit_note,
+    values_of,
+)
 from algorithms.wrappers.preparation.text_values import INFINITE, NUMBER
 from algorithms.wrappers.preparation.texts import Texts
 from service.datasets.formats.column_issues import rejected
@@ -40,7 +47,8 @@ def read_text_target(
     """Return a target column of text as numbers, integer labels, or text labels; and notes.
 
     Integers are numbers unless the kind is ``classes``, since scores and counts are as common as
-    codes. With ``auto``, targets are numbers if at least half of them are.
+    codes. With ``auto``, targets are numbers if at least half of them are, and they are no codes
+    with leading zeros.
 
     Raises
     ------
@@ -52,14 +60,13 @@ def read_text_target(
         is_integer = reading.is_csv and (texts.matching(_INTEGER) | ~texts.is_known()).all()
         return texts.as_type(levels.cast(pa.int64())) if is_integer else texts.all(), []
     values = values_of(texts, reading)
+    if kind == "auto" and are_codes(values):
+        return texts.all(), [code_note(values, what=f"the target column '{texts.name}'")]
     if kind == "numbers" or are_numbers(values, reading.numbers) or are_meant(values):
         code = "not-a-number" if kind == "numbers" else "mixed-labels"
         advice = _NUMBER_ADVICE if kind == "numbers" else _MIXED_ADVICE
-        numbers = _numbers(values, reading, advice=advice, code=code)
-        note = Note(f"the target column '{texts.name}' is text, and is read as numbers")
-        has_note = kind == "auto" and not reading.is_csv
-        advice = "set target_kind=classes to use it as labels"
-        return numbers, [note._replace(advice=advice)] if has_note else []
+        numbers, unit = _numbers(values, reading, advice=advice, code=code)
+        return numbers, _notes(values, kind, reading, unit)
     issues = ValidationIssues()
     is_number = texts.matching(f"{NUMBER}|{INFINITE}", reading.numbers)
     for row, text in texts.rows_of(is_number, MAX_ISSUES):
@@ -77,18 +84,38 @@ def read_text_weights(texts: Texts, reading: TextReading) -> pa.ChunkedArray:
     Rejected
         A weight is not a number.
     """
-    return _numbers(texts, reading, advice=_WEIGHT_ADVICE)
+    return _numbers(texts, reading, advice=_WEIGHT_ADVICE)[0]
+
+
+def date_target_note(name: str) -> Note:
+    """Return a note that targets are numbers that can all be dates."""
+    text = f"all values of the target column '{name}' can be dates such as 20240131, and are read"
+    return Note(f"{text} as numbers", "count days instead, or set target_kind=classes for labels")
+
+
+def _notes(texts: Texts, kind: TargetKind, reading: TextReading, unit: str) -> list[Note]:
+    """Return notes about targets of text that are read as numbers."""
+    notes = []
+    if unit:
+        notes.append(unit_note(f"the target column '{texts.name}'", unit))
+    elif kind == "auto" and not reading.is_csv:
+        text = f"the target column '{texts.name}' is text, and is read as numbers"
+        notes.append(Note(text, "set target_kind=classes to use it as labels"))
+    if kind == "auto" and are_compact(texts):
+        notes.append(date_target_note(texts.name))
+    return notes
 
 
 def _numbers(
     texts: Texts, reading: TextReading, *, advice: str, code: str = "not-a-number"
-) -> pa.ChunkedArray:
+) -> tuple[pa.ChunkedArray, str]:
+    """Return a column of text as numbers, and the unit that all of them have."""
     writing = reading.numbers
     try:
         if not are_numbers(texts, writing):
             writing = with_unit(writing, texts)
             check_numbers(texts, writing, advice=advice, code=code)
-        numbers = encode(texts, Column(texts.name, numbers=writing))
+        numbers = encode(texts, Column(texts.name, numbers=writing, missing=reading.missing))
     except InvalidColumn as error:
         raise rejected(error, {"inexact-integer": INEXACT_TARGET}) from None
-    return pa.chunked_array([pa.array(np.asarray(numbers), from_pandas=True)])
+    return pa.chunked_array([pa.array(np.asarray(numbers), from_pandas=True)]), writing.unit

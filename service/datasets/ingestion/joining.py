@@ -46,7 +46,8 @@ def _join_column(ours: Column, theirs: Column) -> Column:
         levels = _join_levels(levels, theirs.levels)
     numbers = ours.numbers if ours.numbers == theirs.numbers else PLAIN_NUMBERS
     dates = _join_dates(ours.dates, theirs.dates)
-    return replace(ours, levels=levels, dates=dates, numbers=numbers)
+    missing = tuple(dict.fromkeys(ours.missing + theirs.missing))
+    return replace(ours, levels=levels, dates=dates, numbers=numbers, missing=missing)
 
 
 def _join_dates(ours: DateWriting, theirs: DateWriting) -> DateWriting:

@@ -9,7 +9,7 @@ import numpy as np
 
 from algorithms.interface.errors import InvalidData
 from algorithms.wrappers.preparation.columns import Column
-from algorithms.wrappers.preparation.encoder import encode
+from algorithms.wrappers.preparation.encoder import encode, find_decimal
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 from service.inference.call import (
     InputSpec,
@@ -95,7 +95,8 @@ class ListRows:
         allowed = _NUMBERS | {type(None)} if spec.allow_missing else _NUMBERS
         types = set(map(type, chain.from_iterable(self.rows)))
         if types <= allowed:
-            return np.array(self.rows, dtype=np.float64).reshape(len(self.rows), spec.width)
+            matrix = np.array(self.rows, dtype=np.float64).reshape(len(self.rows), spec.width)
+            return matrix if self.names is None else spec.without_markers(matrix)
         if self.names is None or str not in types:
             self._refuse_first(spec, allowed)
         return self._encode(spec.columns_of(self.names), spec)
@@ -104,9 +105,11 @@ class ListRows:
         """Return the rows of a table with columns of some kinds."""
         matrix = np.empty((len(self.rows), len(kinds)))
         if self.rows:
-            for j, values in enumerate(zip(*self.rows, strict=True)):
+            columns = [*zip(*self.rows, strict=True)]
+            decimal = find_decimal(columns, kinds)
+            for j, values in enumerate(columns):
                 try:
-                    matrix[:, j] = encode(values, kinds[j])
+                    matrix[:, j] = encode(values, kinds[j], decimal=decimal)
                 except InvalidColumn as error:
                     raise_invalid_values(error, task=spec.task)
         return matrix
@@ -242,7 +245,8 @@ class NamedRows(NamedTuple):
         if spec.kinds is not None:
             kind_at = dict(zip(chosen, spec.kinds, strict=True))
             spec = spec._replace(kinds=tuple(kind_at[position] for position in used))
-        return rows.as_matrix(spec)[:, order]
+        matrix = rows.as_matrix(spec)[:, order]
+        return matrix if spec.kinds is not None else spec.without_markers(matrix)
 
 
 class ParsedRows(NamedTuple):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from algorithms.wrappers.preparation.column_matching import check_unique, match_columns
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS
-from algorithms.wrappers.preparation.encoder import encode, is_text, kind_of_type
+from algorithms.wrappers.preparation.encoder import encode, find_decimal, is_text, kind_of_type
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 from algorithms.wrappers.preparation.text_values import is_number_cell
 from algorithms.wrappers.preparation.texts import Texts
@@ -93,10 +93,12 @@ class TableRows:
         chosen = positions_of(self.names, len(self.columns), spec, optional=self.optional)
         labels = [j if self.names is None else self.names[j] for j in chosen]
         matrix = np.empty((self.n_rows, len(chosen)))
-        for j, column in enumerate(spec.columns_of(labels)):
+        wanted = spec.columns_of(labels)
+        decimal = self.decimal if self.is_csv else find_decimal(self.columns, wanted)
+        for j, column in enumerate(wanted):
             values = self.columns[chosen[j]]
             try:
-                matrix[:, j] = encode(values, column, decimal=self.decimal, is_csv=self.is_csv)
+                matrix[:, j] = encode(values, column, decimal=decimal, is_csv=self.is_csv)
             except InvalidColumn as error:
                 raise_invalid_values(error, task=spec.task)
         return matrix
