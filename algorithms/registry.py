@@ -117,8 +117,8 @@ def save_model(model: Model, path: Path) -> None:
     header = {"format": _FORMAT, "algorithm": model.algorithm, "model": json_ready(model.header())}
     if model.task_column != DEFAULT_TASK_COLUMN:
         header["task_column"] = model.task_column
-    if model.left_out is not None:
-        header["left_out"] = sorted(model.left_out)
+    if model.ignored_columns is not None:
+        header["ignored_columns"] = sorted(model.ignored_columns)
     if model.new_tasks != DEFAULT_NEW_TASKS:
         header["new_tasks"] = model.new_tasks
     write_arrays(path, model.to_arrays(), header=header)
@@ -152,8 +152,8 @@ def load_model(path: Path) -> Model:
             f"a part of the model in '{path.name}' is missing or corrupt: {error!r}"
         ) from error
     model = model.with_task_column(str(header.get("task_column", DEFAULT_TASK_COLUMN)))
-    if "left_out" in header:
-        model = model.with_left_out(frozenset(map(str, header["left_out"])))
+    if "ignored_columns" in header:
+        model = model.with_ignored_columns(frozenset(map(str, header["ignored_columns"])))
     return model.with_new_tasks(header.get("new_tasks", DEFAULT_NEW_TASKS))
 
 

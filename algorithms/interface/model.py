@@ -55,7 +55,7 @@ class Model(ABC):
     task_column: ClassVar[str] = DEFAULT_TASK_COLUMN
     #: Columns of the training table that the model does not use, so that rows may have them; None:
     #: unknown, as in files of earlier versions.
-    left_out: ClassVar[frozenset[str] | None] = None
+    ignored_columns: ClassVar[frozenset[str] | None] = None
     #: What calls do about tasks that the model was not trained on, unless they say so themselves.
     new_tasks: ClassVar[NewTasks] = DEFAULT_NEW_TASKS
 
@@ -83,9 +83,9 @@ class Model(ABC):
         """Return the model with the column in which tables of rows have the task of each row."""
         return self._with_setting("task_column", name)
 
-    def with_left_out(self, names: frozenset[str] | None) -> Self:
+    def with_ignored_columns(self, names: frozenset[str] | None) -> Self:
         """Return the model with the columns of the training table that it does not use."""
-        return self._with_setting("left_out", names)
+        return self._with_setting("ignored_columns", names)
 
     def with_new_tasks(self, default: NewTasks) -> Self:
         """Return the model with what calls do about tasks that it was not trained on."""
@@ -95,8 +95,8 @@ class Model(ABC):
         if getattr(self, name) == value:
             return self
         changed = copy(self)
-        for setting in ("task_column", "left_out", "new_tasks"):  # the copy has the fields alone
-            # the classes of models are frozen
+        # the copy has the fields alone, and the classes of models are frozen
+        for setting in ("task_column", "ignored_columns", "new_tasks"):
             object.__setattr__(
                 changed, setting, value if setting == name else getattr(self, setting)
             )

@@ -63,7 +63,9 @@ def _describe(cls: type[Estimator]) -> Iterator[str]:
             annotation += " | None"
         yield f"        {name}: {annotation} = {default!r},"
     yield "    ) -> None: ..."
-    names = [*algorithm.Model.methods(), *sorted(CALIBRATED_METHODS), "fit_transform", "score"]
+    own = algorithm.Model.methods()
+    calibrated = sorted(CALIBRATED_METHODS.difference(own))
+    names = [*own, *calibrated, "fit_transform", "score"]
     for name in (name for name in names if hasattr(cls, name) or name in vars(cls)):
         yield f"    def {name}{inspect.signature(getattr(cls, name))}: ..."
 

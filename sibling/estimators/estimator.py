@@ -137,7 +137,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             seed=seed,
         )
         self._set_columns({task.name: (task.n_features, task.feature_names) for task in data.tasks})
-        self._set_model(model.with_task_column(data.task_column).with_left_out(data.left_out))
+        self._set_model(
+            model.with_task_column(data.task_column).with_ignored_columns(data.left_out)
+        )
         if data.classes is not None:
             self.classes_ = data.classes
         self.history_ = {name: [getattr(s, name) for s in trace.history] for name in _HISTORY}
@@ -200,7 +202,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self._names_by_task[new.name] = new.feature_names
         of_fit = {name: value for name, value in vars(self).items() if name in _OF_FIT}
         model = model.with_task_column(self._task_column).with_new_tasks(self.model_.new_tasks)
-        model = model.with_left_out(self._left_out)
+        model = model.with_ignored_columns(self._left_out)
         self._set_model(model)
         for name, value in of_fit.items():
             setattr(self, name, value)
@@ -258,7 +260,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         here the limit of :mod:`threadpoolctl`. The file has no parameters of the estimator.
         """
         check_is_fitted(self)
-        model = self.model_.with_task_column(self._task_column).with_left_out(self._left_out)
+        model = self.model_.with_task_column(self._task_column).with_ignored_columns(self._left_out)
         save_model(model, Path(path))
 
     @classmethod
@@ -304,7 +306,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             if name.endswith("_") and not name.startswith("_") and name not in _OF_ROWS:
                 delattr(self, name)
         self.model_ = model
-        self._task_column, self._left_out = model.task_column, model.left_out
+        self._task_column, self._left_out = model.task_column, model.ignored_columns
         self.tasks_ = model.tasks
         self.metrics_ = model.metrics
         self.fit_info_ = dict(getattr(model, "fit_info", {}))

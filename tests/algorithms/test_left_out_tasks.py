@@ -143,10 +143,11 @@ def test_a_stored_model_answers_the_same(tmp_path, classes, is_prepared) -> None
         tasks,
         wrap=lambda one: prepared(one, None, Recipe() if is_prepared else None),
         **RIDGE,
-    )
+    ).with_ignored_columns(frozenset({"note"}))
     save_model(model, tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     assert loaded.report() == model.report()
+    assert loaded.ignored_columns == {"note"}
     rows = np.random.default_rng(6).standard_normal((5, 2))
     for method in {"predict_proba", "predict_set", "predict_interval"} & set(
         model.available_methods()

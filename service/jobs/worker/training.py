@@ -145,7 +145,7 @@ def _train(
             adapting = weighted(adapting, None, has_weights=has_weights)
             model = _adapt(base, adapting, plan, tasks, trace)
             task_column, new_tasks = base.task_column, base.new_tasks
-            left_out = ignored_of_manifest(request["manifest"]).union(base.left_out or ())
+            left_out = ignored_of_manifest(request["manifest"]).union(base.ignored_columns or ())
         else:
             algorithm.check(tasks.summaries(), params)
             rng = np.random.default_rng(request["seed"])
@@ -156,7 +156,7 @@ def _train(
     if task_column == DEFAULT_TASK_COLUMN:  # else an adapted model keeps the name that it has
         task_column = task_column_of_manifest(request["manifest"])
     model = model.with_task_column(task_column).with_new_tasks(new_tasks)
-    model = model.with_left_out(left_out)
+    model = model.with_ignored_columns(left_out)
     fit_s = time.monotonic() - started
     save_model(model, Path(request["artifact"]))
     if isinstance(model, CalibratedModel):
