@@ -216,11 +216,29 @@ def test_integer_weights_equal_repeated_rows_in_a_fold(name, kind, values, repea
 
 
 def test_every_algorithm_with_weights_has_a_law_of_repeated_rows_or_another_test() -> None:
-    # weights of the noise, below; the least number of rows of a leaf counts rows
-    own = {"gp", "mixed-model", "boosted-trees"}
+    # weights of the noise, below; the least number of rows of a leaf counts rows, and so do folds
+    own = {"gp", "mixed-model", "boosted-trees", "ensemble"}
     assert {name for name, *_ in REPEATED.values()} | own == {
         name for name, algorithm in ALGORITHMS.items() if algorithm.needs.weights
     }
+
+
+@pytest.mark.slow  # two races
+def test_an_ensemble_follows_the_rows_of_large_weights() -> None:
+    rng = np.random.default_rng(4)
+    X, sign = rng.standard_normal((6, 30, 2)), np.tile([1.0, -1.0], 15)
+    for wanted in (1.0, -1.0):
+        tasks = TaskSet(
+            tuple(
+                Task.from_rows(
+                    f"t{t}", x, y=sign * x[:, 0], weights=np.where(sign == wanted, 1.0, 1e-3)
+                )
+                for t, x in enumerate(X)
+            )
+        )
+        model = fit("ensemble", tasks)
+        predicted = np.concatenate([model.predict(x, task=f"t{t}") for t, x in enumerate(X)])
+        assert np.corrcoef(predicted, wanted * np.concatenate(X)[:, 0])[0, 1] > 0.9
 
 
 def test_ridge_is_that_of_scikit_learn() -> None:
