@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky
+from scipy.linalg import LinAlgError, cho_solve, cholesky
 
 from algorithms.evaluation.choice.alignment import Alignment, WeightedRows, align
 from algorithms.gp.algorithm import GP
@@ -23,11 +23,12 @@ from algorithms.gp.covariance import COMMON_CONSTANT, Parts, Rows, covariances
 from algorithms.gp.data import Data
 from algorithms.gp.evidence import INVERSE_LENGTH_RATES, Problem, ScaleMoments, estimate
 from algorithms.gp.params import GPParams
-from algorithms.interface.errors import InvalidData
+from algorithms.interface.errors import Diverged, InvalidData
 from algorithms.interface.target_scales import deviation
 from algorithms.interface.tasks import TaskSet, check_magnitudes
 from algorithms.interface.trace import Trace
 from algorithms.interface.units import units_of
+from algorithms.interface.weights import weigh
 
 Array = NDArray[np.float64]
 
@@ -57,7 +58,7 @@ def alignment_of(tasks: TaskSet, rng: np.random.Generator, *, trace: Trace) -> A
         return None
     if len(tasks) < 2:
         return None
-    tasks = _few(tasks.by_name(), rng)
+    tasks = _few(weigh(tasks.by_name()), rng)
     if _shared_rows(tasks) > MAX_SHARED_ROWS:
         return None
     data = Data.of(tasks, max_lengths=params.max_lengths, rng=rng)
@@ -66,15 +67,19 @@ def alignment_of(tasks: TaskSet, rng: np.random.Generator, *, trace: Trace) -> A
         return None
     rate = INVERSE_LENGTH_RATES["classes" if data.labels else "numbers"]
     problem = SeparateProblem(data.rows, Y, data.weights, rate, 1.0, np.zeros(0))
-    z = estimate(
-        problem,
-        problem.start(),
-        trace=trace,
-        loop="tasks alone",
-        max_iter=params.max_iter,
-        tolerance=params.tolerance,
-    )
-    return align(problem.weighted_rows(z), problem.common_covariance(z), rng)
+    try:
+        z = estimate(
+            problem,
+            problem.start(),
+            trace=trace,
+            loop="tasks alone",
+            max_iter=params.max_iter,
+            tolerance=params.tolerance,
+        )
+        rows = problem.weighted_rows(z)
+    except (Diverged, LinAlgError):  # a covariance without a factor, as of weights of 1e-12
+        return None
+    return align(rows, problem.common_covariance(z), rng)
 
 
 def _shared_rows(tasks: TaskSet) -> float:

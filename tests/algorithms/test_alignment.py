@@ -180,6 +180,13 @@ def test_fewer_than_two_tasks_with_a_direction_have_no_test(n_flat) -> None:
     assert alignment_of(tasks, np.random.default_rng(0), trace=Trace()) is None
 
 
+def test_rows_of_weight_zero_do_not_count() -> None:
+    tasks = tasks_of(np.random.default_rng(13), shared=0.5)
+    weights = np.where(np.arange(10) < 7, 2.0, 0.0)
+    weighted = TaskSet(tuple(replace(task, weights=weights) for task in tasks))
+    assert p_of(weighted) == p_of(TaskSet(tuple(task.take(np.arange(7)) for task in tasks)))
+
+
 def test_tasks_of_different_columns_have_no_test() -> None:
     first, second = tasks_of(np.random.default_rng(11), n_tasks=2).tasks
     other = Task.from_rows("other", second.X[:, :2], y=second.y)

@@ -15,7 +15,7 @@ _TOTALS: Final = frozenset(
     {
         *("total", "totals", "grand total", "sum", "overall"),
         *("gesamt", "insgesamt", "summe", "gesamtsumme", "gesamtergebnis"),
-        *("total général", "totaux", "somme", "ensemble", "total general", "suma"),
+        *("total général", "totaux", "somme", "total general", "suma"),
         *("totale", "totale complessivo", "somma", "total geral", "soma"),
         *("totaal", "eindtotaal", "som", "summa", "totalt", "i alt", "razem", "suma końcowa"),
     }

@@ -102,7 +102,7 @@ def test_equal_rows_can_only_be_trained_on_without_a_selection(app):
     for name in ("ridge", "mtfl", "boosted-trees", "kernel-ridge"):
         assert not found[name]["can_train"]
         assert "so no row can be held out" in found[name]["reason"]
-    assert found["fmtl"]["can_train"]
+    assert found["gp"]["can_train"]
 
 
 def test_tasks_and_numbers_of_rows_may_be_chosen(app):
