@@ -23,6 +23,7 @@ from algorithms.wrappers.preparation.columns import Column, unnamed
 from algorithms.wrappers.preparation.model import preparation_of
 from sibling.estimators.kinds import Kind, as_labels
 from sibling.estimators.tables import has_other_kinds, read_new_table, read_tables
+from sibling.frames import GROUP, TARGET, WEIGHT
 
 #: Name of the only task if no names are given.
 SOLE_TASK: Final = "all"
@@ -407,9 +408,11 @@ def _read_by_task(
                 allows_missing=True,
             )
         )
-    others = [v for part in (y, groups, sample_weight) if part is not None for v in part.values()]
     used = tuple(name for task in made for name in task.feature_names or ())
-    left_out = _left_out(X.values(), others, used)
+    left_out = _left_out(X.values(), (), used)
+    if any(_frame_names(rows) for rows in X.values()):  # as in an upload of frames
+        others = {TARGET: y, GROUP: groups, WEIGHT: sample_weight}
+        left_out |= {name for name, values in others.items() if values is not None}
     return Given(TaskSet(tuple(made)), _kinds_of(made, columns), classes, left_out=left_out)
 
 

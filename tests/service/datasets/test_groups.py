@@ -116,12 +116,12 @@ def alike(name, values, y=None) -> Task:
 @pytest.mark.parametrize(
     ("tasks", "n_refused"),
     [
-        ([alike("n", [5] * 6), alike("s", [5] * 6)], 7),
-        ([alike("n", [5] * 6, LABELS)], 8),
+        ([alike("n", [5] * 6), alike("s", [5] * 6)], 8),
+        ([alike("n", [5] * 6, LABELS)], 9),
         # each class of a task has equal rows, but the task has rows that differ
-        ([alike("n", [5, 6] * 3, LABELS), alike("s", [5, 6] * 3, LABELS)], 4),
+        ([alike("n", [5, 6] * 3, LABELS), alike("s", [5, 6] * 3, LABELS)], 5),
         # each set of equal rows is the whole of a task, but one task has two
-        ([alike("a", [1] * 2), alike("b", [1, 1, 2, 2]), alike("c", [2] * 2)], 3),
+        ([alike("a", [1] * 2), alike("b", [1, 1, 2, 2]), alike("c", [2] * 2)], 4),
         ([alike("n", range(6)), alike("s", [5] * 6)], 0),
     ],
 )
