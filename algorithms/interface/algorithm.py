@@ -169,7 +169,7 @@ class Algorithm(ABC, Generic[P, M]):
 
     def check_selection(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData if parameters are to be selected, but no row can be held out."""
-        selection = getattr(params, "selection", "given")
+        selection = getattr(params, "selection", "cv" if self.is_combined else "given")
         if selection == "given" or any(summary.input != "rows" for summary in summaries):
             return
         first = summaries[0].name
@@ -190,9 +190,11 @@ class Algorithm(ABC, Generic[P, M]):
             )
         else:
             return
+        selected, remedy = f"parameters of {self.name}", "use selection 'given'"
+        if self.is_combined:
+            selected, remedy = "among methods", "use one of them"
         raise InvalidData(
-            f"{reason}, so no row can be held out to select parameters of {self.name}; add rows, "
-            "or use selection 'given'",
+            f"{reason}, so no row can be held out to select {selected}; add rows, or {remedy}",
             task=first,
         )
 
