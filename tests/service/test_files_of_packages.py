@@ -124,12 +124,11 @@ def n_rows_of(table):
     return len([line for line in text.splitlines() if line.strip()]) - 1
 
 
-def ids(tables, *marks):
-    return [pytest.param(one, id=one.path.rpartition("/")[2], marks=marks) for one in tables]
+def ids(tables):
+    return [pytest.param(table, id=table.path.rpartition("/")[2]) for table in tables]
 
 
-@pytest.mark.parametrize("table", [*ids(QUICK), *ids(SLOW, pytest.mark.slow)])
-@pytest.mark.quick(5)
+@pytest.mark.parametrize("table", ids(QUICK))
 def test_a_table_of_a_package_is_trained_and_sent_back(service, client, table):
     dataset = uploaded(client, table)
     target = client.preview(dataset)["tasks"][0]["target"]
@@ -140,7 +139,7 @@ def test_a_table_of_a_package_is_trained_and_sent_back(service, client, table):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("table", ids(QUICK))
+@pytest.mark.parametrize("table", ids(QUICK + SLOW))
 def test_auto_is_trained_on_a_table_of_a_package_that_is_sent_back(service, client, table):
     dataset = uploaded(client, table)
     name = f"auto-{table.path.rpartition('/')[2]}"
