@@ -237,10 +237,11 @@ def _scores(
 ) -> list[MethodScores]:
     scored = []
     for which, method in enumerate(plan["methods"]):
+        if which in without:
+            continue
         pieces = [result["scores"][0] for result in results if result["plan"]["method"] == which]
-        if which not in without:
-            scores = concatenate_scores(without_small_ratios(pieces, splits))
-            scored.append(MethodScores(ComparedMethod(**method), scores))
+        scores = concatenate_scores(without_small_ratios(pieces, splits))
+        scored.append(MethodScores(ComparedMethod(**method), scores))
     return scored
 
 
