@@ -118,16 +118,20 @@ def _folds(tasks: TaskSet, codes: Indices | None, *, n_folds: int, seed: int) ->
 def outputs_of(model: Model, task: Task, labels: Labels) -> Array:
     """Return predicted numbers (n, 1), or a score for each label (n, C).
 
-    Labels that the model does not know have the smallest score of the row.
+    Labels that the model does not know have the smallest score of the row. If it knows a single
+    one, that has the score 1, and others -1.
     """
     if not labels:
         return np.asarray(apply(model, "predict", task.X, task=task.name))[:, np.newaxis]
     scores = class_scores(model, task.X, task=task.name)
     if not np.isfinite(scores).all():
         raise InvalidData(f"the scores of task '{task.name}' overflow", task=task.name)
-    if scores.shape[1] == 1:
+    known = model.classes(task.name)
+    if len(known) == 1:
+        scores = np.tile([-1.0, 1.0], (len(scores), 1))
+    elif scores.shape[1] == 1:
         scores = np.hstack([-scores, scores])
     outputs = np.tile(scores.min(axis=1, keepdims=True), len(labels))
-    columns = np.searchsorted(np.asarray(labels), model.classes(task.name))
-    outputs[:, columns] = scores
+    columns = np.searchsorted(np.asarray(labels), known)
+    outputs[:, columns] = scores[:, -len(columns) :]
     return outputs

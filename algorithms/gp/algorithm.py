@@ -89,7 +89,7 @@ class GP(Algorithm[GPParams, GPModel]):
         """Raise InvalidData if the tasks do not meet the requirements."""
         super().check(summaries, params)
         if summaries[0].target == "classes":
-            if all(one.labels is not None for one in summaries):
+            if all(one.classes is not None for one in summaries):
                 labels_of(summaries)
         elif sum(one.n_samples for one in summaries) < 2:
             raise InvalidData("gp needs at least two rows in total, got 1")

@@ -195,11 +195,12 @@ def labels_of(summaries: Sequence[TaskSummary]) -> Labels:
     Raises
     ------
     InvalidData
-        All rows have one label, or a task has several labels of which no other task has one.
+        Only one label is known, or a task has several of which no other task has one.
     """
     if summaries[0].target != "classes":
         return ()
-    by_task = {one.name: set(np.unique(np.asarray(one.labels)).tolist()) for one in summaries}
+    # training rows may all be of one class, though their tasks can have others
+    by_task = {one.name: set(one.classes or ()) for one in summaries}
     every_label = set().union(*by_task.values())
     if len(every_label) < 2:
         raise InvalidData(
