@@ -39,7 +39,10 @@ def prior_targets(is_class: NDArray[np.bool_], weights: Array) -> tuple[float, f
 
 
 def fit_sigmoid(scores: Array, is_class: NDArray[np.bool_], weights: Array) -> tuple[float, float]:
-    """Return the slope a and the intercept b of the sigmoid, by Newton's method.
+    """Return the slope a ≥ 0 and the intercept b of the sigmoid, by Newton's method.
+
+    Scores that fall where the class is more frequent have a = 0: those of rows that were held out
+    of a fit do so, if the fit only knows how frequent the class is in the other rows.
 
     Parameters
     ----------
@@ -50,7 +53,8 @@ def fit_sigmoid(scores: Array, is_class: NDArray[np.bool_], weights: Array) -> t
     total = float(weights.sum())
     design = np.stack([scores, np.ones_like(scores)], axis=1)
     mean = float(weights @ targets) / total
-    theta = np.array([0.0, np.log(mean / (1.0 - mean))])
+    constant = np.array([0.0, np.log(mean / (1.0 - mean))])
+    theta = constant
     loss = _loss(design @ theta, targets, weights)
     for _ in range(_MAX_ITER):
         p = expit(design @ theta)
@@ -69,7 +73,9 @@ def fit_sigmoid(scores: Array, is_class: NDArray[np.bool_], weights: Array) -> t
         else:
             break
         theta, loss = trial, trial_loss
-    return float(theta[0]), float(theta[1])
+    # the loss is convex, so that the bound is the optimum if the slope would be negative
+    a, b = theta if theta[0] > 0 else constant
+    return float(a), float(b)
 
 
 def fit_steps(scores: Array, is_class: NDArray[np.bool_], weights: Array) -> tuple[Array, Array]:

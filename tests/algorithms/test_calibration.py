@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.metrics import brier_score_loss, log_loss
@@ -10,6 +11,7 @@ from algorithms.evaluation.scores.metrics import METRICS, metrics_for
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.numerics.sigmoid import fit_sigmoid, prior_targets
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.splits.splits import folds_of
 from algorithms.wrappers.calibration.algorithm import CalibratedAlgorithm
@@ -137,6 +139,14 @@ def test_probabilities_of_new_rows_are_calibrated_where_the_scores_are_not() -> 
     quality = model.quality
     assert quality["after"]["calibration_error"] < quality["before"]["calibration_error"]
     assert quality["after"]["log_loss"] == pytest.approx(log_loss(is_b, p), abs=0.03)
+
+
+def test_no_probability_falls_with_its_score() -> None:
+    scores, is_class = np.array([3.0, 2.0, 1.0, 0.0]), np.array([False, False, True, False])
+    a, b = fit_sigmoid(scores, is_class, np.ones(4))
+    assert a == 0.0
+    low, high = prior_targets(is_class, np.ones(4))
+    assert expit(b) == pytest.approx((high + 3 * low) / 4)
 
 
 def scored(rng, n, *, slope=2.0) -> Scored:
