@@ -108,9 +108,10 @@ def echo(folder: Path, sizes: list[int]) -> Iterator[int]:
 
 
 def environment_of(name: str, environments: Path) -> Path:
-    """Return the environment of a package, in which it is installed once."""
-    environment = environments / name
-    if not list(environment.glob(f"lib/*/site-packages/{name}")):
+    """Return the environment of a package, in which it is installed once, with extras if named."""
+    package = name.partition("[")[0]
+    environment = environments / package
+    if not list(environment.glob(f"lib/*/site-packages/{package}")):
         subprocess.run([sys.executable, "-m", "venv", environment], check=True)
         pip = [environment / "bin" / "python", "-m", "pip", "install", "-q", name]
         subprocess.run(pip, check=True)

@@ -72,6 +72,7 @@ _VERDICTS: Final = (
         is_long=True,
         quick=("--only", "simple", "--sets", "20"),
     ),
+    Benchmark("peers", "Automatic choice against other packages", is_long=True, limit_s=14_400),
     Benchmark("sharing_verdict", "Verdict on learning together", is_long=True),
     Benchmark(
         "automatic_calibration",
