@@ -1,11 +1,12 @@
 """Routes that authenticate the caller before they read the body; dependencies of routes."""
 
 from collections.abc import Callable, Coroutine, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Final, Protocol
 
 from fastapi import Depends
 from fastapi.concurrency import run_in_threadpool
+from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
@@ -14,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Message, Receive, Scope
 
+from algorithms.interface.errors import explain_unknown
 from service.access.authenticator import SESSION, Authenticator
 from service.access.rate_limit import RateLimiter
 from service.errors.problems import Problem
@@ -84,6 +86,8 @@ class StrictRoute(APIRoute):
             request.scope["owner"] = await self.owner_of(bounded)
             if self.is_rate_limited:
                 _check_rate(request)
+            if request.scope["query_string"] and self.include_in_schema:
+                self._check_query(bounded)
             request.scope["authenticate"] = partial(self.owner_of, bounded)
             request.scope["confirm"] = partial(self.confirm, bounded)
             if takes_json:
@@ -91,6 +95,31 @@ class StrictRoute(APIRoute):
             return await handle(bounded)
 
         return strict
+
+    @cached_property
+    def query_names(self) -> tuple[str, ...]:
+        """The query parameters of the route, as the OpenAPI document lists them."""
+        # schemas of responses would take most of the time
+        plain = APIRoute(self.path, self.endpoint, response_model=None, methods=[*self.methods])
+        (operations,) = get_openapi(title="", version="", routes=[plain])["paths"].values()
+        parameters = (p for one in operations.values() for p in one.get("parameters", ()))
+        return tuple(dict.fromkeys(p["name"] for p in parameters if p["in"] == "query"))
+
+    def _check_query(self, request: Request) -> None:
+        """Raise a problem that names each query parameter that the route does not have."""
+        errors = [
+            {
+                "parameter": f"query:{name}",
+                "code": "extra_forbidden",
+                "detail": explain_unknown(name, self.query_names, what="query parameter"),
+            }
+            for name in request.query_params
+            if name not in self.query_names
+        ]
+        if errors:
+            first = errors[0]
+            detail = f"{first['parameter']}: {first['detail']}"
+            raise Problem("invalid-request", detail, errors=errors)
 
     def _authenticated_again(self, request: Request) -> Receive:
         """Return a function that receives the body, and authenticates the caller again at its end.
