@@ -100,7 +100,7 @@ class StrictRoute(APIRoute):
     def query_names(self) -> tuple[str, ...]:
         """The query parameters of the route, as the OpenAPI document lists them."""
         # schemas of responses would take most of the time
-        plain = APIRoute(self.path, self.endpoint, response_model=None, methods=[*self.methods])
+        plain = APIRoute(self.path, self.endpoint, response_model=None, methods=self.methods)
         (operations,) = get_openapi(title="", version="", routes=[plain])["paths"].values()
         parameters = (p for one in operations.values() for p in one.get("parameters", ()))
         return tuple(dict.fromkeys(p["name"] for p in parameters if p["in"] == "query"))

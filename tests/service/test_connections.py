@@ -33,7 +33,11 @@ LIVE = "/v2/health/live"
 BODIES = {
     "control": ("/v2/repository/index", "application/json", b'{"ready": false}'),
     "fast path": ("/v1/models/shared/transform", "application/json", b'{"inputs": "none"}'),
-    "framework": ("/v1/models/shared/transform?x=1", "application/json", b'{"inputs": "none"}'),
+    "framework": (
+        "/v1/models/shared/transform?task=%6Eorth",
+        "application/json",
+        b'{"inputs": "none"}',
+    ),
     "upload": ("/v1/datasets?name=d", "text/csv", b"task,x\na,1\na,2\nb,3\nb,4\n"),
 }
 

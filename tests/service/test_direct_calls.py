@@ -16,7 +16,7 @@ EQUIVALENT = [
     ("/v1/models/shared/transform", "/v1/models/shared/transform?task=north", V1),
     ("/v1/models/shared/transform", "/v1/models/%73hared/transform", V1),
     ("/v1/models/shared/versions/1/transform", "/v1/models/shared/versions/01/transform", V1),
-    ("/v2/models/shared/infer", "/v2/models/shared/infer?other=1", V2),
+    ("/v2/models/shared/infer", "/v2/models/shared/infer?task=%6Eorth", V2),
     ("/v2/models/shared/versions/1/infer", "/v2/models/shared/versions/+1/infer", V2),
 ]
 
