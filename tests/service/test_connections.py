@@ -34,7 +34,7 @@ BODIES = {
     "control": ("/v2/repository/index", "application/json", b'{"ready": false}'),
     "fast path": ("/v1/models/shared/transform", "application/json", b'{"inputs": "none"}'),
     "framework": (
-        "/v1/models/shared/transform?task=%6Eorth",
+        "/v1/models/shared/transform?&",
         "application/json",
         b'{"inputs": "none"}',
     ),

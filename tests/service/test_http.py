@@ -74,7 +74,7 @@ def connect(service, http):
 @pytest.fixture
 def expected(http):
     """``expected(body)``: the answer of the framework, which takes what is not plain."""
-    return lambda body: http.post(f"{PATH}?other=1", content=body).content
+    return lambda body: http.post(f"{PATH}?&", content=body).content
 
 
 @pytest.mark.parametrize("value", [0.5, "x"])

@@ -28,7 +28,7 @@ TABLE = b"task,x\n" + b"".join(b"%c,%d\n" % (97 + i % 2, i) for i in range(40))
 REQUESTS = {
     "upload": ("/v1/datasets?name=upgraded", "text/csv", TABLE),
     "fast path": ("/v1/models/shared/transform", "application/json", ROWS),
-    "framework": ("/v1/models/shared/transform?task=%6Eorth", "application/json", ROWS),
+    "framework": ("/v1/models/shared/transform?&", "application/json", ROWS),
     "v2": ("/v2/models/shared/infer", "application/json", V2_ROWS),
 }
 TRANSFORM, JSON, _ = REQUESTS["fast path"]
