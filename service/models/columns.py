@@ -117,7 +117,11 @@ def _options(session: Session, version_id: str) -> ReadOptions:
     """Query the options of the upload of the training data that rows are read with, too."""
     query = sa.select(DatasetRow.options).join(VersionRow, VersionRow.dataset_id == DatasetRow.id)
     options = session.scalars(query.where(VersionRow.id == version_id)).one()
-    kept = {name: options[name] for name in ("sheet", "variables") if options.get(name)}
+    kept = {
+        name: options[name]
+        for name in ("sheet", "variables", "missing_marker")
+        if options.get(name)
+    }
     return ReadOptions.model_validate(kept)
 
 

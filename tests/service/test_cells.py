@@ -41,9 +41,9 @@ def test_a_number_in_another_notation_is_located(decimal, cell):
 
 def test_a_marker_that_is_a_category_is_no_missing_value():
     country = Column("country", "category", ("DE", "NA"))
-    assert_array_equal(encode(["NA", "?"], country, is_csv=True), [1, NAN])
+    assert_array_equal(encode(["NA", "?"], country), [1, NAN])
     country = Column("country", "category", ("DE", "FR"))
-    assert_array_equal(encode(["NA", "?"], country, is_csv=True), [NAN, NAN])
+    assert_array_equal(encode(["NA", "?"], country), [NAN, NAN])
 
 
 def test_codes_with_zeros_in_front_are_text():

@@ -1,5 +1,6 @@
 """Feature columns of an Arrow table: their kinds, and their values as numbers."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from algorithms.wrappers.preparation.text_kinds import (
     read_declared,
     read_text,
 )
-from algorithms.wrappers.preparation.text_values import compact_seconds
+from algorithms.wrappers.preparation.text_values import compact_seconds, read_number
 from algorithms.wrappers.preparation.texts import Texts
 from algorithms.wrappers.preparation.written_dates import DateOrder
 
@@ -39,7 +40,7 @@ def read_column(
     Parameters
     ----------
     column
-        A column of Arrow, or its texts.
+        A column of Arrow, or its texts without missing markers.
     kind
         The declared kind; None: it is found from the values.
     reading
@@ -56,7 +57,7 @@ def read_column(
     if not isinstance(column, Texts) and kind is None and column.null_count == len(column):
         return empty
     if isinstance(column, Texts) or is_text(column.type):
-        texts = column if isinstance(column, Texts) else Texts.of(column, name)
+        texts = column if isinstance(column, Texts) else Texts.of(column, name, reading.markers)
         if kind is None and not texts.is_known().any():
             return empty
         if kind is None:
@@ -95,6 +96,16 @@ def texts_of_dates(column: pa.ChunkedArray, name: str) -> Texts | None:
     except pa.ArrowInvalid:  # some are not whole
         return None
     return texts if are_compact(texts) else None
+
+
+def without_marked(column: pa.ChunkedArray, markers: Sequence[str]) -> pa.ChunkedArray:
+    """Return a column of numbers in which those equal to a missing marker are null."""
+    marked = [number for number in map(read_number, markers) if number is not None]
+    if not marked:
+        return column
+    column = decoded(column)
+    is_marked = pc.is_in(column.cast(pa.float64()), pa.array(marked, pa.float64()))
+    return pc.if_else(is_marked, pa.scalar(None, column.type), column)
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:

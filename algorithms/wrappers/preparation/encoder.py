@@ -58,7 +58,6 @@ def encode(
     column: Column,
     *,
     decimal: str | None = None,
-    is_csv: bool = False,
 ) -> Values:
     """Return the values of a raw column as numbers, with NaN for missing ones.
 
@@ -66,12 +65,9 @@ def encode(
     ----------
     values
         A column of Arrow, its texts, an array of numbers; or numbers, texts, booleans, dates and
-        None. Blank text is a missing value.
+        None. Blank text is a missing value, as is text such as NA, unless a category has it.
     decimal
         The decimal separator that the rows show, if it is another one than that of the column.
-    is_csv
-        Whether values are cells of CSV. Text such as NA that marks a missing value is one in a
-        category, too, then, unless the category has it.
 
     Returns
     -------
@@ -87,7 +83,7 @@ def encode(
         values = values.to_pylist() if is_few else Texts.of(values, column.name)
     if decimal is None and column.kind == "number" and column.numbers.decimal != ".":
         decimal = _shown_in(values)
-    encoded = _encode(values, column, _Writing.of(column, decimal, is_csv=is_csv))
+    encoded = _encode(values, column, _Writing.of(column, decimal))
     if column.missing and column.kind == "number":
         return without_markers(encoded, column.missing)
     return encoded
@@ -200,15 +196,12 @@ class _Writing(NamedTuple):
     takes_point: bool
 
     @classmethod
-    def of(cls, column: Column, decimal: str | None, *, is_csv: bool = False) -> "_Writing":
+    def of(cls, column: Column, decimal: str | None) -> "_Writing":
         """Return the writing of a column in rows that may show another decimal separator."""
         takes_point = decimal is None and column.numbers.decimal != "."
         if decimal is not None and decimal != column.numbers.decimal:
             column = replace(column, numbers=with_decimal(column.numbers, decimal))
-        is_marked = is_csv or column.kind != "category"
-        markers = rules.MARKERS if is_marked else frozenset[str]()
-        if column.missing:
-            markers = markers.union(column.missing)
+        markers = rules.MARKERS.union(column.missing) if column.missing else rules.MARKERS
         return cls(column, _positions_of(column.levels), markers, takes_point)
 
 

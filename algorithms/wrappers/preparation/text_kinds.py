@@ -4,6 +4,7 @@ Uploads in every format and data frames of estimators find it here, so that the 
 same model.
 """
 
+import re
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -39,6 +40,9 @@ MIN_ROWS_PER_LEVEL: Final = 2
 #: Text with so few distinct values is a category in any number of rows.
 _FEW_LEVELS: Final = 20
 _BOOLEAN: Final = "(?i:true|false)"
+#: Codes such as those of countries, and the number of different ones that makes them codes.
+_is_short_code: Final = re.compile("[A-Z]{2}").fullmatch
+_MIN_CODES: Final = 2
 
 
 class TextReading(NamedTuple):
@@ -60,6 +64,11 @@ class TextReading(NamedTuple):
     is_csv: bool = False
     categories: frozenset[str] = frozenset()
     missing: tuple[str, ...] = ()
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The texts that are missing values, besides blank ones."""
+        return self.missing or MISSING_MARKERS
 
 
 class ReadColumn(NamedTuple):
@@ -85,20 +94,19 @@ def read_text(texts: Texts, reading: TextReading) -> ReadColumn:
         At least half of the values are numbers, and others are not; or a level cannot be a label.
     """
     note = None
-    values = values_of(texts, reading)
-    if texts.name not in reading.categories and values.is_known().any():
-        numbers = None if are_compact(values) else read_numbers(values, reading)
+    if texts.name not in reading.categories:
+        numbers = None if are_compact(texts) else read_numbers(texts, reading)
         if numbers is not None:
             return numbers
-        if _are_booleans(values):
+        if _are_booleans(texts):
             column = Column(texts.name, "boolean")
-            return ReadColumn(column, encode(values, column), _typed_note(values, column, reading))
-        dates = found_dates(values)
-        codes = code_note(values, what=f"column '{texts.name}'") if are_codes(values) else None
+            return ReadColumn(column, encode(texts, column), _typed_note(texts, column, reading))
+        dates = found_dates(texts)
+        codes = code_note(texts, what=f"column '{texts.name}'") if are_codes(texts) else None
         note = dates.note or codes
         if dates.column is not None:
             return ReadColumn(dates.column, dates.values, _listed(note))
-    notes = _listed(note or date_like(texts))
+    notes = _listed(note or date_like(texts)) + _listed(marker_note(texts))
     n_levels = pc.count_distinct(texts.levels, mode="only_valid").as_py()
     n_values = int(texts.counts()[texts.is_known()].sum())
     repeats = n_levels <= MAX_LEVELS and n_values >= MIN_ROWS_PER_LEVEL * n_levels
@@ -108,7 +116,7 @@ def read_text(texts: Texts, reading: TextReading) -> ReadColumn:
         advice = f"declare column_kind={texts.name}:category to use it"
         return ReadColumn(None, notes=(*notes, Note(text, advice)))
     column = Column(texts.name, "category", check_levels(texts, levels_of(texts)))
-    return ReadColumn(column, encode(texts, column, is_csv=reading.is_csv), notes)
+    return ReadColumn(column, encode(texts, column), notes)
 
 
 def read_declared(
@@ -127,20 +135,14 @@ def read_declared(
         A value does not have the kind.
     """
     if kind == "number":
-        values = values_of(texts, reading)
-        writing = with_unit(reading.numbers, values)
-        return encoded_numbers(values, reading, writing, is_declared=True)
+        writing = with_unit(reading.numbers, texts)
+        return encoded_numbers(texts, reading, writing, is_declared=True)
     if kind == "date":
-        dates = declared_dates(values_of(texts, reading), order)
+        dates = declared_dates(texts, order)
         return ReadColumn(dates.column, dates.values, _listed(dates.note))
     levels = check_levels(texts, levels_of(texts)) if kind == "category" else ()
     column = Column(texts.name, kind, levels)
-    return ReadColumn(column, encode(texts, column, is_csv=reading.is_csv))
-
-
-def values_of(texts: Texts, reading: TextReading) -> Texts:
-    """Return texts without missing markers; those of CSV have none."""
-    return texts if reading.is_csv else texts.without(MISSING_MARKERS)
+    return ReadColumn(column, encode(texts, column), _listed(marker_note(texts)))
 
 
 def read_numbers(texts: Texts, reading: TextReading) -> ReadColumn | None:
@@ -157,8 +159,8 @@ def read_numbers(texts: Texts, reading: TextReading) -> ReadColumn | None:
         return encoded_numbers(texts, reading, reading.numbers)
     if not are_meant(texts):
         return None
-    missing = "declare missing_marker if it marks a missing value, " if reading.is_csv else ""
-    advice = f"correct it, {missing}or declare column_kind={texts.name}:category"
+    advice = "correct it, declare missing_marker if it marks a missing value, or declare"
+    advice += f"  column_kind={texts.name}:category"
     writing = with_unit(reading.numbers, texts)
     check_numbers(texts, writing, advice=advice)
     return encoded_numbers(texts, reading, writing)
@@ -199,6 +201,24 @@ def code_note(texts: Texts, *, what: str) -> Note:
     option = "target_kind=numbers" if is_target else f"column_kind={texts.name}:number"
     text = f"{what} has codes such as {shown(first_code(texts))}, and is read as text"
     return Note(text, f"declare {option} if they are numbers")
+
+
+def marker_note(texts: Texts, *, what: str = "") -> Note | None:
+    """Return a note if a missing marker may be a code of two letters, as NA is that of Namibia.
+
+    Parameters
+    ----------
+    what
+        The column in the message; default: that of a feature.
+    """
+    found = sorted(filter(_is_short_code, texts.marked))
+    codes = texts.levels.drop_null().to_pylist()
+    if not found or len(codes) < _MIN_CODES or not all(map(_is_short_code, codes)):
+        return None
+    what = what or f"column '{texts.name}'"
+    text = f"{what} has codes of two letters such as '{codes[0]}', and"
+    text += f" {shown(found[0])} is read as a missing value"
+    return Note(text, "to keep it, declare another missing_marker, such as missing_marker=-999")
 
 
 def unit_note(what: str, unit: str) -> Note:

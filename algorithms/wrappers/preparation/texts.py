@@ -41,6 +41,8 @@ class Texts:
         The different texts, without spaces around them; missing ones are null.
     positions : (n_rows,)
         For each row, the position of its text in the levels.
+    marked
+        The missing markers that were found.
     found
         Results of :meth:`matching`, which several functions ask for.
     """
@@ -48,6 +50,7 @@ class Texts:
     name: str
     levels: pa.Array
     positions: NDArray[np.integer[Any]]
+    marked: frozenset[str] = frozenset()
     found: dict[Any, NDArray[np.bool_]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -64,11 +67,12 @@ class Texts:
         trimmed = pc.utf8_trim_whitespace(texts)
         is_missing = pc.is_in(trimmed, pa.array(["", *markers], trimmed.type))
         levels = pc.if_else(is_missing, pa.scalar(None, trimmed.type), trimmed)
+        marked = frozenset(trimmed.filter(is_missing).to_pylist()) - {""}
         positions = encoded.indices
         if positions.null_count:
             positions = pc.fill_null(positions.cast(pa.int64()), len(levels))
             levels = pa.concat_arrays([levels, pa.nulls(1, levels.type)])
-        return cls(name, levels, np.asarray(positions))
+        return cls(name, levels, np.asarray(positions), marked)
 
     @property
     def n_missing(self) -> int:
@@ -103,12 +107,6 @@ class Texts:
             matches.setflags(write=False)  # it is shared
             self.found[key] = matches
         return self.found[key]
-
-    def without(self, markers: Sequence[str]) -> "Texts":
-        """Return the texts without missing markers."""
-        is_marker = pc.is_in(self.levels, pa.array([*markers], self.levels.type))
-        levels = pc.if_else(is_marker, pa.scalar(None, self.levels.type), self.levels)
-        return Texts(self.name, levels, self.positions)
 
     def head(self, n_rows: int) -> "Texts":
         """Return the texts of the first rows."""

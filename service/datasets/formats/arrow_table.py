@@ -16,9 +16,14 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import find_similar
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
-from algorithms.wrappers.preparation.arrow_columns import may_be_dates, read_column, texts_of_dates
+from algorithms.wrappers.preparation.arrow_columns import (
+    may_be_dates,
+    read_column,
+    texts_of_dates,
+    without_marked,
+)
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, ColumnKind
-from algorithms.wrappers.preparation.encoder import is_text, kind_of_type, without_markers
+from algorithms.wrappers.preparation.encoder import kind_of_type, without_markers
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn, number_writing
 from algorithms.wrappers.preparation.notes import Note
 from algorithms.wrappers.preparation.pandas_types import with_plain_types
@@ -37,7 +42,7 @@ from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.row_extras import NO_EXTRAS, RowExtras
 from service.datasets.formats.row_notes import number_notes, total_notes
 from service.datasets.formats.table_columns import TableColumns, find_columns
-from service.datasets.formats.table_text import find_reading, texts_of, with_levels
+from service.datasets.formats.table_text import find_reading, marked_notes, texts_of, with_levels
 from service.datasets.formats.text_targets import (
     date_target_note,
     read_text_target,
@@ -98,20 +103,21 @@ def tasks_of(
     issues = ValidationIssues()
     notes: list[str] = []
     table = with_levels(table)
-    texts = texts_of(table, roles, is_csv=is_csv)
+    texts = texts_of(table, roles, options)
     reading = find_reading(
         texts, roles, options, decimal=decimal, is_csv=is_csv, categories=categories
     )
     if reading.numbers is not PLAIN_NUMBERS and not is_csv:
         notes.append(f"numbers in text are read with {number_writing(reading.numbers)}")
-    read = texts if is_csv else {}  # others have missing markers, which may be levels
-    X, columns, column_notes = _features(table, roles, options, issues, reading, texts=read)
+    if not is_csv:
+        notes += marked_notes(texts)
+    X, columns, column_notes = _features(table, roles, options, issues, reading, texts=texts)
     notes += [*column_notes, *index_notes(index), *number_notes(X, columns)]
     extras, codes = NO_EXTRAS, None
     targets: dict[str, Target] = {}
     kind = options.target_kind
     with issues.collect():
-        extras = _extras(table, roles, reading)
+        extras = _extras(table, roles, reading, texts)
     with issues.collect():
         codes = _codes(table, roles, limits)
     for position in roles.targets:
@@ -159,11 +165,13 @@ def _read_target(
         The column without missing markers, if it is text.
     """
     notes: list[Note] = []
-    if texts is not None and (kind == "numbers" or name not in reading.categories):
-        given = texts if reading.is_csv else Texts.of(column, name)
-        column, notes = read_text_target(given, kind, reading)
-    elif kind == "auto" and kind_of_type(column.type) == "number":
-        notes = [] if texts_of_dates(column, name) is None else [date_target_note(name)]
+    if texts is not None:
+        are_labels = kind == "auto" and name in reading.categories
+        column, notes = read_text_target(texts, "classes" if are_labels else kind, reading)
+    elif kind_of_type(column.type) == "number":
+        column = without_marked(column, reading.missing)
+        is_date = kind == "auto" and texts_of_dates(column, name) is not None
+        notes = [date_target_note(name)] if is_date else []
     return read_target(column, name, kind), [*map(str, notes)]
 
 
@@ -294,7 +302,9 @@ def _decoding(column: pa.ChunkedArray, name: str) -> Iterator[None]:
         reject("unsupported-dtype", detail, column=name)
 
 
-def _extras(table: pa.Table, roles: TableColumns, reading: TextReading) -> RowExtras:
+def _extras(
+    table: pa.Table, roles: TableColumns, reading: TextReading, texts: Mapping[str, Texts]
+) -> RowExtras:
     """Return the groups and weights of the rows."""
     issues = ValidationIssues()
     groups = weights = None
@@ -305,8 +315,8 @@ def _extras(table: pa.Table, roles: TableColumns, reading: TextReading) -> RowEx
     if roles.weight is not None:
         column, name = table.column(roles.weight), roles.names[roles.weight]
         with issues.collect(), _decoding(column, name):
-            if is_text(column.type):
-                column = read_text_weights(Texts.of(column, name), reading)
+            if name in texts:
+                column = read_text_weights(texts[name], reading)
             weights = read_weights(column, name)
     issues.check()
     return RowExtras(groups, weights)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
-from algorithms.wrappers.preparation.text_values import MISSING_MARKERS, NUMBER
+from algorithms.wrappers.preparation.text_values import NUMBER
 from algorithms.wrappers.preparation.written_numbers import shown_decimal
 from service.datasets.formats.csv_blanks import DIVIDER, divide_at_blanks
 from service.datasets.formats.nameless import complete_header, is_blank
@@ -94,7 +94,7 @@ def find_dialect(path: Path, options: ReadOptions) -> Dialect:
         reject("empty-file", "the file is empty; the first line must contain the column names")
     decimal = options.decimal or find_decimal(_without_labels(records, options), delimiter)
     cells = {cell.strip() for record in records[1:] for cell in record}
-    markers = tuple(marker for marker in markers_of(options) if marker in cells)
+    markers = tuple(marker for marker in options.markers if marker in cells)
     return Dialect(
         delimiter,
         decimal,
@@ -119,11 +119,6 @@ def find_preamble(lines: list[str]) -> tuple[int, str | None]:
 def _n_blank(lines: list[str]) -> int:
     """Return the number of blank lines before the first line with text."""
     return len(list(takewhile(lambda line: not line.strip("\r\n"), lines)))
-
-
-def markers_of(options: ReadOptions) -> tuple[str, ...]:
-    """Return the markers of missing values, besides empty cells."""
-    return MISSING_MARKERS if options.missing_marker is None else options.missing_marker
 
 
 def find_delimiter(lines: list[str]) -> str:

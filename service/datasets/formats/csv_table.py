@@ -23,7 +23,7 @@ from algorithms.wrappers.preparation.texts import Texts
 from service.datasets.formats.arrow_table import NO_ROWS, tasks_of
 from service.datasets.formats.column_issues import rejected
 from service.datasets.formats.csv_blanks import divided_file
-from service.datasets.formats.csv_dialect import Dialect, find_dialect, markers_of
+from service.datasets.formats.csv_dialect import Dialect, find_dialect
 from service.datasets.formats.csv_places import Places
 from service.datasets.formats.csv_text import CsvText, read_text, split_at_lines
 from service.datasets.formats.nameless import (
@@ -157,15 +157,15 @@ class _Table:
         return rows.slice(0, n_rows)
 
     def with_texts(self, rows: pa.Table) -> pa.Table:
-        """Return the rows, in whose text missing values are null."""
+        """Return the rows, whose text has each different text once; count the missing values."""
         labels = {self.roles.names[i] for i in (self.roles.task, self.roles.group) if i is not None}
         columns = {}
         for name, column in zip(rows.column_names, rows.columns, strict=True):
             columns[name] = column
             if column.type == _TEXT:
-                texts = Texts.of(column, name, () if name in labels else markers_of(self.options))
-                self.n_missing += texts.n_missing
-                columns[name] = texts.as_dictionary()
+                markers = () if name in labels else self.options.markers
+                columns[name] = Texts.of(column, name).as_dictionary()
+                self.n_missing += Texts.of(columns[name], name, markers).n_missing
             else:
                 self.n_missing += column.null_count
         return pa.table(columns)
@@ -188,7 +188,7 @@ class _Table:
             with issues.collect():
                 column = Column(name, numbers=self._writing())
                 try:
-                    encode(Texts.of(texts.column(name), name, markers_of(self.options)), column)
+                    encode(Texts.of(texts.column(name), name, self.options.markers), column)
                 except InvalidColumn as error:
                     raise rejected(error) from None
         issues.check()
@@ -309,7 +309,7 @@ class _Table:
             convert_options=pv.ConvertOptions(
                 column_types=types,
                 include_columns=columns or list(types),
-                null_values=["", *markers_of(self.options)],
+                null_values=["", *self.options.markers],
                 strings_can_be_null=False,
                 decimal_point=self.dialect.decimal or _NO_DECIMAL,
             ),

@@ -11,7 +11,7 @@ import pyarrow as pa
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.json_strict import check_strictly, reject_invalid
 from service.datasets.formats.nameless import index_name
-from service.datasets.formats.object_columns import codes_as_text, column_of
+from service.datasets.formats.object_columns import column_of, unify
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.progress import report_progress
@@ -37,7 +37,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
-    return _tasks_of(_read(path, limits), options, limits)
+    return _tasks_of(_read(path, options, limits), options, limits)
 
 
 def parse_lines(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
@@ -48,7 +48,7 @@ def parse_lines(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
-    return _tasks_of(_table(list(_lines(path)), limits), options, limits)
+    return _tasks_of(_table(list(_lines(path)), options, limits), options, limits)
 
 
 def _tasks_of(read: tuple[pa.Table, list[str]], options: ReadOptions, limits: Limits) -> Parsed:
@@ -57,7 +57,7 @@ def _tasks_of(read: tuple[pa.Table, list[str]], options: ReadOptions, limits: Li
     return replace(parsed, notes=(*notes, *parsed.notes))
 
 
-def _read(path: Path, limits: Limits) -> tuple[pa.Table, list[str]]:
+def _read(path: Path, options: ReadOptions, limits: Limits) -> tuple[pa.Table, list[str]]:
     try:
         text = path.read_bytes()
         document = orjson.loads(text)
@@ -65,7 +65,7 @@ def _read(path: Path, limits: Limits) -> tuple[pa.Table, list[str]]:
         if _NO_MEMORY in str(error):
             raise MemoryError from None
         reject_invalid(error, "the file")
-    read = _table(_records(document), limits)
+    read = _table(_records(document), options, limits)
     check_strictly(text, document)
     return read
 
@@ -112,7 +112,9 @@ def _as_records(rows: Any, where: str) -> list[Record]:
     return rows
 
 
-def _table(records: list[Record], limits: Limits) -> tuple[pa.Table, list[str]]:
+def _table(
+    records: list[Record], options: ReadOptions, limits: Limits
+) -> tuple[pa.Table, list[str]]:
     """Return records as a table, and notes; a field that a record does not have is missing."""
     if not records:
         reject("no-rows", "the file has no records")
@@ -121,8 +123,8 @@ def _table(records: list[Record], limits: Limits) -> tuple[pa.Table, list[str]]:
     issues = ValidationIssues()
     columns, notes = {}, []
     for name in names:
-        values, note = codes_as_text([record.get(name) for record in records], name)
-        notes += [] if note is None else [note]
+        values, found = unify([record.get(name) for record in records], name, options.markers)
+        notes += found
         with issues.collect():
             columns[name or index_name(0)] = column_of(values, name)
     issues.check()

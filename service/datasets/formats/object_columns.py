@@ -26,6 +26,8 @@ _UNSUPPORTED: Final[dict[type, tuple[str, str]]] = {
     list: ("a list", "expected a number, text, true, false or null"),
     dict: ("an object", "expected a number, text, true, false or null"),
 }
+#: Missing markers that a note lists.
+_MAX_MARKERS: Final = 5
 _is_digits: Final = re.compile("[0-9]+").fullmatch
 _has_leading_zero: Final = re.compile("0[0-9]+").fullmatch
 
@@ -60,6 +62,8 @@ def column_of(values: Sequence[Any], name: str, place_of: Callable[[int], str] =
         elif first[1] != kind:
             detail = f"row {row}, column '{name}': this is {kind}, but {place_of(first[0])} has"
             detail += f" {first[1]}; write all values in one way"
+            if "text" in (kind, first[1]):
+                detail += ", or declare missing_marker if the text marks a missing value"
             reject("mixed-types", detail, row=row, column=name)
         are_whole &= kind == _NUMBER and _is_whole(value, row, name)
     if first is None:
@@ -71,7 +75,30 @@ def column_of(values: Sequence[Any], name: str, place_of: Callable[[int], str] =
     return pa.array(values, first[2])
 
 
-def codes_as_text(values: Sequence[Any], name: str) -> tuple[Sequence[Any], str | None]:
+def unify(
+    values: Sequence[Any], name: str, markers: Sequence[str]
+) -> tuple[Sequence[Any], list[str]]:
+    """Return values of which some are text without missing markers, codes all as text; and notes.
+
+    Parameters
+    ----------
+    markers
+        Texts that are missing values in columns of other values.
+    """
+    types = {type(value) for value in values if value is not None}
+    if str not in types or len(types) == 1:
+        return values, []
+    marked = {value for value in values if isinstance(value, str) and value.strip() in markers}
+    notes = []
+    if marked:
+        values = [None if isinstance(v, str) and v in marked else v for v in values]
+        listed = ", ".join(map(repr, sorted(marked)[:_MAX_MARKERS]))
+        notes.append(f"text that is read as a missing value: {listed}, in '{name}'")
+    values, note = _codes_as_text(values, name)
+    return values, notes if note is None else [*notes, note]
+
+
+def _codes_as_text(values: Sequence[Any], name: str) -> tuple[Sequence[Any], str | None]:
     """Return values that are codes all as text, and a note if some of them were numbers.
 
     Spreadsheets keep zip codes such as 80331 as numbers, beside text such as 01234. Without such

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, cast, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from algorithms.wrappers.preparation.columns import ColumnKind
+from algorithms.wrappers.preparation.text_values import MISSING_MARKERS
 from algorithms.wrappers.preparation.written_dates import DateOrder
 from service.datasets.issues import ValidationIssues, reject
 
@@ -82,8 +83,8 @@ class ReadOptions(BaseModel):
     missing_marker: tuple[Annotated[str, Field(max_length=40)], ...] | None = Field(
         None,
         max_length=50,
-        description="CSV cells that are missing values, beside empty ones. Default: NA, NaN, null, "
-        "None, ? and the like.",
+        description="Text that marks a missing value, beside empty text, and numbers that do, such "
+        "as -999. Default: NA, NaN, null, None, ? and the like.",
     )
     variables: tuple[Annotated[str, Field(max_length=200)], ...] = Field(
         (),
@@ -115,8 +116,8 @@ class ReadOptions(BaseModel):
             Whether the format is a table, which may have numbers and dates in text.
         """
         issues = ValidationIssues()
-        of_tables = () if is_table else ("decimal", "thousands")
-        for name in ("delimiter", "encoding", "missing_marker", *of_tables):
+        of_tables = () if is_table else ("decimal", "thousands", "missing_marker")
+        for name in ("delimiter", "encoding", *of_tables):
             if getattr(self, name) is not None:
                 scope = "tables" if name in of_tables else "CSV"
                 detail = f"{name} applies to {scope} only, not to {title}"
@@ -125,6 +126,11 @@ class ReadOptions(BaseModel):
             detail = f"a date order of column '{name}' applies to tables only, not to {title}"
             issues.add("unused-option", detail, parameter="query:column_kind")
         issues.check()
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The texts that are missing values, besides blank ones."""
+        return self.missing_marker or MISSING_MARKERS
 
     def thousands_mark(self) -> str | None:
         """Return the declared thousands separator, an empty text for none; None to find it."""

@@ -1,6 +1,7 @@
 """The text of a table: which of its columns have text, and how its numbers are written."""
 
 from collections.abc import Mapping
+from typing import Final
 
 import pyarrow as pa
 
@@ -8,11 +9,13 @@ from algorithms.wrappers.preparation.encoder import is_text
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 from algorithms.wrappers.preparation.number_texts import find_writing
 from algorithms.wrappers.preparation.text_kinds import TextReading
-from algorithms.wrappers.preparation.text_values import MISSING_MARKERS
 from algorithms.wrappers.preparation.texts import Texts
 from service.datasets.formats.column_issues import rejected
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.table_columns import TableColumns
+
+#: Markers and columns that a note lists.
+_MAX_LISTED: Final = 5
 
 
 def with_levels(table: pa.Table) -> pa.Table:
@@ -24,15 +27,28 @@ def with_levels(table: pa.Table) -> pa.Table:
     return table
 
 
-def texts_of(table: pa.Table, roles: TableColumns, *, is_csv: bool) -> dict[str, Texts]:
+def texts_of(table: pa.Table, roles: TableColumns, options: ReadOptions) -> dict[str, Texts]:
     """Return the text of features, targets and weights by name, without missing markers."""
-    markers = () if is_csv else MISSING_MARKERS  # those of CSV are null
     weights = () if roles.weight is None else (roles.weight,)
     return {
-        roles.names[position]: Texts.of(table.column(position), roles.names[position], markers)
+        roles.names[position]: Texts.of(
+            table.column(position), roles.names[position], options.markers
+        )
         for position in (*roles.features, *roles.targets, *weights)
         if is_text(table.column(position).type)
     }
+
+
+def marked_notes(texts: Mapping[str, Texts]) -> list[str]:
+    """Return a note about the missing markers of a table, and the columns that have them."""
+    columns = [name for name, column in texts.items() if column.marked]
+    if not columns:
+        return []
+    markers = sorted({marker for name in columns for marker in texts[name].marked})
+    listed = ", ".join(f"'{name}'" for name in columns[:_MAX_LISTED])
+    more = f" and {len(columns) - _MAX_LISTED} more" if len(columns) > _MAX_LISTED else ""
+    named = ", ".join(map(repr, markers[:_MAX_LISTED]))
+    return [f"text that is read as a missing value: {named}, in {listed}{more}"]
 
 
 def find_reading(

@@ -20,8 +20,8 @@ from algorithms.wrappers.preparation.text_dates import are_compact
 from algorithms.wrappers.preparation.text_kinds import (
     TextReading,
     code_note,
+    marker_note,
     unit_note,
-    values_of,
 )
 from algorithms.wrappers.preparation.text_values import INFINITE, NUMBER
 from algorithms.wrappers.preparation.texts import Texts
@@ -55,25 +55,27 @@ def read_text_target(
     Rejected
         Some values are of the other kind.
     """
+    what = f"the target column '{texts.name}'"
     if kind == "classes":
-        levels = texts.levels
+        levels, note = texts.levels, marker_note(texts, what=what)
         is_integer = reading.is_csv and (texts.matching(_INTEGER) | ~texts.is_known()).all()
-        return texts.as_type(levels.cast(pa.int64())) if is_integer else texts.all(), []
-    values = values_of(texts, reading)
-    if kind == "auto" and are_codes(values):
-        return texts.all(), [code_note(values, what=f"the target column '{texts.name}'")]
-    if kind == "numbers" or are_numbers(values, reading.numbers) or are_meant(values):
+        column = texts.as_type(levels.cast(pa.int64())) if is_integer else texts.all()
+        return column, [] if note is None else [note]
+    if kind == "auto" and are_codes(texts):
+        return texts.all(), [code_note(texts, what=what)]
+    if kind == "numbers" or are_numbers(texts, reading.numbers) or are_meant(texts):
         code = "not-a-number" if kind == "numbers" else "mixed-labels"
         advice = _NUMBER_ADVICE if kind == "numbers" else _MIXED_ADVICE
-        numbers, unit = _numbers(values, reading, advice=advice, code=code)
-        return numbers, _notes(values, kind, reading, unit)
+        numbers, unit = _numbers(texts, reading, advice=advice, code=code)
+        return numbers, _notes(texts, kind, reading, unit)
     issues = ValidationIssues()
     is_number = texts.matching(f"{NUMBER}|{INFINITE}", reading.numbers)
     for row, text in texts.rows_of(is_number, MAX_ISSUES):
         detail = f"row {row}, column '{texts.name}': {shown(text)} is a number among text labels"
         issues.add("mixed-labels", f"{detail}; {_LABEL_ADVICE}", row=row, column=texts.name)
     issues.check()
-    return texts.all(), []
+    note = marker_note(texts, what=what)
+    return texts.all(), [] if note is None else [note]
 
 
 def read_text_weights(texts: Texts, reading: TextReading) -> pa.ChunkedArray:

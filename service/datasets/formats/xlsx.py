@@ -15,7 +15,7 @@ from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.nameless import empty_notes, name_index
 from service.datasets.formats.npz_archive import check_archive_size
-from service.datasets.formats.object_columns import codes_as_text, column_of
+from service.datasets.formats.object_columns import column_of, unify
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.validation import check_counts
@@ -71,29 +71,28 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
         With all issues, up to a maximum number.
     """
     check_archive_size(path, limits, remedy="upload the table as CSV or Parquet")
-    table, rows, notes = read_table(path, limits, options.sheet)
+    table, rows, notes = read_table(path, options, limits)
     with _places_of(rows):
         parsed = tasks_of(table, options, limits)
     return replace(parsed, notes=(*notes, *parsed.notes))
 
 
 def read_table(
-    file: Path | IO[bytes], limits: Limits, sheet: str | None = None, *, must_exist: bool = True
+    file: Path | IO[bytes], options: ReadOptions, limits: Limits, *, must_exist: bool = True
 ) -> tuple[pa.Table, list[_Row], list[str]]:
     """Return the table of a workbook, its rows, and notes about sheets and unread cells.
 
     Parameters
     ----------
-    sheet
-        Sheet to read. Default: all.
     must_exist
-        Whether a workbook without this sheet is rejected; else all sheets are read.
+        Whether a workbook without the sheet of the options is rejected; else all sheets are read.
 
     Raises
     ------
     Rejected
         The file is not a workbook, or its cells are not a table.
     """
+    sheet = options.sheet
     try:
         book = CalamineWorkbook.from_object(str(file) if isinstance(file, Path) else file)
         names = book.sheet_names
@@ -110,7 +109,7 @@ def read_table(
     notes += empty_notes(empty)
     rows = [row for _, *data_rows in sheets for row in data_rows]
     with _places_of(rows):
-        return _table(header, rows, notes, has_tasks=len(sheets) > 1), rows, notes
+        return _table(header, rows, notes, options.markers, has_tasks=len(sheets) > 1), rows, notes
 
 
 def _chosen(names: list[str], sheet: str | None) -> list[str]:
@@ -183,10 +182,17 @@ def _is_whole(cell: Any) -> bool:
     )
 
 
-def _table(header: list[str], rows: list[_Row], notes: list[str], *, has_tasks: bool) -> pa.Table:
+def _table(
+    header: list[str],
+    rows: list[_Row],
+    notes: list[str],
+    markers: Sequence[str],
+    *,
+    has_tasks: bool,
+) -> pa.Table:
     """Return the rows of all sheets; of several sheets, with the column ``task``.
 
-    Notes about codes are added to ``notes``.
+    Notes about cells of several types are added to ``notes``.
     """
     columns = [pa.array([row.place.sheet for row in rows], pa.string())] if has_tasks else []
     issues = ValidationIssues()
@@ -199,8 +205,8 @@ def _table(header: list[str], rows: list[_Row], notes: list[str], *, has_tasks: 
             continue  # neither a name nor values
         column: Any = pa.nulls(len(rows))
         with issues.collect():
-            values, note = codes_as_text([row.cell(j) for row in rows], name)
-            notes += [] if note is None else [note]
+            values, found = unify([row.cell(j) for row in rows], name, markers)
+            notes += found
             column = column_of(values, name, place_of)
         columns.append(column)
     issues.check()

@@ -98,7 +98,7 @@ class TableRows:
         for j, column in enumerate(wanted):
             values = self.columns[chosen[j]]
             try:
-                matrix[:, j] = encode(values, column, decimal=decimal, is_csv=self.is_csv)
+                matrix[:, j] = encode(values, column, decimal=decimal)
             except InvalidColumn as error:
                 raise_invalid_values(error, task=spec.task)
         return matrix

@@ -36,7 +36,7 @@ _CORRUPT: Final = (
 def read_workbook(body: Body, tasks: TaskSource) -> Call:
     """Parse a workbook with one table, or with a sheet for each task."""
     try:
-        table, _, _ = read_table(_unpacked(body), _LIMITS, tasks.options().sheet, must_exist=False)
+        table, _, _ = read_table(_unpacked(body), tasks.options(), _LIMITS, must_exist=False)
     except Rejected as rejected:
         detail = rejected.issues[0].detail
         raise Problem("malformed-body", f"the body is not a valid workbook: {detail}") from None

@@ -31,26 +31,31 @@ def test_a_number_equal_to_a_marker_is_missing_however_it_is_written(reader, rea
 
 
 ROWS = {
-    "cells": (["-999", "-999.0", "7"], True),
-    "strings": (["-999", "-999.0", "7"], False),
-    "numbers": ([-999, -999.0, 7], False),
-    "array": (np.array([-999.0, -999.0, 7.0]), False),
-    "column of integers": (pa.chunked_array([[-999, -999, 7]]), False),
-    "column of text": (pa.chunked_array([["-999", "-999.0", "7"] * 40]), False),
+    "strings": ["-999", "-999.0", "7"],
+    "numbers": [-999, -999.0, 7],
+    "array": np.array([-999.0, -999.0, 7.0]),
+    "column of integers": pa.chunked_array([[-999, -999, 7]]),
+    "column of text": pa.chunked_array([["-999", "-999.0", "7"] * 40]),
 }
 
 
 @pytest.mark.parametrize("way", ROWS)
 def test_rows_for_a_model_have_the_markers_of_its_table(read, way):
-    values, is_csv = ROWS[way]
     x = next(c for c in columns_of_manifest(read["manifest"]) if c.name == "x")
-    found = encode(values, Column.from_json(x.to_json()), is_csv=is_csv)
+    found = encode(ROWS[way], Column.from_json(x.to_json()))
     np.testing.assert_array_equal(found[:3], [np.nan, np.nan, 7])
 
 
 def test_a_marker_in_a_category_is_no_unknown_level(read):
     ward = next(c for c in columns_of_manifest(read["manifest"]) if c.name == "ward")
     np.testing.assert_array_equal(encode(["K2", "-999", "K9"], ward), [1, np.nan, -1])
+
+
+def test_na_in_a_category_is_missing_unless_it_is_a_level():
+    sizes, countries = Column("c", "category", ("M", "S")), Column("c", "category", ("DE", "NA"))
+    for values in (["NA", "S"], pa.chunked_array([["NA", "S"] * 40])):
+        np.testing.assert_array_equal(encode(values, sizes)[:2], [np.nan, 1])
+        np.testing.assert_array_equal(encode(values, countries)[:2], [1, -1])
 
 
 def test_tables_without_a_gap_have_the_markers_as_well(reader):

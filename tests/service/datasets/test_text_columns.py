@@ -146,12 +146,6 @@ def test_targets_of_arrays_that_are_text_can_be_numbers(reader):
     reader.assert_rejected(wrong, "not-a-number", "'x'", task="a", row=1)
 
 
-def test_a_missing_marker_is_a_level_of_text_that_has_types(reader):
-    records = [{"task": "a", "c": country} for country in ("NA", "DE", "NA")]
-    result = reader.read(json.dumps(records).encode(), JSON)
-    assert result["manifest"]["columns"][0]["levels"] == ["DE", "NA"]
-
-
 @pytest.mark.parametrize("media_type", [XLSX, JSON])
 def test_codes_as_text_beside_numbers_are_text(reader, media_type):
     codes = ["01234", 80331, None, 1067, "01067"]
