@@ -29,7 +29,7 @@ _MONTHS: Final = (
     "nov",
     "dec",
 )
-_NAME: Final = (
+MONTH_NAME: Final = (
     "(?P<name>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
     r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 )
@@ -42,13 +42,13 @@ _YEARS: Final = range(1700, 2201)
 _MONTH: Final = "(?P<month>0[1-9]|1[0-2])"
 _QUARTER: Final = "q(?P<quarter>[1-4])"
 _PATTERNS: Final = (
-    rf"^{_WEEKDAY}{_DAY}[ /-]?{_NAME},?[ /-]?{_YEAR}{TIME}",
-    rf"^{_WEEKDAY}{_DAY}[ /-]?{_NAME},?[ /-]?{_SHORT_YEAR}{TIME}",
-    rf"^{_WEEKDAY}{_NAME}[ /-]?{_DAY},?[ /-]{_YEAR}{TIME}",
-    rf"^{_YEAR}[ /-]?{_NAME}[ /-]?{_DAY}{TIME}",
-    rf"^{_NAME},?[ /-]?{_YEAR}$",
-    rf"^{_NAME}[/-]{_SHORT_YEAR}$",
-    rf"^{_YEAR}[ /-]?{_NAME}$",
+    rf"^{_WEEKDAY}{_DAY}[ /-]?{MONTH_NAME},?[ /-]?{_YEAR}{TIME}",
+    rf"^{_WEEKDAY}{_DAY}[ /-]?{MONTH_NAME},?[ /-]?{_SHORT_YEAR}{TIME}",
+    rf"^{_WEEKDAY}{MONTH_NAME}[ /-]?{_DAY},?[ /-]{_YEAR}{TIME}",
+    rf"^{_YEAR}[ /-]?{MONTH_NAME}[ /-]?{_DAY}{TIME}",
+    rf"^{MONTH_NAME},?[ /-]?{_YEAR}$",
+    rf"^{MONTH_NAME}[/-]{_SHORT_YEAR}$",
+    rf"^{_YEAR}[ /-]?{MONTH_NAME}$",
     rf"^{_YEAR}[/-]{_MONTH}$",
     rf"^{_MONTH}/{_YEAR}$",
     rf"^{_YEAR}M{_MONTH}$",
@@ -56,7 +56,7 @@ _PATTERNS: Final = (
     rf"^{_QUARTER}[ /-]?{_YEAR}$",
 )
 _WITHOUT_YEAR: Final = re.sub(
-    r"\?P<\w+>", "?:", f"(?i)^(?:{_DAY}[ /-]?{_NAME}|{_NAME}[ -]?{_DAY})$"
+    r"\?P<\w+>", "?:", f"(?i)^(?:{_DAY}[ /-]?{MONTH_NAME}|{MONTH_NAME}[ -]?{_DAY})$"
 )
 _FORMS: Final = tuple(re.compile(p, re.IGNORECASE | re.ASCII) for p in _PATTERNS)
 _ANY: Final = "(?i)" + "|".join(re.sub(r"\?P<\w+>", "?:", pattern) for pattern in _PATTERNS)

@@ -35,10 +35,12 @@ from algorithms.wrappers.preparation.written_numbers import (
     grouped,
     is_ambiguous,
     matches,
+    own_unit_of,
     readings_of,
     shows,
     unit_of,
     without_signs,
+    without_unit,
 )
 
 _INTEGER: Final = "[+-]?[0-9]+"
@@ -54,6 +56,7 @@ def are_numbers(texts: Texts, writing: NumberWriting = PLAIN_NUMBERS) -> bool:
 
 def are_meant(texts: Texts) -> bool:
     """Return whether at least half of the values are numbers, in whatever way they are written."""
+    texts = _without_own_unit(texts)
     known, counts = texts.is_known(), texts.counts()
     is_meant = texts.matching(f"{MEANT}|{NUMBER}|{INFINITE}") & known
     if not _have_signs(texts):
@@ -101,7 +104,7 @@ def find_writing(
     plain = _INTEGER if decimal is None else NUMBER
     writing = NumberWriting(decimal) if decimal == "," else PLAIN_NUMBERS
     unclear = (t for t in columns if not (t.matching(plain, writing) | ~t.is_known()).all())
-    meant = [_without_signs(texts) for texts in unclear if are_meant(texts)]
+    meant = [_without_signs(_without_own_unit(t)) for t in unclear if are_meant(t)]
     if decimal is None:
         decimal = _find_decimal(meant, thousands)
     if thousands is None:
@@ -112,9 +115,9 @@ def find_writing(
 
 def with_unit(writing: NumberWriting, texts: Texts) -> NumberWriting:
     """Return how the numbers of a column are written that may have a unit, or signs of print."""
-    has_signs = _have_signs(texts)
+    has_signs = _have_signs(_without_own_unit(texts))
     known = texts.levels.filter(_mask(texts.is_known()))
-    unit = unit_of(without_signs(known) if has_signs else known)
+    unit = own_unit_of(known) or unit_of(without_signs(known) if has_signs else known)
     return replace(writing, unit=unit, has_signs=has_signs) if unit or has_signs else writing
 
 
@@ -125,6 +128,14 @@ def _have_signs(texts: Texts) -> bool:
     """
     is_signed, known = texts.matching(SIGNED), texts.is_known()
     return bool(is_signed.any()) and not texts.matching(IN_BRACKETS)[known].all()
+
+
+def _without_own_unit(texts: Texts) -> Texts:
+    """Return texts without the unit that all of them have after their number."""
+    unit = own_unit_of(texts.levels)
+    if not unit:
+        return texts
+    return Texts(texts.name, without_unit(texts.levels, unit), texts.positions)
 
 
 def _without_signs(texts: Texts) -> Texts:

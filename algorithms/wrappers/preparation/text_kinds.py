@@ -223,7 +223,8 @@ def marker_note(texts: Texts, *, what: str = "") -> Note | None:
 
 def unit_note(what: str, unit: str) -> Note:
     """Return a note that the unit of all values of a column is left out."""
-    return Note(f"all values of {what} have the unit {unit!r}, which is left out")
+    advice = "declare column_kind=NAME:category, or target_kind=classes, if they are no quantities"
+    return Note(f"all values of {what} have the unit {unit!r}, which is left out", advice)
 
 
 def _are_booleans(texts: Texts) -> bool:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, NumberWriting
+from algorithms.wrappers.preparation.named_dates import MONTH_NAME
 
 #: Units that all values of a column can have.
 _UNITS: Final = "%‰$€£¥"
@@ -43,6 +44,16 @@ IN_BRACKETS: Final = rf"\((?:{_WITH_UNIT})\)"
 #: Negative numbers as typesetters and accountants write them.
 SIGNED: Final = rf"{MINUS}(?:{_WITH_UNIT})|{IN_BRACKETS}"
 MEANT: Final = rf"{_WITH_UNIT}|{SIGNED}"
+#: A unit of its own after a number: words such as kg, mg/dl, m², °C or beats per minute.
+_WORD: Final = r"(?:[a-zµ]*m\^?[23]|[^\W\d_]+|[°%‰$€£¥][^\W\d_]*)"
+_has_own_unit: Final = re.compile(
+    rf"{MINUS}?(?:{_NUMBER_LIKE}){_SPACES}?({_WORD}(?:(?: ?[/·*.-] ?| ){_WORD})*\.?)"
+).fullmatch
+#: Words after numbers that make them other numbers, or days of a month.
+_is_no_unit: Final = re.compile(rf"(?i:[ap]\.?m\.?|{MONTH_NAME})").fullmatch
+#: So many different texts show a unit; longer ones have none.
+_MIN_WITH_UNIT: Final = 2
+_MAX_WITH_UNIT: Final = 40
 _BRACKETS: Final = r"^\((.*)\)$"
 
 
@@ -79,6 +90,23 @@ def shows(decimal: str) -> str:
 @lru_cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
+
+
+def own_unit_of(levels: pa.Array) -> str:
+    """Return the text after the number of all texts, such as kg or mg/dl; else an empty text."""
+    texts = levels.drop_null()
+    first = texts[0].as_py() if len(texts) >= _MIN_WITH_UNIT else ""
+    found = _has_own_unit(first) if len(first) <= _MAX_WITH_UNIT else None
+    if found is None or _is_no_unit(found[1]):
+        return ""
+    pattern = f"^{MINUS}?(?:{_NUMBER_LIKE}){_SPACES}?{re.escape(found[1])}$"
+    have_unit = pc.all(pc.match_substring_regex(texts, pattern)).as_py()
+    return str(found[1]) if have_unit else ""
+
+
+def without_unit(levels: pa.Array, unit: str) -> pa.Array:
+    """Return texts without a unit."""
+    return pc.replace_substring_regex(levels, _pattern_of(unit), r"\1") if unit else levels
 
 
 def unit_of(levels: pa.Array) -> str:
@@ -119,8 +147,7 @@ def all_plain(levels: pa.Array, writing: NumberWriting) -> pa.Array:
         return levels
     if writing.has_signs:
         levels = without_signs(levels)
-    if writing.unit:
-        levels = pc.replace_substring_regex(levels, _pattern_of(writing.unit), r"\1")
+    levels = without_unit(levels, writing.unit)
     if writing.thousands:
         pattern = grouped(writing.thousands, writing.decimal)
         is_grouped = pc.match_substring_regex(levels, f"^(?:{pattern})$")

@@ -139,12 +139,47 @@ def test_a_point_in_another_place_is_a_mistake_among_points_of_thousands(reader,
         (["$1.50", "$1,234.25"], "$", [1.5, 1234.25]),
         (["1.299,50 €", "-7 €"], "€", [1299.5, -7]),
         (["-$1.50", "$2"], "$", [-1.5, 2]),
+        (["5 kg", "12kg", "3.5 kg"], "kg", [5, 12, 3.5]),
+        (["3.4 mg/dl", "12 mg/dl"], "mg/dl", [3.4, 12]),
+        (["36,6 °C", "\u22122,5 °C"], "°C", [36.6, -2.5]),
+        (["1.234,50 m²", "7 m²"], "m²", [1234.5, 7]),
+        (["5 cm3", "1,250.5 cm3"], "cm3", [5, 1250.5]),
+        (["72 beats per minute", "80 beats per minute"], "beats per minute", [72, 80]),
+        (["5 fl. oz.", "6 fl. oz."], "fl. oz.", [5, 6]),
     ],
 )
 def test_a_unit_that_all_values_have_is_left_out_with_a_note(reader, read, texts, unit, expected):
     result = read({"x": texts})
     assert [row[0] for row in values_of(reader, result)] == expected
     assert f"the unit {unit!r}" in notes_of(result)
+
+
+TEXTS_WITHOUT_A_UNIT = [
+    ["5 kg", "300 g", "2 kg"],
+    ["3 PM", "11 PM", "3 PM"],
+    ["1 Jan", "15 Jan", "1 Jan"],
+    ["12:30", "13:30", "12:30"],
+    ["K1", "K2", "K1"],
+    ["2 kg of 3", "4 kg of 3", "2 kg of 3"],
+]
+
+
+@pytest.mark.parametrize("texts", TEXTS_WITHOUT_A_UNIT)
+def test_text_without_a_unit_that_all_share_stays_text(read, texts):
+    result = read({"x": texts, "z": [1.0, 2, 3]})
+    assert result["manifest"]["columns"][0]["levels"] == sorted(set(texts))
+
+
+def test_a_unit_of_targets_and_of_rows_for_a_model_is_left_out(reader, read):
+    texts = ["5 kg", "12 kg", "3.5 kg"]
+    result = read({"x": [*texts[:2], None], "y": texts}, target_column="y")
+    assert next(iter(reader.tasks(result))).y.tolist() == [5, 12, 3.5]
+    (column,) = columns_of_manifest(result["manifest"])
+    assert encode(["7 kg", "7", 7.0], column).tolist() == [7, 7, 7]
+    with pytest.raises(InvalidColumn, match="'7 g'"):
+        encode(["7 g"], column)
+    kept = read({"x": texts, "z": [1.0, 2, 3]}, column_kind=["x:category"])
+    assert kept["manifest"]["columns"][0]["levels"] == sorted(texts)
 
 
 @pytest.mark.parametrize("texts", [["$1.50", "2"], ["12 %", "3 €"], ["7", "1_000"]])
