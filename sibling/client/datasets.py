@@ -43,6 +43,10 @@ MEDIA_TYPES: Final = {
     ".csv.gz": "text/csv",
     ".csv.zst": "text/csv",
 }
+_OTHER_FILES: Final = (
+    "read other files with pandas, such as pd.read_stata or pd.read_excel, and upload the data "
+    "frame, or save them as CSV or .xlsx in the program that wrote them"
+)
 _CHUNK_BYTES: Final = 1024 * 1024
 _UPLOAD_WAIT_S: Final = 0.5
 
@@ -267,7 +271,8 @@ class DatasetMethods(Remote[Mode]):
             )
             if media_type is None:
                 endings = ", ".join(MEDIA_TYPES)
-                raise ValueError(f"expected a file with one of {endings}, got '{source.name}'")
+                detail = f"expected a file with one of {endings}, got '{source.name}'"
+                raise ValueError(f"{detail}; {_OTHER_FILES}")
             query = {"name": name or source.stem, **options}
             return await self._upload_file(source, media_type, query, on_progress, on_parsed)
         if is_frame(data):

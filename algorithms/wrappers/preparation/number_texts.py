@@ -161,7 +161,10 @@ def check_numbers(
     is_quantity = texts.matching(MEANT)
     quantities = set(texts.levels.filter(_mask(is_wrong & is_quantity)).to_pylist())
     problems = []
-    for row, text in texts.rows_of(is_wrong, MAX_PROBLEMS):
+    wrong = texts.rows_of(is_wrong, MAX_PROBLEMS)
+    if [row for row, _ in wrong] == [0]:
+        advice = f"remove the row if it is a second header, such as units; else {advice}"
+    for row, text in wrong:
         fault = f"expected a number with {number_writing(writing)}, got {shown(text)}"
         detail = f"row {row}, column '{texts.name}': {fault}"
         remedy = _QUANTITY if text in quantities else advice

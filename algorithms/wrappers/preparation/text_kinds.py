@@ -40,6 +40,17 @@ MIN_ROWS_PER_LEVEL: Final = 2
 #: Text with so few distinct values is a category in any number of rows.
 _FEW_LEVELS: Final = 20
 _BOOLEAN: Final = "(?i:true|false)"
+_CLOCK: Final = r"[0-9]{1,3}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?"
+_SPAN: Final = r"(?:[0-9]+ ?(?:d|days?|h|hours?|m|min|s|sec)\.? ?){2,}"
+#: Measures that are not read: their pattern, name and what to write instead.
+_MEASURES: Final = (
+    (rf"-?(?:[0-9]+ days? )?{_CLOCK}|-?P[0-9DTHMS.]+|{_SPAN}", "times", "hours such as 12.5"),
+    (
+        "[NSEWO]? ?-?[0-9]{1,3} ?° ?[0-9.]+ ?['\u2032].*",
+        "angles",
+        "decimal degrees such as 52.5167",
+    ),
+)
 #: Codes such as those of countries, and the number of different ones that makes them codes.
 _is_short_code: Final = re.compile("[A-Z]{2}").fullmatch
 _MIN_CODES: Final = 2
@@ -106,7 +117,7 @@ def read_text(texts: Texts, reading: TextReading) -> ReadColumn:
         note = dates.note or codes
         if dates.column is not None:
             return ReadColumn(dates.column, dates.values, _listed(note))
-    notes = _listed(note or date_like(texts)) + _listed(marker_note(texts))
+    notes = _listed(note or date_like(texts) or _measure_note(texts)) + _listed(marker_note(texts))
     n_levels = pc.count_distinct(texts.levels, mode="only_valid").as_py()
     n_values = int(texts.counts()[texts.is_known()].sum())
     repeats = n_levels <= MAX_LEVELS and n_values >= MIN_ROWS_PER_LEVEL * n_levels
@@ -160,7 +171,7 @@ def read_numbers(texts: Texts, reading: TextReading) -> ReadColumn | None:
     if not are_meant(texts):
         return None
     advice = "correct it, declare missing_marker if it marks a missing value, or declare"
-    advice += f"  column_kind={texts.name}:category"
+    advice += f" column_kind={texts.name}:category"
     writing = with_unit(reading.numbers, texts)
     check_numbers(texts, writing, advice=advice)
     return encoded_numbers(texts, reading, writing)
@@ -225,6 +236,18 @@ def unit_note(what: str, unit: str) -> Note:
     """Return a note that the unit of all values of a column is left out."""
     advice = "declare column_kind=NAME:category, or target_kind=classes, if they are no quantities"
     return Note(f"all values of {what} have the unit {unit!r}, which is left out", advice)
+
+
+def _measure_note(texts: Texts) -> Note | None:
+    """Return a note if most values are times, durations or angles, which are not read."""
+    counts, known = texts.counts(), texts.is_known()
+    for pattern, what, advice in _MEASURES:
+        is_measure = texts.matching(pattern)
+        if 2 * counts[is_measure].sum() > counts[known].sum():
+            ((_, first),) = texts.rows_of(is_measure, 1)
+            text = f"column '{texts.name}' looks like {what} such as {shown(first)}, but is read as"
+            return Note(f"{text} text", f"write them as {advice}, to use them as numbers")
+    return None
 
 
 def _are_booleans(texts: Texts) -> bool:

@@ -40,7 +40,7 @@ from service.datasets.formats.nameless import index_notes, name_index, unused_in
 from service.datasets.formats.options import Limits, ReadOptions, TargetKind
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.row_extras import NO_EXTRAS, RowExtras
-from service.datasets.formats.row_notes import number_notes, total_notes
+from service.datasets.formats.row_notes import case_notes, number_notes, total_notes
 from service.datasets.formats.table_columns import TableColumns, find_columns
 from service.datasets.formats.table_text import find_reading, marked_notes, texts_of, with_levels
 from service.datasets.formats.text_targets import (
@@ -132,7 +132,7 @@ def tasks_of(
         split = tasks_of_targets(X, targets, feature_names=names, extras=extras)
     else:
         target = next(iter(targets.values()), None)
-        notes += total_notes(*codes)
+        notes += total_notes(*codes) + case_notes(codes[1])
         split = split_rows(X, codes[0], codes[1], target=target, feature_names=names, extras=extras)
     names_left = {task.name for task in split.tasks}
     empty = [name for name in (targets if codes is None else codes[1]) if name not in names_left]

@@ -24,6 +24,12 @@ _SAMPLE_CHARACTERS: Final = 256 * 1024
 _SAMPLE_RECORDS: Final = 200
 #: More than the names of 100,000 columns; a header may be longer than the sample.
 _MAX_LINE_CHARACTERS: Final = 32 * 1024 * 1024
+#: Lines above the header, and columns beside which a line of one cell is a title.
+_MAX_TITLES: Final = 20
+_MIN_TITLED: Final = 2
+#: Characters of a title that a note shows, and those around it that it leaves out.
+_MAX_TITLE: Final = 60
+_ENDS: Final = " \t\r\n,;|"
 _NUMBER: Final = re.compile(rf"\s*{NUMBER}\s*")
 
 
@@ -40,12 +46,12 @@ class Dialect:
     markers
         Missing markers among the first records.
     n_before
-        Number of lines before the header: blank ones, and the declaration of the delimiter.
+        Number of lines before the header: blank ones, titles, and the declaration of the delimiter.
     has_blanks
         Whether runs of blanks divide the cells; then the delimiter is for a file with one tab for
         each.
-    declares_delimiter
-        Whether the first line is ``sep=;``, as Excel writes and reads it.
+    titles
+        The text above the header, without the declaration of the delimiter.
     has_rows
         Whether any line below the header has text.
     """
@@ -56,7 +62,7 @@ class Dialect:
     markers: tuple[str, ...]
     n_before: int = 0
     has_blanks: bool = False
-    declares_delimiter: bool = False
+    titles: tuple[str, ...] = ()
     has_rows: bool = True
 
     @property
@@ -81,6 +87,11 @@ def find_dialect(path: Path, options: ReadOptions) -> Dialect:
     if not is_whole and len(lines) > 1 and not text.endswith(("\r", "\n")):
         lines.pop()  # may be cut off
     n_before, declared = find_preamble(lines)
+    titles = tuple(
+        line.strip(_ENDS)[:_MAX_TITLE]
+        for line in lines[:n_before]
+        if line.strip(_ENDS) and not _DECLARATION.fullmatch(line)
+    )
     lines = lines[n_before:]
     given = options.delimiter or declared
     delimiter = given or find_delimiter(lines)
@@ -102,7 +113,7 @@ def find_dialect(path: Path, options: ReadOptions) -> Dialect:
         markers,
         n_before,
         has_blanks=has_blanks,
-        declares_delimiter=declared is not None,
+        titles=titles,
         has_rows=not is_whole or _n_blank(lines[1:]) < len(lines) - 1,
     )
 
@@ -111,9 +122,38 @@ def find_preamble(lines: list[str]) -> tuple[int, str | None]:
     """Return the number of lines before the header, and the delimiter that they declare, if any."""
     n_before = _n_blank(lines)
     declared = _DECLARATION.fullmatch(lines[n_before]) if n_before < len(lines) else None
-    if declared is None:
-        return n_before, None
-    return n_before + 1 + _n_blank(lines[n_before + 1 :]), declared[1]
+    if declared is not None:
+        n_before += 1 + _n_blank(lines[n_before + 1 :])
+    return n_before + _n_titles(lines[n_before:]), None if declared is None else declared[1]
+
+
+def _n_titles(lines: list[str]) -> int:
+    """Return the number of lines above the header that are titles, comments after #, or blank.
+
+    Titles have fewer cells than the rows, even if the header lacks one; the header has no numbers.
+    """
+    lines = lines[:_SAMPLE_RECORDS]
+    try:
+        readings = [[*csv.reader(lines, delimiter=delimiter)] for delimiter in _DELIMITERS]
+    except csv.Error:
+        return 0  # the whole file is read later, and its errors are reported
+    records = max(readings, key=_shared_width)
+    width = _shared_width(records)[1]
+    if len(records) != len(lines):  # some cells have line breaks
+        return 0
+    for n, cells in enumerate(records[:_MAX_TITLES]):
+        is_comment = lines[n].startswith("#") and len(cells) != width
+        is_title = len(cells) < width - 1 or (width > _MIN_TITLED and is_blank(cells[1:]))
+        if not (is_comment or is_title):
+            return 0 if any(_NUMBER.fullmatch(cell) or not cell.strip() for cell in cells) else n
+    return 0
+
+
+def _shared_width(records: list[list[str]]) -> tuple[int, int]:
+    """Return how many records have the commonest number of cells above one, and this number."""
+    widths = Counter(len(cells) for cells in records if len(cells) > 1)
+    ((width, count),) = widths.most_common(1) or [(1, 0)]
+    return count, width
 
 
 def _n_blank(lines: list[str]) -> int:

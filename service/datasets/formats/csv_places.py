@@ -43,9 +43,10 @@ class Places:
         issues = ValidationIssues()
         for record in self._records():
             if len(record.cells) != self._width and not is_blank(record.cells):
-                detail = f"line {record.line} has {len(record.cells)} cells, the header has"
+                n_cells = f"{len(record.cells)} cell{'s'[: len(record.cells) != 1]}"
+                detail = f"line {record.line} has {n_cells}, the header has"
                 mark = " " if self._dialect.has_blanks else self._dialect.delimiter
-                advice = f"quote cells that contain {mark!r}"
+                advice = f"quote cells that contain {mark!r}, or remove the line if it is no row"
                 issues.add("wrong-width", f"{detail} {self._width}; {advice}", row=record.number)
         issues.check()
 
@@ -88,13 +89,16 @@ class Places:
     def _records(self) -> Iterator[_Record]:
         """Yield the records below the header, without blank lines."""
         with self._path.open(encoding="utf-8-sig", newline="") as file:
+            n_before = self._dialect.n_before
+            for _ in range(n_before):
+                file.readline()
             reader = csv.reader(file, delimiter=self._dialect.delimiter, strict=True)
             try:
                 filled = (cells for cells in reader if cells)
-                for _ in range(2 if self._dialect.declares_delimiter else 1):
-                    next(filled, None)
+                next(filled, None)
                 for number, cells in enumerate(filled):
-                    yield _Record(number, reader.line_num, cells)
+                    yield _Record(number, n_before + reader.line_num, cells)
             except csv.Error as error:
-                detail = f"line {reader.line_num}: {error}; see RFC 4180 for how cells are quoted"
+                detail = f"line {n_before + reader.line_num}: {error}"
+                detail += "; see RFC 4180 for how cells are quoted"
                 reject("invalid-quoting", detail)

@@ -218,6 +218,9 @@ class _Table:
             values = "value" if self.n_missing == 1 else "values"
             parts.append(f"{self.n_missing} missing {values}, such as {markers}")
         notes = [f"read with {', '.join(parts)}"] if parts else []
+        if self.dialect.titles:
+            titles = ", ".join(map(repr, self.dialect.titles))
+            notes.append(f"text above the header is left out: {titles}")
         if self.n_blank:
             lines = "1 line" if self.n_blank == 1 else f"{self.n_blank} lines"
             notes.append(f"{lines} without any value: only delimiters; left out")

@@ -169,7 +169,7 @@ def _reject_byte(path: Path, position: int) -> NoReturn:
                 break
             line, start = line + 1, start + len(text)
     detail = f"line {line} is not UTF-8 at byte {position - start}"
-    reject("not-utf8", f"{detail}; save the table as UTF-8, or declare encoding=NAME")
+    reject("not-utf8", f"{detail}; save the table as CSV in UTF-8, or declare encoding=NAME")
 
 
 def _recoded(path: Path, encoding: str, limits: Limits) -> tuple[Path, int]:
@@ -183,7 +183,7 @@ def _recoded(path: Path, encoding: str, limits: Limits) -> tuple[Path, int]:
                 data = decoder.decode(block, final=not block).encode()
             except UnicodeError:
                 detail = f"the file is not text in {encoding}"
-                reject("not-utf8", f"{detail}; save the table as UTF-8, or declare encoding=NAME")
+                reject("not-utf8", f"{detail}; save the table as CSV in UTF-8, or declare encoding=NAME")
             n_bytes += len(data)
             if n_bytes > limits.decompressed_bytes:
                 limit = limits.decompressed_bytes

@@ -21,7 +21,8 @@ from service.datasets.issues import ValidationIssues, reject
 Record = dict[str, Any]
 
 _EXPECTED: Final = (
-    'expected a list of records such as [{"task": "a", "x": 1}], or {"a": [records of task a]}'
+    'expected a list of records such as [{"task": "a", "x": 1}] (orient="records" of pandas), or '
+    '{"a": [records of task a]}'
 )
 _TASK: Final = "task"
 _LINES_PER_REPORT: Final = 1000
@@ -65,7 +66,7 @@ def _read(path: Path, options: ReadOptions, limits: Limits) -> tuple[pa.Table, l
         if _NO_MEMORY in str(error):
             raise MemoryError from None
         reject_invalid(error, "the file")
-    read = _table(_records(document), options, limits)
+    read = _table(_records(document, options.task_column), options, limits)
     check_strictly(text, document)
     return read
 
@@ -90,7 +91,7 @@ def _lines(path: Path) -> Iterator[Record]:
             yield record
 
 
-def _records(document: Any) -> list[Record]:
+def _records(document: Any, task_column: str | None) -> list[Record]:
     """Return the records of a document; records by task get a column with their task."""
     if isinstance(document, dict):
         records = []
@@ -98,6 +99,9 @@ def _records(document: Any) -> list[Record]:
             for record in _as_records(rows, f"task '{task}': "):
                 if _TASK in record:
                     reject("duplicate-column", f"task '{task}': a record has a field 'task', too")
+                if task_column in record:
+                    detail = f"the records of '{task}' have the task column '{task_column}', too"
+                    reject("duplicate-column", f"{detail}; upload the list of records alone")
                 records.append({_TASK: task, **record})
         return records
     return list(_as_records(document, ""))

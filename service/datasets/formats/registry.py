@@ -140,12 +140,27 @@ FORMATS: Final = (
     ),
 )
 
+_EXPORT: Final = "export the table as CSV"
 #: First bytes of unsupported formats, with the reason.
 UNSUPPORTED: Final = (
     (b"\x80", "pickle and joblib files are not supported, since loading them can run code"),
     (b"\x93NUMPY", "a single .npy array has no task names; use .npz with arrays named by task"),
     (b"\x1f\x8b", "only CSV is unpacked; upload the file inside"),
     (b"\x28\xb5\x2f\xfd", "only CSV is unpacked; upload the file inside"),
+    (
+        b"PK\x03\x04",
+        "the file is a ZIP archive, as .npz and .xlsx are; unpack others, and save .ods as .xlsx",
+    ),
+    (b"BZh", "bzip2 is not unpacked; upload the file inside"),
+    (b"\xfd7zXZ", "xz is not unpacked; upload the file inside"),
+    (b"\xd0\xcf\x11\xe0", "the file is an old workbook (.xls); save it as .xlsx"),
+    (b"$FL2", f"the file is of SPSS; {_EXPORT}"),
+    (b"$FL3", f"the file is of SPSS; {_EXPORT}"),
+    (b"<stata_dta>", f"the file is of Stata; {_EXPORT}"),
+    (b"RDX", f"the file is of R; {_EXPORT}"),
+    (b"%PDF", f"the file is a PDF; {_EXPORT}"),
+    (b"<!DOCTYPE", f"the file is a web page; {_EXPORT}"),
+    (b"<html", f"the file is a web page; {_EXPORT}"),
 )
 #: Charsets that are UTF-8 or a subset of it.
 _UTF8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})

@@ -25,6 +25,8 @@ _ID: Final = re.compile(
 )
 #: Fewer rows are numbered by chance, as by the hour or the year of each row.
 _MIN_ROWS: Final = 20
+#: Groups of names that a note lists.
+_MAX_LISTED: Final = 5
 
 
 def total_notes(codes: NDArray[np.integer], tasks: Sequence[str]) -> list[str]:
@@ -40,6 +42,20 @@ def total_notes(codes: NDArray[np.integer], tasks: Sequence[str]) -> list[str]:
         return []
     note = f"the last row is the only one of the task '{tasks[last]}'"
     return [f"{note}; if it is a sum of the other rows, remove it"]
+
+
+def case_notes(tasks: Sequence[str]) -> list[str]:
+    """Return a note about tasks whose names differ only in the case of letters or in blanks."""
+    names: dict[str, list[str]] = {}
+    for task in tasks:
+        names.setdefault(" ".join(task.casefold().split()), []).append(task)
+    alike = [" and ".join(map(repr, group)) for group in names.values() if len(group) > 1]
+    if not alike:
+        return []
+    more = f" and {len(alike) - _MAX_LISTED} more" if len(alike) > _MAX_LISTED else ""
+    listed = ", ".join(alike[:_MAX_LISTED])
+    note = f"tasks differ only in the case of letters or in blanks: {listed}{more}"
+    return [f"{note}; write them alike if they are the same task"]
 
 
 def number_notes(X: NDArray[np.float64], columns: Sequence[Column]) -> list[str]:

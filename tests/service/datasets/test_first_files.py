@@ -1,0 +1,146 @@
+"""Files as people have them: text around the table, and values that are not read, with advice."""
+
+import io
+import json
+
+import numpy as np
+import openpyxl
+import pytest
+
+from service.datasets.formats.registry import FORMATS, UnsupportedFormat, check_magic
+from service.inference.call import InputSpec
+from service.inference.formats.csv_body import read_csv
+from service.inference.task_column import TaskSource
+
+TABLE = "task,reading,hours,maths\na,1.5,2,3\na,2.5,3,4\nb,3.5,4,5\n"
+ROWS = [[1.5, 2], [2.5, 3], [3.5, 4]]
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+#: Text above the header, by what a note shows of it.
+ABOVE = {
+    "School results 2024": "School results 2024\n",
+    "Results of schools, 2024": "Results of schools, 2024\n",
+    "Results": "Results,,,\n,,,\n",
+    "# exported, by a tool": "# exported, by a tool\n# on Monday\n\n",
+}
+
+
+def notes_of(result):
+    return " ".join(result["manifest"]["warnings"])
+
+
+@pytest.mark.parametrize("shown", ABOVE)
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_text_above_the_header_is_left_out_with_a_note(reader, shown, delimiter):
+    above = ABOVE[shown] if delimiter == "," else ABOVE[shown].replace(",,,", 3 * delimiter)
+    data = (above + TABLE.replace(",", delimiter)).encode()
+    result = reader.read(data, target_column="maths")
+    tasks = reader.tasks(result)
+    assert np.vstack([tasks["a"].X, tasks["b"].X]).tolist() == ROWS
+    assert repr(shown) in notes_of(result)
+    call = read_csv(data, TaskSource(None, "task", lambda _: True))
+    spec = InputSpec(
+        "a",
+        "predict",
+        2,
+        allow_missing=False,
+        columns=lambda: ("reading", "hours"),
+        ignored=lambda: frozenset({"maths"}),
+    )
+    assert call.task == ["a", "a", "b"]
+    assert call.rows.as_matrix(spec).tolist() == ROWS
+
+
+def test_issues_below_a_title_have_the_lines_of_the_file(reader):
+    data = f"Results\n\n{TABLE}b,3.5,x,5\nb,1\n".encode()
+    result = reader.read(data, target_column="maths")
+    reader.assert_rejected(result, "wrong-width", "line 8 has 2 cells", row=4)
+    wrong = reader.read(data.replace(b"b,1\n", b""), target_column="maths")
+    reader.assert_rejected(wrong, "not-a-number", "line 7, task 'b'", row=3, column="hours")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"#task,x\na,1\nb,2\n",  # a name may begin with this sign
+        b"task x\n1 a 2\n2 b 3\n",  # write.table of R
+        b'task,x,"text, long"\na,1,u\nb,2,v\n',
+    ],
+)
+def test_a_header_is_no_title(reader, data):
+    options = {"task_column": "#task"} if data.startswith(b"#") else {}
+    assert reader.tasks(reader.read(data, **options)).names == ("a", "b")
+
+
+def test_a_header_that_is_too_short_is_no_title(reader):
+    reader.assert_rejected(reader.read(b"task,x\na,1,2,3\nb,1,2,3\n"), "wrong-width", "line 2")
+
+
+@pytest.mark.parametrize("footer", ["Source: Ministry\n", "\nSource: Ministry, 2024\n"])
+def test_a_footer_is_refused_with_its_line_and_advice(reader, footer):
+    result = reader.read((TABLE + footer).encode(), target_column="maths")
+    reader.assert_rejected(result, "wrong-width", "remove the line", row=3)
+
+
+def test_a_second_header_is_refused_with_advice(reader):
+    data = TABLE.replace("maths\n", "maths\nb,points,h,points\n").encode()
+    result = reader.read(data, target_column="maths")
+    assert {(issue["row"], issue["column"]) for issue in result["issues"]} == {
+        (0, "reading"),
+        (0, "hours"),
+        (0, "maths"),
+    }
+    reader.assert_rejected(result, "not-a-number", "second header", row=0, column="reading")
+
+
+MEASURES = {
+    "12:30": "hours",
+    "1:02:03": "hours",
+    "PT1H30M": "hours",
+    "2h 30min": "hours",
+    "0 days 00:12:00": "hours",
+    "52°31'": "degrees",
+    "N 13° 24.5\u2032": "degrees",
+}
+
+
+@pytest.mark.parametrize("text", MEASURES)
+def test_measures_that_are_not_read_have_a_note_on_how_to_write_them(reader, text):
+    rows = [{"task": "a", "x": k, "m": m} for k, m in enumerate([text, text, "later"])]
+    result = reader.read(json.dumps(rows).encode(), "application/json")
+    assert MEASURES[text] in notes_of(result)
+    assert result["manifest"]["columns"][1]["kind"] == "category"
+
+
+def test_tasks_that_differ_in_case_have_a_note(reader):
+    book, file = openpyxl.Workbook(), io.BytesIO()
+    for row in [["task", "x"], ["North", 1], ["north ", 2], ["NORTH", 3], ["south", 4]]:
+        book.active.append(row)
+    book.save(file)
+    result = reader.read(file.getvalue(), XLSX)
+    assert "'North' and 'north' and 'NORTH'" in notes_of(result)
+    assert "south" not in notes_of(result)
+
+
+def test_records_under_a_key_that_have_the_task_column_are_refused(reader):
+    data = json.dumps({"data": [{"school": "a", "x": 1}, {"school": "b", "x": 2}]}).encode()
+    result = reader.read(data, "application/json", task_column="school")
+    reader.assert_rejected(result, "duplicate-column", "'school'", "list of records alone")
+
+
+OTHERS = {
+    b"BZh9": "unpack",
+    b"\xfd7zXZ\0": "unpack",
+    b"\xd0\xcf\x11\xe0": ".xlsx",
+    b"$FL2@(#) IBM SPSS": "CSV",
+    b"<stata_dta>": "CSV",
+    b"%PDF-1.4": "CSV",
+    b"<html>": "CSV",
+    b"PK\x03\x04": ".xlsx",
+}
+
+
+@pytest.mark.parametrize("head", OTHERS)
+def test_files_of_other_programs_are_refused_with_what_to_do(head):
+    csv = next(format_ for format_ in FORMATS if format_.has_dialect)
+    with pytest.raises(UnsupportedFormat, match=OTHERS[head]):
+        check_magic(csv, head + bytes(100))
