@@ -16,9 +16,9 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from service.errors.problems import Problem, error_response
-from service.server.joining_transport import JoiningTransport
+from service.server.joining_transport import JoiningTransport, never
 from service.server.upgrades import Http1Protocol
-from service.settings import Settings
+from service.settings import MIB, Settings
 
 #: Maximum size of the head of a request, and of the buffer in which uvicorn keeps a body.
 MAX_HEAD_BYTES: Final = 64 * 1024
@@ -34,6 +34,9 @@ _BUSY_SHARE: Final = 0.9
 #: Time between two checks, in seconds, and its share of the shortest time limit.
 _CHECK_INTERVAL_S: Final = 1
 _CHECK_SHARE: Final = 0.25
+#: Limits of what is read and discarded after a response that ends a connection.
+MAX_DISCARDED_BYTES: Final = 256 * MIB
+_MAX_DISCARD_S: Final = 30
 #: Keys of the state that uvicorn hands from the lifespan to protocols and requests.
 CONNECTIONS: Final = "connections"
 CONNECTION: Final = "connection"
@@ -150,17 +153,23 @@ class Connection(asyncio.Protocol):
         self._is_paused = False
         self._unsent_bytes = 0
         self._sent_s = 0.0
+        self._is_refused = False
+        self._n_discarded = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept the connection if there is room."""
         # uvloop's transports are not subclasses
         self._transport = JoiningTransport(cast("asyncio.Transport", transport))
+        self._transport.expects_more = self._expects_more
         self._http.connection_made(self._transport)
         if not self.all.add(self):
             self._refuse(_no_room())
 
     def data_received(self, data: bytes) -> None:
         """Pass data on, unless they exceed the limits of a head or of trailers."""
+        if self._transport.is_ending:
+            self._discard(len(data))
+            return
         if self.is_starting or self.n_requests:
             self.received_s = self.all.now_s
             self.overhead_bytes += len(data)
@@ -183,12 +192,16 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """Pass on that the client sends nothing more."""
-        self._http.eof_received()
+        if self._transport.is_ending:
+            self._transport.close()
+        else:
+            self._http.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._is_open = False
         self.all.remove(self)
+        self._transport.expects_more = never
         self._http.connection_lost(exc)
         self._http.pipeline.clear()
         del self._http  # which refers to this object; cycles are collected rarely
@@ -202,6 +215,11 @@ class Connection(asyncio.Protocol):
         """Record that the client has caught up."""
         self._is_paused = False
         self._http.resume_writing()
+
+    def peer(self) -> str:
+        """Return the IP address of the other end: of a proxy, if there is one."""
+        address = self._transport.get_extra_info("peername")
+        return str(address[0]) if isinstance(address, tuple) else ""
 
     def is_busy(self) -> bool:
         """Return whether a request is in progress."""
@@ -245,6 +263,8 @@ class Connection(asyncio.Protocol):
             self._unsent_bytes, self._sent_s = unsent, now_s
         elif unsent and now_s - self._sent_s > settings.send_timeout_s:
             self.abort()
+        elif self._transport.is_ending:
+            self._discard(0)
         elif self.body is not None:
             if now_s - self.received_s > settings.body_timeout_s:
                 self.body.end(_body_too_slow(settings.body_timeout_s))
@@ -254,6 +274,22 @@ class Connection(asyncio.Protocol):
             and now_s - self._head_since_s > settings.header_timeout_s
         ):
             self._end_head(_head_too_slow(settings.header_timeout_s))
+
+    def _expects_more(self) -> bool:
+        """Return whether the client may still send a part of a request that has its response.
+
+        Closing the connection would reset it, and remove a response that the client has not read.
+        """
+        self.received_s = self.all.now_s
+        cycle = self._http.cycle
+        return self._is_refused or (cycle is not None and cycle.more_body)
+
+    def _discard(self, n_bytes: int) -> None:
+        """Count data after the last response, and close the connection at the limits."""
+        self._n_discarded += n_bytes
+        limit_s = min(_MAX_DISCARD_S, self.all.settings.body_timeout_s)
+        if self._n_discarded > MAX_DISCARDED_BYTES or self.all.now_s - self.received_s > limit_s:
+            self._transport.close()
 
     def _pass(self, data: bytes) -> None:
         self._http.data_received(data)
@@ -289,8 +325,10 @@ class Connection(asyncio.Protocol):
         """Close the connection; if a request has begun, send a problem first."""
         self._head_since_s = None
         if self.head_bytes and self._max_head_bytes == MAX_HEAD_BYTES:
+            self._is_refused = True
             self._refuse(problem)
         else:
+            self._transport.expects_more = never
             self._transport.close()
 
     def _refuse(self, problem: Problem) -> None:

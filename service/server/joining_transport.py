@@ -1,9 +1,15 @@
 """Fewer system calls for responses."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
+
+
+def never() -> bool:
+    """Return False."""
+    return False
 
 
 class JoiningTransport(asyncio.Transport):
@@ -11,6 +17,14 @@ class JoiningTransport(asyncio.Transport):
 
     uvicorn writes one after the other, and each write would be a system call that wakes the client.
     Data that no other data follow are sent in the next iteration of the event loop.
+
+    Attributes
+    ----------
+    expects_more
+        Called when uvicorn closes the connection: whether the client is still sending. Then only
+        the own side is closed, and the owner has to close the rest.
+    is_ending
+        Whether only the own side is closed.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -18,6 +32,8 @@ class JoiningTransport(asyncio.Transport):
         self._transport = transport
         self._held: Bytes | None = None
         self._loop = asyncio.get_running_loop()
+        self.expects_more: Callable[[], bool] = never
+        self.is_ending = False
 
     def write(self, data: Bytes) -> None:
         """Send data together with held data; hold them if no data are held."""
@@ -30,9 +46,15 @@ class JoiningTransport(asyncio.Transport):
             self._transport.writelines((held, data))
 
     def close(self) -> None:
-        """Send the held data, and close the connection."""
+        """Send the held data, and close the connection, or its own side first."""
         self._flush()
-        self._transport.close()
+        if self.is_ending or self._transport.is_closing() or not self.expects_more():
+            self._transport.close()
+            return
+        self.is_ending = True
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._transport.resume_reading()
 
     def abort(self) -> None:
         """Close the connection at once, without sending the held data."""
@@ -44,7 +66,7 @@ class JoiningTransport(asyncio.Transport):
 
     def is_closing(self) -> bool:
         """Return whether the connection is closed or closing."""
-        return self._transport.is_closing()
+        return self.is_ending or self._transport.is_closing()
 
     def pause_reading(self) -> None:
         """Stop receiving."""

@@ -3,17 +3,19 @@
 import asyncio
 import contextlib
 import itertools
+import json
 import re
 import socket
 import time
 
+import httpx
 import numpy as np
 import psutil
 import pytest
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from service.server.connections import MAX_HEAD_BYTES, MAX_PIPELINED
+from service.server.connections import MAX_DISCARDED_BYTES, MAX_HEAD_BYTES, MAX_PIPELINED
 from service.server.upgrades import Http1Protocol
 from sibling import Client
 
@@ -291,6 +293,66 @@ def test_a_body_that_nobody_reads_is_skipped(strict, is_chunked):
         assert raw.response()[0] == 200
 
 
+# --- bodies that are refused ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def small(launch_service):
+    """A server that takes no large bodies, and waits for the rest of a refused one for a while."""
+    limits = ("BODY", "CONTROL_BODY", "UPLOAD")
+    with launch_service(**{f"SIBLING_MAX_{name}_BYTES": 1000 for name in limits}) as running:
+        yield running
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+@pytest.mark.parametrize("reader", BODIES)
+def test_whoever_sends_a_body_that_is_too_large_gets_the_response(small, reader, is_chunked):
+    """The connection was reset, which removes a response that the client has not read."""
+    path, media_type, _ = BODIES[reader]
+    size = 40 * MIB
+    length = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {size}"
+    body = b" " * size
+    with Raw(small) as raw:
+        raw.send(head("POST", path, f"Content-Type: {media_type}", length))
+        raw.send(b"%x\r\n%b\r\n0\r\n\r\n" % (size, body) if is_chunked else body)
+        status, headers, content = raw.response()
+        assert (status, headers["connection"]) == (413, "close")
+        assert json.loads(content)["code"] in ("body-too-large", "too-large")
+        assert raw.is_ended()
+
+
+def test_clients_get_the_response_to_a_body_that_is_too_large(small):
+    for _ in range(10):
+        answer = httpx.post(f"{small.url}/v2/models/shared/infer", content=b" " * (40 * MIB))
+        assert answer.status_code == 413
+
+
+def test_a_large_head_can_be_sent_whole(small):
+    with Raw(small) as raw:
+        raw.send(head("GET", "/", f"X-Large: {'x' * 4 * MIB}"))
+        assert raw.response()[0] == 431
+
+
+def test_a_refused_body_is_read_for_a_limited_time_and_size(strict, wait_until):
+    endless = head("POST", "/v1/jobs", "Content-Type: application/json", f"Content-Length: {2**40}")
+
+    def is_closed(raw):
+        try:
+            raw.send(b" ")
+        except OSError:
+            return True
+        return False
+
+    with Raw(strict) as slow, Raw(strict) as fast:
+        for raw in (slow, fast):
+            raw.send(endless)
+            assert raw.response()[0] == 413
+            assert raw.is_ended()  # there are no further responses
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            fast.send(bytes(MAX_DISCARDED_BYTES + 100 * MIB))
+        wait_until(lambda: is_closed(slow))
+
+
 # --- unusual requests ----------------------------------------------------------------------------
 
 
@@ -441,6 +503,7 @@ def test_uvicorn_has_the_interface_that_limits_rely_on():
         protocol.data_received(request[-1:] + 2 * request)
         assert len(server.tasks) == 1  # at once, which ends the time of a head
         assert len(protocol.pipeline) == 2
+        assert protocol.cycle.more_body is False  # nothing of the first request is missing
         assert protocol.headers == [(b"host", b"localhost")]
         reader, writer = await asyncio.open_connection(sock=theirs)
         for _ in range(3):
