@@ -12,11 +12,15 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB: Final = 1024 * 1024
 PREFIX: Final = "SIBLING_"
+#: Pattern of the path below which a proxy offers the service.
+ROOT_PATH: Final = r"(/[A-Za-z0-9._~-]+)+"
 #: Highest limits of a job, which settings can lower.
 MAX_PRIORITY: Final = 100
 MAX_MEMORY_MB: Final = 2**20
 MAX_THREADS: Final = 256
 MAX_JOB_ATTEMPTS: Final = 20
+#: Maximum time that a request can ask to wait.
+MAX_WAIT_S: Final = 60
 #: Open files of a process that are not connections, such as those of the database.
 _OTHER_FILES: Final = 256
 _MIN_CONNECTIONS: Final = 20
@@ -86,7 +90,13 @@ class Settings(BaseSettings):
     trusted_proxies: str = Field(
         "",
         description="IP addresses and networks of reverse proxies, separated by commas, whose "
-        "X-Forwarded-For and X-Forwarded-Proto are used. Default: none.",
+        "X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Prefix are used. Default: none.",
+    )
+    root_path: str = Field(
+        "",
+        pattern=f"^({ROOT_PATH})?$",
+        description="Path below which a reverse proxy offers the service, such as /ml; the proxy "
+        "may remove it or not. X-Forwarded-Prefix of a trusted proxy takes its place.",
     )
     max_connections: int = Field(
         8192,
@@ -250,6 +260,14 @@ class Settings(BaseSettings):
         description="Maximum number of event streams and requests with `wait`, per owner and "
         "process, and at most a quarter of its connections. Further streams get 429; further "
         "requests do not wait.",
+    )
+    max_wait_s: float = Field(
+        50,
+        gt=0,
+        le=MAX_WAIT_S,
+        description="Time after which requests with a longer `wait` are answered anyway, in "
+        "seconds. It should be shorter than the time limit of a reverse proxy, which is often 60 "
+        "seconds: the caller would get its error, and not the id of the job.",
     )
     heartbeat_interval_s: float = Field(
         0.25,
@@ -430,6 +448,12 @@ class Settings(BaseSettings):
             sentences = (f"{old} has been renamed; set {new} instead" for old, new in former)
             raise PydanticCustomError("renamed", "{text}", {"text": "; ".join(sentences)})
         return values
+
+    @field_validator("root_path", mode="before")
+    @classmethod
+    def _remove_last_slash(cls, value: Any) -> Any:
+        """Return a path without slashes at its end."""
+        return value.rstrip("/") if isinstance(value, str) else value
 
     @field_validator("database_url")
     @classmethod

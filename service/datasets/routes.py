@@ -22,7 +22,8 @@ from service.http.paging import Page, SearchQuery, page
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, Record, secured
-from service.http.waiting import MAX_WAIT_S, RETRY_AFTER_S
+from service.http.waiting import RETRY_AFTER_S
+from service.settings import MAX_WAIT_S
 from service.storage.dataset_states import UNFINISHED_DATASETS, DatasetState
 from service.storage.tables import DatasetRow
 
@@ -34,7 +35,10 @@ DatasetId = Annotated[str, Path(description="Id of the dataset.")]
 Wait = Annotated[
     float,
     Query(
-        ge=0, le=MAX_WAIT_S, description="Seconds to wait until the dataset is ready or rejected."
+        ge=0,
+        le=MAX_WAIT_S,
+        description="Seconds to wait until the dataset is ready or rejected, at most "
+        "SIBLING_MAX_WAIT_S.",
     ),
 ]
 
@@ -97,7 +101,7 @@ async def get_dataset(
     dataset_id: DatasetId, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
 ) -> Response:
     """Return a dataset; wait up to `wait` seconds for it to be ready or rejected."""
-    deadline = time.monotonic() + wait
+    deadline = time.monotonic() + min(wait, services.settings.max_wait_s)
     row = await run_in_threadpool(find_row, services, dataset_id, owner)
     if services.waiting.has_room(owner):
         with services.waiting.place(owner):

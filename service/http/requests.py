@@ -8,12 +8,15 @@ from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
+from starlette.types import Scope
 
 from service.http.bodies import parse_bounded_json, read_body
 from service.observability.tracing import TRACEPARENT, current_traceparent
 
 #: Larger JSON is parsed in a thread: it would block the event loop.
 _MAX_INLINE_BYTES: Final = 16 * 1024
+#: Key in the scope of a request of the prefix that a proxy adds to all paths, such as ``/ml``.
+PATH_PREFIX: Final = "path_prefix"
 REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 # ids are unique, not secret: reading the system's randomness would switch threads
 _ids: Final = random.Random()  # noqa: S311
@@ -56,6 +59,16 @@ class StrictRequest(Request):
         if len(body) <= _MAX_INLINE_BYTES:
             return parse_bounded_json(body)
         return await run_in_threadpool(parse_bounded_json, body)
+
+
+def prefix_of(scope: Scope) -> str:
+    """Return the prefix of the paths of links, such as ``/ml``; empty without a proxy's prefix."""
+    return str(scope.get(PATH_PREFIX, ""))
+
+
+def base_of(request: Request) -> str:
+    """Return the URL under which the caller reaches the service, without a slash at the end."""
+    return f"{str(request.base_url).rstrip('/')}{prefix_of(request.scope)}"
 
 
 def headers_of(pairs: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:

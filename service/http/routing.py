@@ -20,14 +20,16 @@ from service.access.authenticator import SESSION, Authenticator
 from service.access.rate_limit import RateLimiter
 from service.errors.problems import Problem
 from service.http.bodies import JSON
-from service.http.requests import StrictRequest
+from service.http.requests import StrictRequest, prefix_of
 from service.storage.tables import KeyRow
 
 #: Methods that change nothing.
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: Cookies with the token of a session: over HTTP, and over HTTPS, where no other host can set it.
+#: Cookies with the token of a session: over HTTP, over HTTPS, where no other host can set it, and
+#: over HTTPS below a prefix, since browsers accept the former for the path ``/`` only.
 SESSION_COOKIE: Final = "sibling_session"
 SECURE_SESSION_COOKIE: Final = f"__Host-{SESSION_COOKIE}"
+PREFIXED_SESSION_COOKIE: Final = f"__Secure-{SESSION_COOKIE}"
 
 
 class RecordEvent(Protocol):
@@ -183,7 +185,9 @@ def session_of(cookie: str, scope: Scope) -> str | None:
 
 def session_cookie(scope: Scope) -> str:
     """Return the name of the cookie of sessions."""
-    return SECURE_SESSION_COOKIE if scope["scheme"] == "https" else SESSION_COOKIE
+    if scope["scheme"] != "https":
+        return SESSION_COOKIE
+    return PREFIXED_SESSION_COOKIE if prefix_of(scope) else SECURE_SESSION_COOKIE
 
 
 def secured(scope: str | None, *, is_rate_limited: bool = True) -> type[StrictRoute]:

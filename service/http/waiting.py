@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-#: Maximum time that a request can ask to wait.
-MAX_WAIT_S: Final = 60
 #: Time after which a request that found no room to wait should come again.
 RETRY_AFTER_S: Final = 1
 

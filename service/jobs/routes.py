@@ -17,7 +17,7 @@ from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.requests import trace_parent
 from service.http.responses import json_response
 from service.http.routing import Owner, Record, secured
-from service.http.waiting import MAX_WAIT_S, RETRY_AFTER_S
+from service.http.waiting import RETRY_AFTER_S
 from service.jobs import submission
 from service.jobs.context import Context, JobServices
 from service.jobs.queue import deletion, queries, store
@@ -26,7 +26,7 @@ from service.jobs.schemas import Job
 from service.jobs.spec_schemas import JobSpec, RepeatSpec, Valid
 from service.jobs.validation import check
 from service.jobs.watcher import Snapshot
-from service.settings import MIB
+from service.settings import MAX_WAIT_S, MIB
 from service.storage.database import Database
 from service.storage.job_states import FINAL, JobState, ShownJobState
 
@@ -42,7 +42,11 @@ _SUBMISSION_PROBLEMS: Final = (
 JobId = Annotated[str, Path(description="Id of the job.")]
 Wait = Annotated[
     float,
-    Query(ge=0, le=MAX_WAIT_S, description="Seconds to wait for the end of the job."),
+    Query(
+        ge=0,
+        le=MAX_WAIT_S,
+        description="Seconds to wait for the end of the job, at most SIBLING_MAX_WAIT_S.",
+    ),
 ]
 ValidateOnly = Annotated[
     bool, Query(description="Whether to only validate the specification, and create no job.")
@@ -131,6 +135,7 @@ async def get_job(
     job_id: JobId, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
 ) -> Response:
     """Return a job, after waiting up to `wait` seconds for its end."""
+    wait = min(wait, services.settings.max_wait_s)
     deadline = time.monotonic() + wait
     job = await run_in_threadpool(find_job, services.database, job_id, owner)
     job = await _wait_for(services, job, owner, wait)
@@ -286,7 +291,7 @@ def _tag(job: Job) -> str:
 async def accepted(services: JobServices, job: Job, owner: str, wait_s: float) -> Response:
     """Return the response for a submitted job, after waiting up to ``wait_s`` s for its end."""
     services.dispatcher.wake()
-    job = await _wait_for(services, job, owner, wait_s)
+    job = await _wait_for(services, job, owner, min(wait_s, services.settings.max_wait_s))
     return json_response(job, status=202, Location=f"/v1/jobs/{job.id}", Retry_After="1")
 
 

@@ -174,7 +174,10 @@ class Job(BaseModel):
         "of a comparison with its `sentence`, and the `reason` if there is no verdict; null for "
         "other training jobs, which produce a model."
     )
-    output: str | None = Field(description="Path of the outputs of a batch inference, as Parquet.")
+    output: str | None = Field(
+        description="Path of the outputs of a batch inference, as Parquet, below the URL of the "
+        "service."
+    )
     attempts: list[Attempt] = Field(description="All attempts, in order.")
     progress: Progress | None = Field(
         description="Progress of the current attempt; null before it starts."

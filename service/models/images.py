@@ -24,8 +24,8 @@ from service.processes.supervision import (
 from service.processes.turns import NoTurn, Turns
 from service.settings import MIB
 
-#: Maximum time for an image, including the start of the process.
-TIMEOUT_S: Final = 60.0
+#: Maximum time for an image, including the start of the process; proxies end requests after 60 s.
+TIMEOUT_S: Final = 50.0
 #: Maximum number of requests that wait for an image, each in a thread of the server. A browser
 #: sends six for each page.
 MAX_WAITING: Final = 16

@@ -110,6 +110,7 @@ def create_server_app() -> ASGIApp:
     # imported late: the supervisor of several processes does not need them
     from service.server.app import HANDLERS, create_app
     from service.server.fast_path import FastPath
+    from service.server.path_prefix import PathPrefix
     from service.server.request_limits import RequestLimits
     from service.server.traced import TracedApp
 
@@ -124,7 +125,10 @@ def create_server_app() -> ASGIApp:
     if settings.tracing:
         start_tracing("server")
         serve = TracedApp(serve)
-    return RequestLimits(serve, app)
+    limited = RequestLimits(serve, app)
+    if not (settings.root_path or settings.trusted_proxies):
+        return limited
+    return PathPrefix(limited, settings, [route.path for route in app.state.routes])
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.types import Message, Scope
 
 from service.http.paging import MAX_PAGE_SIZE
+from service.http.requests import PATH_PREFIX
 
 #: Status of requests that the state of a resource does not allow.
 WRONG_STATE: Final = 409
@@ -109,7 +110,7 @@ class Api:
 
     def _scope(self, path: str, query: str) -> Scope:
         scope = self.request.scope
-        keys = ("type", "asgi", "http_version", "scheme", "server", "client", "state")
+        keys = ("type", "asgi", "http_version", "scheme", "server", "client", "state", PATH_PREFIX)
         return {
             **{name: scope[name] for name in keys if name in scope},
             "method": "GET",

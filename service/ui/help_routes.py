@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
@@ -28,6 +29,8 @@ async def help_file(request: Request, path: str) -> Response:
     if not (SITE / "index.html").exists():
         return render(request, "help.html", _FRAME, status=404 if path else 200)
     response = await _files.get_response(path or "index.html", request.scope)
+    if "location" in response.headers:  # of a folder; without the host, as all other redirects
+        response.headers["location"] = urlsplit(response.headers["location"]).path
     # revalidated by ETag: the names of pages stay when their contents change
     response.headers.update({**HEADERS, "Cache-Control": "no-cache"})
     return response

@@ -5,8 +5,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
+
+from service.http.requests import prefix_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -58,7 +61,11 @@ def redoc_logo() -> Response:
 @router.get("/openapi.json")
 def openapi_document(request: Request) -> Response:
     """Return the OpenAPI document."""
-    return Response(request.app.openapi_json, media_type="application/json")
+    content = request.app.openapi_json
+    prefix = prefix_of(request.scope)
+    if prefix:
+        content = orjson.dumps({**request.app.openapi(), "servers": [{"url": prefix}]})
+    return Response(content, media_type="application/json")
 
 
 def _add_asset(name: str) -> None:

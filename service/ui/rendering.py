@@ -1,5 +1,6 @@
 """HTML responses from templates."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from service.access.authenticator import Authenticator
 from service.access.keys import allows
+from service.http.requests import base_of, prefix_of
 from service.http.routing import session_of
 from service.ui import assets, formats
 from service.ui.api_examples import ApiExample
@@ -36,6 +38,9 @@ _PAGES: Final = (
     ("/docs", "API", None),
     ("/help/", "Help", None),
 )
+
+#: Beginnings of links of a page to paths of this service.
+_LINK: Final = re.compile(r'(\s(?:href|src|srcset|action)=")(?=/)')
 
 _environment: Final = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -111,6 +116,9 @@ def render(
         may=partial(allows, scopes),
         is_live=frame.live_path != "" and allows(scopes, "jobs:read"),
         pages=pages_of(scopes, is_open=is_open),
-        origin=str(request.base_url).rstrip("/"),
+        origin=base_of(request),
     )
+    prefix = prefix_of(request.scope)
+    if prefix:
+        text = _LINK.sub(rf"\1{prefix}", text)
     return HTMLResponse(text, status_code=status, headers=HEADERS)

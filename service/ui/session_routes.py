@@ -11,12 +11,8 @@ from starlette.responses import Response
 from service.access.authenticator import Authenticator
 from service.errors.problems import Problem
 from service.http.bodies import read_body
-from service.http.routing import (
-    SECURE_SESSION_COOKIE,
-    SESSION_COOKIE,
-    session_cookie,
-    session_of,
-)
+from service.http.requests import prefix_of
+from service.http.routing import SESSION_COOKIE, session_cookie, session_of
 from service.ui.rendering import Frame, pages_of, render
 
 router = APIRouter(include_in_schema=False)
@@ -52,8 +48,9 @@ async def login(request: Request) -> Response:
         path = pages_of(caller.scopes, is_open=False)[0][0]
     response = RedirectResponse(path, status_code=303)
     name = session_cookie(request.scope)
-    is_secure = name == SECURE_SESSION_COOKIE
-    response.set_cookie(name, token, httponly=True, samesite="strict", secure=is_secure)
+    path = prefix_of(request.scope) or "/"
+    is_secure = name != SESSION_COOKIE
+    response.set_cookie(name, token, path=path, httponly=True, samesite="strict", secure=is_secure)
     # for the audit log
     request.scope["owner"] = caller.owner
     return response
@@ -66,8 +63,9 @@ def logout(request: Request) -> Response:
     if authorization is not None:
         request.app.state.authenticator.sign_out(authorization)
     response = RedirectResponse("/login", status_code=303)
-    response.delete_cookie(SESSION_COOKIE)
-    response.delete_cookie(SECURE_SESSION_COOKIE, secure=True)
+    path = prefix_of(request.scope) or "/"
+    for name in {SESSION_COOKIE, session_cookie(request.scope)}:
+        response.delete_cookie(name, path=path, secure=name != SESSION_COOKIE)
     return response
 
 

@@ -536,6 +536,33 @@ def model(client: Client, dataset: Dataset) -> RemoteModel:
     return client.train(dataset, "pca", model="shared", k=2).wait()
 
 
+@pytest.fixture
+def start_nginx(tmp_path: Path, wait_until: Callable[..., None]) -> Iterator[Callable[[str], None]]:
+    """``start_nginx(servers)``: nginx with blocks ``server``, until the test ends."""
+    if shutil.which("nginx") is None:
+        pytest.skip("nginx is not installed")
+    temporary = " ".join(
+        f"{kind}_temp_path {kind};" for kind in ("proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    with contextlib.ExitStack() as stack:
+
+        def start(servers: str) -> None:
+            http = f"access_log off; client_body_temp_path body; {temporary}\n{servers}"
+            (tmp_path / "nginx.conf").write_text(
+                "daemon off; master_process off; pid nginx.pid; error_log stderr;\n"
+                f"events {{}}\nhttp {{ {http} }}\n",
+                encoding="utf-8",
+            )
+            command = ["nginx", "-p", str(tmp_path), "-c", "nginx.conf", "-e", "stderr"]
+            errors = stack.enter_context((tmp_path / "nginx.log").open("wb"))
+            nginx = stack.enter_context(subprocess.Popen(command, stderr=errors))
+            stack.callback(nginx.terminate)
+            wait_until(lambda: (tmp_path / "nginx.pid").exists() or nginx.poll() is not None)
+            assert nginx.poll() is None, (tmp_path / "nginx.log").read_text()
+
+        yield start
+
+
 class Uploads:
     """A service with its HTTP client, database and files."""
 

@@ -4,10 +4,12 @@ import contextlib
 import os
 import re
 import shutil
+import socket
 import uuid
 from types import SimpleNamespace
 from urllib.parse import quote, urlsplit
 
+import httpx
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -136,11 +138,32 @@ def test_a_table_is_uploaded_and_a_model_trained(page):
 
 @pytest.mark.slow
 def test_a_day_from_the_upload_to_the_comparison(page, client, http, tmp_path):
+    spend_a_day(page, client, http, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_day_is_the_same_behind_nginx_below_a_prefix(
+    visit, start_service, start_nginx, tmp_path
+):
+    service = start_service(SIBLING_ROOT_PATH="/ml", SIBLING_INGEST_WAIT_S=40)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = "{}:{}".format(*probe.getsockname())
+    proxy = f"proxy_pass {service.url}/; proxy_set_header Host $http_host;"
+    start_nginx(f"server {{ listen {address}; location /ml/ {{ {proxy} }} }}")
+    page = visit(f"http://{address}")
+    go = page.goto
+    page.goto = lambda path: go(f"/ml{path}")
+    with Client(service.url) as client, httpx.Client(base_url=service.url, timeout=240) as http:
+        spend_a_day(page, client, http, tmp_path)
+
+
+def spend_a_day(page, client, http, tmp_path):
     dataset = upload_after_a_mistake(page)
     train_by_keyboard(page, "browser-day")
     follow_and_cancel(page, client)
     page.goto("/models/browser-day/1")
-    assert "RMSE on held-out rows" in page.locator("table").first.inner_text()
+    assert "RMSE of target on held-out rows" in page.locator("table").first.inner_text()
     check_accessibility(page)
     look_at_plots(page)
     predict(page, http, tmp_path)
@@ -273,7 +296,7 @@ def compare(page, client, dataset):
     page.get_by_role("button", name="Compare").click()
     page.get_by_role("link", name="browser-other / 1").first.wait_for()
     said = page.locator("main").inner_text()
-    assert "RMSE (held out)" in said
+    assert "on held-out rows" in said
     assert "cannot be compared" not in said
     assert page.locator("figure img").count() >= 4  # the same plots of both, side by side
     check_accessibility(page)

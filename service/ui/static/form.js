@@ -1,5 +1,5 @@
 // The form of a job becomes a specification; errors of the service are shown at their fields.
-import { hold, send, show } from "./request.js";
+import { hold, pathOf, send, show } from "./request.js";
 
 const form = document.getElementById("job");
 const errors = document.getElementById("errors"), status = document.getElementById("status");
@@ -63,7 +63,7 @@ function write() {
   if (!program?.open) return;
   let text;
   try { text = JSON.stringify(specification()); } catch (failure) { text = failure.message; }
-  program.querySelector("code").textContent = `curl '${location.origin}/v1/jobs' ${program.dataset.headers} \\\n  --data '${text.replaceAll("'", "'\\''")}'`;
+  program.querySelector("code").textContent = `curl '${location.origin}${pathOf("/v1/jobs")}' ${program.dataset.headers} \\\n  --data '${text.replaceAll("'", "'\\''")}'`;
 }
 program?.addEventListener("toggle", write);
 form?.addEventListener("input", write);

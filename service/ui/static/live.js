@@ -1,6 +1,8 @@
 // One event stream for a page. When something changes, the page is read again, and elements that differ
 // are replaced in place: focus, selection and scroll position stay. Lists announce their new rows.
 
+import { pathOf } from "./request.js";
+
 const MIN_INTERVAL_MS = 500, RETRY_MS = 2000;
 const GONE = [401, 403, 404, 410];
 const { dataset } = document.body;
@@ -114,7 +116,7 @@ function plan() { timer ??= setTimeout(refresh, Math.max(MIN_INTERVAL_MS, 3 * to
 // A hidden page has no stream: browsers have few connections for each host.
 function open() {
   if (!dataset.live || document.hidden) return;
-  stream = new EventSource(dataset.live);
+  stream = new EventSource(pathOf(dataset.live));
   for (const kind of ["start", ...dataset.events.split(" ")]) stream.addEventListener(kind, plan);
   stream.addEventListener("error", plan);
 }
@@ -124,7 +126,7 @@ document.addEventListener("visibilitychange", () => {
   else if (dataset.live) { open(); plan(); }
 });
 // The session ends before the browser has the answer, and reading the page again would take its place.
-document.querySelector("form[action='/logout']")?.addEventListener("submit", () => { isSigningOut = true; });
+document.querySelector("form[action$='/logout']")?.addEventListener("submit", () => { isSigningOut = true; });
 open();
 // changes of a job between the reading of the page and the opening of the stream
 if (dataset.live && document.querySelector(".state.queued, .state.submitted, .state.running, .state.waiting, .state.uploaded, .state.ingesting")) plan();

@@ -1,20 +1,22 @@
 // A plot becomes interactive on request: Vega's bundle is large, so it is loaded only then. Expressions
 // are interpreted (ast), as the policy of the page forbids programs made of text.
 
+import { pathOf } from "./request.js";
+
 const system = matchMedia("(prefers-color-scheme: dark)");
 const theme = () => {
   const chosen = document.documentElement.dataset.theme;
   return chosen === "light" || chosen === "dark" ? chosen : system.matches ? "dark" : "light";
 };
 
-const themed = href => `${href}${href.includes("?") ? "&" : "?"}theme=${theme()}`;
+const themed = href => `${pathOf(href)}${href.includes("?") ? "&" : "?"}theme=${theme()}`;
 
 async function mount(figure, button) {
   const { href, vega } = figure.dataset;
   button.disabled = true;
   button.textContent = "Loading";
   try {
-    const [response] = await Promise.all([fetch(themed(href), { headers: { Accept: "application/json" } }), import(vega)]);
+    const [response] = await Promise.all([fetch(themed(href), { headers: { Accept: "application/json" } }), import(pathOf(vega))]);
     if (!response.ok) throw new Error((await response.json()).detail);
     const place = document.createElement("div");
     place.className = "vega scroll";

@@ -2,6 +2,12 @@
 
 const SESSION_ENDED = 401;
 
+// Where a proxy offers the service; this file is at /assets/VERSION/request.js below it.
+const ROOT = new URL("../..", import.meta.url).pathname.slice(0, -1);
+
+// A path of the service, as the browser asks for it.
+export const pathOf = path => ROOT + path;
+
 export class Problem extends Error {
   constructor(body) { super(body.detail); this.body = body; }
 }
@@ -16,7 +22,7 @@ export async function send(method, path, { json, ...options } = {}) {
 // Returns a successful response, or throws an error.
 export async function request(path, options) {
   let response;
-  try { response = await fetch(path, options); } catch { throw new Error("The service does not respond. Try again."); }
+  try { response = await fetch(pathOf(path), options); } catch { throw new Error("The service does not respond. Try again."); }
   if (response.ok) return response;
   const isProblem = response.headers.get("Content-Type")?.includes("json");
   throw new Problem(isProblem ? await response.json() : { detail: `The service responded with ${response.status}. Try again.` });
@@ -35,7 +41,7 @@ function prose(text) {
 
 function signIn() {
   const paragraph = document.createElement("p"), link = document.createElement("a");
-  link.href = `/login?next=${encodeURIComponent(location.pathname + location.search)}`;
+  link.href = pathOf(`/login?next=${encodeURIComponent(location.pathname.slice(ROOT.length) + location.search)}`);
   link.textContent = "Sign in";
   paragraph.append("Your session has ended. ", link, ".");
   return paragraph;
@@ -60,7 +66,7 @@ export async function hold(button, act) {
   try { next = await act(); } finally { if (next === undefined) enable(button, hadFocus); }
   if (next === undefined) return;
   addEventListener("pageshow", () => enable(button, false), { once: true });
-  location.assign(next);
+  location.assign(pathOf(next));
 }
 
 function enable(button, hadFocus) {

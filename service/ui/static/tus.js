@@ -1,6 +1,6 @@
 // A file in parts, by the tus protocol 1.0.0: after an interruption, also of the browser, it goes on
 // where it stopped. The address of an unfinished upload is remembered under its file and options.
-import { Problem } from "./request.js";
+import { Problem, pathOf } from "./request.js";
 
 const PART_BYTES = 8 * 2 ** 20, MIN_WAIT_MS = 500, MAX_TRIES = 8;
 const VERSION = { "Tus-Resumable": "1.0.0" };
@@ -11,7 +11,7 @@ export async function upload(file, type, query, onProgress) {
   const remembered = `upload ${file.name} ${file.size} ${file.lastModified} ${type} ${query}`;
   const create = async () => {
     const headers = { ...VERSION, "Upload-Length": file.size, "Upload-Metadata": `filetype ${encode(type)},tag ${encode(file.name.slice(0, 200))}` };
-    const response = await checked(await fetch(`/v1/uploads?${query}`, { method: "POST", headers }));
+    const response = await checked(await fetch(pathOf(`/v1/uploads?${query}`), { method: "POST", headers }));
     localStorage.setItem(remembered, response.headers.get("Location"));
     return response.headers.get("Location");
   };

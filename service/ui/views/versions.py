@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from service.http.requests import base_of
 from service.ui import formats, tables
 from service.ui.api import Api, segment
 from service.ui.api_examples import ApiExample
@@ -82,7 +83,7 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
         model=model,
         path=path,
         example=example.csv(),
-        snippets=snippets_of(model, example, str(api.request.base_url).rstrip("/")),
+        snippets=snippets_of(model, example, base_of(api.request)),
         sentence=f"{_sentence(model, history)} {reports.held_out_sentence(report)}",
         verdict=reports.verdict_of(study),
         sentences=() if study is None else study["sentences"],
