@@ -7,7 +7,7 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from service.settings import PREFIX, Settings
-from sibling.client.http import DEFAULT_URL
+from sibling.client.environment import DEFAULT_URL
 
 HIDDEN: Final = "***"
 #: Variables that the client and its commands read, with their defaults.

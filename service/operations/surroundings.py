@@ -17,6 +17,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.operations.findings import Finding
 from service.settings import Settings
 from service.storage.database import Database
+from sibling.client.environment import opened, url_of
+from sibling.client.errors import ServiceUnreachable
 
 _PACKAGES: Final = ("sibling", "numpy", "scipy")
 #: Difference of clocks from which expiry, retention and retries are visibly early or late.
@@ -80,12 +82,11 @@ def check_running_service() -> Finding | None:
     if not url:
         return None
     try:
-        answer = _ask(url)
-    except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
-        detail = (
-            f"{url} does not respond ({type(error).__name__}); start the service there, or "
-            "correct SIBLING_URL"
-        )
+        answer = opened(url, lambda: _ask(url_of(url)))
+    except (ServiceUnreachable, httpx.HTTPError) as error:
+        advice = "start the service there, or correct SIBLING_URL"
+        is_named = isinstance(error, ServiceUnreachable)
+        detail = str(error) if is_named else f"{url} does not respond ({error}); {advice}"
         return Finding("SIBLING_URL", "warning", detail)
     running_version = _version_of(answer)
     if running_version is None:

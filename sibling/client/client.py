@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from sibling.client.datasets import DatasetMethods
+from sibling.client.errors import json_of
 from sibling.client.http import connect, path
 from sibling.client.keys import KeyMethods
 from sibling.client.models import ModelMethods
@@ -26,7 +27,7 @@ class ServiceMethods(DatasetMethods[Mode], JobMethods[Mode], ModelMethods[Mode],
             The service is not ready; the error has the reason.
         """
         response = await self._http.send("GET", "/v2/health/ready", retry=False)
-        body: dict[str, Any] = response.json()
+        body: dict[str, Any] = json_of(response)
         return body
 
     @remote_method

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from sibling.client import display
 from sibling.client.bodies import tasks_body
-from sibling.client.errors import ServiceError
+from sibling.client.errors import ServiceError, json_of
 from sibling.client.http import path
 from sibling.client.modes import Collection, Listing, Mode, Remote, remote_method
 from sibling.client.progress import OnProgress, upload_bar
@@ -328,7 +328,7 @@ class DatasetMethods(Remote[Mode]):
             content=chunks,
             headers={"Content-Type": media_type},
         )
-        return await self._ready(response.json(), on_parsed)
+        return await self._ready(json_of(response), on_parsed)
 
     async def _ready(self, info: dict[str, Any], on_parsed: OnProgress | None = None) -> Dataset:
         """Return a dataset once it is ready; warn if the service lacks space to read it."""

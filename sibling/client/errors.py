@@ -1,8 +1,21 @@
 """Exceptions of the client. They can be pickled, so that they reach the parent of a process."""
 
-from typing import Any
+import re
+from functools import partial
+from typing import Any, Final
 
 import httpx
+
+_START: Final = "start it with 'sibling serve', or set another URL (SIBLING_URL)"
+#: Pattern of what is not text in a page.
+_MARKUP: Final = r"(?s)<style.*?</style>|<[^>]*>"
+#: Remedies for responses of a proxy.
+_REMEDIES: Final = {
+    413: "Raise the proxy's limit of bodies (client_max_body_size of nginx), or upload in parts.",
+    502: "The proxy does not reach the service: check that it runs, and the proxy's address of it.",
+    503: "The proxy has no service to pass the request to: check that it runs.",
+    504: "The service took longer than the proxy waits: raise the proxy's time limit.",
+}
 
 
 class ServiceError(Exception):
@@ -55,12 +68,28 @@ class ServiceError(Exception):
             body = response.json()
             fields = body["code"], body["detail"], body["errors"], body.get("remedy")
             return cls(response.status_code, *fields)
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-        ):  # a response of a proxy
-            return cls(response.status_code, "unexpected", response.text[:500], [])
+        except (ValueError, KeyError, TypeError):
+            return cls._of_proxy(response)
+
+    @classmethod
+    def _of_proxy(cls, response: httpx.Response) -> "ServiceError":
+        """Return the error of a response that is not of the service."""
+        text = " ".join(re.sub(_MARKUP, " ", response.text).split())
+        server = response.headers.get("server")
+        detail = (
+            f"the response {response.status_code} is not of the service, but of "
+            f"{f'{server!r}' if server else 'a program'} in front of it: {text[:200] or 'empty'}"
+        )
+        remedy = _REMEDIES.get(response.status_code)
+        return cls(response.status_code, "unexpected", detail, [], remedy)
+
+
+def json_of(response: httpx.Response) -> Any:
+    """Return the JSON of a response; raise a ServiceError if it is another page, as of a proxy."""
+    try:
+        return response.json()
+    except ValueError:
+        raise ServiceError.from_response(response) from None
 
 
 def _located(error: dict[str, Any]) -> str:
@@ -80,21 +109,24 @@ class ServiceUnreachable(ConnectionError):
         Error message of the connection.
     consequence
         Consequence for the caller, if it is known.
+    advice
+        What to do.
     """
 
-    def __init__(self, url: str, reason: str, consequence: str | None = None) -> None:
-        message = (
-            f"cannot reach the service at {url} ({reason}); start it with 'sibling serve', or set "
-            "another URL (SIBLING_URL)"
-        )
+    def __init__(
+        self, url: str, reason: str, consequence: str | None = None, *, advice: str = _START
+    ) -> None:
+        message = f"cannot reach the service at {url} ({reason}); {advice}"
         super().__init__(message if consequence is None else f"{message}; {consequence}")
         self.url = url
         self.reason = reason
         self.consequence = consequence
+        self.advice = advice
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to copy the error, as above."""
-        return type(self), (self.url, self.reason, self.consequence), vars(self)
+        rebuild = partial(type(self), advice=self.advice)
+        return rebuild, (self.url, self.reason, self.consequence), vars(self)
 
 
 class JobFailed(Exception):

@@ -1,7 +1,6 @@
 """HTTP connection of the client: retries, pagination and errors."""
 
 import json
-import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
@@ -13,12 +12,11 @@ import httpx
 import numpy as np
 
 from algorithms.interface.files import replaced_file
-from sibling.client.errors import ServiceError, ServiceUnreachable
+from sibling.client.environment import headers_of, opened, unreachable, url_of
+from sibling.client.errors import ServiceError, json_of
 from sibling.client.transport import Transport
 
 Result = TypeVar("Result")
-
-DEFAULT_URL: Final = "http://127.0.0.1:8000"
 
 _RETRIES: Final = 4
 _FIRST_PAUSE_S: Final = 0.2
@@ -87,7 +85,7 @@ class Http:
 
     async def get(self, path: str, **params: Any) -> Any:
         """Return the JSON at a path."""
-        return (await self.send("GET", path, params=params)).json()
+        return json_of(await self.send("GET", path, params=params))
 
     async def get_final(self, path: str, wait_s: float, *, is_final: Callable[[Any], bool]) -> Any:
         """Return the JSON at a path once it is final, or as it is after ``wait_s`` seconds.
@@ -110,7 +108,8 @@ class Http:
         """
         headers = {"Idempotency-Key": uuid4().hex, "Content-Type": "application/json"}
         body = json.dumps(spec, default=_to_json)
-        return (await self.send("POST", path, content=body, headers=headers, params=params)).json()
+        sent = await self.send("POST", path, content=body, headers=headers, params=params)
+        return json_of(sent)
 
     async def download(self, path: str, target: str | Path, **request: Any) -> Path:
         """Stream a response body into a file; leave no partial file after an error."""
@@ -168,8 +167,7 @@ class Http:
                 response = await attempt()
             except httpx.TransportError as error:
                 if is_last:
-                    reason = str(error) or type(error).__name__
-                    raise ServiceUnreachable(self._url, reason) from error
+                    raise unreachable(self._url, error) from error
             else:
                 if not _is_transient(response) or is_last:
                     break
@@ -177,7 +175,8 @@ class Http:
             await self._transport.sleep(pause)
             pause *= 2
         is_gone = response.status_code == httpx.codes.NOT_FOUND and count > 0
-        if response.is_error and not (is_deletion and is_gone):
+        is_redirect = response.has_redirect_location  # of a proxy, such as to a page to sign in
+        if is_redirect or (response.is_error and not (is_deletion and is_gone)):
             raise ServiceError.from_response(response)
         return response
 
@@ -198,15 +197,13 @@ def connect(
     Raises
     ------
     ServiceUnreachable
-        The URL is invalid.
+        The URL is invalid, or a variable of proxies or certificates.
+    ValueError
+        The key is invalid.
     """
-    url = base_url or os.environ.get("SIBLING_URL", DEFAULT_URL)
-    key = api_key or os.environ.get("SIBLING_API_KEY")
-    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    try:
-        return Http(transport(base_url=url, headers=headers, timeout=timeout_s), url, timeout_s)
-    except httpx.InvalidURL as error:
-        raise ServiceUnreachable(url, str(error)) from None
+    url, headers = url_of(base_url), headers_of(api_key)
+    sender = opened(url, lambda: transport(base_url=url, headers=headers, timeout=timeout_s))
+    return Http(sender, url, timeout_s)
 
 
 def _to_json(value: Any) -> Any:

@@ -11,7 +11,7 @@ from rich.progress import Progress, TextColumn, TimeRemainingColumn
 
 from algorithms.interface.unknown_categories import UnknownCategoriesWarning
 from sibling.client import display
-from sibling.client.errors import JobFailed, ServiceUnreachable
+from sibling.client.errors import JobFailed, ServiceUnreachable, json_of
 from sibling.client.http import Http, path
 from sibling.client.model import RemoteModel
 from sibling.client.modes import Listing, Mode, Remote, remote_method
@@ -73,7 +73,7 @@ class RemoteJob(Remote[Mode]):
     @remote_method
     async def cancel(self) -> "RemoteJob[Mode]":
         """Request cancellation of the job."""
-        self.info = (await self._http.send("POST", f"{self._path}:cancel")).json()
+        self.info = json_of(await self._http.send("POST", f"{self._path}:cancel"))
         return self
 
     @remote_method

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from sibling.client.errors import json_of
 from sibling.client.http import path
 from sibling.client.modes import Collection, Mode, Remote, remote_method
 
@@ -39,7 +40,7 @@ class KeyMethods(Remote[Mode]):
         body = {"scopes": list(scopes), "name": name, "days": days}
         # sent once: another attempt would create another key, whose secret nobody sees
         response = await self._http.send("POST", "/v1/keys", json=body, retry=False)
-        created: dict[str, Any] = response.json()
+        created: dict[str, Any] = json_of(response)
         return created
 
     @remote_method

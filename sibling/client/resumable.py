@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import httpx
 
-from sibling.client.errors import ServiceError, ServiceUnreachable
+from sibling.client.errors import ServiceError, ServiceUnreachable, json_of
 from sibling.client.http import Http, path
 from sibling.client.progress import OnProgress
 
@@ -124,7 +124,7 @@ async def _create(
     pairs = (f"{key} {base64.b64encode(v.encode()).decode()}" for key, v in values.items())
     headers = {**TUS, "Upload-Length": str(size), "Upload-Metadata": ",".join(pairs)}
     response = await http.send("POST", "/v1/uploads", retry=False, params=query, headers=headers)
-    created: dict[str, Any] = response.json()
+    created: dict[str, Any] = json_of(response)
     return created
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from sibling import Client
-from sibling.client.http import DEFAULT_URL
+from sibling.client.environment import DEFAULT_URL
 from sibling.commands.app import noun
 from sibling.commands.names import COMPLETE_ALGORITHM, Url
 from sibling.commands.output import print_json, print_list, print_table, print_text

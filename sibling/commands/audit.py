@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from sibling import Client
-from sibling.client.http import DEFAULT_URL
+from sibling.client.environment import DEFAULT_URL
 from sibling.commands.app import App
 from sibling.commands.names import Url
 from sibling.commands.output import print_list

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from sibling import Client, Dataset
-from sibling.client.http import DEFAULT_URL
+from sibling.client.environment import DEFAULT_URL
 from sibling.commands import names
 from sibling.commands.app import noun
 from sibling.commands.names import Url, find_dataset

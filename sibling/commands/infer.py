@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sibling import Client, NewTasksWarning, UnknownCategoriesWarning
-from sibling.client.http import DEFAULT_URL
+from sibling.client.environment import DEFAULT_URL
 from sibling.commands.app import App
 from sibling.commands.datasets import Read, find_or_upload, read_options
 from sibling.commands.names import (

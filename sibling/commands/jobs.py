@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from sibling import Client, JobFailed, RemoteJob
-from sibling.client.http import DEFAULT_URL
+from sibling.client.environment import DEFAULT_URL
 from sibling.commands import names
 from sibling.commands.app import noun
 from sibling.commands.names import Url, suggesting_id

@@ -8,7 +8,7 @@ import typer
 
 from sibling import Client, RemoteModel, ServiceError
 from sibling.charts import Theme
-from sibling.client.http import DEFAULT_URL
+from sibling.client.environment import DEFAULT_URL
 from sibling.commands.app import App, noun
 from sibling.commands.names import (
     COMPLETE_PLOT,

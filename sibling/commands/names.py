@@ -13,7 +13,7 @@ import typer
 from algorithms.interface.new_tasks import NewTasks
 from sibling import Client, RemoteModel, ServiceError, ServiceUnreachable
 from sibling.client import models
-from sibling.client.http import DEFAULT_URL
+from sibling.client.environment import DEFAULT_URL
 
 #: Time for the service to answer when the shell completes a name.
 _COMPLETION_TIMEOUT_S: Final = 2

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from algorithms.interface.methods import CLASS_METHODS, LEVEL_METHODS, METHODS
 from sibling import Client, NewTasksWarning, RemoteModel
+from sibling.client.environment import DEFAULT_URL
 from sibling.client.files import parse_rows
-from sibling.client.http import DEFAULT_URL
 from sibling.commands.app import App
 from sibling.commands.names import Model, NewTasksOption, Url, find_model, split_version
 from sibling.commands.output import is_json, print_note

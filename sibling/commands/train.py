@@ -7,7 +7,7 @@ import typer
 
 from algorithms.interface.new_tasks import NewTasks
 from sibling import Client, RemoteModel, TrainingJob
-from sibling.client.http import DEFAULT_URL
+from sibling.client.environment import DEFAULT_URL
 from sibling.commands.app import App
 from sibling.commands.datasets import GroupColumn, Read, WeightColumn, find_or_upload, read_options
 from sibling.commands.jobs import note_expected
