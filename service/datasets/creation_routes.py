@@ -27,7 +27,8 @@ from service.storage.tables import DatasetRow
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=secured("datasets:{}"))
 
-_BODY: Final[dict[str, Any]] = {
+#: Documentation of the body of an upload.
+BODY: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
         "description": "The bytes of one file.",
@@ -56,7 +57,7 @@ class UploadQuery(ReadOptions):
     summary="Upload a dataset",
     status_code=201,
     response_model=Dataset,
-    openapi_extra=_BODY,
+    openapi_extra=BODY,
     responses={
         200: {"model": Dataset, "description": "A dataset with the same content and name exists."},
         202: {

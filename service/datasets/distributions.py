@@ -1,6 +1,7 @@
 """Distributions of the values of columns and targets, small enough for a manifest."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,9 @@ N_BINS: Final = 10
 #: Most frequent classes that are listed.
 MAX_CLASSES: Final = 50
 _BLOCK_VALUES: Final = 2**20
+
+#: A value as it was uploaded.
+Value = float | str | bool | None
 
 
 def task_columns(
@@ -154,3 +158,37 @@ def _intervals(values: NDArray[np.float64], low: float, high: float) -> NDArray[
         return np.zeros(len(values), np.intp)
     shares = (values / 2 - low) / (high - low)
     return np.minimum((shares * N_BINS).astype(np.intp), N_BINS - 1)
+
+
+def column_summary(
+    column: Column, j: int, features: Mapping[str, Any], n_rows: int
+) -> dict[str, Any]:
+    """Return the description of a column from the statistics of all columns of ``n_rows`` rows."""
+    is_category = column.kind == "category"
+    low, high = (None if is_category else features[name][j] for name in ("min", "max"))
+    return {
+        "name": column.name,
+        "kind": column.kind,
+        "missing": features["missing"][j] / n_rows,
+        "n_distinct": features["distinct"][j],
+        "min": None if low is None else shown_value(column, low),
+        "max": None if high is None else shown_value(column, high),
+        "counts": features["counts"][j],
+        "values": list(column.levels) if is_category else None,
+    }
+
+
+def shown_value(column: Column, number: float) -> Value:
+    """Return a stored number as it was uploaded."""
+    if np.isnan(number):
+        return None
+    if column.kind == "boolean":
+        return bool(number)
+    if column.kind == "category":
+        return None if number == UNKNOWN_LEVEL else column.levels[int(number)]
+    if column.kind == "date":
+        try:
+            return datetime.fromtimestamp(float(number), UTC).isoformat().removesuffix("+00:00")
+        except (ValueError, OverflowError, OSError):
+            return float(number)
+    return float(number)

@@ -1,22 +1,25 @@
 """Preview of a dataset before training: first rows, columns, targets and suitable algorithms."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from algorithms.interface.tasks import Task
 from algorithms.numerics.sparse_rows import is_sparse
-from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column
+from algorithms.wrappers.preparation.columns import Column
 from service.datasets.canonical import read_tasks
 from service.datasets.distributions import (
     MAX_COLUMNS,
     MAX_ROWS_COUNTED,
     N_BINS,
+    Value,
+    column_summary,
     describe_targets,
+    shown_value,
     summarise,
     task_columns,
 )
@@ -27,8 +30,8 @@ from service.settings import MIB
 from service.storage.tables import DatasetRow
 
 MAX_TASKS: Final = 20
-
-Value = float | str | bool | None
+#: Values of all tasks that are described together.
+_MAX_VALUES: Final = 2**22
 
 
 class ColumnPreview(BaseModel):
@@ -100,6 +103,13 @@ class Preview(BaseModel):
     name: str = Field(description="Name of the dataset.")
     n_tasks: int = Field(description="Number of tasks.")
     n_samples: int = Field(description="Number of rows in all tasks.")
+    columns: list[ColumnPreview] = Field(
+        description="The first columns over all tasks, if these have the same columns. Of very "
+        "many rows, the first ones of each task."
+    )
+    target: ColumnPreview | None = Field(
+        description="The targets over all tasks; null if they have none, or of several kinds."
+    )
     tasks: list[TaskPreview] = Field(description="The requested tasks, or the first ones.")
     algorithms: list[Suitability] = Field(description="Whether each algorithm can be trained.")
     warnings: list[str] = Field(description="Notes about the data and how they were read.")
@@ -134,12 +144,49 @@ def preview(
         name=row.name,
         n_tasks=len(tasks),
         n_samples=sum(task.n_samples for task in tasks),
+        columns=_all_columns(list(tasks), columns),
+        target=_all_targets(list(tasks), row.options),
         tasks=[_task(task, entries[task.name], columns, shown) for task in chosen],
         algorithms=[
             _suitability(name, outlook) for name, outlook in outlooks(summaries(manifest)).items()
         ],
         warnings=warnings_of(manifest),
     )
+
+
+def _all_columns(tasks: Sequence[Task], kinds: Sequence[Column] | None) -> list[ColumnPreview]:
+    """Return the columns over the rows of all tasks; none if tasks differ, or are sparse."""
+    columns = task_columns(tasks[0], kinds)
+    names = tasks[0].feature_names
+    is_same = all(task.feature_names == names for task in tasks) and names is not None
+    if not columns or not is_same or any(is_sparse(task.X) for task in tasks):
+        return []
+    n_rows = max(1, _MAX_VALUES // (len(columns) * len(tasks)))
+    X = np.concatenate([task.X[:n_rows, : len(columns)] for task in tasks])
+    return _columns(X, columns)
+
+
+def _columns(X: NDArray[np.float64], columns: Sequence[Column]) -> list[ColumnPreview]:
+    features = summarise(X, columns)
+    return [
+        ColumnPreview(**column_summary(column, j, features, len(X)))
+        for j, column in enumerate(columns)
+    ]
+
+
+def _all_targets(tasks: Sequence[Task], options: Mapping[str, Any]) -> ColumnPreview | None:
+    """Return the targets of all tasks as a column."""
+    kinds = {task.target for task in tasks}
+    if len(kinds) > 1 or any(task.y is None for task in tasks):
+        return None
+    names = options.get("target_column") or ()
+    name = names[0] if len(names) == 1 else "target"
+    y = np.concatenate([task.y for task in tasks if task.y is not None])
+    if kinds == {"numbers"}:
+        return _columns(y[:, None], [Column(name)])[0]
+    levels, codes = np.unique(y.astype(str), return_inverse=True)
+    column = Column(name, "category", tuple(levels.tolist()))
+    return _columns(codes[:, None].astype(np.float64), [column])[0]
 
 
 def _suitability(algorithm: str, outlook: Outlook) -> Suitability:
@@ -156,7 +203,7 @@ def _task(
     columns = task_columns(task, kinds)
     counted = _dense(task.X[:MAX_ROWS_COUNTED], len(columns))
     rows: list[dict[str, Value]] = [
-        {column.name: _value(column, x[j]) for j, column in enumerate(columns)}
+        {column.name: shown_value(column, x[j]) for j, column in enumerate(columns)}
         for x in _dense(task.X[shown], len(columns))
     ]
     features = entry.get("features") or {}
@@ -174,7 +221,10 @@ def _task(
         if task.n_stored is None
         else task.n_stored / (task.n_samples * task.n_features),
         n_counted=len(counted),
-        columns=[_column(column, j, features, n_described) for j, column in enumerate(columns)],
+        columns=[
+            ColumnPreview(**column_summary(column, j, features, n_described))
+            for j, column in enumerate(columns)
+        ],
         target=entry.get("target_summary") or describe_targets(task),
         weights=_weights(task),
         rows=rows if columns else [],
@@ -200,35 +250,3 @@ def _weights(task: Task) -> WeightSummary | None:
         return None
     low, high = float(task.weights.min()), float(task.weights.max())
     return WeightSummary(min=low, max=high, n_zero=int((task.weights == 0).sum()))
-
-
-def _column(column: Column, j: int, features: Mapping[str, Any], n_rows: int) -> ColumnPreview:
-    """Return the description of a column from the statistics of all columns of ``n_rows`` rows."""
-    is_category = column.kind == "category"
-    low, high = (None if is_category else features[name][j] for name in ("min", "max"))
-    return ColumnPreview(
-        name=column.name,
-        kind=column.kind,
-        missing=features["missing"][j] / n_rows,
-        n_distinct=features["distinct"][j],
-        min=None if low is None else _value(column, low),
-        max=None if high is None else _value(column, high),
-        counts=features["counts"][j],
-        values=list(column.levels) if is_category else None,
-    )
-
-
-def _value(column: Column, number: float) -> Value:
-    """Return a stored number as it was uploaded."""
-    if np.isnan(number):
-        return None
-    if column.kind == "boolean":
-        return bool(number)
-    if column.kind == "category":
-        return None if number == UNKNOWN_LEVEL else column.levels[int(number)]
-    if column.kind == "date":
-        try:
-            return datetime.fromtimestamp(float(number), UTC).isoformat().removesuffix("+00:00")
-        except (ValueError, OverflowError, OSError):
-            return float(number)
-    return float(number)

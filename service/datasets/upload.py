@@ -1,7 +1,7 @@
 """Upload of a request body to the blob store, as a stream."""
 
 import asyncio
-from typing import Final
+from typing import Final, Protocol
 
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -11,7 +11,6 @@ from service.datasets.formats.registry import Format, UnsupportedFormat, check_m
 from service.datasets.registration import Registration, UploadRequest, rejected
 from service.errors.problems import Problem
 from service.http.bodies import check_length, too_large
-from service.storage.blobs import BlobAppender, BlobWriter
 from service.storage.dataset_states import DatasetState
 from service.storage.shortages import find_shortage
 from service.storage.tables import DatasetRow
@@ -79,9 +78,23 @@ async def _read_and_store(received: Registration) -> tuple[DatasetRow, bool]:
     return received.stored
 
 
+class BodyWriter(Protocol):
+    """Destination of a body, such as a blob."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The number of bytes so far."""
+
+    def write(self, data: bytes, /) -> None:
+        """Add bytes."""
+
+    def flush(self) -> None:
+        """Write the bytes that are held back."""
+
+
 async def write_body(
     request: Request,
-    writer: BlobWriter | BlobAppender,
+    writer: BodyWriter,
     format_: Format,
     *,
     limit: int,
@@ -129,7 +142,7 @@ async def write_body(
     await run_in_threadpool(_write, writer, bytes(pending))
 
 
-def _write(writer: BlobWriter | BlobAppender, data: bytes) -> None:
+def _write(writer: BodyWriter, data: bytes) -> None:
     writer.write(data)
     writer.flush()
 

@@ -190,12 +190,15 @@ def session_cookie(scope: Scope) -> str:
     return PREFIXED_SESSION_COOKIE if prefix_of(scope) else SECURE_SESSION_COOKIE
 
 
-def secured(scope: str | None, *, is_rate_limited: bool = True) -> type[StrictRoute]:
+def secured(
+    scope: str | None, *, is_rate_limited: bool = True, is_audited: bool = True
+) -> type[StrictRoute]:
     """Return the class of routes that need a scope, such as ``jobs:{}`` for read and write."""
     needed = (None, None) if scope is None else (scope.format("write"), scope.format("read"))
     members = {
         "needed": needed,
-        "is_audited": scope != "infer",  # inference reads, although its method is POST
+        "is_audited": is_audited
+        and scope != "infer",  # inference reads, although its method is POST
         "is_rate_limited": is_rate_limited,
     }
     return type("SecuredRoute", (StrictRoute,), members)

@@ -17,6 +17,7 @@ from service.access.rate_limit import RateLimiter
 from service.batch.routes import router as batch
 from service.catalogue.routes import router as catalogue
 from service.datasets.creation_routes import router as dataset_creation
+from service.datasets.inspection_routes import router as dataset_inspection
 from service.datasets.resumable_upload_routes import router as uploads
 from service.datasets.routes import router as datasets
 from service.errors.problems import install_handlers
@@ -74,6 +75,7 @@ _ROUTERS: Final = (
     metrics_router,
     catalogue,
     dataset_creation,
+    dataset_inspection,
     datasets,
     uploads,
     jobs,

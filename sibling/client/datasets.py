@@ -139,6 +139,34 @@ class DatasetMethods(Remote[Mode]):
             )
 
     @remote_method
+    async def inspect(
+        self, data: str | Path | Any, **options: str | Sequence[str]
+    ) -> dict[str, Any]:
+        """Return the columns and first rows of a table before it is uploaded; store nothing.
+
+        The result has the columns that may say which task a row belongs to, the best first, and a
+        proposal for the target.
+
+        Parameters
+        ----------
+        data
+            The path of a file, or one data frame of all tasks, as of :meth:`upload`.
+        options
+            Options of :meth:`upload`.
+        """
+        if is_frame(data):
+            body = table_bytes(to_arrow(with_index(data), of="the table"))
+            media_type = _ARROW_STREAM
+        else:
+            body, media_type = Path(data).read_bytes(), media_type_of(Path(data))
+        headers = {"Content-Type": media_type}
+        response = await self._http.send(
+            "POST", "/v1/datasets:inspect", params=options, content=body, headers=headers
+        )
+        found: dict[str, Any] = response.json()
+        return found
+
+    @remote_method
     async def combine(
         self,
         *sources: Dataset | str | Mapping[str, Any],
@@ -265,16 +293,10 @@ class DatasetMethods(Remote[Mode]):
     ) -> Dataset:
         if isinstance(data, str | Path):
             source = Path(data)
-            file_name = source.name.lower()
-            media_type = next(
-                (t for end, t in MEDIA_TYPES.items() if file_name.endswith(end)), None
-            )
-            if media_type is None:
-                endings = ", ".join(MEDIA_TYPES)
-                detail = f"expected a file with one of {endings}, got '{source.name}'"
-                raise ValueError(f"{detail}; {_OTHER_FILES}")
             query = {"name": name or source.stem, **options}
-            return await self._upload_file(source, media_type, query, on_progress, on_parsed)
+            return await self._upload_file(
+                source, media_type_of(source), query, on_progress, on_parsed
+            )
         if is_frame(data):
             query = {"name": name or "table", **options}
             table = to_arrow(with_index(data), of="the table")
@@ -356,6 +378,17 @@ class DatasetMethods(Remote[Mode]):
         url = path("v1", "datasets", dataset_id, "manifest")
         manifest: dict[str, Any] = await self._http.get(url)
         return manifest
+
+
+def media_type_of(source: Path) -> str:
+    """Return the media type of a file by its name."""
+    file_name = source.name.lower()
+    media_type = next((t for end, t in MEDIA_TYPES.items() if file_name.endswith(end)), None)
+    if media_type is None:
+        endings = ", ".join(MEDIA_TYPES)
+        detail = f"expected a file with one of {endings}, got '{source.name}'"
+        raise ValueError(f"{detail}; {_OTHER_FILES}")
+    return media_type
 
 
 def _is_final(info: dict[str, Any]) -> bool:

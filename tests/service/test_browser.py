@@ -176,15 +176,16 @@ def upload_after_a_mistake(page):
     page.goto("/datasets/new")
     check_accessibility(page)
     file = {"name": "patients.csv", "mimeType": "text/csv"}
-    page.set_input_files("#file", {**file, "buffer": b"task,age\nnorth,1,2\n"})
-    # a rejected file: what is wrong with it stands on the page
-    with page.expect_response("**/v1/datasets?*") as refused:
-        page.get_by_role("button", name="Upload").click()
+    # a file that cannot be read: what is wrong with it stands on the page
+    with page.expect_response("**/v1/datasets:inspect?*") as refused:
+        page.set_input_files("#file", {**file, "buffer": b"task,age\nnorth,1,2\n"})
     assert refused.value.status == 422
     page.locator("#errors p").first.wait_for()
     page.set_input_files("#file", {**file, "buffer": table(np.random.default_rng(1))})
-    page.get_by_label("Target columns").fill("target")
-    page.get_by_role("button", name="Upload").click()
+    page.locator("#rows tbody tr").first.wait_for()
+    assert page.locator("[name=target_column]").input_value() == "target"
+    check_accessibility(page)
+    page.get_by_role("button", name="Only store the data").click()
     page.get_by_text("2 tasks with 60 rows and 2 columns.").wait_for()
     check_accessibility(page)
     return page.url.rpartition("/")[2]
@@ -195,6 +196,7 @@ def train_by_keyboard(page, model):
     page.get_by_role("link", name="ridge", exact=True).click()
     check_accessibility(page)
     page.get_by_label("Name of the model").focus()
+    page.keyboard.press("Control+A")  # a name is filled in
     page.keyboard.type(model)
     page.get_by_label("Evaluate").focus()
     page.keyboard.press("Space")
@@ -388,8 +390,15 @@ def upload_by_keys(page, keys):
         keys.press("Space")
     content = table(np.random.default_rng(2))
     chooser.value.set_files({"name": "keys.csv", "mimeType": "text/csv", "buffer": content})
-    keys.write("Target columns", "target", exact=False)
-    keys.use("button", "Upload", "Space")
+    page.locator("#rows tbody tr").first.wait_for()
+    keys.use("button", "age number")
+    keys.press("ArrowDown")  # the first field of the question has the focus
+    page.locator("[data-column='age'] .target_column").wait_for()
+    keys.press("ArrowUp")
+    keys.press("Escape")
+    assert page.evaluate("document.activeElement.dataset.column") == "age"
+    page.locator("[name=target_column]").select_option("target")
+    keys.use("button", "Only store the data", "Space")
     page.get_by_text("2 tasks with 60 rows and 2 columns.").wait_for()
     keys.to(page.locator("summary", has_text="south: 30 rows"))
     keys.press("Enter")
@@ -606,14 +615,13 @@ def test_a_large_file_goes_on_after_an_interruption_with_its_options(page, http)
 
     page.route("**/v1/uploads/*", interrupt)
     page.goto("/datasets/new")
-    page.get_by_text("Options").click()
-    page.get_by_label("Column with the task").fill("group")
+    page.locator("summary", has_text="Name, and how").click()
     page.get_by_label("Cells are separated by").select_option("semicolon")
     page.get_by_label("Decimal separator").select_option("comma")
-    page.get_by_label("Target columns").fill("target")
     check_accessibility(page)
     page.set_input_files("#file", {"name": "large.csv", "mimeType": "text/csv", "buffer": content})
-    page.get_by_role("button", name="Upload").click()
+    page.locator("#rows tbody tr").first.wait_for()
+    page.get_by_role("button", name="Only store the data").click()
     page.wait_for_url("**/datasets/ds_*")
     assert refused == ["0", str(8 * 2**20)]
     # the page follows the reading of the file
@@ -754,7 +762,7 @@ def test_the_file_of_the_training_can_be_tried(page, client, tmp_path, wait_unti
 
 DROP = """names => {
   const data = new DataTransfer();
-  for (const name of names) data.items.add(new File(["task,x\\na,1\\n"], name));
+  for (const name of names) data.items.add(new File(["task,x\\na,1\\na,2\\n"], name));
   document.querySelector("h1").dispatchEvent(
     new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
 }"""
@@ -763,7 +771,9 @@ DROP = """names => {
 @pytest.mark.slow
 def test_a_file_is_chosen_and_named_as_people_expect(page):
     page.goto("/datasets/new")
-    name, errors = page.get_by_label("Name", exact=True), page.locator("#errors")
+    errors, status = page.locator("#errors"), page.locator("#status")
+    page.locator("summary", has_text="Name, and how").click()
+    name = page.get_by_label("Name", exact=True)
     page.evaluate(DROP, ["wrong.csv"])  # beside the area
     assert name.input_value() == "wrong"
     page.evaluate(DROP, ["right.csv"])
@@ -773,14 +783,80 @@ def test_a_file_is_chosen_and_named_as_people_expect(page):
     name.fill("my own")
     page.evaluate(DROP, ["table.pdf"])
     assert name.input_value() == "my own"
-    page.get_by_role("button", name="Upload").click()
     errors.get_by_text("If table.pdf is such a file, rename it.").wait_for()
+    assert page.locator("#found").is_hidden()
     # an option in a message is a field of the page
-    file = {"name": "none.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,2\n"}
+    file = {"name": "two.csv", "mimeType": "text/csv", "buffer": b"a b,c d\n1 2,3 4\n5 6,7 8\n"}
     page.set_input_files("#file", file)
-    page.get_by_role("button", name="Upload").click()
-    errors.get_by_text("task_column is “Column with the task” on this page.").wait_for()
-    assert page.get_by_label("Column with the task").is_visible()
+    errors.get_by_text("delimiter is “Cells are separated by” on this page.").wait_for()
+    page.get_by_label("Cells are separated by").select_option(",")  # it is read again
+    page.locator("#rows tbody tr").first.wait_for()
+    assert status.inner_text() == ""
+
+
+def hospitals(*, n=8, rows=12):
+    """Return rows of hospitals with an id, a category with gaps, and a length of stay."""
+    rng = np.random.default_rng(7)
+    age = rng.integers(20, 95, n * rows)
+    frame = pd.DataFrame({"hospital": np.repeat([f"H{i}" for i in range(n)], rows), "age": age})
+    frame["patient"] = [f"P-{i}" for i in range(len(frame))]
+    frame["ward"] = rng.choice(["icu", "surgery", None], len(frame))
+    return frame.assign(days=(3 + 0.05 * age + rng.normal(size=len(frame))).round(1))
+
+
+@pytest.mark.slow
+def test_five_clicks_lead_from_a_file_to_the_job_without_a_typed_name(page, http, tmp_path):
+    hospitals().to_csv(tmp_path / "length of stay.csv", index=False, sep=";", decimal=",")
+    before = {item["id"] for item in http.get("/v1/datasets").json()["items"]}
+    page.goto("/")
+    page.get_by_role("link", name="Upload a dataset").first.click()
+    page.set_input_files("#file", tmp_path / "length of stay.csv")
+    page.locator("#advice", has_text="8 groups with 12 rows each").wait_for()
+    assert "delimiter ';', decimal ','" in page.locator("#summary").inner_text()
+    assert page.locator("[data-column=ward]").inner_text().split("\n")[1].endswith("% missing")
+    check_accessibility(page)
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert {item["id"] for item in http.get("/v1/datasets").json()["items"]} == before
+    page.get_by_role("button", name="Find the best model").click()
+    page.wait_for_url("**/jobs/job_*")
+    job = http.get(f"/v1/jobs/{page.url.rpartition('/')[2]}").json()
+    assert (job["algorithm"], job["model"]) == ("auto", "length-of-stay")
+    options = http.get(f"/v1/datasets/{job['dataset_id']}").json()["options"]
+    assert (options["task_column"], options["target_column"]) == ("hospital", ["days"])
+    http.post(f"/v1/jobs/{job['id']}:cancel")
+
+
+@pytest.mark.slow
+def test_roles_and_kinds_of_columns_are_changed_before_anything_is_stored(page, http, tmp_path):
+    hospitals().to_csv(tmp_path / "roles.csv", index=False)
+    page.goto("/datasets/new")
+    page.set_input_files("#file", tmp_path / "roles.csv")
+
+    def change(column, **fields):
+        page.locator(f"[data-column='{column}']").click()
+        for name, value in fields.items():
+            page.locator(f"dialog [name={name}]").select_option(value)
+        check_accessibility(page)
+        page.get_by_role("button", name="Done").click()
+
+    change("patient", column_kind="category")
+    change("ward", role="ignore_column")
+    change("age", role="group_column")
+    page.get_by_role("button", name="1 other column").wait_for()
+    page.locator("[name=task_column]").select_option("")
+    page.get_by_text("These rows form one group; then nothing can be learned together.").wait_for()
+    page.get_by_role("button", name="Only store the data").click()
+    page.wait_for_url("**/datasets/ds_*")
+    options = http.get(f"/v1/datasets/{page.url.rpartition('/')[2]}").json()["options"]
+    expected = {
+        "task_column": None,
+        "target_column": ["days"],
+        "group_column": "age",
+        "ignore_column": ["ward"],
+        "column_kind": ["patient:category"],
+    }
+    assert {name: options[name] for name in expected} == expected
 
 
 @pytest.mark.slow

@@ -64,6 +64,7 @@ def use_comparison(client, dataset, model):
 
 def download_rows(client, dataset, tmp_path):
     file = client.download_dataset(dataset, tmp_path / "everything.csv", ["a"])
+    assert client.inspect(file)["target_column"] == "target"
     again = client.upload(file, target_column="target")
     assert client.preview(again)["tasks"][0]["rows"] == client.preview(dataset)["tasks"][0]["rows"]
     with pytest.raises(ValueError, match=r"expected a file \.csv or \.arrows, got 'a\.parquet'"):

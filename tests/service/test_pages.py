@@ -553,4 +553,12 @@ def test_models_are_compared_by_scores_and_by_parameters_that_differ(client, htt
 def test_the_upload_page_has_a_field_for_each_option_of_reading(http):
     page = http.get("/datasets/new").text
     fields = set(re.findall(r'<(?:input|select)[^>]* name="([a-z_]+)"', page))
-    assert ReadOptions.model_fields.keys() - fields == set()
+    roles = set(re.findall(r'<option value="([a-z_]+_column)"', page))
+    assert ReadOptions.model_fields.keys() - fields - roles == set()
+
+
+def test_a_name_is_filled_in_for_the_model_of_a_dataset(http, client):
+    uploaded = client.upload({"a": [[1.0, 2.0], [3.0, 5.0]]}, name=" Köln, 2024 (neu)")
+    page = http.get("/jobs/new", params={"dataset": uploaded.id, "algorithm": "pca"}).text
+    assert re.search(r'id="/model"[^>]* value="Koln-2024-neu"', page)
+    http.delete(f"/v1/datasets/{uploaded.id}")

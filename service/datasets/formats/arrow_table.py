@@ -36,6 +36,7 @@ from service.datasets.formats.arrow_labels import (
     read_weights,
 )
 from service.datasets.formats.column_issues import rejected
+from service.datasets.formats.inspection import inspect_table
 from service.datasets.formats.nameless import index_notes, name_index, unused_index
 from service.datasets.formats.options import Limits, ReadOptions, TargetKind
 from service.datasets.formats.parsed import Parsed
@@ -56,7 +57,7 @@ from service.datasets.formats.validation import (
     split_rows,
     tasks_of_targets,
 )
-from service.datasets.issues import ValidationIssues, reject
+from service.datasets.issues import Rejected, ValidationIssues, reject
 from service.datasets.number_writings import NumberWritings
 
 #: Columns written to the matrix of rows together: its rows are apart in memory, so that one column
@@ -112,6 +113,11 @@ def tasks_of(
     if not is_csv:
         notes += marked_notes(texts)
     X, columns, column_notes = _features(table, roles, options, issues, reading, texts=texts)
+    if options.is_inspection:
+        shown = table.select(roles.feature_names)
+        found = inspect_table(shown, X, columns, options=options, reasons=_reasons(issues))
+        written = NumberWritings.of_columns(columns, reading.numbers, reading.missing)
+        return Parsed([], notes=tuple(notes), numbers=written, inspection=found)
     notes += [*column_notes, *index_notes(index), *number_notes(X, columns)]
     extras, codes = NO_EXTRAS, None
     targets: dict[str, Target] = {}
@@ -152,6 +158,15 @@ def tasks_of(
         numbers=NumberWritings.of_columns(columns, common, reading.missing),
         empty=tuple(name for name in roles.feature_names if name not in names),
     )
+
+
+def _reasons(issues: ValidationIssues) -> dict[str, str]:
+    """Return the first issue of each column that has one."""
+    try:
+        issues.check()
+    except Rejected as rejected:
+        return {str(issue.column): issue.detail for issue in reversed(rejected.issues)}
+    return {}
 
 
 def _read_target(

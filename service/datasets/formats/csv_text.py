@@ -183,7 +183,8 @@ def _recoded(path: Path, encoding: str, limits: Limits) -> tuple[Path, int]:
                 data = decoder.decode(block, final=not block).encode()
             except UnicodeError:
                 detail = f"the file is not text in {encoding}"
-                reject("not-utf8", f"{detail}; save the table as CSV in UTF-8, or declare encoding=NAME")
+                remedy = "save the table as CSV in UTF-8, or declare encoding=NAME"
+                reject("not-utf8", f"{detail}; {remedy}")
             n_bytes += len(data)
             if n_bytes > limits.decompressed_bytes:
                 limit = limits.decompressed_bytes

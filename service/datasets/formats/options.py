@@ -3,7 +3,7 @@
 import codecs
 import string
 import unicodedata
-from typing import TYPE_CHECKING, Annotated, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
@@ -28,6 +28,9 @@ class ReadOptions(BaseModel):
     """Options of an upload; column options apply to tables only."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    #: Whether a table is only looked at, with all of its columns as features.
+    is_inspection: ClassVar[bool] = False
 
     task_column: str | None = Field(
         None,
@@ -232,6 +235,12 @@ class ReadOptions(BaseModel):
         if names is None or isinstance(names, str):
             return names and unicodedata.normalize("NFC", names)
         return tuple(unicodedata.normalize("NFC", name) for name in names)
+
+
+class InspectOptions(ReadOptions):
+    """Options of a file that is only looked at; its roles are proposals."""
+
+    is_inspection: ClassVar[bool] = True
 
 
 #: Up to this decompressed size, any compression ratio is accepted.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class Parsed:
         How numbers in the text of the table are written.
     empty
         Columns that are left out since they have no value.
+    inspection
+        What was found in a file that is only looked at, which then has no tasks.
     """
 
     tasks: list[Task]
@@ -42,6 +44,7 @@ class Parsed:
     task_column: str | None = None
     numbers: NumberWritings = PLAIN_TABLE
     empty: tuple[str, ...] = ()
+    inspection: dict[str, Any] | None = None
 
     @classmethod
     def of(

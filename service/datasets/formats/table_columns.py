@@ -61,6 +61,9 @@ def find_columns(
     if task is None and DEFAULT_TASK_COLUMN in names:
         task = DEFAULT_TASK_COLUMN
     _check_options(names, task, options, hint)
+    if options.is_inspection:
+        used = tuple(i for i, name in enumerate(names) if name not in options.ignore_column)
+        return TableColumns(names, None, (), None, None, used)
     extras = {options.group_column, options.weight_column}
     special = {task, *extras, *options.target_column, *options.ignore_column}
     features = tuple(i for i, name in enumerate(names) if name not in special)
@@ -119,7 +122,7 @@ def _check_options(
         if count > 1:
             detail = f"column '{name}' is used {count} times in the options; use it once"
             issues.add("duplicate-column", detail, column=name)
-    if task is None and not options.target_column:
+    if task is None and not options.target_column and not options.is_inspection:
         detail = f"the table has no column 'task'; name the task column with task_column=NAME{hint}"
         issues.add("missing-option", detail, parameter="query:task_column")
     if task is not None and len(options.target_column) > 1:

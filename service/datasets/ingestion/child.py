@@ -13,7 +13,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from service.datasets.canonical import read_tasks, read_unlabelled, write_tasks
-from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.inspection import inspect_tasks
+from service.datasets.formats.options import InspectOptions, Limits, ReadOptions
 from service.datasets.formats.progress import progress_to
 from service.datasets.formats.registry import find_format
 from service.datasets.formats.target_kinds import warn_of_codes
@@ -54,9 +55,9 @@ def _run(task: dict[str, Any], wire: Wire) -> dict[str, Any]:
 
 
 def run(task: dict[str, Any]) -> dict[str, Any]:
-    """Return the manifest of an upload, or its issues."""
+    """Return the manifest of an upload, or what it has if it is only looked at, or its issues."""
     try:
-        return {"manifest": _read(task)}
+        return {"inspection": _inspect(task)} if task["inspects"] else {"manifest": _read(task)}
     except MemoryError:
         return {"issues": [out_of_memory(task["memory_bytes"]).to_json()]}
     except Rejected as rejected:
@@ -95,6 +96,14 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
     manifest["warnings"] = [*parsed.notes, *codes]
     manifest["target_warnings"] = codes
     return manifest
+
+
+def _inspect(task: dict[str, Any]) -> dict[str, Any]:
+    options = InspectOptions.model_validate(task["options"])
+    format_, limits = find_format(task["media_type"]), Limits.model_validate(task["limits"])
+    parsed = format_.read(Path(task["upload"]), options, limits)
+    found = parsed.inspection or inspect_tasks(parsed.tasks)
+    return {"format": format_.title, **found, "notes": list(parsed.notes)}
 
 
 class _Progress:

@@ -79,6 +79,16 @@ class _QueuedFresh(NamedTuple):
     future: "Future[IngestResult]"
 
 
+class _QueuedInspection(NamedTuple):
+    """A file to look at, in a folder as ``upload``."""
+
+    folder: Path
+    media_type: str
+    options: dict[str, Any]
+    parent: str | None
+    future: "Future[IngestResult]"
+
+
 class Ingester:
     """Thread pool that parses uploads, each in its own child process.
 
@@ -105,7 +115,7 @@ class Ingester:
         self._settings = settings
         self._scratch = settings.data_dir.resolve() / "ingest"
         #: None ends a thread.
-        self._queue: SimpleQueue[_Queued | _QueuedFresh | None] = SimpleQueue()
+        self._queue: SimpleQueue[_Queued | _QueuedFresh | _QueuedInspection | None] = SimpleQueue()
         self._is_closing = threading.Event()
         self._threads = [
             threading.Thread(target=self._work, name=f"ingest-{i}", daemon=True)
@@ -138,6 +148,15 @@ class Ingester:
         self._queue.put(_QueuedFresh(upload, current_traceparent(), future))
         return future
 
+    def inspect(
+        self, folder: Path, media_type: str, options: dict[str, Any]
+    ) -> "Future[IngestResult]":
+        """Queue the file ``upload`` of a scratch folder, of which nothing is stored."""
+        future: Future[IngestResult] = Future()
+        parent = current_traceparent()
+        self._queue.put(_QueuedInspection(folder, media_type, options, parent, future))
+        return future
+
     def recover(self) -> None:
         """Queue again the datasets of processes that died, and remove their leftover files."""
         with self._database.write() as session:
@@ -159,6 +178,8 @@ class Ingester:
                     return
                 if isinstance(queued, _QueuedFresh):
                     self._read_or_report(queued, reader)
+                elif isinstance(queued, _QueuedInspection):
+                    self._inspect(queued, reader)
                 else:
                     self._ingest_or_give_up(queued, reader)
 
@@ -184,6 +205,14 @@ class Ingester:
             if row is not None:
                 stored = _Queued(row.id, queued.parent, Future(), is_retry=True)
                 self._postpone_or_give_up(stored, error)
+
+    def _inspect(self, queued: _QueuedInspection, reader: ReaderProcess) -> None:
+        task = self._task(queued.folder, queued.media_type, queued.options, inspects=True)
+        try:
+            with span("inspection", parent=queued.parent), shortages_in(UPLOADS):
+                queued.future.set_result(reader.read(task))
+        except Exception as error:  # noqa: BLE001 - raised by the future
+            queued.future.set_exception(error)
 
     def _postpone_or_give_up(self, queued: _Queued, error: Exception) -> None:
         dataset_id = queued.dataset_id
@@ -216,7 +245,7 @@ class Ingester:
         log.info("dataset.ingested", dataset_id=row.id, is_ready="manifest" in result)
 
     def _read_and_publish(self, row: DatasetRow, reader: ReaderProcess) -> IngestResult:
-        with self._scratch_folder() as folder:
+        with self.scratch_folder() as folder:
             try:
                 sources = self._retry(lambda _: self._fetch(row, folder))
             except Rejected as rejected:  # a source was deleted
@@ -229,7 +258,7 @@ class Ingester:
         return result
 
     def _read_fresh(self, upload: FreshUpload, reader: ReaderProcess) -> IngestResult:
-        with self._scratch_folder() as folder:
+        with self.scratch_folder() as folder:
             (folder / "upload").write_bytes(upload.body)
             task = self._task(folder, upload.media_type, upload.options)
             result = reader.read(task)
@@ -246,7 +275,7 @@ class Ingester:
         return result
 
     @contextmanager
-    def _scratch_folder(self) -> Iterator[Path]:
+    def scratch_folder(self) -> Iterator[Path]:
         """Yield a folder until the end of the block."""
         self._scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._scratch) as name:
@@ -309,6 +338,8 @@ class Ingester:
         media_type: str,
         options: dict[str, Any],
         sources: Sequence[dict[str, Any]] = (),
+        *,
+        inspects: bool = False,
     ) -> IngestTask:
         """Return the task of reading the upload, or the sources."""
         return IngestTask(
@@ -320,6 +351,7 @@ class Ingester:
             timeout_s=self._settings.ingest_timeout_s,
             sources=sources,
             n_threads=self._settings.resolved_ingest_threads(),
+            inspects=inspects,
         )
 
     def _publish(self, row: DatasetRow, result: IngestResult, content: Path) -> None:

@@ -42,7 +42,8 @@ _OUT_OF_MEMORY: Final = (
 #: resident memory of a child is well below what it has allocated.
 _LARGE_SHARE: Final = 0.5
 
-#: ``{"manifest": ...}`` of a dataset, or ``{"issues": [...]}`` of a rejected upload.
+#: ``{"manifest": ...}`` of a dataset, ``{"inspection": ...}`` of a file that is only looked at, or
+#: ``{"issues": [...]}`` of a rejected upload.
 IngestResult = dict[str, Any]
 #: Called with the share of the upload that has been parsed, 0 to 1.
 OnProgress = Callable[[float], None]
@@ -59,6 +60,8 @@ class IngestTask:
         the tasks.
     n_threads
         Number of threads that parse the file.
+    inspects
+        Whether the file is only looked at: the child writes nothing.
     """
 
     folder: Path
@@ -69,6 +72,7 @@ class IngestTask:
     timeout_s: float
     sources: Sequence[dict[str, Any]] = ()
     n_threads: int = 1
+    inspects: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the task for the child."""
@@ -82,6 +86,7 @@ class IngestTask:
             "limits": self.limits.model_dump(),
             "memory_bytes": self.memory_bytes,
             "n_threads": self.n_threads,
+            "inspects": self.inspects,
             "upload": str(self.folder / "upload"),
             "content": str(self.folder / "content"),
         }

@@ -1,22 +1,16 @@
-// A file is sent with its options; the page shows the progress, and then the errors of the file.
+// A file is looked at as soon as it is chosen; a button stores it, and goes on to the best model.
+import { hasTarget, kinds, options, setFound } from "./columns.js";
 import { hold, send, show } from "./request.js";
 import { upload } from "./tus.js";
 
-const form = document.getElementById("upload"), file = document.getElementById("file"), drop = document.getElementById("drop");
-const status = document.getElementById("status"), sent = document.getElementById("sent"), errors = document.getElementById("errors");
-const LISTS = ["target_column", "ignore_column", "column_kind", "missing_marker", "variables"];
-const SIGNS = ["delimiter", "thousands"];
-const RESUMABLE_BYTES = 4 * 2 ** 20;
+const $ = id => document.getElementById(id);
+const form = $("upload"), file = $("file"), drop = $("drop"), status = $("status"), sent = $("sent"), errors = $("errors");
+const LISTS = ["missing_marker", "variables"], SIGNS = ["delimiter", "thousands"];
+const RESUMABLE_BYTES = 4 * 2 ** 20, WAIT_S = 20;
 const TYPES = JSON.parse(form.dataset.types);
+// Options after which the file is looked at again.
+const READING = ["delimiter", "decimal", "thousands", "encoding", "missing_marker", "sheet", "variables"];
 
-// The name follows the file until the user writes a name.
-let nameOfFile = "";
-function chosen() {
-  const name = form.elements.namedItem("name");
-  if (!file.files.length || name.value !== nameOfFile) return;
-  name.value = nameOfFile = file.files[0].name.replace(/\.[^.]*$/, "");
-}
-file.addEventListener("change", chosen);
 // Beside the area, too: the browser would leave the page and open the file.
 for (const kind of ["dragover", "dragleave", "drop"]) document.addEventListener(kind, event => {
   if (!event.dataTransfer.types.includes("Files")) return;
@@ -32,13 +26,30 @@ function take(files) {
   chosen();
 }
 
-function query() {
+// The name follows the file until the user writes a name.
+let nameOfFile = "";
+function chosen() {
+  if (!file.files.length) return;
+  const field = form.querySelector("[name=name]");
+  if (field.value === nameOfFile) field.value = nameOfFile = file.files[0].name.replace(/\.[^.]*$/, "");
+  inspect();
+}
+file.addEventListener("change", chosen);
+form.addEventListener("change", ({ target }) => { if (READING.includes(target.name) && file.files.length) inspect(); });
+
+function reading(names) {
   const params = new URLSearchParams();
   for (const [name, value] of new FormData(form)) {
-    if (typeof value !== "string" || !value) continue;
+    if (!names.includes(name) || typeof value !== "string" || !value) continue;
     const values = LISTS.includes(name) ? value.split(",") : [value];
     for (const part of values) if (SIGNS.includes(name) || part.trim()) params.append(name, SIGNS.includes(name) ? part : part.trim());
   }
+  return params;
+}
+
+function query() {
+  const params = reading([...READING, "name", "target_kind"]);
+  for (const [name, value] of options()) params.append(name, value);
   return params;
 }
 
@@ -48,10 +59,43 @@ function typeOf(data) {
   return TYPES[ending];
 }
 
+// Only the answer for the newest choice is shown.
+let newest = 0;
+async function inspect() {
+  const [data] = file.files, number = ++newest;
+  errors.hidden = true;
+  status.textContent = `Reading ${data.name}.`;
+  try {
+    const params = reading(READING);
+    const { body } = await send("POST", `/v1/datasets:inspect?${params}`, { body: data, headers: { "Content-Type": typeOf(data) } });
+    if (number !== newest) return;
+    $("found").hidden = false;
+    drop.classList.add("small");
+    $("heading").textContent = body.columns.length ? "What should be predicted?" : "Data of several groups";
+    $("summary").textContent = [`${data.name}, ${size(data.size)}`, body.format.split(",")[0], ...body.notes].join(" · ");
+    setFound(body);
+    status.textContent = "";
+  } catch (error) {
+    if (number !== newest) return;
+    $("found").hidden = true;
+    status.textContent = "";
+    $("options").open = error.body !== undefined;
+    fail(error);
+  }
+}
+
+function size(bytes) { return bytes < 1000 ? `${bytes} B` : bytes < 1e6 ? `${Math.round(bytes / 1000)} KB` : `${(bytes / 1e6).toFixed(1)} MB`; }
+
+form.addEventListener("roles", () => { const best = $("best"); if (best) best.disabled = !hasTarget(); });
+$("change").addEventListener("click", () => {
+  $("options").open = true;
+  form.querySelector("[name=delimiter]").focus();
+});
+
 // Errors name options as programs do; they are fields of this page.
-function explain() {
-  const fields = [...form.elements].filter(field => field.name && new RegExp(`\\b${field.name}=`).test(errors.textContent));
-  for (const field of fields) {
+function fail(error) {
+  show(errors, error);
+  for (const field of [...form.elements].filter(one => one.name && one.labels?.length && new RegExp(`\\b${one.name}=`).test(errors.textContent))) {
     for (let fold = field.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
     const hint = document.createElement("p"), label = field.labels[0].firstChild.textContent.trim();
     hint.textContent = `${field.name} is “${label}” on this page.`;
@@ -72,18 +116,45 @@ function report(share, tries) {
   status.textContent = tries ? "The connection broke; trying again." : `${Math.floor(100 * share)} % sent`;
 }
 
-form.addEventListener("submit", async event => {
-  event.preventDefault();
+function store(button, then) {
   errors.hidden = true;
   sent.hidden = false;
   sent.removeAttribute("value");
   status.textContent = "Sending the file.";
-  await hold(form.querySelector("button"), async () => {
-    try { return `/datasets/${await put(file.files[0])}`; } catch (error) {
-      show(errors, error);
-      explain();
-      status.textContent = "No dataset was stored.";
+  return hold(button, async () => {
+    let stored = false;
+    try {
+      const id = await put(file.files[0]);
+      stored = true;
+      return await then(id);
+    } catch (error) {
+      fail(error);
+      status.textContent = stored ? "The data are stored." : "Nothing was stored.";
       sent.hidden = true;
     }
   });
+}
+
+// The name of the model: that of the data, in the letters that names of models have.
+function model() {
+  const text = form.querySelector("[name=name]").value.normalize("NFD").replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[^A-Za-z0-9]+|-+$/g, "");
+  return text.slice(0, 100) || "model";
+}
+
+async function train(id) {
+  let state = "";
+  while (state !== "ready") {
+    const { body } = await send("GET", `/v1/datasets/${id}?wait=${WAIT_S}`);
+    state = body.state;
+    if (state === "rejected") return `/datasets/${id}`; // says why
+  }
+  const { body } = await send("POST", "/v1/jobs", { json: { dataset_id: id, algorithm: "auto", model: model() } });
+  return `/jobs/${body.id}`;
+}
+
+form.addEventListener("submit", event => {
+  event.preventDefault();
+  const best = $("best");
+  if (best && !best.disabled && !$("found").hidden) store(best, train);
 });
+$("store").addEventListener("click", () => { if (form.reportValidity()) store($("store"), id => `/datasets/${id}`); });

@@ -1,5 +1,7 @@
 """The form of a job, drawn from JSON Schemas."""
 
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -128,10 +130,11 @@ async def job_form(api: Api, *, dataset: str, algorithm: str, like: str) -> JobF
     ]
     groups = [_group(name, spec) for name in _GROUPS if not is_auto or name in _OF_AUTO]
     algorithms = await _algorithms(api, dataset, catalogue)
+    datasets = await _datasets(api, dataset)
     return JobForm(
         dataset=dataset,
         algorithm=chosen if dataset else None,
-        datasets=await _datasets(api, dataset),
+        datasets=datasets,
         algorithms=algorithms,
         suggested=algorithm or algorithms[0][1][0][0],
         common=[field for field, common in zip(fields, is_common, strict=True) if common],
@@ -139,10 +142,16 @@ async def job_form(api: Api, *, dataset: str, algorithm: str, like: str) -> JobF
         groups=[group for group in groups if group.name not in _RARE],
         rare=[group for group in groups if group.name in _RARE],
         limits=fields_of(_LIMITS, "", spec),
-        model=spec.get("model", ""),
+        model=spec.get("model") or model_name(dict(datasets).get(dataset, "")),
         seed=str(spec.get("seed", 0)),
         sentence=sentence,
     )
+
+
+def model_name(text: str) -> str:
+    """Return a name in the letters that names of models have; empty if nothing is left."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).lstrip("._-").rstrip("-")[:100]
 
 
 async def _spec_of(api: Api, job_id: str) -> dict[str, Any]:
