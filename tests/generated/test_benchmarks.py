@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 CHEAP = ("estimator_overhead", "selection_folds")
 NUMBER = re.compile(r"(?<![\w.,])[\d,]*\.?\d+")
 #: Programs that a benchmark starts.
-STARTED = {"__main__", "fit_child", "gpy_peer"}
+STARTED = {"__main__", "fit_child", "gpy_peer", "peer_methods"}
 
 
 @pytest.fixture(scope="module")
