@@ -162,7 +162,8 @@ def _make_model(
 ) -> Model:
     """Return the model in the arrays and the header of a file."""
     plain = without_calibration(without_preparation(arrays))
-    model: Model = algorithm.Model.from_arrays(without_alone(plain), values)
+    members = {"find": ALGORITHMS.__getitem__} if algorithm.is_combined else {}
+    model: Model = algorithm.Model.from_arrays(without_alone(plain), values, **members)
     model = load_alone(
         model, plain, values, load=lambda name, *own: ALGORITHMS[name].Model.from_arrays(*own)
     )

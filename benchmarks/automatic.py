@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.ensemble.held_out import RowOptions
 from algorithms.evaluation.choice.automatic import AutomaticOptions
+from algorithms.interface.model import Model
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.registry import ALGORITHMS
 from benchmarks.mtfl_data import load, survey
 from service.jobs.studies import plans
+from service.jobs.studies.automatic import fit_automatic
 
 Arrays = dict[str, tuple[NDArray[Any], NDArray[Any]]]
 
@@ -20,20 +22,13 @@ Arrays = dict[str, tuple[NDArray[Any], NDArray[Any]]]
 N_FRESH = 1000
 
 
-def choose(tasks: TaskSet, options: AutomaticOptions, *, seed: int) -> dict[str, Any]:
-    """Return the report of an automatic choice, made in this process as a job makes it."""
-    study = plans.plan_choice(tasks.summaries(), options)
-    results: list[dict[str, Any]] = []
-    parts = study.child_jobs
-    while parts:
-        for part in parts:
-            algorithm = ALGORITHMS[part.algorithm]
-            results.append(
-                plans.run_child_job(part.plan, algorithm, tasks, seed=seed, trace=Trace())
-            )
-        parts = plans.next_child_jobs(study.plan, results)
-    report: dict[str, Any] = plans.combine_results(study.plan, results, tasks)[1]["choice"]
-    return report
+def choose(tasks: TaskSet, options: AutomaticOptions, *, seed: int) -> tuple[Model, dict[str, Any]]:
+    """Return the model and the report of an automatic choice, made as a job makes it."""
+    plan = plans.plan_choice(tasks.summaries(), options).plan
+    choice, report = fit_automatic(
+        plan["auto"], tasks, rows=RowOptions(), wrap=lambda base: base, seed=seed, trace=Trace()
+    )
+    return choice.model, report["choice"]
 
 
 def by_task(folder: Path, name: str, kind: type) -> Arrays:

@@ -20,8 +20,6 @@ from threadpoolctl import threadpool_limits
 
 from algorithms.evaluation.choice.automatic import AutomaticOptions
 from algorithms.interface.tasks import Task, TaskSet
-from algorithms.interface.trace import Trace
-from algorithms.registry import ALGORITHMS
 from algorithms.splits.splits import Splits
 from benchmarks.automatic import N_FRESH, choose, error_of_parts, linear
 
@@ -60,17 +58,10 @@ def calibration(name: str, n_sets: int) -> None:
         rng = np.random.default_rng([seed, len(name)])
         whole = make(rng, n=n + N_FRESH)
         tasks = TaskSet(tuple(task.take(np.arange(n)) for task in whole))
-        report = choose(tasks, options, seed=seed)
+        model, report = choose(tasks, options, seed=seed)
         verdicts[report["together_or_apart"]["verdict"]] += 1
         n_false_tasks += any(one["verdict"] == "helps" for one in report["tasks"].values())
-        (row,) = [
-            row
-            for row in report["leaderboard"]
-            if all(row[key] == value for key, value in report["chosen"].items())
-        ]
-        algorithm = ALGORITHMS[row["algorithm"]]
-        model = algorithm.fit(tasks, algorithm.parse(row["params"]), trace=Trace(), rng=rng)
-        fresh = np.mean([error_of_parts(model, task, n, n // 5) for task in whole])
+        fresh = np.mean([error_of_parts(model, task, n, N_FRESH) for task in whole])
         bias.append(report["estimate"]["value"] / fresh - 1)
         winner_bias.append(report["leaderboard"][0]["value"] / fresh - 1)
     helps = binomtest(verdicts["helps"], n_sets).proportion_ci()

@@ -33,7 +33,7 @@ def curve(n_sets: int) -> None:
         print(f"{n} rows: gain {np.mean(gains):.1%} ± {error:.1%} of learning alone", flush=True)
     for seed in range(n_sets):
         tasks = linear(np.random.default_rng(seed), n=40, n_tasks=10, d=10, shared=0.9)
-        found = choose(tasks, options, seed=seed)["curve"]
+        found = choose(tasks, options, seed=seed)[1]["curve"]
         ends = [found[name] for name in ("stops_at", "low", "high")]
         print(f"set {seed}:", *("-" if end is None else f"{end:.0f}" for end in ends), flush=True)
 

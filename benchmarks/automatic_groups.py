@@ -2,7 +2,7 @@
 
 Scores 1,000 new rows of eight linear tasks, of which four, all or none have coefficients in
 common. The columns are: each learned alone (`ridge`); learned together (`mean-regularised`); the
-ideal division of `per_task`, in which unrelated tasks are learned alone, but the others from all of
+ideal division into two fits, in which unrelated tasks are learned alone, but the others from all of
 them; the ideal groups, in which the related ones are also learned without the unrelated ones; and
 what `mean-regularised` finds with `unrelated="leave-out"`, which does not know the groups.
 

@@ -37,11 +37,13 @@ def leaderboard(name: str, folder: Path, n_rows: int, budget_s: float) -> None:
     splits = Splits(n_folds=5, repeats=1)
     options = AutomaticOptions(metric=metric_name, budget_s=budget_s, splits=splits)
     started = time.monotonic()
-    report = choose(train, options, seed=0)
+    model, report = choose(train, options, seed=0)
     elapsed_s = time.monotonic() - started
     n_train = sum(task.n_samples for task in train)
     print(f"\n{name}: {len(train)} tasks, {n_train} training rows, {elapsed_s:.0f} s")
-    print("chosen  held out            new rows  fit s   contender")
+    fresh = float(np.nanmean([metric.score(model, task) for task in test]))
+    print(f"expected {report['estimate']['value']:.4f}, on new rows {fresh:.4f}")
+    print("weight  held out            new rows  fit s   contender")
     for row in report["leaderboard"]:
         algorithm = ALGORITHMS[row["algorithm"]]
         params = algorithm.parse(row["params"])
@@ -50,10 +52,9 @@ def leaderboard(name: str, folder: Path, n_rows: int, budget_s: float) -> None:
             fresh = float(np.nanmean([metric.score(model, task) for task in test]))
         except Diverged:
             fresh = float("nan")
-        mark = "*" if all(row[key] == value for key, value in report["chosen"].items()) else ""
         held_out = f"{row['value']:.4f} ({row['low']:.4f}, {row['high']:.4f})"
         label = f"{row['algorithm']} {row['role']} {row['variant']}"
-        print(f"{mark:2} {row['n_chosen']}/5  {held_out}  {fresh:.4f}  {row['fit_s']:.4f}  {label}")
+        print(f"{row['weight']:6.2f}  {held_out}  {fresh:.4f}  {row['fit_s']:.4f}  {label}")
     pair = report["choice_or_best"]
     second = f"{pair['second']['algorithm']} {pair['second']['role']}"
     print(

@@ -19,9 +19,9 @@ from typing import Any, Final
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from algorithms.evaluation.choice.automatic import AutomaticOptions, report_choice
-from algorithms.evaluation.choice.pipelines import Entry
-from algorithms.evaluation.choice.sharing import gain_test
+from algorithms.evaluation.choice.automatic import AutomaticOptions
+from algorithms.evaluation.choice.entries import Side
+from algorithms.evaluation.choice.sharing import gain_of_sharing, gain_test, sharing_verdict
 from algorithms.evaluation.comparison.families import verdict_of
 from algorithms.evaluation.scores.gains import gain_of
 from algorithms.evaluation.scores.metrics import METRICS
@@ -71,8 +71,8 @@ def made(kind: str, rng: np.random.Generator, *, shape: Sequence[int], heavy: bo
     return TaskSet(tuple(tasks))
 
 
-def entry(tasks: TaskSet, method: tuple[str, Any, dict[str, Any]], *, seed: int) -> Entry:
-    """Return a contender that was scored in the outer splits."""
+def side(tasks: TaskSet, method: tuple[str, Any, dict[str, Any]], *, seed: int) -> Side:
+    """Return a method that was scored in the splits."""
     name, role, values = method
     algorithm = ALGORITHMS[name]
     params = algorithm.parse({**values, "selection": algorithm.Params.INNER_SELECTION})
@@ -80,20 +80,11 @@ def entry(tasks: TaskSet, method: tuple[str, Any, dict[str, Any]], *, seed: int)
     def fit(train: TaskSet, rng: np.random.Generator) -> list[Any]:
         return [algorithm.fit(train, params, trace=Trace(), rng=rng)]
 
-    def result(index: int) -> Any:
-        scores = score_splits(
-            fit, tasks, OPTIONS.splits, [index], metrics=[METRICS["rmse"]], seed=seed,
-            trace=Trace(),
-        )[0]  # fmt: skip
-        by_task = scores["by_task"]["rmse"]
-        numbers = dict.fromkeys(("seconds", "fit_s", "predict_s", "n_rows"), 0.0)
-        return {
-            "index": index, "params": {}, "inner": 0.0, "inner_by_task": by_task,
-            "outer": scores, **numbers,
-        }  # fmt: skip
-
-    results = [result(i) for i in range(OPTIONS.splits.count())]
-    return Entry(name, role, "", results, results[0])
+    (scores,) = score_splits(
+        fit, tasks, OPTIONS.splits, range(OPTIONS.splits.count()), metrics=[METRICS["rmse"]],
+        seed=seed, trace=Trace(),
+    )  # fmt: skip
+    return Side(label={"algorithm": name, "role": role, "variant": ""}, scores=scores)
 
 
 def judged(kind: str, n_sets: int) -> Iterator[tuple[tuple[int, ...], dict[str, bool]]]:
@@ -105,15 +96,13 @@ def judged(kind: str, n_sets: int) -> Iterator[tuple[tuple[int, ...], dict[str, 
         tasks = made(kind, rng, shape=shape, heavy=seed // len(SHAPES) % 2 == 1)
         alignment = alignment_of(tasks, rng, trace=Trace())
         assert alignment is not None
-        entries = [entry(tasks, method, seed=seed) for method in METHODS]
+        together, apart = (side(tasks, method, seed=seed) for method in METHODS)
         ratio = OPTIONS.splits.ratio(tasks)
-        report = report_choice(
-            entries, metric, OPTIONS, n_inner_folds=2, ratio=ratio, alignment=alignment
-        ).report
-        ours, theirs = (score_per_split(one.scores, "rmse", "tasks") for one in entries)
+        ours, theirs = (score_per_split(one.scores, "rmse", "tasks") for one in (together, apart))
         gain = gain_of(ours, theirs, metric, ratio=ratio)
         before = verdict_of(gain_test(gain, min_effect=OPTIONS.min_effect))
-        certainty = report["together_or_apart"]["certainty"]
+        size = gain_of_sharing(together.scores, apart.scores, metric, "tasks", ratio=ratio)
+        certainty = sharing_verdict(size, alignment, min_effect=OPTIONS.min_effect).certainty
         yield (
             shape,
             {

@@ -14,37 +14,29 @@ Laan, Polley, Hubbard, *Super learner*, 2007, doi:10.2202/1544-6115.1309; Rubin,
 bootstrap*, 1981, doi:10.1214/aos/1176345338
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.ensemble.contenders import CONTENDERS, Contender
-from algorithms.ensemble.held_out import HeldOutRows
+from algorithms.ensemble.held_out import HeldOutRows, spread_rows
 from algorithms.ensemble.model import EnsembleModel
+from algorithms.ensemble.outcome import NAME, class_labels_of, run_race
 from algorithms.ensemble.params import EnsembleParams
-from algorithms.ensemble.race import TOO_SLOW, Clock, Race
-from algorithms.ensemble.report import describe_contenders, describe_expected
-from algorithms.ensemble.stack import ClassStack, Stack, stack_of
+from algorithms.ensemble.race import FIT_SHARE, MAX_OVERRUN
 from algorithms.interface.algorithm import Algorithm, Baseline
-from algorithms.interface.errors import AlgorithmError, InvalidData
+from algorithms.interface.errors import AlgorithmError, Cancelled, InvalidData
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
 from algorithms.interface.work import MemoryEstimate, WorkEstimate, without_fold
-from algorithms.numerics.threads import limit_blas_threads
-from algorithms.splits.splits import explain_nothing_held_out
-from algorithms.wrappers.calibration.conformal import ConformalScores, adaptive_scores
-
-Array = NDArray[np.float64]
 
 
 class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
     """A weighted mean of the models of several methods."""
 
-    name = "ensemble"
+    name = NAME
     title = "Weighted ensemble"
     summary = (
         "Fits constants, linear methods, Gaussian processes, trees and mixed models, compares them "
@@ -64,9 +56,8 @@ class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
 
     def memory(self, summaries: Sequence[TaskSummary], params: EnsembleParams) -> MemoryEstimate:
         """Return the memory of the contender that needs the most, twice: for its model, too."""
-        del params
         largest = max(
-            (one.algorithm.memory(summaries, one.params) for one in _suitable(summaries)[0]),
+            (one.algorithm.memory(summaries, one.params) for one in _tried(summaries, params)),
             key=lambda needed: needed.n_bytes,
         )
         return replace(largest, n_bytes=2.0 * largest.n_bytes)
@@ -77,7 +68,7 @@ class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
         works = [
             one.algorithm.work(summaries, one.params)
             + one.algorithm.work(fold, one.params).times(params.n_folds)
-            for one in _suitable(summaries)[0]
+            for one in _tried(summaries, params)
         ]
         return sum(works[1:], works[0])
 
@@ -87,72 +78,79 @@ class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
         """Return the ensemble of the contenders with the smallest error on held-out rows."""
         self.check(tasks.summaries(), params)
         check_magnitudes(tasks)
-        clock, seed = Clock(params.budget_s), int(rng.integers(2**31))
+        seed = int(rng.integers(2**31))
         ordered = tasks.by_name()
-        with limit_blas_threads(0):
-            rows = HeldOutRows.of(ordered, n_folds=params.n_folds, seed=seed)
-            if not rows.folds:
-                detail = f"{explain_nothing_held_out(tasks)}; use one of the methods instead"
-                raise InvalidData(detail, task=tasks.names[0])
-            contenders, unsuitable = _suitable(ordered.summaries())
-            race = Race(contenders, rows, clock, trace, seed)
-            race.run()
-            stack = stack_of(rows, race.outputs)
-            w = stack.learn_weights(stack.scored, is_single=params.single, trace=trace, seed=seed)
-            predictions = stack.cross_fit(is_single=params.single, trace=trace, seed=seed)
-            left_out = {**unsuitable, **race.left_out}
-            return self._model(
-                tasks, params, race, stack, w=w, predictions=predictions, left_out=left_out
-            )
-
-    def _model(
-        self,
-        tasks: TaskSet,
-        params: EnsembleParams,
-        race: Race,
-        stack: Stack,
-        *,
-        w: Array,
-        predictions: Array,
-        left_out: Mapping[str, str],
-    ) -> EnsembleModel:
-        """Return the model of the members with a weight, its tasks in the order of ``tasks``."""
-        names = list(race.outputs)
-        by_label = {one.label: one for one in race.contenders}
-        losses = stack.task_losses(stack.scored).mean(axis=0)
-        chosen = [a for a in np.argsort(-w, kind="stable").tolist() if w[a] > 0]
-        shared = [a for a in range(len(names)) if _has_common_part(by_label[names[a]])]
-        if shared and not set(shared) & set(chosen):
-            chosen.append(min(shared, key=lambda a: float(losses[a])))
-        members = tuple(race.model(by_label[names[a]]) for a in chosen)
-        maps = np.zeros((len(chosen), 0, 2))
-        labels: tuple[Any, ...] = ()
-        if isinstance(stack, ClassStack):
-            maps = stack.maps(stack.scored)[chosen]
-            labels = tuple(tuple(task.class_labels().tolist()) for task in tasks)
-        weights = dict(zip(names, w.tolist(), strict=True))
-        every = CONTENDERS["classes" if labels else "numbers"]
-        return EnsembleModel(
-            self.name,
-            tasks.names,
-            labels,
-            members,
-            w[chosen],
-            maps,
-            _conformal(stack, predictions, tasks),
-            fit_info={
-                "params": params.model_dump(mode="json"),
-                "expected": describe_expected(stack, predictions),
-                "contenders": describe_contenders(every, stack, names, weights, left_out),
-            },
-            warnings=_budget_warnings(race),
-            seconds=race.seconds,
-        )
+        rows = HeldOutRows.of(ordered, spread_rows(ordered, n_folds=params.n_folds, seed=seed))
+        contenders, unsuitable = _suitable(ordered.summaries())
+        found = run_race(contenders, rows, params, trace=trace, seed=seed)
+        return found.model(tasks, params, left_out=unsuitable)
 
     def has_common_part(self, params: EnsembleParams) -> bool:
         """Return True: members without a common part are left out for tasks without rows."""
         del params
         return True
+
+
+class ChosenEnsemble(Ensemble):
+    """The ensemble with the members and weights of a race, fitted again, as to a part of the rows.
+
+    A member that cannot be fitted to a part is left out there.
+
+    Parameters
+    ----------
+    model
+        The model of the race.
+    members
+        Its members.
+    """
+
+    def __init__(self, model: EnsembleModel, members: Sequence[Contender]) -> None:
+        self._model = model
+        self._members = members
+
+    def check(self, summaries: Sequence[TaskSummary], params: EnsembleParams) -> None:
+        """Raise InvalidData if the first member cannot be fitted."""
+        del params
+        self._members[0].algorithm.check(summaries, self._members[0].params)
+
+    def fit(
+        self, tasks: TaskSet, params: EnsembleParams, *, trace: Trace, rng: np.random.Generator
+    ) -> EnsembleModel:
+        """Return the ensemble of the members with their weights."""
+        del params
+        ordered, seed = tasks.by_name(), int(rng.integers(2**31))
+        fitted, failed = {}, None
+        for i in trace.parts(range(len(self._members))):
+            try:
+                fitted[i] = self._members[i].fit(ordered, trace=trace.nested(), seed=seed)
+            except Cancelled:
+                raise
+            except AlgorithmError as error:
+                failed = error
+        weights = self._model.weights[list(fitted)]
+        if not weights.any():
+            raise failed or InvalidData("no member of the ensemble can be fitted")
+        labels = class_labels_of(tasks)
+        every = np.array(self._model.every_label)
+        is_left = np.isin(every, np.concatenate(labels)) if labels else np.zeros(0, dtype=bool)
+        return replace(
+            self._model,
+            tasks=tasks.names,
+            labels=labels,
+            members=tuple(fitted.values()),
+            weights=weights / weights.sum(),
+            maps=self._model.maps[list(fitted)][:, is_left],
+            conformal=None,
+        )
+
+
+def _tried(summaries: Sequence[TaskSummary], params: EnsembleParams) -> list[Contender]:
+    """Return the contenders that a race tries: the first, and those with time for a fit."""
+    suitable, _ = _suitable(summaries)
+    limit_s = MAX_OVERRUN * FIT_SHARE * params.budget_s
+    return suitable[:1] + [
+        one for one in suitable[1:] if one.algorithm.work(summaries, one.params).seconds <= limit_s
+    ]
 
 
 def _suitable(summaries: Sequence[TaskSummary]) -> tuple[list[Contender], dict[str, str]]:
@@ -166,29 +164,3 @@ def _suitable(summaries: Sequence[TaskSummary]) -> tuple[list[Contender], dict[s
         else:
             suitable.append(contender)
     return suitable, left_out
-
-
-def _has_common_part(contender: Contender) -> bool:
-    return bool(contender.algorithm.has_common_part(contender.params))
-
-
-def _conformal(stack: Stack, predictions: Array, tasks: TaskSet) -> ConformalScores:
-    """Return residuals, or adaptive scores of the classes, of the rows that were held out."""
-    rows, chosen = stack.rows, stack.scored
-    position = np.array([tasks.names.index(name) for name in rows.tasks.names])
-    owner = position[rows.owner[chosen]]
-    y, found = rows.y[chosen], predictions[chosen]
-    if rows.labels:
-        scores = adaptive_scores(found, np.zeros(len(y)))[np.arange(len(y)), y]
-    else:
-        scores = np.abs(found[:, 0] - y)
-    return ConformalScores(scores, np.zeros_like(owner), owner, len(tasks), not rows.labels)
-
-
-def _budget_warnings(race: Race) -> tuple[str, ...]:
-    """Return a warning that names the contenders for which the budget was too small."""
-    names = [label for label, reason in race.left_out.items() if reason.startswith(TOO_SLOW)]
-    if not names:
-        return ()
-    listed = ", ".join(names)
-    return (f"the time budget left no room for {listed}; a larger budget_s may improve the model",)

@@ -5,6 +5,7 @@ Each selects its own parameters from its training rows, by leave-one-out errors,
 likelihood, or a cross-validation.
 """
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,11 +14,11 @@ import numpy as np
 
 from algorithms.baselines.boosted_trees import BoostedTrees
 from algorithms.baselines.constant import Constant
-from algorithms.baselines.linear import LogisticRegression, MeanRegularised, Ridge
+from algorithms.baselines.linear import KernelRidge, LogisticRegression, MeanRegularised, Ridge
 from algorithms.baselines.mixed_model import MixedModel
 from algorithms.gp import GP
 from algorithms.gp.model import GPModel
-from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.algorithm import Algorithm, Role
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
@@ -29,6 +30,9 @@ Algo = Algorithm[Any, Any]
 #: suffice. Without any, held-out rows would have been used.
 WARM_ROWS: Final = 300
 WARM_STEPS: Final = 5
+#: Words for the values of a parameter ``form``, and what they mean.
+_FORMS: Final = {"task": "per task", "pooled": "pooled"}
+_ROLES: Final[dict[str, Role]] = {"task": "single_task", "pooled": "pooled"}
 #: Parameters that a cross-validation of all rows has chosen, and folds keep: one number of a few.
 #: By algorithm: name of the parameter, and of the result.
 _KEPT: Final = {
@@ -44,13 +48,33 @@ class Contender:
 
     Parameters
     ----------
-    label
-        Unique name in the race.
+    variant
+        What distinguishes it from others of the same algorithm and form.
     """
 
-    label: str
     algorithm: Algo
+    variant: str
     values: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        """Unique name in the race."""
+        words = (self.algorithm.name, _FORMS.get(self.values.get("form", "")), self.variant)
+        return " ".join(filter(None, words))
+
+    @property
+    def role(self) -> Role:
+        """How it learns the tasks."""
+        return _ROLES.get(getattr(self.params, "form", ""), self.algorithm.role)
+
+    @property
+    def has_common_part(self) -> bool:
+        """Whether its models can answer for tasks that they were not trained on."""
+        return bool(self.algorithm.has_common_part(self.params))
+
+    def names(self) -> dict[str, str]:
+        """Return the keys that identify it in a report."""
+        return {"algorithm": self.algorithm.name, "role": self.role, "variant": self.variant}
 
     @property
     def params(self) -> Any:
@@ -59,6 +83,7 @@ class Contender:
 
     def fit(self, tasks: TaskSet, *, trace: Trace, seed: int) -> Model:
         """Return its model of all rows."""
+        self.algorithm.check(tasks.summaries(), self.params)
         model: Model = self.algorithm.fit(tasks, self.params, trace=trace, rng=_random(seed))
         return model
 
@@ -71,8 +96,9 @@ class Contender:
             return gp.refit(whole, train, params, trace=trace, rng=_random(seed))
         kept = _KEPT.get(self.algorithm.name)
         values = dict(self.values)
-        if kept is not None:
-            values |= {"selection": "given", kept[0]: whole.header()["fit_info"][kept[1]]}
+        found = None if kept is None else whole.header()["fit_info"].get(kept[1])
+        if kept is not None and isinstance(found, int | float):  # and not one of each task
+            values |= {"selection": "given", kept[0]: found}
         params = self.algorithm.parse(values)
         model: Model = self.algorithm.fit(train, params, trace=trace, rng=_random(seed))
         return model
@@ -82,17 +108,49 @@ def _random(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def _contender(algorithm: Algo, label: str = "", **values: Any) -> Contender:
-    return Contender(f"{algorithm.name} {label}".strip(), algorithm, values)
+def contenders_of(algorithm: Algo, kind: str) -> list[Contender]:
+    """Return the contenders of an algorithm: those of the race, and one for each other form.
+
+    Each selects its own parameters, if it can. An algorithm with alternatives, such as kernels, has
+    a contender for each.
+
+    Parameters
+    ----------
+    kind
+        Kind of the targets.
+    """
+    own = [one for one in CONTENDERS[kind] if one.algorithm.name == algorithm.name]
+    known = {getattr(one.params, "form", None) for one in own}
+    field = algorithm.Params.model_fields.get("form")
+    allowed = getattr(field.annotation, "__args__", ()) if field is not None else ()
+    forms: list[str | None] = [form for form in _FORMS if form in allowed]
+    values: dict[str, Any] = {}
+    if "selection" in algorithm.Params.model_fields:
+        values["selection"] = algorithm.Params.INNER_SELECTION
+    alternatives = algorithm.Params.ALTERNATIVES
+    for form, chosen in itertools.product(
+        forms or [None], itertools.product(*alternatives.values())
+    ):
+        if form not in known:
+            of_form = {} if form is None else {"form": form}
+            other = dict(zip(alternatives, chosen, strict=True))
+            variant = " ".join(map(str, chosen))
+            own.append(Contender(algorithm, variant, {**values, **of_form, **other}))
+    return own
+
+
+def _contender(algorithm: Algo, variant: str = "", **values: Any) -> Contender:
+    return Contender(algorithm, variant, values)
 
 
 #: For numbers. Of two Gaussian processes one learns logarithms, if all targets are above 0.
 _NUMBERS: Final = (
-    _contender(Constant(), "per task", form="task"),
-    _contender(Constant(), "pooled", form="pooled"),
-    _contender(Ridge(), "pooled", form="pooled"),
+    _contender(Constant(), form="task"),
+    _contender(Constant(), form="pooled"),
+    _contender(Ridge(), form="pooled"),
     _contender(MeanRegularised()),
-    _contender(Ridge(), "per task", form="task"),
+    _contender(Ridge(), form="task"),
+    _contender(KernelRidge(), form="task"),
     _contender(GP(), logarithms="never"),
     _contender(GP(), "of logarithms", logarithms="always"),
     _contender(BoostedTrees()),
@@ -100,11 +158,12 @@ _NUMBERS: Final = (
     _contender(MixedModel()),
 )
 _CLASSES: Final = (
-    _contender(Constant(), "per task", form="task"),
-    _contender(Constant(), "pooled", form="pooled"),
-    _contender(LogisticRegression(), "pooled", form="pooled"),
+    _contender(Constant(), form="task"),
+    _contender(Constant(), form="pooled"),
+    _contender(LogisticRegression(), form="pooled"),
     _contender(MeanRegularised()),
-    _contender(Ridge(), "per task", form="task"),
+    _contender(Ridge(), form="task"),
+    _contender(KernelRidge(), form="task"),
     _contender(GP()),
     _contender(BoostedTrees()),
     _contender(MTFL()),

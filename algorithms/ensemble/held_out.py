@@ -1,8 +1,9 @@
 """Outputs of the contenders for rows that were held out of their fits, and what they are worth."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,47 +11,121 @@ from numpy.typing import NDArray
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model, apply
 from algorithms.interface.tasks import Task, TaskSet
-from algorithms.interface.units import units_of
-from algorithms.interface.weights import weigh, weights_of
-from algorithms.splits.folds import NEVER, spread_folds
-from algorithms.splits.splits import rows_of
+from algorithms.interface.weights import ClassWeight, weigh, weights_of
+from algorithms.splits.splits import HeldOut, Splits, folds_of
+from algorithms.splits.subsamples import N_PARTS, subsample
 from algorithms.wrappers.calibration.scores import class_scores
+from algorithms.wrappers.preparation.columns import Column
+from algorithms.wrappers.preparation.learning import Preparation
+from algorithms.wrappers.preparation.model import PreparedModel
+from algorithms.wrappers.preparation.recipe import Recipe
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Labels = tuple[str, ...] | tuple[int, ...]
 
+#: Prepared rows of folds are kept for the next contender up to so many values: 400 MB.
+MAX_KEPT_VALUES: Final = 50_000_000
+#: Fold and part of all rows.
+_WHOLE: Final = (None, N_PARTS)
+
+
+class PreparedRows(NamedTuple):
+    """Training rows as they are fitted, and the preparation that was learned from them."""
+
+    train: TaskSet
+    preparation: Preparation | None = None
+
+    def prepare(self, tests: Sequence[Task]) -> Sequence[Task]:
+        """Return other rows, prepared."""
+        return tests if self.preparation is None else self.preparation.apply(tests).tasks
+
+    def wrap(self, model: Model) -> Model:
+        """Return a model of prepared rows as a model of raw rows."""
+        return model if self.preparation is None else PreparedModel(model, self.preparation)
+
+
+@dataclass(frozen=True, slots=True)
+class RowOptions:
+    """How training rows are weighed and prepared.
+
+    Parameters
+    ----------
+    columns, recipe
+        As in :func:`~algorithms.wrappers.preparation.algorithm.prepared`.
+    """
+
+    columns: Sequence[Column] | None = None
+    recipe: Recipe | None = None
+    class_weight: ClassWeight | None = None
+
+    def learn(self, train: TaskSet) -> PreparedRows:
+        """Return training rows, prepared by what they show alone."""
+        weighed = weigh(train, self.class_weight)
+        if self.columns is None and self.recipe is None:
+            return PreparedRows(weighed)
+        preparation = Preparation.learn(weighed, self.columns, self.recipe or Recipe())
+        return PreparedRows(preparation.apply(weighed.tasks), preparation)
+
+
+#: Rows are only weighed.
+PLAIN: Final = RowOptions()
+
 
 @dataclass(frozen=True, eq=False)
 class HeldOutRows:
-    """Rows of all tasks, one task after another, each held out in one fold.
+    """Rows of tasks, sorted by task, once for each fold that holds them out.
 
     Parameters
     ----------
     tasks
         Sorted by name.
+    held_out
+        Whether each row is held out, by task, for each fold.
     labels
         Labels of all tasks, sorted; empty for numbers.
-    owner, fold, weights : (n,)
-        Position of the task, fold, and weight of each row. Rows of fold −1 always train.
+    owner, row, fold, weights : (n,)
+        Position of the task, of the row in its task, fold, and weight of each row.
     y : (n,)
         Numbers, or positions in ``labels``.
     is_possible : (n, C)
         Whether the task of a row has each label.
+    options
+        How training rows are prepared.
     """
 
     tasks: TaskSet
+    held_out: Sequence[HeldOut]
     labels: Labels
     owner: Indices
+    row: Indices
     fold: Indices
     weights: Array
     y: NDArray[Any]
     is_possible: NDArray[np.bool_]
+    options: RowOptions
+    _kept: dict[tuple[int | None, int], PreparedRows] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tasks: TaskSet, *, n_folds: int, seed: int) -> Self:
-        """Return the rows of tasks, which are sorted by name, with folds."""
-        owner = np.repeat(np.arange(len(tasks)), [task.n_samples for task in tasks])
+    def of(
+        cls,
+        tasks: TaskSet,
+        held_out: Sequence[HeldOut],
+        options: RowOptions = PLAIN,
+        whole: PreparedRows | None = None,
+    ) -> Self:
+        """Return the held-out rows of tasks, which are sorted by name.
+
+        Parameters
+        ----------
+        whole
+            All rows, prepared, if they are already.
+        """
+        masks = [np.concatenate([part[task.name] for task in tasks]) for part in held_out]
+        place, fold = np.nonzero(np.stack(masks, axis=1))
+        sizes = [task.n_samples for task in tasks]
+        owner = np.repeat(np.arange(len(tasks)), sizes)
+        row = np.concatenate([np.arange(n) for n in sizes])
         y = np.concatenate([np.asarray(task.y) for task in tasks])
         labels: Labels = ()
         is_possible = np.ones((len(y), 1), dtype=bool)
@@ -60,29 +135,55 @@ class HeldOutRows:
             labels, y = tuple(every.tolist()), np.searchsorted(every, y)
             is_possible = np.array([np.isin(every, some) for some in own])[owner]
         weights = np.concatenate([weights_of(task) for task in tasks])
-        fold = _folds(tasks, y if labels else None, n_folds=n_folds, seed=seed)
-        return cls(tasks, labels, owner, fold, weights, y, is_possible)
+        kept: dict[tuple[int | None, int], PreparedRows] = {}
+        if whole is not None:
+            kept[_WHOLE] = whole
+        arrays = (weights[place], y[place], is_possible[place])
+        return cls(tasks, held_out, labels, owner[place], row[place], fold, *arrays, options, kept)
 
     @cached_property
     def folds(self) -> list[int]:
         """The folds that have a row."""
-        return sorted(set(self.fold.tolist()) - {NEVER})
+        return sorted(set(self.fold.tolist()))
 
-    def train(self, fold: int) -> TaskSet:
-        """Return the tasks without the rows of a fold."""
-        keep = [np.flatnonzero(part != fold) for part in self._by_task]
-        rows = zip(self.tasks, keep, strict=True)
-        return weigh(TaskSet(tuple(task.take(positions) for task, positions in rows)))
+    def divide(self, fold: int) -> tuple[Indices, Indices]:
+        """Return the positions of rows that the fold does not hold out, and of those it does.
+
+        Where it holds out every row, these stand for the others.
+        """
+        place = self.owner * (int(self.row.max()) + 1) + self.row
+        own = np.flatnonzero(self.fold == fold)
+        others = np.flatnonzero(~np.isin(place, place[own]))
+        return (others if len(others) else own), own
+
+    def whole(self) -> PreparedRows:
+        """Return all rows, prepared."""
+        return self._prepared(*_WHOLE, self.tasks)
+
+    def train(self, fold: int, *, n_parts: int = N_PARTS, seed: int = 0) -> PreparedRows:
+        """Return the rows that the fold does not hold out, or a part of them, prepared."""
+        return self._prepared(fold, n_parts, self.raw_train(fold, n_parts, seed=seed))
+
+    def raw_train(self, fold: int, n_parts: int, *, seed: int) -> TaskSet:
+        """Return the rows that the fold does not hold out, or a part of them."""
+        masks = self.held_out[fold]
+        train = [task.take(np.flatnonzero(~masks[task.name])) for task in self.tasks]
+        return subsample(TaskSet(tuple(train)), n_parts, seed=seed)
 
     def test(self, fold: int) -> list[tuple[Task, Indices]]:
-        """Return the rows of a fold, by task, with their positions among all rows."""
-        found, start = [], 0
-        for task, part in zip(self.tasks, self._by_task, strict=True):
-            rows = np.flatnonzero(part == fold)
-            if rows.size:
-                found.append((task.take(rows), start + rows))
-            start += len(part)
-        return found
+        """Return the rows of a fold, by task, with their positions among all held-out rows."""
+        places = np.flatnonzero(self.fold == fold)
+        by_task = np.split(places, np.flatnonzero(np.diff(self.owner[places])) + 1)
+        owners = [self.tasks.tasks[self.owner[where[0]]] for where in by_task]
+        return [
+            (task.take(self.row[where]), where) for task, where in zip(owners, by_task, strict=True)
+        ]
+
+    def outputs(self, model: Model, fold: int, prepared: PreparedRows) -> tuple[Indices, Array]:
+        """Return the positions of the rows of a fold, and the outputs of a model for them."""
+        tests, places = zip(*self.test(fold), strict=True)
+        found = [outputs_of(model, task, self.labels) for task in prepared.prepare(tests)]
+        return np.concatenate(places), np.concatenate(found)
 
     def mean_error(self, outputs: Array) -> float:
         """Return the mean squared error of the outputs (n, C) that are known, or error rate."""
@@ -94,25 +195,43 @@ class HeldOutRows:
     @cached_property
     def unit(self) -> float:
         """Standard deviation of the numbers."""
-        return float(np.std(self.y)) or 1.0
+        return float(np.std(np.concatenate([np.asarray(task.y) for task in self.tasks]))) or 1.0
 
-    @property
-    def _by_task(self) -> list[Indices]:
-        return np.split(self.fold, np.flatnonzero(np.diff(self.owner)) + 1)
+    def _prepared(self, fold: int | None, n_parts: int, rows: TaskSet) -> PreparedRows:
+        key = (fold, n_parts)
+        if key in self._kept:
+            return self._kept[key]
+        prepared = self.options.learn(rows)
+        n_values = sum(task.n_samples * task.n_features for task in prepared.train)
+        if n_parts == N_PARTS and n_values * (len(self.held_out) + 1) <= MAX_KEPT_VALUES:
+            self._kept[key] = prepared
+        return prepared
 
 
-def _folds(tasks: TaskSet, codes: Indices | None, *, n_folds: int, seed: int) -> Indices:
-    """Return the fold of each row, (n,).
+def spread_rows(
+    tasks: TaskSet, *, n_folds: int, repeats: int = 1, seed: int, min_rows: int = 1
+) -> list[HeldOut]:
+    """Return the rows that each fold holds out."""
+    drawn = [
+        folds_of(tasks, n_folds=n_folds, seed=seed + r, min_rows=min_rows, joins_single=True)
+        for r in range(repeats)
+    ]
+    return [
+        {name: fold_of == fold for name, fold_of in folds.items()}
+        for folds in drawn
+        for fold in range(n_folds)
+    ]
 
-    As in an evaluation, but classes of which a task has a single row count together over all tasks,
-    so that such rows are held out, too: else the scored rows would lack the rare class.
-    """
-    rows = rows_of(tasks, units_of(tasks), seed=[seed])
-    if codes is not None:
-        single = np.bincount(rows.cell)[rows.cell] == 1
-        cell = np.unique(np.where(single, -1 - codes, rows.cell), return_inverse=True)[1]
-        rows = replace(rows, cell=cell.astype(np.intp))
-    return spread_folds(rows, n_folds=n_folds)
+
+def held_out_by(splits: Splits, tasks: TaskSet, *, seed: int, min_rows: int) -> list[HeldOut]:
+    """Return the rows of positive weight that each split holds out."""
+    if splits.scheme == "kfold":
+        return spread_rows(
+            tasks, n_folds=splits.n_folds, repeats=splits.repeats, seed=seed, min_rows=min_rows
+        )
+    parts = splits.held_out(tasks, range(splits.count()), seed=seed, min_rows=min_rows)
+    counts = {task.name: weights_of(task) > 0 for task in tasks}
+    return [{name: mask & counts[name] for name, mask in part.items()} for part in parts]
 
 
 def outputs_of(model: Model, task: Task, labels: Labels) -> Array:

@@ -1,6 +1,6 @@
 """The weighted ensemble: models of several methods, and their weights."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self, final
@@ -8,7 +8,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.ensemble.contenders import ALGORITHMS
+from algorithms.ensemble.contenders import ALGORITHMS, Algo
 from algorithms.ensemble.held_out import Labels, outputs_of
 from algorithms.ensemble.stack import log_probabilities
 from algorithms.ensemble.weights import mix
@@ -68,6 +68,11 @@ class EnsembleModel(Model):
     fit_info: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether the methods accept sparse rows."""
+        return all(member.takes_sparse for member in self.members)
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:
@@ -167,7 +172,7 @@ class EnsembleModel(Model):
         """
         rows = self.check_rows(X, method="predict_set", task=task)
         held_out = rows_for(self._held_out(task), self.task_index(task), level)
-        scores = adaptive_scores(self._mixed(rows, task), np.zeros(len(rows)))
+        scores = adaptive_scores(self._mixed(rows, task), np.zeros(rows.shape[0]))
         return prediction_sets([scores], held_out, level).astype(np.float64)
 
     def for_new_tasks(self, names: tuple[str, ...]) -> "EnsembleModel":
@@ -211,19 +216,33 @@ class EnsembleModel(Model):
         return {**dump_header(self), "labels": labels, "members": members}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model from the results of :meth:`to_arrays` and :meth:`header`."""
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, NDArray[Any]],
+        header: Mapping[str, Any],
+        *,
+        find: Callable[[str], Algo] = ALGORITHMS.__getitem__,
+    ) -> Self:
+        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
+
+        Parameters
+        ----------
+        find
+            Returns an algorithm by its name; those of the race are known without it.
+        """
         common = load_header(header)
         folders = numbered(below(arrays, "members"))
         members = [
-            ALGORITHMS[str(stored["algorithm"])].Model.from_arrays(folders[i], stored["model"])
+            find(str(stored["algorithm"])).Model.from_arrays(folders[i], stored["model"])
             for i, stored in enumerate(header["members"])
         ]
         labels = tuple(tuple(some) for some in header["labels"])
         stored_scores, n_tasks = below(arrays, "conformal"), len(common["tasks"])
-        conformal = ConformalScores.from_arrays(
-            stored_scores, n_tasks=n_tasks, has_scale=not labels
-        )
+        conformal = None
+        if stored_scores:  # not of a model in a calibration
+            conformal = ConformalScores.from_arrays(
+                stored_scores, n_tasks=n_tasks, has_scale=not labels
+            )
         model = cls(
             **common,
             labels=labels,
@@ -239,14 +258,15 @@ class EnsembleModel(Model):
         """Raise ValueError if the parts of a file do not fit together."""
         M, T = len(self.members), len(self.tasks)
         check_array(self.weights, (M,), name="weights")
-        check_array(self.maps, (M, len(self._every_label), 2), name="maps")
+        check_array(self.maps, (M, len(self.every_label), 2), name="maps")
         if any(set(member.tasks) != set(self.tasks) for member in self.members):
             raise ValueError("the members have other tasks")
         if len(self.labels) not in {0, T} or not M:
             raise ValueError(f"{len(self.labels)} sets of labels for {T} tasks")
 
     @cached_property
-    def _every_label(self) -> Labels:
+    def every_label(self) -> Labels:
+        """Labels of all tasks, sorted; empty for numbers."""
         if not self.labels:
             return ()
         every: Labels = tuple(
@@ -261,9 +281,9 @@ class EnsembleModel(Model):
 
     def _mixed(self, rows: Array, task: str) -> Array:
         """Return the probabilities of the classes of a task, (n_samples, n_classes)."""
-        every = self._every_label
+        every = self.every_label
         own = np.isin(np.array(every), np.array(self.classes(task)))
-        is_possible = np.tile(own, (len(rows), 1))
+        is_possible = np.tile(own, (rows.shape[0], 1))
         used = np.flatnonzero(self.weights)
         data = Task(task, rows)
         log_p = [

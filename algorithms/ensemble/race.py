@@ -8,22 +8,29 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.ensemble.contenders import Contender
-from algorithms.ensemble.held_out import HeldOutRows, outputs_of
+from algorithms.ensemble.held_out import HeldOutRows
 from algorithms.interface.errors import AlgorithmError, Cancelled, InvalidData
 from algorithms.interface.model import Model
+from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.splits.subsamples import N_PARTS
 
 Array = NDArray[np.float64]
 
 #: Share of the budget that one fit may take, and that all fits with all rows may take.
 FIT_SHARE: Final = 0.2
 FITS_SHARE: Final = 0.6
+#: A contender whose fit takes less than this share has its folds before the fits of others.
+CHEAP_SHARE: Final = 0.02
+#: A fit that is expected to take so many times what it may take is not tried.
+MAX_OVERRUN: Final = 2.0
 #: Why a contender is left out for the budget.
 TOO_SLOW: Final = "it would exceed the time budget"
 
@@ -95,8 +102,11 @@ class Race:
         Outputs for held-out rows, (n, C), by the label of each contender that finished.
     left_out
         Why each other contender is left out, by its label.
-    seconds
-        Processor time of each contender, by its label.
+    seconds, fit_seconds, predict_seconds
+        Processor time of each contender, by its label: in all, of the fit of all rows, and of
+        predictions per 1,000 rows.
+    of_parts
+        Outputs of models of a number of parts of the training rows, by number and label.
     """
 
     contenders: Sequence[Contender]
@@ -107,6 +117,9 @@ class Race:
     outputs: dict[str, Array] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    fit_seconds: dict[str, float] = field(default_factory=dict)
+    predict_seconds: dict[str, float] = field(default_factory=dict)
+    of_parts: dict[int, dict[str, Array]] = field(default_factory=dict)
     _models: dict[str, Model] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -118,20 +131,51 @@ class Race:
             No contender can be fitted.
         """
         self.trace.expect_loops(2 * len(self.contenders) + 1)
-        fitted = [one for one in self.contenders if self._fit(one, is_first=not self._models)]
-        self.trace.expect_loops(len(self.contenders) + len(fitted) + 1)
-        for one in fitted:
-            self._fit_folds(one, is_first=not self.outputs)
+        waiting = []
+        for one in self.contenders:
+            if not self._fit(one, is_first=not self._models):
+                continue
+            if self.fit_seconds[one.label] <= self.clock.share(CHEAP_SHARE):
+                self._score(one)
+            else:
+                waiting.append(one)
+        n_fitted = len(self.contenders) - len(self.left_out)
+        self.trace.expect_loops(len(self.contenders) + n_fitted + 1)
+        for one in waiting:
+            self._score(one)
         if not self.outputs:
             first = self.contenders[0].label
             detail = f"no method of the ensemble can be fitted ({first}: {self.left_out[first]})"
             raise InvalidData(detail, task=self.rows.tasks.names[0])
 
+    def _score(self, contender: Contender) -> None:
+        """Keep the outputs of a contender for held-out rows; the first has no limit."""
+        outputs = self._fit_folds(contender, is_first=not self.outputs)
+        if outputs is not None:
+            self.outputs[contender.label] = outputs
+
+    def run_parts(self, contenders: Sequence[Contender]) -> dict[str, str]:
+        """Fit contenders to parts of the training rows; return why some are left out, by label."""
+        before, failed = dict(self.left_out), {}
+        for n_parts in range(1, N_PARTS):
+            for one in contenders:
+                outputs = self._fit_folds(one, is_first=False, n_parts=n_parts)
+                if outputs is not None:
+                    self.of_parts.setdefault(n_parts, {})[one.label] = outputs
+                else:
+                    failed[one.label] = f"few rows: {self.left_out[one.label]}"
+        self.left_out = before
+        return failed
+
+    @cached_property
+    def _summaries(self) -> Sequence[TaskSummary]:
+        return self.rows.whole().train.summaries()
+
     def model(self, contender: Contender) -> Model:
         """Return the model of all rows."""
         if contender.label not in self._models:  # an earlier attempt had it
             self._models[contender.label] = contender.fit(
-                self.rows.tasks, trace=self.trace.nested(), seed=self.seed
+                self.rows.whole().train, trace=self.trace.nested(), seed=self.seed
             )
         return self._models[contender.label]
 
@@ -141,17 +185,26 @@ class Race:
         limit = math.inf if is_first else end
 
         def step(state: RaceState) -> RaceState:
+            expected = contender.algorithm.work(self._summaries, contender.params)
+            if expected.seconds > MAX_OVERRUN * (limit - self.clock.spent()):
+                return state.left_out(TOO_SLOW)
+
             def fit(trace: Trace) -> RaceState:
-                model = contender.fit(self.rows.tasks, trace=trace, seed=self.seed)
+                model = contender.fit(self.rows.whole().train, trace=trace, seed=self.seed)
                 self._models[contender.label] = model
                 return replace(state, residual=0.0)
 
             return self._limited(fit, state, limit)
 
-        return self._run(f"fit {contender.label}", contender, step, 1)[0]
+        start = RaceState.start(1, np.zeros((0, 0)))
+        is_done, _ = self._run(f"fit {contender.label}", contender, step, start)
+        self.fit_seconds[contender.label] = self.seconds[contender.label]
+        return is_done
 
-    def _fit_folds(self, contender: Contender, *, is_first: bool) -> None:
-        """Keep the outputs of a contender for the rows of each fold, by fits without it."""
+    def _fit_folds(
+        self, contender: Contender, *, is_first: bool, n_parts: int = N_PARTS
+    ) -> Array | None:
+        """Return the outputs of a contender for the rows of each fold, by fits without it."""
         folds = self.rows.folds
 
         def step(state: RaceState) -> RaceState:
@@ -159,36 +212,44 @@ class Race:
             mean = state.seconds / max(len(folds) - n_left, 1)
             limit = math.inf if is_first else self.clock.share(1.0)
             if self.clock.spent() + n_left * mean > limit:
-                return state.left_out(f"{TOO_SLOW}: {n_left} folds are left")
+                return state.left_out(TOO_SLOW)
 
             def fit(trace: Trace) -> RaceState:
                 fold = folds[-n_left]
-                model = contender.refit(
-                    self.model(contender), self.rows.train(fold), trace=trace, seed=self.seed
-                )
+                prepared = self.rows.train(fold, n_parts=n_parts, seed=self.seed)
+                if n_parts == N_PARTS:
+                    whole = self.model(contender)
+                    model = contender.refit(whole, prepared.train, trace=trace, seed=self.seed)
+                else:
+                    model = contender.fit(prepared.train, trace=trace, seed=self.seed)
                 outputs = state.outputs.copy()
-                for task, where in self.rows.test(fold):
-                    outputs[where] = outputs_of(model, task, self.rows.labels)
+                before = self.clock.spent()
+                where, found = self.rows.outputs(model, fold, prepared)
+                predict_s = (self.clock.spent() - before) / len(where) * 1000
+                self.predict_seconds[contender.label] = predict_s
+                outputs[where] = found
                 error = self.rows.mean_error(outputs)
                 return replace(state, objective=error, residual=n_left - 1.0, outputs=outputs)
 
             return self._limited(fit, state, limit)
 
-        is_done, outputs = self._run(f"folds of {contender.label}", contender, step, len(folds))
-        if is_done:
-            self.outputs[contender.label] = outputs
+        loop = f"folds of {contender.label}"
+        if n_parts < N_PARTS:
+            loop += f", {n_parts}/{N_PARTS} of the rows"
+        unknown = np.full(self.rows.is_possible.shape, np.nan)
+        start = RaceState.start(len(folds), unknown)
+        is_done, outputs = self._run(loop, contender, step, start)
+        return outputs if is_done else None
 
     def _run(
         self,
         loop: str,
         contender: Contender,
         step: Callable[[RaceState], RaceState],
-        n_fits: int,
+        start: RaceState,
     ) -> tuple[bool, Array]:
         """Return whether a contender finished a loop of fits, and its outputs."""
-        n_columns = max(len(self.rows.labels), 1)
-        empty = np.full((len(self.rows.owner), n_columns) if n_fits > 1 else (0, 0), np.nan)
-        start = RaceState.start(n_fits, empty)
+        n_fits = round(start.residual)
         state = self.trace.run(loop, step, start, max_iter=n_fits, tolerance=0.0)
         spent = self.seconds.get(contender.label, 0.0) + state.seconds
         self.seconds[contender.label] = spent
@@ -215,4 +276,6 @@ class Race:
             state = state.left_out(TOO_SLOW)
         except AlgorithmError as error:
             state = state.left_out(error.message)
+        except MemoryError as error:  # others need less
+            state = state.left_out(f"it needs more memory than the process may use: {error}")
         return replace(state, seconds=state.seconds + self.clock.spent() - start)

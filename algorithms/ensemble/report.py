@@ -84,7 +84,7 @@ def describe_contenders(
     described = []
     for a in np.argsort(losses, kind="stable"):
         contender = next(one for one in contenders if one.label == labels[a])
-        by_task = scores_by_task(stack, _predictions(stack, int(a)))
+        by_task = scores_by_task(stack, stack.predictions(int(a)))
         described.append(
             {
                 **_label(contender),
@@ -106,10 +106,3 @@ def _label(contender: Contender) -> dict[str, Any]:
         "algorithm": contender.algorithm.name,
         "params": dict(contender.values),
     }
-
-
-def _predictions(stack: Stack, a: int) -> Array:
-    alone = np.eye(len(stack.outputs))[a]
-    found = np.full(stack.outputs.shape[1:], np.nan)
-    found[stack.scored] = stack.mixed(alone, stack.scored)
-    return found

@@ -1,10 +1,10 @@
 """What contenders are worth, alone and mixed, by their outputs for held-out rows."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ from algorithms.ensemble.weights import (
 )
 from algorithms.interface.trace import Trace
 from algorithms.numerics.sigmoid import fit_sigmoid
-from algorithms.splits.folds import NEVER
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -41,7 +40,6 @@ class Stack(ABC):
     Parameters
     ----------
     outputs : (A, n, C)
-        Of which those of rows that always train are NaN.
     """
 
     rows: HeldOutRows
@@ -66,8 +64,8 @@ class Stack(ABC):
 
     @cached_property
     def scored(self) -> Indices:
-        """Positions of the rows that are held out."""
-        return np.flatnonzero(self.rows.fold != NEVER)
+        """Positions of all held-out rows."""
+        return np.arange(len(self.rows.y))
 
     def owner(self, chosen: Indices) -> Indices:
         """Return the tasks of the chosen rows, numbered without gaps."""
@@ -87,17 +85,31 @@ class Stack(ABC):
             return np.asarray(np.eye(n_methods)[int(L.mean(axis=0).argmin())])
         return combine(bootstrap_shares(L, np.random.default_rng(seed)), v)
 
-    def cross_fit(self, *, is_single: bool, trace: Trace, seed: int) -> Array:
-        """Return predictions (n, C), those of each fold by weights that were learned without it."""
-        found = np.full(self.outputs.shape[1:], np.nan)
-        for fold in self.rows.folds:
-            of_fold = self.rows.fold[self.scored] == fold
-            others, own = self.scored[~of_fold], self.scored[of_fold]
-            w = self.learn_weights(
-                others if len(others) else own, is_single=is_single, trace=trace.nested(), seed=seed
+    def take(self, chosen: Sequence[int]) -> Self:
+        """Return the stack of some contenders."""
+        return replace(self, outputs=self.outputs[list(chosen)])
+
+    def fold_weights(self, *, is_single: bool, trace: Trace, seed: int) -> Array:
+        """Return the weights (K, A) that are learned without the rows of each fold."""
+        learned = [
+            self.learn_weights(
+                self.rows.divide(fold)[0], is_single=is_single, trace=trace.nested(), seed=seed
             )
+            for fold in self.rows.folds
+        ]
+        return np.stack(learned)
+
+    def cross_fit(self, weights: Array) -> Array:
+        """Return predictions (n, C), those of each fold by its own weights (K, A)."""
+        found = np.full(self.outputs.shape[1:], np.nan)
+        for fold, w in zip(self.rows.folds, weights, strict=True):
+            _, own = self.rows.divide(fold)
             found[own] = self.mixed(w, own)
         return found
+
+    def predictions(self, a: int) -> Array:
+        """Return the predictions (n, C) of a contender alone."""
+        return self.mixed(np.eye(len(self.outputs))[a], self.scored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +151,8 @@ class ClassStack(Stack):
         """Logarithms of probabilities, each by a map that was learned without the row's fold."""
         found = np.full(self.outputs.shape, np.nan)
         for fold in self.rows.folds:
-            of_fold = self.rows.fold[self.scored] == fold
-            others, own = self.scored[~of_fold], self.scored[of_fold]
-            maps = self.maps(others if len(others) else own)
+            others, own = self.rows.divide(fold)
+            maps = self.maps(others)
             for a, scores in enumerate(self.outputs):
                 found[a, own] = log_probabilities(scores[own], maps[a], self.rows.is_possible[own])
         return found
@@ -198,7 +209,7 @@ def log_probabilities(scores: Array, maps: Array, is_possible: Mask) -> Array:
         return np.asarray(np.log(p / p.sum(axis=1, keepdims=True)))
 
 
-def stack_of(rows: HeldOutRows, outputs: Mapping[str, Array]) -> Stack:
+def stack_of(rows: HeldOutRows, outputs: Sequence[Array]) -> Stack:
     """Return the stack of the outputs of contenders, in their order."""
     kind = ClassStack if rows.labels else NumberStack
-    return kind(rows, np.stack(list(outputs.values())))
+    return kind(rows, np.stack(outputs))

@@ -106,8 +106,6 @@ class Params(StrictModel):
     GRIDS: ClassVar[dict[str, str]] = {}
     #: Values of other parameters that an automatic choice tries besides the grids.
     ALTERNATIVES: ClassVar[dict[str, tuple[Any, ...]]] = {}
-    #: Values of parameters that make another method for an automatic choice, by its label.
-    VARIANTS: ClassVar[dict[str, dict[str, Any]]] = {}
     #: Value of ``selection`` that chooses parameters inside the training rows.
     INNER_SELECTION: ClassVar[str] = "cv"
 

@@ -1,7 +1,7 @@
 """Splits of the rows of tasks into training and test parts."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
@@ -212,7 +212,13 @@ def _training_rows(task: Task, n_train: int, rng: np.random.Generator) -> NDArra
 
 
 def folds_of(
-    tasks: TaskSet, *, n_folds: int, seed: int, units: Units | None = None, min_rows: int = 1
+    tasks: TaskSet,
+    *,
+    n_folds: int,
+    seed: int,
+    units: Units | None = None,
+    min_rows: int = 1,
+    joins_single: bool = False,
 ) -> dict[str, Indices]:
     """Return the fold of each row of each task; rows of fold -1 always train.
 
@@ -227,9 +233,18 @@ def folds_of(
         Units of the rows of positive weight.
     min_rows
         Rows of every task that every training part keeps.
+    joins_single
+        Whether classes of which a task has a single row count together over all tasks, so that such
+        rows are held out, too: else scored rows would lack rare classes.
     """
     kept = _positive(tasks)
     rows = rows_of(kept, units_of(kept) if units is None else units, seed=[seed])
+    if joins_single and kept.tasks[0].target == "classes":
+        labels = np.concatenate([np.asarray(task.y) for task in kept.by_name()])
+        single = np.bincount(rows.cell)[rows.cell] == 1
+        codes = np.unique(labels, return_inverse=True)[1]
+        cell = np.unique(np.where(single, -1 - codes, rows.cell), return_inverse=True)[1]
+        rows = replace(rows, cell=cell.astype(np.intp))
     return _widen(tasks, kept, spread_folds(rows, n_folds=n_folds, min_rows=min_rows), fill=-1)
 
 

@@ -94,7 +94,6 @@ _VERDICTS: Final = (
         quick=("--sets", "1"),
         is_long=True,
     ),
-    Benchmark("automatic_time", "Time of the automatic choice", needs_data=True, quick=()),
     Benchmark(
         "interval_coverage",
         "Coverage of intervals and sets",

@@ -65,14 +65,14 @@ class JobSpec(JobLimits):
     dataset_id: str = Field(max_length=40, description="Id of a dataset in state `ready`.")
     algorithm: str = Field(
         max_length=64,
-        description="Algorithm name from GET /v1/algorithms; or `auto`, which compares all "
-        "suitable algorithms on held-out rows and trains the best.",
+        description="Algorithm name from GET /v1/algorithms; or `auto`, which compares suitable "
+        "algorithms on held-out rows and trains a weighted mean of the best.",
     )
     params: dict[str, Any] = Field(
         default_factory=dict,
         description="Algorithm parameters; others keep their defaults. `auto` has "
-        "`budget_s`, `splits`, `n_inner_folds`, `metric`, `average`, `min_effect`, `per_task`, "
-        "`curve` and `algorithms`.",
+        "`budget_s`, `single`, `splits`, `metric`, `average`, `min_effect`, `curve` and "
+        "`algorithms`.",
     )
     preparation: Recipe | None = Field(
         None,

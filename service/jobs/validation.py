@@ -8,7 +8,7 @@ import orjson
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
-from algorithms.evaluation.choice.automatic import AutomaticOptions
+from algorithms.evaluation.choice.automatic import REMOVED, AutomaticOptions
 from algorithms.evaluation.selection.choices import with_inner_selection
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import explain_unknown
@@ -32,7 +32,7 @@ from service.jobs.duration import TimeEstimate, estimate_time
 from service.jobs.limits import check_limits, limits_of
 from service.jobs.memory import check_memory
 from service.jobs.spec_schemas import JobSpec
-from service.jobs.studies.automatic_rounds import AUTOMATIC
+from service.jobs.studies.child_jobs import AUTOMATIC
 from service.jobs.studies.plans import Study, StudyOptions, errors_in, plan_choice, plan_job
 from service.settings import Settings
 
@@ -160,6 +160,9 @@ def _check_choice(session: Session, spec: JobSpec, *, owner: str) -> ValidatedJo
                 "and evaluates all methods itself; remove it, or name an algorithm"
             )
             raise Problem("invalid-request", detail, errors=[entry_at(f"/{field}", detail)])
+    for name in spec.params.keys() & REMOVED.keys():
+        detail = f"auto has no '{name}' any more: {REMOVED[name]}"
+        raise Problem("invalid-params", detail, errors=[entry_at(f"/params/{name}", detail)])
     options = _parse_params(AUTOMATIC, AutomaticOptions, spec.params)
     dataset = DatasetView.find(session, spec.dataset_id, owner=owner)
     tasks, warnings = _prepared_tasks(dataset, spec, _TARGETS, spec.class_weight)

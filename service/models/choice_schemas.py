@@ -29,10 +29,19 @@ class LeaderboardRow(MethodLabel):
     """A method of an automatic choice, with its scores on held-out rows."""
 
     value: float | None = Field(description="Mean over splits. The best of many is optimistic.")
+    weight: float | None = Field(
+        None, description="Weight in the model; null in reports of earlier versions."
+    )
+    loss: float | None = Field(
+        None,
+        description="By which methods are weighted: mean over tasks of the logarithm of the mean "
+        "squared error in units of the variance of all targets, or of the mean log loss.",
+    )
     low: float | None = Field(description="Lower end of the 95 % interval.")
     high: float | None = Field(description="Upper end of the 95 % interval.")
     inner: float | None = Field(
-        description="Score in cross-validation of all rows, by which the method is chosen."
+        None,
+        description="Score in cross-validation of all rows, by which an earlier version chose.",
     )
     left_out_tasks: float | None = Field(
         None,
@@ -40,11 +49,11 @@ class LeaderboardRow(MethodLabel):
         "methods that cannot answer for them.",
     )
     n_task_wins: int = Field(description="Number of tasks in which it has the best mean.")
-    n_chosen: int = Field(description="Number of splits in which it was chosen.")
-    fit_s: float = Field(description="Processor time of one fit with selected parameters, in s.")
+    n_chosen: int = Field(description="Number of splits in which it had a weight.")
+    fit_s: float = Field(description="Processor time of the fit with all rows, in s.")
     predict_s: float = Field(description="Processor time of predictions for 1,000 rows, in s.")
     total_s: float = Field(description="Processor time of all its fits and predictions, in s.")
-    params: dict[str, Any] = Field(description="Parameters selected with all rows.")
+    params: dict[str, Any] = Field(description="Parameters, complete with defaults.")
 
 
 class Alignment(BaseModel):
@@ -60,7 +69,7 @@ class Alignment(BaseModel):
 
 
 class ChoicePair(BaseModel):
-    """Comparison of two choices, each made among the methods of a side by inner scores."""
+    """Comparison of two mixtures, each of the methods of a side."""
 
     verdict: str = Field(description=VERDICTS)
     certainty: str | None = Field(
@@ -69,10 +78,10 @@ class ChoicePair(BaseModel):
         "other verdicts and other comparisons.",
     )
     reason: str | None = Field(None, description=REASON)
-    first: MethodLabel | None = Field(description="Choice of the first side with all rows.")
-    second: MethodLabel | None = Field(description="Choice of the second side with all rows.")
-    first_value: float | None = Field(description="Score of the first choice on held-out rows.")
-    second_value: float | None = Field(description="Score of the second choice.")
+    first: MethodLabel | None = Field(description="Mixture, or only method, of the first side.")
+    second: MethodLabel | None = Field(description="Mixture, or only method, of the second side.")
+    first_value: float | None = Field(description="Score of the first side on held-out rows.")
+    second_value: float | None = Field(description="Score of the second side.")
     gain: float | None = Field(description="Gain of the first over the second.")
     low: float | None = Field(description="Lower end of the 95 % interval.")
     high: float | None = Field(description="Upper end of the 95 % interval.")
@@ -101,7 +110,7 @@ class ChoiceTask(BaseModel):
 
 
 class ChoicePerTask(BaseModel):
-    """Choice for each task whether it is learned together with the others or alone."""
+    """Choice for each task, in reports of earlier versions: learned together, or alone."""
 
     verdict: str = Field(
         description="Effect against one method for all tasks: helps, hurts, equal, unclear or none."
@@ -131,8 +140,8 @@ class CurvePoint(BaseModel):
 
     share: float = Field(description="Share of the training rows.")
     rows: float = Field(description="Mean number of training rows per task.")
-    together: float = Field(description="Score of the choice among methods that learn together.")
-    apart: float = Field(description="Score of the choice among methods that learn alone.")
+    together: float = Field(description="Score of a mixture of all methods.")
+    apart: float = Field(description="Score of the methods that learn alone.")
     gain: float | None = Field(description="Gain of the first over the second.")
     low: float | None = Field(description="Lower end of the 95 % interval of the gain.")
     high: float | None = Field(description="Upper end of the 95 % interval of the gain.")
@@ -186,11 +195,12 @@ class Choice(BaseModel):
     """Automatic choice of the algorithm."""
 
     chosen: MethodLabel = Field(
-        description="The chosen method. The role per_task: learned together by this algorithm, or "
-        "alone, as `alone` says."
+        description="The algorithm of the model: ensemble, a weighted mean of methods of the "
+        "leaderboard, or the best of them with `single`. In reports of earlier versions, the role "
+        "per_task: learned together by this algorithm, or alone, as `alone` says."
     )
     alone: LearnedAlone | None = Field(
-        None, description="Tasks that another method learns alone; null if one method learns all."
+        None, description="Tasks that another method learns alone, in models of earlier versions."
     )
     estimate: ChoiceEstimate = Field(description="Expected score of the chosen model.")
     sentences: list[str] = Field(description="The result in words.")
@@ -206,9 +216,9 @@ class Choice(BaseModel):
         "columns or share rows, or fewer than two have targets that differ.",
     )
     together_or_apart: ChoicePair | None = Field(
-        description="Methods that learn tasks together or pooled, against methods for each task "
-        "alone; the verdict is none with one task, or if a side has only constants, and never "
-        "hurts."
+        description="All methods, of which some learn tasks together or pooled, against methods "
+        "for each task alone; the verdict is none with one task, or if a side has only constants, "
+        "and never hurts."
     )
     multi_task_or_pooled: ChoicePair | None = Field(
         description="Multi-task methods against pooled ones."
@@ -223,9 +233,8 @@ class Choice(BaseModel):
     )
     per_task: ChoicePerTask | None = Field(
         None,
-        description="Estimate of a choice for each task between learning together and alone. The "
-        "trained model has it if it was chosen (`alone`). Null if a side has no method, or with "
-        "one task.",
+        description="Estimate of a choice for each task between learning together and alone, in "
+        "reports of earlier versions.",
     )
     curve: ChoiceCurve | None = Field(
         None, description="Learning curve; null without the option `curve`."
@@ -246,7 +255,9 @@ class Choice(BaseModel):
     )
     splits: dict[str, Any] = Field(description="Options of the outer splits.")
     n_splits: int = Field(description="Number of outer splits.")
-    n_inner_folds: int = Field(description="Folds of the training rows.")
+    n_inner_folds: int | None = Field(
+        None, description="Folds of the training rows, in reports of earlier versions."
+    )
     budget_s: float = Field(description="Processor time that was allowed, in seconds.")
     rows: ComparedRows = Field(description="Units of rows, and how many were held out.")
     few_rows: list[str] = Field(default_factory=list, description=FEW_ROWS)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from service.jobs.studies.automatic_rounds import AUTOMATIC
+from service.jobs.studies.child_jobs import AUTOMATIC
 from service.ui import formats
 
 

@@ -294,14 +294,21 @@ def _print_leaderboard(choice: dict[str, Any]) -> None:
             row["n_task_wins"],
             f"{row['fit_s']:.3g}",
             f"{row['predict_s']:.3g}",
-            "*" if all(row[name] == choice["chosen"][name] for name in choice["chosen"]) else "",
+            _share(row, choice["chosen"]),
         )
         for row in choice["leaderboard"]
     ]
     average = "mean over tasks" if choice["average"] == "tasks" else "over all rows"
     titles = ("method", "learns", f"{choice['metric']} ({average})", "95 % interval")
     left_out = ("left-out tasks",) if has_left_out else ()
-    print_table(rows, (*titles, *left_out, "best tasks", "fit s", "s per 1,000 rows", "chosen"))
+    print_table(rows, (*titles, *left_out, "best tasks", "fit s", "s per 1,000 rows", "weight"))
+
+
+def _share(row: dict[str, Any], chosen: dict[str, str]) -> str:
+    """Return the weight of a method in the model; '*' if it is the model of an earlier version."""
+    if row["weight"] is None:
+        return "*" if all(row[name] == value for name, value in chosen.items()) else ""
+    return f"{row['weight']:.0%}" if row["weight"] else ""
 
 
 def _summary(model: RemoteModel, report: dict[str, Any] | None) -> dict[str, Any]:

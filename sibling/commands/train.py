@@ -103,7 +103,7 @@ Metric = Annotated[
 ]
 BudgetS = Annotated[
     float | None,
-    typer.Option(help="Processor time of all methods of auto, in seconds. Default: 600."),
+    typer.Option(help="Processor time of all methods of auto, in seconds. Default: 60."),
 ]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 MemoryMb = Annotated[

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from algorithms.ensemble import race as race_module
 from algorithms.ensemble.contenders import CONTENDERS
-from algorithms.ensemble.held_out import HeldOutRows
+from algorithms.ensemble.held_out import HeldOutRows, spread_rows
 from algorithms.ensemble.stack import ClassStack, NumberStack
 from algorithms.ensemble.weights import (
     MIN_ERROR,
@@ -25,6 +25,7 @@ from algorithms.ensemble.weights import (
 from algorithms.interface.errors import InvalidData, UnknownTask
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.interface.work import WorkEstimate
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.preparation.algorithm import prepared
@@ -190,10 +191,14 @@ def test_means_over_tasks_use_the_weights_of_rows() -> None:
     np.testing.assert_allclose(found, [2.5, 5.0])
 
 
+def held_out(tasks: TaskSet, *, n_folds: int) -> HeldOutRows:
+    return HeldOutRows.of(tasks, spread_rows(tasks, n_folds=n_folds, seed=0))
+
+
 def stacked(tasks: TaskSet, kind=NumberStack, n_methods=3, seed=0):
     """Return a stack of made outputs: the targets with errors."""
     rng = np.random.default_rng(seed)
-    rows = HeldOutRows.of(tasks.by_name(), n_folds=5, seed=0)
+    rows = held_out(tasks.by_name(), n_folds=5)
     if kind is NumberStack:
         truth = rows.y[:, np.newaxis]
     else:
@@ -220,7 +225,8 @@ def test_the_only_method_is_the_ensemble() -> None:
     stack = stacked(made(), n_methods=1)
     np.testing.assert_array_equal(weights_of(stack), [1.0])
     np.testing.assert_array_equal(
-        stack.cross_fit(is_single=False, trace=Trace(), seed=0), stack.outputs[0]
+        stack.cross_fit(stack.fold_weights(is_single=False, trace=Trace(), seed=0)),
+        stack.outputs[0],
     )
 
 
@@ -279,7 +285,7 @@ def test_the_only_row_of_a_class_in_its_task_is_held_out_too() -> None:
     for t in range(10):
         y = np.array(["rare"] + ["usual"] * 7)
         tasks.append(Task.from_rows(f"t{t}", rng.standard_normal((8, 2)), y=y))
-    rows = HeldOutRows.of(TaskSet(tuple(tasks)), n_folds=5, seed=0)
+    rows = held_out(TaskSet(tuple(tasks)), n_folds=5)
     is_rare = rows.y == 0
     assert (rows.fold[is_rare] >= 0).all()
     assert set(np.bincount(rows.fold[is_rare]).tolist()) == {2}
@@ -289,7 +295,7 @@ def test_rows_of_a_group_are_held_out_together() -> None:
     tasks = TaskSet(
         tuple(replace(one, groups=np.repeat(["a", "b", "c", "d"], 3)) for one in made(n=12))
     )
-    rows = HeldOutRows.of(tasks, n_folds=3, seed=0)
+    rows = held_out(tasks, n_folds=3)
     groups = np.concatenate([one.groups for one in tasks])
     for group in "abcd":
         assert len(set(rows.fold[groups == group].tolist())) == 1
@@ -358,6 +364,26 @@ def test_a_fit_that_exceeds_the_budget_is_interrupted(monkeypatch) -> None:
     }
     assert reasons["gp"].startswith(race_module.TOO_SLOW)
     assert "mtfl" in reasons
+
+
+def test_a_fit_that_is_expected_to_exceed_the_budget_is_not_tried(monkeypatch) -> None:
+    gp = type(ALGORITHMS["gp"])
+    endless = WorkEstimate("1e12 evaluations", "set fewer", steps=1e12)
+    monkeypatch.setattr(gp, "work", lambda *_: endless)
+    monkeypatch.setattr(gp, "fit", None)
+    model = fit(made(n_tasks=3))
+    reasons = {one["label"]: one.get("reason", "") for one in model.fit_info["contenders"]}
+    assert reasons["gp"] == race_module.TOO_SLOW
+
+
+def test_a_method_that_needs_too_much_memory_is_left_out(monkeypatch) -> None:
+    def fit_much(*_, **__):
+        raise MemoryError("Unable to allocate 8 TiB")
+
+    monkeypatch.setattr(type(ALGORITHMS["mtfl"]), "fit", fit_much)
+    model = fit(made(n_tasks=3))
+    reasons = {one["label"]: one.get("reason", "") for one in model.fit_info["contenders"]}
+    assert "8 TiB" in reasons["mtfl"]
 
 
 def test_a_method_that_cannot_be_fitted_is_named_and_left_out() -> None:

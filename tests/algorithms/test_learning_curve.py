@@ -6,21 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from algorithms.evaluation.choice.automatic import AutomaticOptions
 from algorithms.evaluation.choice.curve_verdict import describe_curve
-from algorithms.evaluation.choice.learning_curve import report_curve
-from algorithms.evaluation.choice.pipelines import Entry
+from algorithms.evaluation.choice.entries import Side
+from algorithms.evaluation.choice.learning_curve import PartScores, report_curve
 from algorithms.evaluation.choice.power_curves import fit_power_curves
 from algorithms.evaluation.comparison.no_verdict import NO_METHOD
 from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.tasks import Task, TaskSet
-from algorithms.interface.trace import Trace
-from algorithms.registry import ALGORITHMS
 from algorithms.splits.splits import Splits
 from algorithms.splits.subsamples import N_PARTS, subsample
-from service.jobs.studies import plans
+from tests.algorithms.test_automatic import auto, scores_of
 
 RMSE, AUC = METRICS["rmse"], METRICS["auc"]
+FOUR = Splits(n_folds=4, repeats=1)
 ROWS = np.array([5.0, 10.0, 15.0, 20.0])
 
 
@@ -33,21 +31,6 @@ def linear_tasks(rng, *, n_tasks, d, n=20, shared=0.0) -> TaskSet:
         X = rng.normal(size=(n, d))
         tasks.append(Task.from_rows(f"t{t}", X, y=X @ w + rng.normal(size=n)))
     return TaskSet(tuple(tasks))
-
-
-def auto(tasks, **options):
-    """Return the report of an automatic choice with few folds, as a job makes it."""
-    options = AutomaticOptions(splits=Splits(n_folds=4, repeats=1), **options)
-    study = plans.plan_choice(tasks.summaries(), options)
-    results, parts = [], study.child_jobs
-    while parts:
-        for part in parts:
-            algorithm = ALGORITHMS[part.algorithm]
-            results.append(plans.run_child_job(part.plan, algorithm, tasks, seed=0, trace=Trace()))
-        parts = plans.next_child_jobs(study.plan, results)
-    assert len(results) <= study.plan["n_child_jobs"]
-    report = plans.combine_results(study.plan, results, tasks)[1]
-    return {**report["choice"], "predictions": report["predictions"]}
 
 
 def labelled_tasks(rng, *, n_groups=None) -> TaskSet:
@@ -123,22 +106,16 @@ def curve_of(gain, *, metric=RMSE, noise=0.01, n_splits=10, apart=3.0):
     """Return the report for a gain that depends on the number of rows."""
     rng = np.random.default_rng(0)
 
-    def entry(role, loss, n):
-        results = []
-        for error in noise * rng.normal(size=n_splits):
-            value = float(metric.bounds[1] - loss if metric.larger_is_better else loss) + error
-            scores = {
-                "by_task": {metric.name: {"t": [value]}},
-                "over_rows": {metric.name: [value]},
-            }
-            results.append({"inner": 1.0, "outer": scores, "n_rows": float(n)})
-        return Entry(role, role, "", results, results[0])
+    def side(loss):
+        errors = noise * rng.normal(size=n_splits)
+        values = (metric.bounds[1] - loss if metric.larger_is_better else loss) + errors
+        return Side(label={}, scores=scores_of({"t": values.tolist()}, metric=metric.name))
 
-    entries = {
-        k: [entry("multi_task", apart - gain(n), n), entry("single_task", apart, n)]
-        for k, n in enumerate(ROWS, start=1)
+    of_parts = {
+        k: PartScores(n, side(apart - gain(n)), side(apart))
+        for k, n in enumerate(ROWS.tolist(), start=1)
     }
-    return report_curve(entries, metric, "tasks", min_effect=0.01, ratio=0.25)
+    return report_curve(of_parts, metric, "tasks", min_effect=0.01, ratio=0.25, methods=[])
 
 
 def test_the_number_of_rows_where_a_gain_ends_is_found() -> None:
@@ -199,20 +176,20 @@ def test_rows_or_tasks_that_would_show_a_gain_are_named() -> None:
 
 def test_a_side_without_methods_has_no_curve() -> None:
     tasks = linear_tasks(np.random.default_rng(0), n_tasks=3, d=2)
-    options = {"algorithms": ["mixed-model"]}
-    report = auto(tasks, curve=True, **options)
+    options = {"algorithms": ["mixed-model"], "splits": FOUR}
+    _, report = auto(tasks, curve=True, **options)
     assert report["curve"]["reason"] == NO_METHOD
     assert not report["curve"]["points"]
-    report = auto(tasks, **options)
+    _, report = auto(tasks, **options)
     assert report["curve"] is None
 
 
 @pytest.mark.slow
 def test_the_choice_is_made_anew_with_a_part_of_the_rows() -> None:
     tasks = linear_tasks(np.random.default_rng(0), n_tasks=6, n=24, d=6, shared=0.9)
-    options = {"algorithms": ["ridge", "mean-regularised"], "n_inner_folds": 2}
-    without = auto(tasks, **options)
-    report = auto(tasks, curve=True, **options)
+    options = {"algorithms": ["ridge", "mean-regularised"], "splits": FOUR}
+    _, without = auto(tasks, **options)
+    _, report = auto(tasks, curve=True, **options)
     curve = report["curve"]
     shown = ("estimate", "together_or_apart", "tasks", "predictions")
     assert all(report[name] == without[name] for name in shown)
@@ -229,10 +206,10 @@ def test_the_choice_is_made_anew_with_a_part_of_the_rows() -> None:
 @pytest.mark.slow
 def test_the_budget_leaves_methods_off_the_curve() -> None:
     tasks = linear_tasks(np.random.default_rng(0), n_tasks=3, n=16, d=2)
-    options = {"algorithms": ["constant", "ridge"]}
-    report = auto(tasks, curve=True, **options)
+    options = {"algorithms": ["constant", "ridge"], "splits": FOUR}
+    _, report = auto(tasks, curve=True, **options)
     total_s = sum(row["total_s"] for row in report["leaderboard"])
-    report = auto(tasks, curve=True, budget_s=1.6 * total_s, **options)
+    _, report = auto(tasks, curve=True, budget_s=1.6 * total_s, **options)
     curve = report["curve"]
     assert len(curve["methods"]) + len(curve["left_out"]) == len(report["leaderboard"])
     assert all("learning curve" in one["reason"] for one in curve["left_out"])

@@ -5,9 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from algorithms.evaluation.choice.automatic import AutomaticOptions, report_choice
 from algorithms.evaluation.choice.automatic_verdict import summarize_choice, update_choice
-from algorithms.evaluation.choice.pipelines import Entry
 from algorithms.evaluation.comparison.comparison import CompareOptions
 from algorithms.evaluation.comparison.no_verdict import (
     FEW_SCORES,
@@ -19,15 +17,12 @@ from algorithms.evaluation.comparison.no_verdict import (
 from algorithms.evaluation.scores.gains import gain_of
 from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.tasks import Task, TaskSet
-from algorithms.interface.trace import Trace
-from algorithms.registry import ALGORITHMS
 from algorithms.splits.splits import Splits
-from service.jobs.studies import plans
 from service.models.report_schemas import Report
 from service.ui.views import reports
 from sibling.plots import gains, learning_curve
 from sibling.plots.source import Source
-from tests.algorithms.test_automatic import FAST, FEW, auto
+from tests.algorithms.test_automatic import FAST, FEW, auto, entry, report_of
 from tests.algorithms.test_comparison import linear_tasks, study, table
 
 RMSE = METRICS["rmse"]
@@ -39,40 +34,14 @@ VERDICT = re.compile(
 )
 
 
-def entries(names, *, n_tasks=2, n_splits=4):
-    """Return contenders ``algorithm:role`` whose errors differ in every split."""
-    rng = np.random.default_rng(0)
-    found = []
-    for place, name in enumerate(names):
-        algorithm, role = name.split(":")
-        errors = 1.0 + place + 0.01 * rng.normal(size=n_splits)
-
-        def result(index, error):
-            by_task = {f"t{i}": [error] for i in range(n_tasks)}
-            outer = {"by_task": {"rmse": by_task}, "over_rows": {"rmse": [error]}}
-            return {
-                "index": index,
-                "params": {},
-                "inner": error,
-                "inner_by_task": by_task,
-                "outer": None if index is None else outer,
-                "seconds": 1.0,
-                "fit_s": 0.1,
-                "predict_s": 0.1,
-                "n_rows": 10.0,
-            }
-
-        results = [result(f, float(error)) for f, error in enumerate(errors)]
-        found.append(Entry(algorithm, role, "", results, result(None, errors.mean())))
-    return found
-
-
 def choice_among(*names, n_tasks=2, n_splits=4, **options):
     """Return the report of a choice among contenders ``algorithm:role``."""
-    contenders = entries(names, n_tasks=n_tasks, n_splits=n_splits)
-    options = AutomaticOptions(splits=FEW, **options)
-    choice = report_choice(contenders, RMSE, options, n_inner_folds=3, ratio=0.25)
-    return summarize_choice(choice.report, unsuitable=[], dropped=[])
+    rng = np.random.default_rng(0)
+    entries = []
+    for place, name in enumerate(names):
+        errors = (1.0 + place + 0.01 * rng.normal(size=n_splits)).tolist()
+        entries.append(entry(*name.split(":"), {f"t{i}": errors for i in range(n_tasks)}))
+    return summarize_choice(report_of(entries, **options), unsuitable=[], dropped=[])
 
 
 def assert_no_verdict(found, reason):
@@ -107,12 +76,10 @@ def test_an_automatic_choice_of_one_task_has_no_verdict() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 4))
     tasks = TaskSet((Task.from_rows("whole file", X, y=X[:, 0] + rng.normal(size=30)),))
-    _, found = auto(tasks, algorithms=FAST, splits=FEW, n_inner_folds=2, curve=True, per_task=True)
+    _, found = auto(tasks, algorithms=FAST, splits=FEW, curve=True)
     pairs = (found[name] for name in ("together_or_apart", "multi_task_or_pooled"))
     for part in (*pairs, *found["tasks"].values()):
         assert_no_verdict(part, ONE_TASK)
-    assert found["per_task"] is None
-    assert "per_task" not in {row["role"] for row in found["leaderboard"]}
     assert (found["curve"]["reason"], found["curve"]["points"]) == (ONE_TASK, [])
     assert_no_verdict_in_words(found, ONE_TASK)
     assert found["choice_or_best"]["verdict"] != NO_VERDICT  # this one is not on sharing
@@ -124,7 +91,6 @@ def test_a_side_of_constants_has_no_verdict(side) -> None:
     found = choice_among(f"constant:{side}", *(f"ridge:{role}" for role in others))
     assert_no_verdict(found["together_or_apart"], ONLY_CONSTANTS)
     assert_no_verdict(found["multi_task_or_pooled"], NO_METHOD)
-    assert_no_verdict(found["per_task"], ONLY_CONSTANTS)
     for task in found["tasks"].values():
         assert_no_verdict(task, ONLY_CONSTANTS)
     assert_no_verdict_in_words(found, ONLY_CONSTANTS)
@@ -132,7 +98,7 @@ def test_a_side_of_constants_has_no_verdict(side) -> None:
 
 def test_a_choice_among_constants_has_no_verdict_of_any_kind() -> None:
     found = choice_among("constant:single_task", "constant:pooled", "constant:multi_task")
-    for name in ("together_or_apart", "multi_task_or_pooled", "choice_or_best", "per_task"):
+    for name in ("together_or_apart", "multi_task_or_pooled", "choice_or_best"):
         assert_no_verdict(found[name], ONLY_CONSTANTS)
     assert "p = " not in str(found["sentences"])
 
@@ -146,27 +112,18 @@ def test_a_constant_beside_other_methods_does_not_prevent_a_verdict() -> None:
 
 def test_constants_alone_have_no_learning_curve() -> None:
     tasks = linear_tasks(n_tasks=3, n_samples=12, d=2)
-    _, found = auto(tasks, algorithms=["constant"], splits=FEW, n_inner_folds=2, curve=True)
+    _, found = auto(tasks, algorithms=["constant"], splits=FEW, curve=True)
     assert found["curve"]["reason"] == ONLY_CONSTANTS
     assert_no_verdict_in_words(found, ONLY_CONSTANTS)
 
 
-def test_a_budget_that_leaves_only_constants_gives_no_verdict() -> None:
+def test_a_budget_that_leaves_one_method_gives_no_verdict() -> None:
     tasks = linear_tasks(n_tasks=3, n_samples=12, d=2)
-    options = AutomaticOptions(algorithms=FAST, splits=FEW, n_inner_folds=2)
-    plan = plans.plan_choice(tasks.summaries(), options)
-    results = []
-    while children := plans.next_child_jobs(plan.plan, results) if results else plan.child_jobs:
-        for part in children:
-            limit_s = None if part.algorithm == "constant" else 1e-9
-            algorithm = ALGORITHMS[part.algorithm]
-            limited = part.plan | {"limit_s": limit_s}
-            results.append(plans.run_child_job(limited, algorithm, tasks, seed=0, trace=Trace()))
-    found = plans.combine_results(plan.plan, results, tasks)[1]["choice"]
+    _, found = auto(tasks, algorithms=FAST, splits=FEW, budget_s=1e-9)
     assert {row["algorithm"] for row in found["leaderboard"]} == {"constant"}
     assert {one["algorithm"] for one in found["left_out"]} >= {"ridge", "mean-regularised"}
-    assert_no_verdict(found["together_or_apart"], ONLY_CONSTANTS)
-    assert_no_verdict_in_words(found, ONLY_CONSTANTS)
+    assert_no_verdict(found["together_or_apart"], NO_METHOD)
+    assert_no_verdict_in_words(found, NO_METHOD)
 
 
 def test_a_comparison_with_constants_alone_has_no_verdict() -> None:

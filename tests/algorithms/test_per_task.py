@@ -1,21 +1,19 @@
 """Models of two fits: some tasks learned together, the others alone."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
-from algorithms.evaluation.choice.per_task import divided_entry
-from algorithms.evaluation.choice.pipelines import Entry, choose
-from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.errors import InvalidArtifact, UnknownTask
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.wrappers.calibration.algorithm import calibrated
-from algorithms.wrappers.per_task.algorithm import per_task
+from algorithms.wrappers.per_task.model import PerTaskModel
 from algorithms.wrappers.preparation.algorithm import for_model, prepared
 from algorithms.wrappers.preparation.recipe import Recipe
-
-RMSE = METRICS["rmse"]
+from algorithms.wrappers.wrapped_algorithm import WrappedAlgorithm
 
 
 def tasks_of(*, labels=False, gaps=False) -> TaskSet:
@@ -37,9 +35,26 @@ def fit(algorithm, tasks, values=(), *, trace=None):
     return algorithm.fit(tasks, params, trace=trace or Trace(), rng=rng)
 
 
-def mixed(inner, other, tasks, **params):
-    alone = {"algorithm": other, "params": params, "tasks": tasks}
-    return per_task(ALGORITHMS[inner], alone, find=ALGORITHMS.__getitem__)
+class Mixed(WrappedAlgorithm):
+    """Trains models of two fits, as earlier versions did."""
+
+    def __init__(self, inner, alone, tasks_alone):
+        super().__init__(inner)
+        self.alone, self.tasks_alone = alone, tuple(tasks_alone)
+
+    def methods_for(self, target):
+        alone = self.alone.methods_for(target)
+        return tuple(name for name in self._inner.methods_for(target) if name in alone)
+
+    def fit(self, tasks, params, *, trace, rng):
+        alone = self.alone.fit(tasks, self.alone.parse({}), trace=trace.nested(), rng=deepcopy(rng))
+        return PerTaskModel(
+            self._inner.fit(tasks, params, trace=trace, rng=rng), alone, self.tasks_alone
+        )
+
+
+def mixed(inner, other, tasks):
+    return Mixed(ALGORITHMS[inner], ALGORITHMS[other], tasks)
 
 
 @pytest.mark.parametrize("labels", [False, True])
@@ -123,46 +138,3 @@ def test_a_file_without_a_model_for_a_task_is_refused(tmp_path) -> None:
     save_model(model, tmp_path / "model")
     with pytest.raises(InvalidArtifact, match="no model for the tasks"):
         load_model(tmp_path / "model")
-
-
-def _entry(name, role, by_task, outer) -> Entry:
-    scores = {"by_task": {"rmse": outer}, "over_rows": {"rmse": [None]}}
-    inner = float(np.mean([np.mean(values) for values in by_task.values()]))
-    one = {
-        "index": 0,
-        "params": {"name": name},
-        "inner": inner,
-        "inner_by_task": by_task,
-        "outer": scores,
-        "seconds": 1.0,
-        "fit_s": 1.0,
-        "predict_s": 1.0,
-        "n_rows": 10.0,
-    }
-    return Entry(name, role, "", [one], {**one, "index": None, "outer": None})
-
-
-def test_the_inner_score_is_that_of_folds_without_which_the_tasks_were_divided() -> None:
-    # tasks look equal on the whole. Without fold 0 both are better alone, with loss 2; without one
-    # of the others their mean is better together, with losses 1 and 4
-    noisy = {"a": [1.0, 1.0, 4.0], "b": [1.0, 4.0, 1.0]}
-    entries = [
-        _entry("together", "multi_task", noisy, {"a": [1.0], "b": [2.0]}),
-        _entry("apart", "single_task", {"a": [2.0] * 3, "b": [2.0] * 3}, {"a": [3.0], "b": [4.0]}),
-    ]
-    together = choose(entries, ("multi_task",), RMSE)
-    found, _ = divided_entry(entries, together, RMSE, apart=[1])
-    assert found.results[0]["inner_by_task"] == {"a": [2.0, 1.0, 4.0], "b": [2.0, 4.0, 1.0]}
-    assert found.results[0]["inner"] == pytest.approx(7 / 3)
-    # a clear difference: each task gets its own, in the inner score as in the outer one
-    clear = {"a": [1.0, 1.1, 0.9], "b": [5.0, 5.1, 4.9]}
-    entries[0] = _entry("together", "multi_task", clear, {"a": [1.0], "b": [9.0]})
-    found, _ = divided_entry(entries, together, RMSE, apart=[1])
-    assert found.results[0]["inner"] == pytest.approx(1.5)
-    assert found.results[0]["outer"]["by_task"]["rmse"] == {"a": [1.0], "b": [4.0]}
-    assert (found.algorithm, found.role, found.variant) == (
-        "together",
-        "per_task",
-        "alone by apart",
-    )
-    assert found.final["params"] == {"name": "together"}

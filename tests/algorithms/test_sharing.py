@@ -4,19 +4,15 @@ import numpy as np
 import pytest
 
 from algorithms.evaluation.choice.alignment import Alignment
-from algorithms.evaluation.choice.automatic import AutomaticOptions, report_choice
 from algorithms.evaluation.choice.automatic_verdict import summarize_choice
-from algorithms.evaluation.choice.pipelines import Entry
 from algorithms.evaluation.choice.sharing import SharingVerdict, sharing_verdict
 from algorithms.evaluation.scores.gains import Gain
-from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.splits.splits import Splits
 from service.models.choice_schemas import Choice
 from service.ui.views import reports
-from tests.algorithms.test_automatic import FAST, FEW, auto
+from tests.algorithms.test_automatic import FAST, FEW, auto, entry, report_of
 
-RMSE = METRICS["rmse"]
 UNCLEAR = SharingVerdict("unclear")
 
 
@@ -56,40 +52,14 @@ def test_an_unknown_gain_has_no_verdict() -> None:
     assert sharing_verdict(None, None, min_effect=0.01) == SharingVerdict("none")
 
 
-def entry(role, by_task, *, name="ridge"):
-    """Return a contender with errors ``{task: [error in each split]}``."""
-
-    def result(index, f):
-        mean = float(np.mean([errors[f] for errors in by_task.values()]))
-        own = {task: [errors[f]] for task, errors in by_task.items()}
-        return {
-            "index": index,
-            "params": {},
-            "inner": mean,
-            "inner_by_task": own,
-            "outer": {"by_task": {"rmse": own}, "over_rows": {"rmse": [mean]}},
-            "seconds": 1.0,
-            "fit_s": 0.1,
-            "predict_s": 0.1,
-            "n_rows": 10.0,
-        }
-
-    n_splits = len(next(iter(by_task.values())))
-    return Entry(name, role, "", [result(f, f) for f in range(n_splits)], result(None, 0))
-
-
 def choice_of(together, apart, *, p_value=0.001, n_rows=10, **more):
     """Return the report of a choice between errors of tasks, learned together and alone."""
-    choice = report_choice(
-        [entry("multi_task", together), entry("single_task", apart)],
-        RMSE,
-        AutomaticOptions(splits=FEW),
-        n_inner_folds=3,
-        ratio=0.25,
+    report = report_of(
+        [entry("ridge", "multi_task", together), entry("ridge", "single_task", apart)],
         alignment=Alignment(p_value, "signs", len(together), 10 * len(together)),
         n_rows=dict.fromkeys(together, n_rows),
     )
-    return summarize_choice({**choice.report, **more}, unsuitable=[], dropped=[])
+    return summarize_choice({**report, **more}, unsuitable=[], dropped=[])
 
 
 def errors_of(ratios, *, n_splits=4, noise=0.02):
@@ -245,7 +215,7 @@ def persons_and_items(rng) -> TaskSet:
 @pytest.mark.slow
 def test_effects_of_persons_and_items_that_add_up_are_not_said_to_hurt() -> None:
     tasks = persons_and_items(np.random.default_rng(0))
-    _, report = auto(tasks, algorithms=FAST, splits=Splits(n_folds=2, repeats=1), n_inner_folds=2)
+    _, report = auto(tasks, algorithms=FAST, splits=Splits(n_folds=2, repeats=1))
     assert report["together_or_apart"]["verdict"] != "hurts"
     assert "hurt" not in " ".join(report["sentences"])
 

@@ -5,7 +5,6 @@ import pytest
 
 from algorithms.baselines.linear import MeanRegularised, Ridge
 from algorithms.baselines.linear.unrelated import find_unrelated
-from algorithms.evaluation.choice.contenders import contenders_of
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Checkpoint, Trace
 from algorithms.registry import load_model, save_model
@@ -116,10 +115,3 @@ def test_the_gain_over_tasks_alone_must_be_of_several_tasks() -> None:
     assert found.tolist() == [False] * 7 + [True]
     errors[2:4] = 1.0
     assert not find_unrelated(together, alone, task=task, unit=np.arange(32)).any()
-
-
-def test_it_is_a_method_of_its_own_in_an_automatic_choice() -> None:
-    labels = {(one.role, one.variant) for one in contenders_of(MeanRegularised())}
-    assert labels == {("multi_task", ""), ("multi_task", "unrelated tasks alone")}
-    (own,) = [one for one in contenders_of(MeanRegularised()) if one.variant]
-    assert own.candidates == ({"unrelated": "leave-out", "selection": "loo"},)

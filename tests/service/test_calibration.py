@@ -236,5 +236,5 @@ def test_an_automatic_choice_is_calibrated_too(client, patients, patients_datase
     ).wait()
     assert model.predict_proba(patients[0]["north"], task="north").shape == (60, 2)
     report = model.report()
-    assert report["choice"]["chosen"]["algorithm"] == "ridge"
+    assert report["choice"]["chosen"]["algorithm"] == "ensemble"
     assert report["calibration"]["after"]["calibration_error"] < 0.2

@@ -52,7 +52,6 @@ class MeanRegularisedParams(LeaveOneOutParams):
     """Parameters of mean-regularised multi-task learning."""
 
     GRIDS: ClassVar = {"gamma": "grid", "common_share": "common_grid"}
-    VARIANTS: ClassVar = {"unrelated tasks alone": {"unrelated": "leave-out"}}
 
     unrelated: Literal["keep", "leave-out"] = Field(
         "keep",

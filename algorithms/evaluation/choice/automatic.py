@@ -1,30 +1,27 @@
-"""Automatic choice of a method, and an unbiased estimate of its score.
+"""Automatic choice of a model: its options, and the report of its scores on held-out rows.
 
-Contenders a select their parameters inside the training rows of every outer split f, which gives
-inner scores s(a, f) and outer scores o(a, f) (:mod:`algorithms.evaluation.selection.nested`). A
-choice among a set S of contenders is a pipeline like any other: in split f it takes the contender
-of S with the best s(a, f), so that its score in that split is o(a*(f), f). The mean over splits is
-an unbiased estimate of the score of the choice. The best mean of o(a, ·) over contenders is biased:
-it is the best of many.
+Contenders are weighted by their outputs for held-out rows (:mod:`algorithms.ensemble`). The scores
+of a mixture of them are cross-fitted: in every split the weights are those without the held-out
+rows, so that the estimate of the model is that of the whole choice, made anew. The best contender
+of the leaderboard is the best of many, whose score is optimistic.
 
-The verdict on learning together has its size from two such pipelines, the choice among methods that
-learn tasks together or pooled, and the choice among methods that learn each task alone. That is one
-comparison, which needs no correction for the number of methods. Its level is that of a test of the
-tasks' functions (:mod:`algorithms.evaluation.choice.sharing`).
+The verdict on learning together has its size from two such mixtures, of all contenders and of those
+that learn each task alone. That is one comparison, which needs no correction for the number of
+methods. Its level is that of a test of the tasks' functions
+(:mod:`algorithms.evaluation.choice.sharing`).
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
+from typing import Any, Final
 
 import numpy as np
 from pydantic import ConfigDict, Field
 from scipy.special import stdtrit
 
 from algorithms.evaluation.choice.alignment import Alignment
-from algorithms.evaluation.choice.per_task import divided_entry, tasks_of, with_divided
-from algorithms.evaluation.choice.pipelines import Entry, Pipeline, choose
+from algorithms.evaluation.choice.entries import Entry, Side, Sides
 from algorithms.evaluation.choice.sharing import (
     TASK_LEVEL,
     gain_of_sharing,
@@ -34,10 +31,8 @@ from algorithms.evaluation.choice.sharing import (
     test_json,
 )
 from algorithms.evaluation.comparison.families import verdict_of
-from algorithms.evaluation.comparison.no_verdict import APART, TOGETHER
 from algorithms.evaluation.scores.gains import LEVEL, gain_of
 from algorithms.evaluation.scores.metrics import Metric, MetricChoice
-from algorithms.evaluation.scores.predictions import Predictions, without_scores
 from algorithms.evaluation.selection.validation import (
     Scores,
     mean_known,
@@ -51,28 +46,30 @@ class AutomaticOptions(MetricChoice):
     """How an algorithm is chosen automatically."""
 
     splits: Splits = Field(
-        default_factory=Splits,
-        description="Outer splits, which hold out the rows for the reported scores.",
-    )
-    n_inner_folds: int | None = Field(
-        None,
-        ge=2,
-        le=20,
-        description="Folds of the training rows, by which methods and parameters are chosen. "
-        "Default: 3; 5 with fewer than 200 distinct rows, and 10 with fewer than 50.",
+        default_factory=lambda: Splits(repeats=1),
+        description="Splits that hold out the rows by which methods are weighted and scored. "
+        "Default: five folds.",
     )
     budget_s: float = Field(
-        600.0,
+        60.0,
         gt=0.0,
         le=1e7,
-        description="Processor time of all methods together, in seconds. After the first split, "
-        "methods that would exceed it are left out, the slowest first.",
+        description="Processor time of all methods together, in seconds. Methods that would exceed "
+        "it are left out, those that are rarely needed first; one method is always fitted.",
+    )
+    single: bool = Field(
+        default=False,
+        description="Whether the model is the one method with the smallest mean error on held-out "
+        "rows, which is easier to explain and a few percent worse on average, instead of a "
+        "weighted mean of the best.",
     )
     algorithms: list[str] | None = Field(
         None,
         min_length=1,
         max_length=200,
-        description="Names of the algorithms to compare. Default: all that suit the data.",
+        description="Names of the algorithms to compare, in the order in which they are fitted. "
+        "Default: about ten that cover what tasks can have in common, as far as they suit the "
+        "data, and those of other packages.",
     )
     min_effect: float = Field(
         0.01,
@@ -83,82 +80,46 @@ class AutomaticOptions(MetricChoice):
     )
     curve: bool = Field(
         default=False,
-        description="Make the choice also with 1/4, 1/2 and 3/4 of the training rows of each task, "
+        description="Fit the methods also to 1/4, 1/2 and 3/4 of the training rows of each task, "
         "for an estimate of the number of rows per task from which learning together no longer "
         "helps. Takes about one and a half times as long again, within `budget_s`.",
-    )
-    per_task: bool = Field(
-        default=False,
-        description="Compare also a choice for each task: learned together by the best method that "
-        "learns together, or alone by the best method for the remaining tasks. It is taken if its "
-        "inner score is better than the score of one method by `min_effect`; the model then "
-        "has two fits. Needs the average 'tasks'.",
     )
 
     model_config = ConfigDict(frozen=True)
 
 
-@dataclass(frozen=True, slots=True)
-class AutomaticChoice:
-    """An automatic choice.
-
-    Parameters
-    ----------
-    chosen
-        The contender that is chosen with all rows.
-    report
-        The report, as JSON.
-    predictions
-        A sample of the predictions for held-out rows, each by the contender that was chosen without
-        them; None if none were kept.
-    """
-
-    chosen: Entry
-    report: dict[str, Any]
-    predictions: Predictions | None
+#: Options of earlier versions, and what to do instead.
+REMOVED: Final = {
+    "per_task": "weights of methods for each task are no better than common ones; leave it out",
+    "n_inner_folds": "methods are weighted by the rows that 'splits' holds out, and select their "
+    "parameters themselves; leave it out, or set splits={'n_folds': ...}",
+}
 
 
 def report_choice(
     entries: Sequence[Entry],
+    sides: Sides,
     metric: Metric,
     options: AutomaticOptions,
     *,
-    n_inner_folds: int,
     ratio: float,
     alignment: Alignment | None = None,
     n_rows: Mapping[str, int] | None = None,
-) -> AutomaticChoice:
-    """Return the choice among some contenders.
+) -> dict[str, Any]:
+    """Return the report of a choice among some contenders, as JSON.
 
     Parameters
     ----------
-    n_inner_folds
-        Number of inner folds that the options, or the rows, have led to.
     ratio
-        Held-out rows per training row in the outer splits.
+        Held-out rows per training row in the splits.
     alignment
         The test whether the functions of tasks point the same way; None if there is none.
     n_rows
         Rows of each task; unknown if None.
     """
-    common = choose(entries, (*TOGETHER, *APART), metric, is_compared=False)
-    assert common is not None  # the caller has at least one contender that may be chosen
-    together = choose(entries, TOGETHER, metric)
-    apart = choose(entries, APART, metric)
-    # the average over rows does not follow from the scores of tasks
-    divided, alone = None, 0
-    n_tasks = len(entries[0].scores["by_task"][metric.name])
-    is_divisible = options.average == "tasks" and n_tasks > 1
-    if together is not None and apart is not None and is_divisible:
-        members = [i for i, entry in enumerate(entries) if entry.role in APART]
-        divided, alone = divided_entry(entries, together, metric, apart=members)
-    everything = common
-    is_allowed = together is not None and entries[together.final].may_be_chosen
-    if options.per_task and divided is not None and is_allowed:
-        everything = with_divided(entries, common, divided, metric, min_effect=options.min_effect)
-        entries = [*entries, divided]
-    chosen = entries[everything.final]
-    report: dict[str, Any] = {
+    scores, chosen = sides.model.scores, dict(sides.model.label)
+    tests = (metric, options)
+    return {
         "metric": metric.name,
         "title": metric.title,
         "larger_is_better": metric.larger_is_better,
@@ -166,58 +127,28 @@ def report_choice(
         "min_effect": options.min_effect,
         "splits": options.splits.to_json(),
         "n_splits": options.splits.count(),
-        "n_inner_folds": n_inner_folds,
-        "without_value": tasks_without_value(everything.scores, metric.name),
-        "chosen": chosen.label(),
-        "alone": None,
+        "without_value": tasks_without_value(scores, metric.name),
+        "chosen": chosen,
         "estimate": {
-            **_estimate(everything.scores, metric, options, ratio=ratio),
-            "chosen": [entries[i].label() for i in everything.chosen],
+            **_estimate(scores, metric, options, ratio=ratio),
+            "chosen": [chosen] * options.splits.count(),
         },
-        "leaderboard": _leaderboard(entries, everything, metric, options, ratio=ratio),
-        "choice_or_best": _against_best(entries, everything, metric, options, ratio=ratio),
+        "leaderboard": _leaderboard(entries, metric, options, ratio=ratio),
+        "choice_or_best": _pair(sides.model, _best(entries, *tests), *tests, ratio=ratio),
         "alignment": None if alignment is None else asdict(alignment),
-        "together_or_apart": _sharing(
-            entries, together, apart, metric, options, ratio=ratio, alignment=alignment
-        ),
-        "multi_task_or_pooled": _pair(
-            entries,
-            choose(entries, ("multi_task",), metric),
-            choose(entries, ("pooled",), metric),
-            metric,
-            options,
-            ratio=ratio,
-        ),
+        "together_or_apart": _sharing(sides, *tests, ratio=ratio, alignment=alignment),
+        "multi_task_or_pooled": _pair(sides.multi_task, sides.pooled, *tests, ratio=ratio),
         "tasks": gains_of_tasks(
-            common,
-            together,
-            apart,
+            scores,
+            None if sides.together is None else sides.together.scores,
+            None if sides.apart is None else sides.apart.scores,
             metric,
             min_effect=options.min_effect,
             ratio=ratio,
             n_rows=n_rows or {},
         ),
         "task_confidence": 1 - TASK_LEVEL,
-        "per_task": None,
     }
-    if divided is not None and together is not None:
-        pair = (entries[together.final], entries[alone])
-        per_task = _per_task(divided, pair, common, metric, options, ratio=ratio)
-        report["per_task"] = per_task
-        if chosen is divided:
-            report["alone"] = _alone(per_task, pair[1])
-    return AutomaticChoice(chosen, report, _predictions(entries, everything))
-
-
-def _predictions(entries: Sequence[Entry], everything: Pipeline) -> Predictions | None:
-    """Return the held-out predictions of the choice; with scores if one method has made them all.
-
-    Scores of different methods have different scales, so a ROC curve cannot join them.
-    """
-    predictions: Predictions | None = everything.scores.get("predictions")
-    chosen = [entries[i] for i in set(everything.chosen)]
-    is_one = len(chosen) == 1 and chosen[0].role != "per_task"
-    return predictions if predictions is None or is_one else without_scores(predictions)
 
 
 def _estimate(
@@ -245,27 +176,24 @@ def _estimate(
 
 
 def _leaderboard(
-    entries: Sequence[Entry],
-    everything: Pipeline,
-    metric: Metric,
-    options: AutomaticOptions,
-    *,
-    ratio: float,
+    entries: Sequence[Entry], metric: Metric, options: AutomaticOptions, *, ratio: float
 ) -> list[dict[str, Any]]:
-    """Return a row for each contender, the best outer mean first."""
+    """Return a row for each contender, the best mean first."""
     wins = _wins(entries, metric)
     rows = [
         {
             **entry.label(),
             **_estimate(entry.scores, metric, options, ratio=ratio),
-            "inner": entry.final["inner"],
-            "left_out_tasks": entry.final.get("left_out_tasks"),
+            "inner": None,
+            "weight": entry.weight,
+            "loss": entry.loss,
+            "left_out_tasks": entry.left_out_tasks,
             "n_task_wins": wins[i],
-            "n_chosen": everything.chosen.count(i),
-            "fit_s": float(np.mean([result["fit_s"] for result in entry.results])),
-            "predict_s": float(np.mean([result["predict_s"] for result in entry.results])),
-            "total_s": float(sum(result["seconds"] for result in (*entry.results, entry.final))),
-            "params": entry.final["params"],
+            "n_chosen": entry.n_chosen,
+            "fit_s": entry.fit_s,
+            "predict_s": entry.predict_s,
+            "total_s": entry.total_s,
+            "params": dict(entry.params),
         }
         for i, entry in enumerate(entries)
     ]
@@ -289,58 +217,46 @@ def _wins(entries: Sequence[Entry], metric: Metric) -> list[int]:
 
 
 def _pair(
-    entries: Sequence[Entry],
-    first: Pipeline | None,
-    second: Pipeline | None,
+    first: Side | None,
+    second: Side | None,
     metric: Metric,
     options: AutomaticOptions,
     *,
     ratio: float,
 ) -> dict[str, Any] | None:
-    """Return the comparison of two choices; None if one has no contender."""
+    """Return the comparison of two mixtures; None if one has no contender."""
     if first is None or second is None:
         return None
     ours, theirs = (
-        score_per_split(pipeline.scores, metric.name, options.average)
-        for pipeline in (first, second)
+        score_per_split(side.scores, metric.name, options.average) for side in (first, second)
     )
     test = gain_test(gain_of(ours, theirs, metric, ratio=ratio), min_effect=options.min_effect)
     return {
         "verdict": verdict_of(test),
-        "first": entries[first.final].label(),
-        "second": entries[second.final].label(),
+        "first": dict(first.label),
+        "second": dict(second.label),
         "first_value": mean_known(ours),
         "second_value": mean_known(theirs),
         **test_json(test),
     }
 
 
-def _against_best(
-    entries: Sequence[Entry],
-    everything: Pipeline,
-    metric: Metric,
-    options: AutomaticOptions,
-    *,
-    ratio: float,
-) -> dict[str, Any] | None:
-    """Return the comparison of the choice with the contender of the best outer mean.
+def _best(entries: Sequence[Entry], metric: Metric, options: AutomaticOptions) -> Side:
+    """Return the contender of the best mean.
 
-    That one is the best of many, so the comparison is biased against the choice.
+    That one is the best of many, so a comparison with it is biased against the choice.
     """
     sign = -1.0 if metric.larger_is_better else 1.0
     means = [
         mean_known(score_per_split(entry.scores, metric.name, options.average)) for entry in entries
     ]
     losses = [math.inf if mean is None else sign * mean for mean in means]
-    best = losses.index(min(losses))
-    fixed = Pipeline((best,) * len(everything.chosen), best, entries[best].scores)
-    return _pair(entries, everything, fixed, metric, options, ratio=ratio)
+    best = entries[losses.index(min(losses))]
+    return Side(label=best.label(), scores=best.scores)
 
 
 def _sharing(
-    entries: Sequence[Entry],
-    together: Pipeline | None,
-    apart: Pipeline | None,
+    sides: Sides,
     metric: Metric,
     options: AutomaticOptions,
     *,
@@ -348,49 +264,11 @@ def _sharing(
     alignment: Alignment | None,
 ) -> dict[str, Any] | None:
     """Return the verdict on learning together; None if a side has no contender."""
-    pair = _pair(entries, together, apart, metric, options, ratio=ratio)
-    if pair is None or together is None or apart is None:
+    pair = _pair(sides.together, sides.apart, metric, options, ratio=ratio)
+    if pair is None or sides.together is None or sides.apart is None:
         return None
-    gain = gain_of_sharing(together, apart, metric, options.average, ratio=ratio)
+    gain = gain_of_sharing(
+        sides.together.scores, sides.apart.scores, metric, options.average, ratio=ratio
+    )
     found = sharing_verdict(gain, alignment, min_effect=options.min_effect)
     return {**pair, **test_json(gain_test(gain, min_effect=options.min_effect)), **asdict(found)}
-
-
-def _per_task(
-    divided: Entry,
-    sides: tuple[Entry, Entry],
-    common: Pipeline,
-    metric: Metric,
-    options: AutomaticOptions,
-    *,
-    ratio: float,
-) -> dict[str, Any]:
-    """Return the estimate of a choice for each task between both sides, made by inner scores.
-
-    Its gain is that over one method for all tasks.
-    """
-    values, others = (
-        score_per_split(scores, metric.name, options.average)
-        for scores in (divided.scores, common.scores)
-    )
-    test = gain_test(gain_of(values, others, metric, ratio=ratio), min_effect=options.min_effect)
-    together, apart = tasks_of(sides[0].final, sides[1].final, metric)
-    return {
-        "verdict": verdict_of(test),
-        "value": mean_known(values),
-        **test_json(test),
-        "together": together,
-        "apart": apart,
-    }
-
-
-def _alone(per_task: dict[str, Any], apart: Entry) -> dict[str, Any] | None:
-    """Return how some tasks are learned alone; None if all tasks get the same method."""
-    if not per_task["together"] or not per_task["apart"]:
-        return None
-    return {
-        "algorithm": apart.algorithm,
-        "variant": apart.variant,
-        "params": apart.final["params"],
-        "tasks": per_task["apart"],
-    }

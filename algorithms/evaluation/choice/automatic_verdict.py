@@ -1,7 +1,6 @@
 """Sentences that explain an automatic choice."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -63,7 +62,6 @@ def summarize_choice(
         ),
         *_describe_tasks(report),
         *describe_few_rows_of(report),
-        *_describe_per_task(report),
         *_describe_left_out(unsuitable, dropped),
     ]
     return {**report, "sentences": sentences}
@@ -81,16 +79,14 @@ def update_choice(stored: Mapping[str, Any]) -> Mapping[str, Any]:
 def _describe_estimate(report: Mapping[str, Any]) -> list[str]:
     estimate, title = report["estimate"], score_name(report)
     best = report["leaderboard"][0]
-    counts = Counter(name_of(method) for method in estimate["chosen"])
-    often = ", ".join(f"{name} {n}" for name, n in counts.most_common())
     chosen = (
-        f"Chosen: {name_of(report['chosen'])}, by {report['n_inner_folds']}-fold cross-validation "
-        "of all rows; the model is trained on all rows."
+        f"Chosen: {_describe_chosen(report)}, by the rows that {report['n_splits']} splits hold "
+        "out; the model is trained on all rows."
     )
     expected = (
         f"Expected on new rows: {title} {_number(estimate['value'])}{_interval(estimate)}. This is "
         f"the score of the whole choice, made anew in each of {report['n_splits']} splits without "
-        f"the held-out rows (chosen there: {often})."
+        "the held-out rows."
     )
     optimistic = (
         f"The first row of the leaderboard, {name_of(best)} with {_number(best['value'])}, is the "
@@ -98,6 +94,16 @@ def _describe_estimate(report: Mapping[str, Any]) -> list[str]:
         f"{_describe_best(report['choice_or_best'])}."
     )
     return [chosen, expected, *([optimistic] if len(report["leaderboard"]) > 1 else [])]
+
+
+def _describe_chosen(report: Mapping[str, Any]) -> str:
+    """Return the method of the model, or the methods of a weighted mean, the heaviest first."""
+    weighted = [row for row in report["leaderboard"] if row.get("weight")]  # not in old reports
+    if not weighted or report["chosen"]["algorithm"] == weighted[0]["algorithm"]:
+        return name_of(report["chosen"])
+    heaviest = sorted(weighted, key=lambda row: -row["weight"])
+    shares = [f"{name_of(row)} {row['weight']:.0%}" for row in heaviest]
+    return f"a weighted mean of {_listed(shares)}"
 
 
 def _describe_best(pair: Mapping[str, Any] | None) -> str:
@@ -132,7 +138,7 @@ def _describe_sharing(report: Mapping[str, Any]) -> list[str]:
         "unclear": f"It cannot be told from these rows whether {first} is better than {second}"
         f"{found}{_what_would_settle(report)}",
     }
-    values = f"{_gain_of(report, pair)}, both sides choose their method without the held-out rows"
+    values = f"{_gain_of(report, pair)}, both sides are chosen without the held-out rows"
     return [f"{verdicts[pair['verdict']]} ({values}).", _describe_alignment(report["alignment"])]
 
 
@@ -182,7 +188,7 @@ def _describe_pair(
         f"{_rows_needed(pair['gain'], reach)}",
     }
     values = f"{_gain_of(report, pair)}, p = {_number(pair['p_value'])}"
-    sides = "both sides choose their method without the held-out rows"
+    sides = "both sides are chosen without the held-out rows"
     return [f"{verdicts[pair['verdict']]} ({values}; {sides})."]
 
 
@@ -211,43 +217,6 @@ def _describe_tasks(report: Mapping[str, Any]) -> list[str]:
         none += " Gains of tasks are drawn to their mean; losses need 40 rows."
     corrected = f"Benjamini-Hochberg over {n_tested} tasks, false discovery rate {LEVEL:.0%}"
     return [f"{' '.join(sentences) or none} ({corrected}.)"]
-
-
-def _describe_per_task(report: Mapping[str, Any]) -> list[str]:
-    """Return a sentence on the choice for each task, unless all tasks get the same."""
-    result = report["per_task"]
-    if result is None or not result["together"] or not result["apart"]:
-        return []
-    trained = _describe_division(report)
-    if result["verdict"] == NO_VERDICT:
-        return trained
-    verdicts = {
-        "helps": "is better than",
-        "hurts": "is worse than",
-        "equal": "makes no relevant difference to",
-        "unclear": "is not shown to differ from",
-    }
-    n = len(result["apart"])
-    sentence = (
-        f"To learn {n} of {n + len(result['together'])} tasks alone ({_listed(result['apart'])}) "
-        f"and the others together, chosen by inner scores, {verdicts[result['verdict']]} one "
-        f"method for all tasks ({score_name(report)} {_number(result['value'])}, gain "
-        f"{_number(result['gain'])}{_interval(result)})"
-    )
-    if report["alone"] is None:
-        return [f"{sentence}; the trained model has one method for all tasks."]
-    return [f"{sentence}.", *trained]
-
-
-def _describe_division(report: Mapping[str, Any]) -> list[str]:
-    """Return how a model of two fits divides the tasks."""
-    if report["alone"] is None:
-        return []
-    result = report["per_task"]
-    shared, alone = _listed(result["together"]), _listed(result["apart"])
-    methods = report["chosen"]["algorithm"], report["alone"]["algorithm"]
-    trained = f"tasks {shared} share, by {methods[0]}; tasks {alone} alone, by {methods[1]}"
-    return [f"The trained model has two fits: {trained}."]
 
 
 def _rows_needed(gain: float, reach: float) -> str:

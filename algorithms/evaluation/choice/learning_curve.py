@@ -1,9 +1,9 @@
 """The number of rows per task from which learning together no longer helps.
 
-The choice among methods that learn together or pooled, and the choice among methods that learn each
-task alone, are made anew with a part of the training rows of every outer split, and scored on its
-held-out rows. The gain of the first over the second, as a mean over splits, is fitted by
-c + b n^(-a), with c <= 0: with any number of rows of its own, a task does not need the others.
+The methods are fitted anew to a part of the training rows of every split, and scored on its
+held-out rows: a mixture of all, and a mixture of those that learn each task alone. The gain of the
+first over the second, as a mean over splits, is fitted by c + b n^(-a), with c <= 0: with any
+number of rows of its own, a task does not need the others.
 Points are weighted by their variances. Sharing helps at n rows per task if the gain there exceeds
 the smallest relevant one; the number sought is the largest such n, up to :data:`MAX_GROWTH` times
 the present number.
@@ -13,19 +13,20 @@ covariance of the gains over splits, times 1/J + n_test/n_train as in
 :mod:`algorithms.evaluation.scores.gains`: a plain bootstrap of J splits that share rows is too
 narrow.
 
-Both choices have curves of their own for plots, with residuals relative to the scores (least
+Both mixtures have curves of their own for plots, with residuals relative to the scores (least
 squares on the log scale to first order).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.evaluation.choice.pipelines import Entry, EntryRole, choose
+from algorithms.evaluation.choice.entries import Side
 from algorithms.evaluation.choice.power_curves import PowerCurves, fit_power_curves
-from algorithms.evaluation.comparison.no_verdict import APART, TOGETHER, no_curve
+from algorithms.evaluation.comparison.no_verdict import no_curve
 from algorithms.evaluation.scores.gains import LEVEL, Gain, gain_of
 from algorithms.evaluation.scores.metrics import Average, Metric
 from algorithms.evaluation.selection.validation import score_per_split
@@ -43,29 +44,56 @@ _N_DRAWS: Final = 1000
 _N_STEPS: Final = 200
 
 
+@dataclass(frozen=True, slots=True)
+class PartScores:
+    """Scores of both sides with a part of the training rows.
+
+    Parameters
+    ----------
+    n_rows
+        Mean number of training rows per task over splits.
+    together, apart
+        None where a side has no contender.
+    """
+
+    n_rows: float
+    together: Side | None
+    apart: Side | None
+
+
 def report_curve(
-    entries: Mapping[int, Sequence[Entry]],
+    of_parts: Mapping[int, PartScores],
     metric: Metric,
     average: Average,
     *,
     min_effect: float,
     ratio: float,
+    methods: Sequence[Mapping[str, str]],
 ) -> dict[str, Any]:
     """Return the learning curve as JSON, or why there is none (``reason``).
 
     Parameters
     ----------
-    entries
-        The contenders by the number of parts (:mod:`algorithms.splits.subsamples`) of the
-        training rows. All numbers have the same outer splits.
+    of_parts
+        The scores by the number of parts (:mod:`algorithms.splits.subsamples`) of the training
+        rows. All numbers have the same splits.
     ratio
-        Held-out rows per training row in the outer splits.
+        Held-out rows per training row in the splits.
+    methods
+        Labels of the methods of the curve.
     """
-    sides = [_side(entries, roles, metric, average) for roles in (TOGETHER, APART)]
-    parts = [k for k in sorted(entries) if all(k in side for side in sides)]
+    sides: list[dict[int, Sequence[float | None]]] = [
+        {
+            k: score_per_split(side.scores, metric.name, average)
+            for k, part in of_parts.items()
+            if (side := getattr(part, name)) is not None
+        }
+        for name in ("together", "apart")
+    ]
+    parts = [k for k in sorted(of_parts) if all(k in side for side in sides)]
     if len(parts) < _MIN_POINTS or parts[-1] != N_PARTS:
         return no_curve("a side has no method that can be trained with so few rows")
-    rows = np.array([_mean_rows(entries[k]) for k in parts])
+    rows = np.array([of_parts[k].n_rows for k in parts])
     losses = _losses(sides, parts, metric)
     if losses.shape[1] < 2 or np.any(np.diff(rows) <= 0):
         return no_curve("there are too few splits or rows")
@@ -93,22 +121,7 @@ def report_curve(
         "low": _finite(low),
         "high": _finite(high),
         **_needed(tests[-1], grid[more], expected[more], min_effect, rows=float(rows[-1])),
-        "methods": [entry.label() for entry in entries[N_PARTS]],
-    }
-
-
-def _side(
-    entries: Mapping[int, Sequence[Entry]],
-    roles: Sequence[EntryRole],
-    metric: Metric,
-    average: Average,
-) -> SideScores:
-    """Return the scores of the choice among some roles, for each number of parts."""
-    choices = {k: choose(some, roles, metric) for k, some in entries.items()}
-    return {
-        k: score_per_split(choice.scores, metric.name, average)
-        for k, choice in choices.items()
-        if choice is not None
+        "methods": [dict(label) for label in methods],
     }
 
 
@@ -117,11 +130,6 @@ def _losses(sides: Sequence[SideScores], parts: Sequence[int], metric: Metric) -
     scores = np.array([[side[k] for k in parts] for side in sides], dtype=np.float64)
     losses = _loss(scores.transpose(0, 2, 1), metric)
     return losses[:, np.isfinite(losses).all(axis=(0, 2))]
-
-
-def _mean_rows(entries: Sequence[Entry]) -> float:
-    """Return the mean number of training rows per task over splits."""
-    return float(np.mean([result["n_rows"] for result in entries[0].results]))
 
 
 def _fit_losses(rows: Array, losses: Array, metric: Metric) -> PowerCurves:

@@ -2,8 +2,8 @@
 
 The *level* is the p value p of the alignment of the tasks' functions
 (:mod:`algorithms.evaluation.choice.alignment`). The *size* is the gain g in held-out scores of the
-choice among methods that learn together over the choice among methods that learn each task alone,
-relative to the score of the latter, with the smallest relevant gain m:
+mixture of all methods over the mixture of methods that learn each task alone, relative to the score
+of the latter, with the smallest relevant gain m:
 
     very likely helps   p < .01 and g > m
     probably helps      p < .025 and g > m, or p < .1, g > m and p_g < .1
@@ -33,11 +33,10 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from algorithms.evaluation.choice.alignment import Alignment
-from algorithms.evaluation.choice.pipelines import Pipeline
 from algorithms.evaluation.comparison.families import GainTest, Verdict, verdict_of
 from algorithms.evaluation.scores.gains import LEVEL, Gain, benjamini_hochberg, gain_of
 from algorithms.evaluation.scores.metrics import Average, Metric
-from algorithms.evaluation.selection.validation import mean_known, score_per_split
+from algorithms.evaluation.selection.validation import Scores, mean_known, score_per_split
 
 Array = NDArray[np.float64]
 Certainty = Literal["very likely", "probably"]
@@ -118,16 +117,16 @@ def test_json(test: GainTest | None) -> dict[str, float | None]:
 
 
 def gain_of_sharing(
-    together: Pipeline, apart: Pipeline, metric: Metric, average: Average, *, ratio: float
+    together: Scores, apart: Scores, metric: Metric, average: Average, *, ratio: float
 ) -> Gain | None:
-    """Return the gain of one choice over another; None if fewer than two splits have scores.
+    """Return the gain of one mixture over another; None if fewer than two splits have scores.
 
     Parameters
     ----------
     ratio
         Held-out rows per training row in the outer splits.
     """
-    ours, theirs = (score_per_split(one.scores, metric.name, average) for one in (together, apart))
+    ours, theirs = (score_per_split(one, metric.name, average) for one in (together, apart))
     by_split = gain_of(ours, theirs, metric, ratio=ratio)
     if by_split is None or average == "rows":
         return by_split
@@ -141,19 +140,17 @@ def gain_of_sharing(
     return max(by_split, by_task, key=lambda gain: gain.interval()[1])
 
 
-def _known_pairs(
-    together: Pipeline, apart: Pipeline, metric: Metric
-) -> dict[str, tuple[float, float]]:
-    """Return the mean scores of each task by both choices, where both are known."""
-    ours, theirs = (one.scores["by_task"][metric.name] for one in (together, apart))
+def _known_pairs(together: Scores, apart: Scores, metric: Metric) -> dict[str, tuple[float, float]]:
+    """Return the mean scores of each task by both mixtures, where both are known."""
+    ours, theirs = (one["by_task"][metric.name] for one in (together, apart))
     means = {task: (mean_known(ours[task]), mean_known(theirs[task])) for task in ours}
     return {task: (a, b) for task, (a, b) in means.items() if a is not None and b is not None}
 
 
 def gains_of_tasks(
-    common: Pipeline,
-    together: Pipeline | None,
-    apart: Pipeline | None,
+    common: Scores,
+    together: Scores | None,
+    apart: Scores | None,
     metric: Metric,
     *,
     min_effect: float,
@@ -168,14 +165,14 @@ def gains_of_tasks(
     Parameters
     ----------
     common
-        A choice that has scores of all tasks.
+        Scores of all tasks.
     n_rows
         Rows of each task.
     """
     unknown = {"verdict": "none", **test_json(None), "p_adjusted": None}
     if together is None or apart is None:
-        return dict.fromkeys(common.scores["by_task"][metric.name], unknown)
-    ours, theirs = (one.scores["by_task"][metric.name] for one in (together, apart))
+        return dict.fromkeys(common["by_task"][metric.name], unknown)
+    ours, theirs = (one["by_task"][metric.name] for one in (together, apart))
     own = {task: gain_of(ours[task], theirs[task], metric, ratio=ratio) for task in ours}
     p_values = {task: gain.p_value for task, gain in own.items() if gain is not None}
     adjusted = dict(zip(p_values, benjamini_hochberg(list(p_values.values())), strict=True))

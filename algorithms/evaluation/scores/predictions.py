@@ -1,6 +1,6 @@
 """A sample of the predictions for held-out rows, for plots: not more than a report can hold."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -163,24 +163,6 @@ def join_predictions(parts: Sequence[Predictions]) -> Predictions:
             entry["predicted"] += added["predicted"]
             entry["scores"] += added["scores"]
     return joined
-
-
-def pick_predictions(
-    first: Predictions, second: Predictions, tasks: Collection[str]
-) -> Predictions:
-    """Return two samples of the same rows as one: some tasks of the first, others of the second."""
-    picked = {name: entry for name, entry in first["tasks"].items() if name in tasks}
-    others = {name: entry for name, entry in second["tasks"].items() if name not in tasks}
-    return {"n_rows": first["n_rows"], "tasks": picked | others}
-
-
-def without_scores(predictions: Predictions) -> Predictions:
-    """Return the sample without scores."""
-    tasks: dict[str, TaskPredictions] = {
-        name: {**entry, "scores": [None] * len(entry["rows"])}
-        for name, entry in predictions["tasks"].items()
-    }
-    return {**predictions, "tasks": tasks}
 
 
 def _empty() -> TaskPredictions:

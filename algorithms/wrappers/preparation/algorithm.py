@@ -112,10 +112,3 @@ def prepared(
     if columns is None and recipe is None:
         return algorithm
     return PreparedAlgorithm(algorithm, columns, recipe or Recipe())
-
-
-def prepare(tasks: TaskSet, columns: Sequence[Column] | None, recipe: Recipe | None) -> TaskSet:
-    """Return the tasks with the rows that the algorithm of :func:`prepared` would fit."""
-    if columns is None and recipe is None:
-        return tasks
-    return Preparation.learn(tasks, columns, recipe or Recipe()).apply(tasks.tasks)

@@ -11,8 +11,9 @@ INFER: Final = "infer"
 #: Kind of a plan that adds tasks to a model.
 ADAPT: Final = "adapt"
 
-#: Limit on the child jobs of a comparison, or of a round of the automatic choice; with more splits,
-#: one child job scores several.
+#: Marks the plan of an automatic choice; also the name of the algorithm of such a job.
+AUTOMATIC: Final = "auto"
+#: Limit on the child jobs of a comparison; with more splits, one child job scores several.
 MAX_CHILD_JOBS: Final = 200
 
 Plan = dict[str, Any]

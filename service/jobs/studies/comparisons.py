@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from algorithms.evaluation.choice.contenders import Algo
 from algorithms.evaluation.comparison.comparison import (
     ComparedMethod,
     CompareOptions,
@@ -36,7 +35,7 @@ from algorithms.evaluation.selection.validation import (
 from algorithms.interface.errors import AlgorithmError, InvalidParams
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.registry import ALGORITHMS
-from algorithms.splits.requirements import check_splits, min_train_rows
+from algorithms.splits.requirements import Algo, check_splits, min_train_rows
 from algorithms.splits.splits import Splits
 from algorithms.splits.tied_rows import describe_rows
 from service.jobs.studies.child_jobs import MAX_CHILD_JOBS, ChildJob, Plan

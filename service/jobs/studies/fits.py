@@ -7,12 +7,12 @@ from functools import reduce
 from operator import add
 from typing import Any, Final
 
-from algorithms.evaluation.choice.contenders import Algo
 from algorithms.evaluation.selection.choices import with_fixed_values
 from algorithms.evaluation.selection.search import SearchOptions, list_candidates, plan_rounds
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.work import WorkEstimate, with_share
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.requirements import Algo
 from algorithms.splits.splits import Splits
 from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.calibration.options import Calibration

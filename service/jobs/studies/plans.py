@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from algorithms.evaluation.choice.automatic import AutomaticOptions
-from algorithms.evaluation.choice.contenders import Algo
 from algorithms.evaluation.comparison.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.scores.leaks import find_leaks
 from algorithms.evaluation.scores.metrics import metrics_for
@@ -26,11 +25,10 @@ from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, NewTasks
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
+from algorithms.splits.requirements import Algo
 from algorithms.splits.splits import Splits
-from service.jobs.studies import automatic_rounds
-from service.jobs.studies.automatic import plan_automatic, report_automatic, run_contender
-from service.jobs.studies.automatic_rounds import AUTOMATIC
-from service.jobs.studies.child_jobs import ADAPT, ChildJob, Plan
+from service.jobs.studies.automatic import plan_automatic
+from service.jobs.studies.child_jobs import ADAPT, AUTOMATIC, ChildJob, Plan
 from service.jobs.studies.comparisons import (
     COMPARISON,
     EVALUATION,
@@ -141,7 +139,7 @@ def plan_choice(
     new_tasks: NewTasks = DEFAULT_NEW_TASKS,
     unit: str | None = None,
 ) -> Study:
-    """Return the plan and the first child jobs of an automatic choice of the algorithm.
+    """Return the plan of an automatic choice of the algorithm, which has no child jobs.
 
     Parameters
     ----------
@@ -157,14 +155,7 @@ def plan_choice(
     """
     with errors_in("params"):
         choice = {**plan_automatic(tasks, options, new_tasks=new_tasks), "unit": unit}
-    children = automatic_rounds.child_jobs_of_round(choice, [])
-    plan = {
-        "kind": STUDY,
-        "algorithm": AUTOMATIC,
-        AUTOMATIC: choice,
-        "n_child_jobs": automatic_rounds.count_child_jobs(choice),
-    }
-    return Study(plan, _numbered(children, first=0))
+    return Study({"kind": STUDY, "algorithm": AUTOMATIC, AUTOMATIC: choice}, ())
 
 
 def plan_adaptation(
@@ -189,10 +180,6 @@ def plan_adaptation(
 
 def next_child_jobs(plan: Plan, results: Sequence[Result]) -> tuple[ChildJob, ...]:
     """Return the child jobs that follow from the results so far; none if the study is complete."""
-    if AUTOMATIC in plan:
-        return _numbered(
-            automatic_rounds.child_jobs_of_round(plan[AUTOMATIC], results), first=len(results)
-        )
     if SEARCH not in plan:
         return ()
     algorithm = ALGORITHMS[plan["algorithm"]]
@@ -204,8 +191,8 @@ def run_child_job(
     plan: Plan, algorithm: Algo, tasks: TaskSet, *, seed: int, trace: Trace
 ) -> dict[str, Any]:
     """Fit and score the candidates of a child job; return its result."""
-    if plan["of"] == AUTOMATIC:
-        return run_contender(plan, algorithm, tasks, seed=seed, trace=trace)
+    if plan["of"] == AUTOMATIC:  # an earlier version queued it; its parent needs no result now
+        return {"scores": None, "plan": plan, "failed": None}
     candidates = plan["param_sets"]
     if plan["of"] == SEARCH:
         fit = fit_candidates(algorithm, candidates)
@@ -249,12 +236,7 @@ def _score(
 
 
 def combine_results(
-    plan: Plan,
-    results: Sequence[Result],
-    tasks: TaskSet,
-    *,
-    prepared: TaskSet | None = None,
-    trace: Trace | None = None,
+    plan: Plan, results: Sequence[Result], tasks: TaskSet
 ) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """Return the best parameters, if the plan selects any, and the report of the model.
 
@@ -262,16 +244,10 @@ def combine_results(
     ----------
     results
         Results of the child jobs, in order.
-    prepared
-        The tasks with prepared rows, if those of ``tasks`` are raw.
     """
     values: dict[str, Any] | None = None
     report: dict[str, Any] = {}
     predictions = report_predictions(results)
-    if AUTOMATIC in plan:
-        values, report["choice"], predictions = report_automatic(
-            plan[AUTOMATIC], results, tasks, prepared=prepared or tasks, trace=trace or Trace()
-        )
     if SEARCH in plan:
         values, report["search"] = report_search(
             ALGORITHMS[plan["algorithm"]], plan[SEARCH], _results_of(results, SEARCH), tasks
@@ -290,17 +266,6 @@ def combine_results(
         report["predictions"] = predictions
         report["classes"] = report_classes(predictions, tasks)
     return values, report
-
-
-def chosen_algorithm(plan: Plan, report: Mapping[str, Any]) -> str:
-    """Return the name of the algorithm to train with, given the report of the results."""
-    return str(report["choice"]["chosen"]["algorithm"] if AUTOMATIC in plan else plan["algorithm"])
-
-
-def learned_alone(report: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the method that learns some tasks alone, its parameters and these tasks."""
-    alone: dict[str, Any] | None = report.get("choice", {}).get("alone")
-    return alone
 
 
 @contextmanager

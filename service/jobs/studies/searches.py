@@ -5,7 +5,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from algorithms.evaluation.choice.contenders import Algo
 from algorithms.evaluation.scores.metrics import METRICS, deciding_metric, metrics_for
 from algorithms.evaluation.selection.choices import with_fixed_values
 from algorithms.evaluation.selection.failures import all_failed, failure_warnings
@@ -34,7 +33,7 @@ from algorithms.interface.model import Model
 from algorithms.interface.params import GridLosses, search_end_warnings
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.splits.requirements import check_splits, min_train_rows
+from algorithms.splits.requirements import Algo, check_splits, min_train_rows
 from service.jobs.studies.child_jobs import ChildJob, Plan
 
 #: Marks the child jobs of a search.

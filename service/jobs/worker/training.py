@@ -16,7 +16,8 @@ import numpy as np
 import scipy.cluster.hierarchy
 import scipy.linalg  # noqa: F401
 
-from algorithms.evaluation.choice.contenders import Algo
+from algorithms.ensemble.automatic import Choice
+from algorithms.ensemble.held_out import RowOptions
 from algorithms.evaluation.scores.importance import importance_of
 from algorithms.interface.errors import AlgorithmError, Cancelled
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
@@ -24,10 +25,10 @@ from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.numerics.threads import blas_threads, limit_blas_threads
 from algorithms.registry import ALGORITHMS, EXTENSIONS, load_model, save_model
+from algorithms.splits.requirements import Algo
 from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.calibration.model import CalibratedModel
-from algorithms.wrappers.per_task.algorithm import per_task
-from algorithms.wrappers.preparation.algorithm import for_model, prepare, prepared
+from algorithms.wrappers.preparation.algorithm import for_model, prepared
 from algorithms.wrappers.preparation.columns import Column
 from algorithms.wrappers.preparation.model import preparation_of
 from algorithms.wrappers.preparation.recipe import Recipe
@@ -40,7 +41,8 @@ from service.datasets.manifest import (
     task_column_of_manifest,
 )
 from service.jobs.studies import plans
-from service.jobs.studies.child_jobs import ADAPT, INFER, Plan
+from service.jobs.studies.automatic import fit_automatic
+from service.jobs.studies.child_jobs import ADAPT, AUTOMATIC, INFER, Plan
 from service.jobs.studies.comparisons import EVALUATION
 from service.observability.tracing import span, start_tracing
 from service.processes.wire import Wire
@@ -120,20 +122,19 @@ def _train(
 ) -> dict[str, Any]:
     """Fit or adapt a model and save it; return its description."""
     plan, values, report = request["plan"], request["params"], None
-    if kind == plans.STUDY:
-        best, report = plans.combine_results(
-            plan,
-            request["child_results"],
-            tasks,
-            prepared=prepare(tasks, *_columns_and_recipe(request)),
-            trace=trace.nested(),
-        )
+    started, chosen, base_algorithm = time.monotonic(), None, None
+    if kind == plans.STUDY and AUTOMATIC in plan:
+        with _fit_span(request):
+            choice, report = _choose(request, tasks, trace)
+        values, base_algorithm = choice.values, choice.algorithm
+        request = {**request, "algorithm": base_algorithm.name}
+        chosen = None if request["calibration"] is not None else choice.model
+    elif kind == plans.STUDY:
+        best, report = plans.combine_results(plan, request["child_results"], tasks)
         values = values if best is None else best  # {}: all parameters at their defaults
-        chosen = {"algorithm": plans.chosen_algorithm(plan, report)}
-        request = {**request, **chosen, "alone": plans.learned_alone(report)}
-    algorithm = _algorithm(request, is_calibrated=True)
+        started = time.monotonic()
+    algorithm = _algorithm(request, is_calibrated=True, base=base_algorithm)
     params = algorithm.parse(values)
-    started = time.monotonic()
     if kind != ADAPT and algorithm.needs.ignores_targets({task.target for task in tasks}):
         tasks = read_all_rows(Path(request["dataset"]), request["manifest"])
     with _fit_span(request):
@@ -147,10 +148,12 @@ def _train(
             task_column, new_tasks = base.task_column, base.new_tasks
             left_out = ignored_of_manifest(request["manifest"]).union(base.ignored_columns or ())
         else:
-            algorithm.check(tasks.summaries(), params)
-            rng = np.random.default_rng(request["seed"])
-            with limit_blas_threads(tasks.order):
-                model = algorithm.fit(tasks, params, trace=trace, rng=rng)
+            model = chosen
+            if chosen is None:
+                algorithm.check(tasks.summaries(), params)
+                rng = np.random.default_rng(request["seed"])
+                with limit_blas_threads(tasks.order):
+                    model = algorithm.fit(tasks, params, trace=trace, rng=rng)
             task_column, new_tasks = DEFAULT_TASK_COLUMN, request["new_tasks"]
             left_out = ignored_of_manifest(request["manifest"])
     if task_column == DEFAULT_TASK_COLUMN:  # else an adapted model keeps the name that it has
@@ -161,7 +164,7 @@ def _train(
     save_model(model, Path(request["artifact"]))
     if isinstance(model, CalibratedModel):
         report = {**(report or {}), "calibration": model.report()}
-    race = model.race()
+    race = model.race() if base_algorithm is None else None  # a choice has its leaderboard
     if race is not None:
         report = {**(report or {}), "race": race}
     preparation = preparation_of(model)
@@ -181,6 +184,19 @@ def _train(
         "preparation": None if preparation is None else preparation.describe(),
         "software": _software(model.algorithm),
     }
+
+
+def _choose(request: dict[str, Any], tasks: TaskSet, trace: Trace) -> tuple[Choice, dict[str, Any]]:
+    """Return the automatic choice of a request, and the report of the model."""
+    columns, recipe = _columns_and_recipe(request)
+    return fit_automatic(
+        request["plan"][AUTOMATIC],
+        tasks,
+        rows=RowOptions(columns, recipe, request.get("class_weight")),
+        wrap=lambda base: _algorithm(request, is_calibrated=False, base=base),
+        seed=request["seed"],
+        trace=trace,
+    )
 
 
 def _importance(model: Any, tasks: TaskSet, seed: int, fit_s: float) -> dict[str, Any] | None:
@@ -207,17 +223,17 @@ def _software(algorithm: str) -> dict[str, str]:
     return software | {name: version(name) for name in _DISTRIBUTIONS}
 
 
-def _algorithm(request: dict[str, Any], *, is_calibrated: bool) -> Algo:
+def _algorithm(request: dict[str, Any], *, is_calibrated: bool, base: Algo | None = None) -> Algo:
     """Return the algorithm of a request, which prepares the rows of the dataset if necessary.
 
     Parameters
     ----------
     is_calibrated
         Whether models are calibrated, if the request says how.
+    base
+        The algorithm for prepared rows; None: as the request names it.
     """
-    algorithm = per_task(
-        ALGORITHMS[request["algorithm"]], request.get("alone"), find=ALGORITHMS.__getitem__
-    )
+    algorithm = ALGORITHMS[request["algorithm"]] if base is None else base
     algorithm = prepared(algorithm, *_columns_and_recipe(request))
     has_weights = any(entry.get("has_weights") for entry in request["manifest"]["tasks"])
     algorithm = weighted(algorithm, request.get("class_weight"), has_weights=has_weights)

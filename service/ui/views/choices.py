@@ -41,7 +41,10 @@ def _cells(choice: Mapping[str, Any], row: Mapping[str, Any]) -> list[tables.Cel
     is_chosen = all(row[name] == value for name, value in choice["chosen"].items())
     name = f"{row['algorithm']} {row['variant']}".strip()
     splits = f"in {row['n_chosen']} of {formats.count(choice['n_splits'], 'split')}"
+    share = "with all rows" if is_chosen else ""
+    if row["weight"] is not None:  # not in reports of earlier versions
+        share = f"{row['weight']:.0%} of the weight" if row["weight"] else ""
     return [
         tables.text(name, note=row["role"].replace("_", " ")),
-        tables.text("with all rows" if is_chosen else "", note=splits if row["n_chosen"] else ""),
+        tables.text(share, note=splits if row["n_chosen"] else ""),
     ]

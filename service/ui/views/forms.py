@@ -44,7 +44,7 @@ _RARE: Final = ("preparation", "adapt")
 #: Groups for the automatic choice, which always compares and evaluates.
 _OF_AUTO: Final = ("calibration", "preparation")
 #: Parameters of the automatic choice that are shown at once.
-_COMMON_OF_AUTO: Final = ("budget_s", "metric", "per_task", "curve")
+_COMMON_OF_AUTO: Final = ("budget_s", "metric", "single", "curve")
 
 
 @dataclass(frozen=True, slots=True)

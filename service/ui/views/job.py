@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from algorithms.interface.durations import describe_duration
 from algorithms.interface.unknown_categories import UnknownCategoriesWarning
-from service.jobs.studies.automatic_rounds import AUTOMATIC
+from service.jobs.studies.child_jobs import AUTOMATIC
 from service.ui import formats, tables
 from service.ui.api import WRONG_STATE, Api, Refused, segment
 from service.ui.api_examples import ApiExample, submission

@@ -4,7 +4,6 @@ import httpx
 import numpy as np
 import pytest
 
-from algorithms.registry import load_model
 from service.jobs.queue import child_store, store
 from service.jobs.studies.child_jobs import ChildJob
 from service.storage.job_states import JobState
@@ -26,29 +25,36 @@ def dataset(client):
     return client.upload(rows, targets, name="related")
 
 
-def test_the_best_method_is_chosen_and_trained_on_all_rows(client, dataset) -> None:
+def test_a_weighted_mean_of_the_best_methods_is_trained_on_all_rows(client, dataset) -> None:
     job = client.train(dataset, "auto", model="chosen", seed=3, **FAST)
     model = job.wait()
     choice = model.report()["choice"]
     assert job.info["algorithm"] == "auto"
+    assert not job.info["child_jobs"]
     assert job.info["result"]["leaderboard"] == choice["leaderboard"]
-    assert model.info["algorithm"] == choice["chosen"]["algorithm"] != "constant"
-    (row,) = [
-        row
-        for row in choice["leaderboard"]
-        if all(row[name] == choice["chosen"][name] for name in choice["chosen"])
-    ]
-    assert row["params"].items() <= model.info["lineage"]["params"].items()
+    assert model.info["algorithm"] == choice["chosen"]["algorithm"] == "ensemble"
+    assert sum(row["weight"] for row in choice["leaderboard"]) == pytest.approx(1.0)
+    assert choice["leaderboard"][-1]["algorithm"] == "constant"
     assert model.info["lineage"]["dataset_id"] == dataset.id
     assert len(choice["estimate"]["chosen"]) == 3
     assert set(choice["tasks"]) == {"a", "b", "c", "d"}
-    assert np.asarray(model.predict(np.zeros((2, 5)), task="a")).shape == (2,)
+    low, high = model.predict_interval(np.zeros((2, 5)), task="a", level=0.8).T
+    predicted = model.predict(np.zeros((2, 5)), task="a")
+    assert ((low < predicted) & (predicted < high)).all()
     assert {"predictions", "residuals"} <= {plot["name"] for plot in model.plots()}
     assert model.report()["predictions"]["n_rows"] == 60
-    # one child job per method and round, or more
-    assert job.info["child_jobs"]["succeeded"] >= 2 * len(choice["leaderboard"])
+    assert {"fit ridge pooled", "folds of ridge pooled"} <= model.history()["stop_reasons"].keys()
     again = client.train(dataset, "auto", model="again", seed=3, **FAST).wait()
     assert again.report()["choice"]["estimate"] == choice["estimate"]
+
+
+def test_one_method_is_the_model_if_it_is_asked_for(client, service, dataset) -> None:
+    model = client.train(dataset, "auto", model="single", single=True, **FAST).wait()
+    choice = model.report()["choice"]
+    (row,) = [row for row in choice["leaderboard"] if row["weight"]]
+    assert model.info["algorithm"] == choice["chosen"]["algorithm"] == row["algorithm"]
+    assert model.info["lineage"]["params"] == row["params"]
+    assert "100% of the weight" in httpx.get(f"{service.url}/models/single/1").text
 
 
 def test_a_choice_for_classes_has_the_plots_of_held_out_rows(client) -> None:
@@ -84,7 +90,7 @@ def test_a_learning_curve_is_in_the_report_the_plots_and_on_the_page(
     assert "Scores by training rows per task" in page
     assert sentence.split("(")[0].strip() in page
     assert "Methods on the same held-out rows" in page
-    assert "with all rows" in page
+    assert "of the weight" in page
 
 
 def test_a_method_without_parameters_to_select_is_trained(client) -> None:
@@ -93,7 +99,8 @@ def test_a_method_without_parameters_to_select_is_trained(client) -> None:
     targets = {name: 5 * i + rng.normal(size=12) for i, name in enumerate(rows)}
     options = FAST | {"algorithms": ["mixed-model"]}
     model = client.train(client.upload(rows, targets), "auto", model="plain", **options).wait()
-    assert model.info["algorithm"] == "mixed-model"
+    (row,) = model.report()["choice"]["leaderboard"]
+    assert (row["algorithm"], row["weight"]) == ("mixed-model", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +109,8 @@ def test_a_method_without_parameters_to_select_is_trained(client) -> None:
         ({"params": {"budget_s": -1}}, "/params/budget_s", "greater than 0"),
         ({"params": {"budget": 1}}, "/params/budget", "did you mean 'budget_s'"),
         ({"params": {"algorithms": ["rigde"]}}, "/params/algorithms/0", "did you mean 'ridge'"),
-        ({"params": {"per_task": True, "average": "rows"}}, "/params/per_task", "average 'tasks'"),
+        ({"params": {"per_task": True}}, "/params/per_task", "leave it out"),
+        ({"params": {"n_inner_folds": 3}}, "/params/n_inner_folds", "splits={'n_folds'"),
         ({"params": {"metric": "auc"}}, "/params/metric", "does not apply"),
         ({"compare": True}, "/compare", "cannot be combined with the algorithm 'auto'"),
         ({"algorithm": "atuo"}, "/algorithm", "did you mean 'auto'"),
@@ -124,51 +132,6 @@ def test_data_without_targets_needs_a_named_algorithm(client) -> None:
         client.train(client.upload(rows), "auto")
 
 
-@pytest.mark.slow
-def test_a_model_of_two_fits_is_served_like_others(client, service, tmp_path) -> None:
-    rng = np.random.default_rng(0)
-    rows = {name: rng.normal(size=(8, 2)) for name in ("a", "b", "c", "d")}
-    targets = {name: X @ [3.0, 2.0] + 0.5 * rng.normal(size=8) for name, X in rows.items()}
-    for name in ("e", "f", "g"):
-        rows[name] = X = rng.normal(size=(60, 2))
-        targets[name] = 3 * np.sign(X[:, 0] * X[:, 1]) + 0.5 * rng.normal(size=60)
-    options = {**FAST, "algorithms": ["mean-regularised", "nearest-neighbours"], "per_task": True}
-    dataset = client.upload(rows, targets, name="two kinds")
-    model = client.train(dataset, "auto", model="two", **options).wait()
-    choice = model.report()["choice"]
-    assert choice["chosen"]["role"] == "per_task"
-    alone = choice["alone"]["tasks"]
-    assert {"e", "f", "g"} <= set(alone) <= set(model.tasks) - {"a"}
-    assert f"tasks {', '.join(alone)} alone, by nearest-neighbours" in str(choice["sentences"])
-    assert "per_task" in {row["role"] for row in choice["leaderboard"]}
-    parts = {
-        "a": client.train(
-            dataset, "mean-regularised", model="a", **model.info["lineage"]["params"]
-        ),
-        "e": client.train(dataset, "nearest-neighbours", model="e", **choice["alone"]["params"]),
-    }
-    tensor = {"name": "rows", "shape": [3, 2], "datatype": "FP64", "data": rows["a"][:3].tolist()}
-    own = load_model(model.download(tmp_path / "model"))
-    for task, job in parts.items():
-        expected = job.wait().predict(rows["a"][:3], task=task)
-        np.testing.assert_array_equal(model.predict(rows["a"][:3], task=task), expected)
-        np.testing.assert_array_equal(own.predict(rows["a"][:3], task=task), expected)
-        body = {"inputs": [tensor], "parameters": {"task": task}}
-        answer = httpx.post(
-            f"{service.url}/v2/models/two.predict/infer", json=body, timeout=240
-        ).json()
-        np.testing.assert_array_equal(answer["outputs"][0]["data"], expected)
-    body = {"task": ["a", "e"], "inputs": rows["a"][:2].tolist()}
-    answer = httpx.post(f"{service.url}/v1/models/two/predict", json=body, timeout=240).json()
-    assert answer["outputs"][1] == model.predict(rows["a"][1:2], task="e")[0]
-    new = client.upload({"h": rows["a"]}, {"h": targets["a"]})
-    adapted = client.adapt(model, new).wait()
-    assert adapted.tasks == (*model.tasks, "h")
-    np.testing.assert_array_equal(
-        adapted.predict(rows["a"][:3], task="e"), model.predict(rows["a"][:3], task="e")
-    )
-
-
 @pytest.mark.sql
 def test_a_choice_can_be_cancelled(client, dataset) -> None:
     job = client.train(dataset, "auto", model="stopped", splits={"n_folds": 10, "repeats": 10})
@@ -178,12 +141,12 @@ def test_a_choice_can_be_cancelled(client, dataset) -> None:
 
 def test_a_child_job_that_may_fail_does_not_fail_its_parent(database, new_job, read_job) -> None:
     new_job("ada")
-    plan = {"kind": "score", "of": "auto", "round": 0, "may_fail": True, "contender": 0}
+    plan = {"kind": "score", "of": "left_out_tasks", "may_fail": True, "indices": [0]}
     with database.write() as session:
         job = store.NewJob(
             owner="ada",
             dataset_id="ds_1",
-            algorithm="auto",
+            algorithm="ridge",
             params={},
             seed=0,
             model_name="m",
@@ -212,5 +175,5 @@ def test_a_child_job_that_may_fail_does_not_fail_its_parent(database, new_job, r
         assert child_store.all_succeeded(children)
         (result,) = child_store.child_results(session, job_id)
         child_store.update_parent(session, waiting, children)
-    assert (result["failed"], result["plan"]["contender"]) == ("too large", 0)
+    assert (result["failed"], result["plan"]["of"]) == ("too large", "left_out_tasks")
     assert read_job(job_id).state == JobState.QUEUED

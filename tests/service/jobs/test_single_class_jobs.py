@@ -11,7 +11,6 @@ from sibling import ServiceError
 FAST = {
     "algorithms": ["constant", "mixed-model"],
     "splits": {"n_folds": 2, "repeats": 1},
-    "n_inner_folds": 2,
 }
 HOSPITALS = rare_events(np.random.default_rng(1), n_tasks=12)
 WITHOUT = HOSPITALS.tasks.names[0]
