@@ -1,7 +1,10 @@
 """Parser of MATLAB files, versions 5 and 7.3: cell arrays ``X{t}`` and ``Y{t}``, or matrices."""
 
+import struct
 import warnings
+import zlib
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -15,10 +18,9 @@ from scipy.sparse import csc_array, issparse
 
 from algorithms.numerics.sparse_rows import is_sparse
 from service.datasets.formats.array_names import ChosenArrays, choose_arrays, part_of
+from service.datasets.formats.matlab_sizes import count_packed_values
 from service.datasets.formats.matlab_structs import without_structs
-from service.datasets.formats.npz_arrays import tasks_of_parts
 from service.datasets.formats.options import Limits, ReadOptions
-from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.sparse_arrays import rows_of_columns
 from service.datasets.formats.validation import check_counts
 from service.datasets.issues import reject
@@ -49,20 +51,11 @@ _CORRUPT: Final = (
     RuntimeError,
     OverflowError,
     UnicodeError,
+    struct.error,
+    zlib.error,
 )
 
 Variables = dict[str, Any]
-
-
-def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
-    """Return the tasks in a MATLAB file.
-
-    Raises
-    ------
-    Rejected
-        With all issues, up to a maximum number.
-    """
-    return tasks_of_parts(read_parts(path, options, limits), options, limits)
 
 
 def read_parts(path: Path, options: ReadOptions, limits: Limits) -> ChosenArrays:
@@ -91,29 +84,14 @@ def _read_old(path: Path, limits: Limits) -> Variables:
     listing = whosmat(path)
     n_values = sum(int(np.prod(shape)) for _, shape, kind in listing if kind != "sparse")
     _check_size(8 * n_values, limits)
+    _check_size(8 * count_packed_values(path, limits.decompressed_bytes // 8), limits)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", ComplexWarning)
             loaded = loadmat(path, mat_dtype=True, squeeze_me=False, chars_as_strings=True)
     except ComplexWarning:  # the imaginary parts would be dropped: they are kept, and refused later
         loaded = loadmat(path, mat_dtype=False, squeeze_me=False, chars_as_strings=True)
-    variables = {name: value for name, value in loaded.items() if not name.startswith("__")}
-    # the listing has the sizes of cell arrays, but not the sizes of their cells
-    _check_size(8 * sum(map(_n_values, variables.values())), limits)
-    return variables
-
-
-def _n_values(value: Any) -> int:
-    """Return the number of values in an array and its cells; for a sparse matrix, stored values."""
-    if issparse(value):
-        stored: Any = value
-        return int(stored.nnz)
-    array = np.asarray(value)
-    if array.dtype.hasobject and array.dtype.names is not None:
-        return sum(_n_values(array[name]) for name in array.dtype.names)
-    if array.dtype.hasobject:
-        return sum(map(_n_values, array.ravel().tolist()))
-    return int(array.size)
+    return {name: value for name, value in loaded.items() if not name.startswith("__")}
 
 
 def _read_hdf5(path: Path, limits: Limits) -> Variables:
@@ -123,7 +101,23 @@ def _read_hdf5(path: Path, limits: Limits) -> Variables:
         file.visititems(lambda _, item: sizes.append(getattr(item, "size", 0) or 0))
         _check_size(8 * sum(sizes), limits)
         names = [name for name in file if not name.startswith("#")]
-        return {name: _hdf5_value(file, _member(file, name), name) for name in names}
+        reader = _Hdf5Reader(file, limits)
+        return {name: _hdf5_value(reader, _member(file, name), name) for name in names}
+
+
+@dataclass(slots=True)
+class _Hdf5Reader:
+    """A file of version 7.3, in which many cells may be the same object."""
+
+    file: h5py.File
+    limits: Limits
+    n_bytes: int = 0
+
+    def read(self, item: h5py.Dataset) -> Any:
+        """Return the values of a dataset, if all that are read so far are within the limits."""
+        self.n_bytes += 8 * item.size
+        _check_size(self.n_bytes, self.limits)
+        return item[()]
 
 
 def _member(group: h5py.Group, name: str) -> Any:
@@ -143,15 +137,15 @@ def _reject_struct(name: str) -> NoReturn:
 
 
 def _hdf5_value(
-    file: h5py.File, item: Any, name: str, *, is_cell: bool = False, depth: int = 0
+    reader: _Hdf5Reader, item: Any, name: str, *, is_cell: bool = False, depth: int = 0
 ) -> Any:
     if "MATLAB_sparse" in item.attrs:
-        return _hdf5_sparse(item)
+        return _hdf5_sparse(reader, item)
     if not isinstance(item, h5py.Dataset):
         if is_cell or depth == _MAX_DEPTH:
             _reject_struct(name)
         return {
-            field: _hdf5_value(file, _member(item, field), f"{name}.{field}", depth=depth + 1)
+            field: _hdf5_value(reader, _member(item, field), f"{name}.{field}", depth=depth + 1)
             for field in item
         }
     if item.external or item.is_virtual:
@@ -161,23 +155,23 @@ def _hdf5_value(
             reject("unexpected-array", f"a cell of the variable '{name}' has cells; {_LAYOUTS}")
         cells = np.empty(item.shape, dtype=object)
         for place in np.ndindex(*item.shape):
-            cells[place] = _hdf5_value(file, file[item[place]], name, is_cell=True)
+            cells[place] = _hdf5_value(reader, reader.file[item[place]], name, is_cell=True)
         return cells
     if item.attrs.get("MATLAB_empty", 0):
         return np.empty((0, 0))
-    values: NDArray[Any] = item[()]
+    values: NDArray[Any] = reader.read(item)
     if item.attrs.get("MATLAB_class") == b"char":
         return np.array(["".join(map(chr, row)) for row in np.atleast_2d(values.T)])
     return values.T
 
 
-def _hdf5_sparse(group: h5py.Group) -> Any:
+def _hdf5_sparse(reader: _Hdf5Reader, group: h5py.Group) -> Any:
     """Return a sparse matrix, a group of values, their rows, and the offsets of the columns.
 
     Without values, MATLAB leaves out all but the offsets.
     """
     parts = {
-        name: _hdf5_value(group.file, _member(group, name), name, is_cell=True)
+        name: _hdf5_value(reader, _member(group, name), name, is_cell=True)
         for name in ("data", "ir", "jc")
         if name in group
     }

@@ -59,17 +59,6 @@ _LAYOUTS: Final = (
 MISSING_TEXTS: Final = ("nan", "None", "<NA>")
 
 
-def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
-    """Return the tasks in an .npz file.
-
-    Raises
-    ------
-    Rejected
-        With all issues, up to a maximum number.
-    """
-    return tasks_of_parts(read_parts(path, options, limits), options, limits)
-
-
 def read_parts(path: Path, options: ReadOptions, limits: Limits) -> ChosenArrays:
     """Return the arrays of an .npz file by task and part."""
     chosen = {entry.partition(":")[0] for entry in options.variables}

@@ -18,6 +18,7 @@ from service.datasets.formats import (
     xlsx,
 )
 from service.datasets.formats.array_names import ChosenArrays
+from service.datasets.formats.npz_arrays import tasks_of_parts
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 
@@ -72,6 +73,18 @@ class Format:
 
 _VARIABLES: Final = frozenset({"variables"})
 
+
+def array_format(
+    title: str, media_types: tuple[str, ...], magic: tuple[bytes, ...], read_parts: ReadParts
+) -> Format:
+    """Return a format of files of arrays by the reader of their arrays by task and part."""
+
+    def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
+        return tasks_of_parts(read_parts(path, options, limits), options, limits)
+
+    return Format(title, media_types, magic, parse, own_options=_VARIABLES, read_parts=read_parts)
+
+
 FORMATS: Final = (
     Format(
         "CSV, one table of all tasks",
@@ -81,13 +94,11 @@ FORMATS: Final = (
         has_dialect=True,
         is_table=True,
     ),
-    Format(
+    array_format(
         "NumPy .npz",
         ("application/x-npz", "application/zip"),
         (b"PK\x03\x04", b"PK\x05\x06"),
-        npz_arrays.parse,
-        own_options=_VARIABLES,
-        read_parts=npz_arrays.read_parts,
+        npz_arrays.read_parts,
     ),
     Format(
         "Excel workbook",
@@ -97,21 +108,17 @@ FORMATS: Final = (
         is_table=True,
         own_options=frozenset({"sheet"}),
     ),
-    Format(
+    array_format(
         "MATLAB 5 to 7.3",
         ("application/x-matlab-data",),
         (b"MATLAB ", b"\x89HDF"),
-        matlab.parse,
-        own_options=_VARIABLES,
-        read_parts=matlab.read_parts,
+        matlab.read_parts,
     ),
-    Format(
+    array_format(
         "safetensors",
         ("application/vnd.safetensors",),
         (),
-        safetensors_arrays.parse,
-        own_options=_VARIABLES,
-        read_parts=safetensors_arrays.read_parts,
+        safetensors_arrays.read_parts,
     ),
     Format("JSON records", ("application/json",), (), json_records.parse, is_table=True),
     Format(

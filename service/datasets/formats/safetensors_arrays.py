@@ -9,25 +9,13 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from service.datasets.formats.array_names import ChosenArrays
-from service.datasets.formats.npz_arrays import parts_of, tasks_of_parts
+from service.datasets.formats.npz_arrays import parts_of
 from service.datasets.formats.options import Limits, ReadOptions
-from service.datasets.formats.parsed import Parsed
 from service.datasets.issues import reject
 
 #: Number of tensors of a task: ``X`` or the four parts of a sparse one, ``y``, ``C``, ``groups``,
 #: ``sample_weight``.
 _MAX_ARRAYS_PER_TASK: Final = 8
-
-
-def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
-    """Return the tasks in a safetensors file.
-
-    Raises
-    ------
-    Rejected
-        With all issues, up to a maximum number.
-    """
-    return tasks_of_parts(read_parts(path, options, limits), options, limits)
 
 
 def read_parts(path: Path, options: ReadOptions, limits: Limits) -> ChosenArrays:

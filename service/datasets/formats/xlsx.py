@@ -20,6 +20,7 @@ from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.validation import check_counts
 from service.datasets.formats.xlsx_results import unread_results
+from service.datasets.formats.xlsx_sizes import check_sheets
 from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
 
 _TASK: Final = "task"
@@ -98,6 +99,7 @@ def read_table(
         names = book.sheet_names
         if must_exist or sheet in names:
             names = _chosen(names, sheet)
+        check_sheets(file, book.sheet_names, names, limits)
         sheets = [rows for name in names if (rows := _filled_rows(book, name))]
         notes = _sheet_notes(book.sheet_names, sheet, [rows[0].place.sheet for rows in sheets])
         notes += unread_results(file, book.sheet_names, names)

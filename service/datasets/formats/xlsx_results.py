@@ -48,11 +48,11 @@ def unread_results(book: Path | IO[bytes], sheets: Sequence[str], used: Sequence
     counts = dict.fromkeys((pattern for pattern, *_ in _KINDS), 0)
     first: dict[re.Pattern[bytes], str] = {}
     with zipfile.ZipFile(book) as archive:
-        for sheet, member in zip(sheets, _members(archive), strict=False):
+        for sheet, member in zip(sheets, members_of(archive), strict=False):
             if sheet not in used:
                 continue
             with archive.open(member) as file:
-                for block in _blocks(file):
+                for block in blocks_of(file):
                     for pattern, mark, *_ in _KINDS:
                         for match in pattern.finditer(block) if mark in block else ():
                             counts[pattern] += 1
@@ -75,7 +75,7 @@ def _cell(attributes: bytes) -> str:
     return "" if reference is None else f", cell {reference[1].decode()}"
 
 
-def _members(archive: zipfile.ZipFile) -> Iterator[str]:
+def members_of(archive: zipfile.ZipFile) -> Iterator[str]:
     """Yield the member with the cells of each sheet, in the order of the workbook."""
     names = {*archive.namelist()}
     if not {_WORKBOOK, _RELATIONS} <= names:
@@ -96,7 +96,7 @@ def _attribute(tag: bytes, name: bytes) -> str:
     return "" if match is None else match[1].decode(errors="replace")
 
 
-def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+def blocks_of(file: IO[bytes]) -> Iterator[bytes]:
     """Yield the XML of a sheet in blocks that do not divide a cell."""
     remainder = b""
     while data := file.read(_BLOCK_BYTES):

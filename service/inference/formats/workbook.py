@@ -39,6 +39,8 @@ def read_workbook(body: Body, tasks: TaskSource) -> Call:
         table, _, _ = read_table(_unpacked(body), tasks.options(), _LIMITS, must_exist=False)
     except Rejected as rejected:
         detail = rejected.issues[0].detail
+        if rejected.issues[0].code == "decompression-limit":
+            raise Problem("body-too-large", f"{detail}; send fewer rows per request") from None
         raise Problem("malformed-body", f"the body is not a valid workbook: {detail}") from None
     except _CORRUPT as error:
         raise Problem("malformed-body", f"the body is not a workbook: {error}") from None

@@ -67,6 +67,15 @@ def matlab_7():
     return b"MATLAB 7.3 MAT-file".ljust(512) + sink.getvalue()[512:]
 
 
+def matlab_references():
+    sink = io.BytesIO()
+    with h5py.File(sink, "w") as file:
+        values = file.create_dataset("values", data=np.zeros((1000, 1000)), compression="gzip")
+        cells = file.create_dataset("X", (3000,), dtype=h5py.ref_dtype)
+        cells[:] = [values.ref] * 3000
+    return sink.getvalue()
+
+
 def npz():
     sink = io.BytesIO()
     np.savez_compressed(sink, **{"a/X": np.zeros((N_VALUES, 1))})
@@ -104,6 +113,7 @@ BOMBS = {
     ),
     "matlab 5": ("application/x-matlab-data", matlab_5, TOO_LARGE),
     "matlab 7.3": ("application/x-matlab-data", matlab_7, TOO_LARGE),
+    "matlab 7.3 cells": ("application/x-matlab-data", matlab_references, TOO_LARGE),
     "npz": ("application/x-npz", npz, TOO_LARGE),
     "safetensors": ("application/vnd.safetensors", wide_safetensors, TOO_LARGE),
     "claimed safetensors": ("application/vnd.safetensors", claimed_safetensors, "corrupt-file"),
