@@ -12,10 +12,13 @@ from hypothesis.extra import numpy as arrays_of
 
 from algorithms.interface.errors import InvalidArtifact
 from service.datasets.canonical import read_all_rows, read_tasks, write_tasks
-from service.datasets.formats.npz_arrays import MISSING_TEXTS, parse
+from service.datasets.formats.npz_arrays import MISSING_TEXTS
 from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.registry import find_format
 from service.datasets.issues import Rejected
 from service.datasets.manifest import summaries
+
+parse = find_format("application/x-npz").parse
 
 NPZ = "application/x-npz"
 LIMITS = Limits(
@@ -448,9 +451,7 @@ def test_arrays_survive_upload_and_storage_bit_for_bit(tmp_path, given_tasks, da
     }
     np.savez(path, **arrays)
     content = tmp_path / "content"
-    manifest = write_tasks(
-        content, find_format("application/x-npz").parse(path, ReadOptions(), LIMITS).tasks
-    )
+    manifest = write_tasks(content, parse(path, ReadOptions(), LIMITS).tasks)
     tasks = read_tasks(content, manifest)
     assert set(tasks.names) == set(given_tasks)
     found = dict.fromkeys(("rows_hash", "n_divisible", "n_units"))  # not in the tasks themselves
@@ -478,7 +479,7 @@ def test_a_corrupt_archive_is_read_or_rejected(tmp_path, data):
     path = tmp_path / "damaged.npz"
     path.write_bytes(body[: data.draw(st.integers(len(body) // 2, len(body)))])
     with contextlib.suppress(Rejected):
-        assert find_format("application/x-npz").parse(path, ReadOptions(), LIMITS)
+        assert parse(path, ReadOptions(), LIMITS)
 
 
 def test_a_stored_file_is_a_valid_npz_and_is_mapped_read_only(tmp_path):
@@ -486,10 +487,7 @@ def test_a_stored_file_is_a_valid_npz_and_is_mapped_read_only(tmp_path):
 
     path = tmp_path / "upload.npz"
     np.savez(path, **{"a/X": X})
-    manifest = write_tasks(
-        tmp_path / "content",
-        find_format("application/x-npz").parse(path, ReadOptions(), LIMITS).tasks,
-    )
+    manifest = write_tasks(tmp_path / "content", parse(path, ReadOptions(), LIMITS).tasks)
     assert load_file(tmp_path / "content")["a/X"].tolist() == X.tolist()
     rows = read_tasks(tmp_path / "content", manifest)["a"].X
     assert not rows.flags.writeable
@@ -501,9 +499,7 @@ def test_a_truncated_stored_file_is_detected(tmp_path, size):
     path = tmp_path / "upload.npz"
     np.savez(path, **{"a/X": X})
     content = tmp_path / "content"
-    manifest = write_tasks(
-        content, find_format("application/x-npz").parse(path, ReadOptions(), LIMITS).tasks
-    )
+    manifest = write_tasks(content, parse(path, ReadOptions(), LIMITS).tasks)
     content.write_bytes(content.read_bytes()[:size])
     with pytest.raises(InvalidArtifact):
         read_tasks(content, manifest)
