@@ -6,6 +6,7 @@ import json
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -145,3 +146,22 @@ def test_auto_is_trained_on_a_table_of_a_package_that_is_sent_back(service, clie
     name = f"auto-{table.path.rpartition('/')[2]}"
     model = client.train(dataset, "auto", model=name, budget_s=5).wait()
     assert_sent_back(service, model, table, n_rows_of(table))
+
+
+def test_share_prices_have_the_same_model_with_written_and_with_iso_dates(client):
+    path = importlib.resources.files("vega_datasets").joinpath("_data/stocks.csv")
+    written = pd.read_csv(path)
+    dates = pd.to_datetime(written["date"], format="%b %d %Y")
+    iso = written.assign(date=dates.dt.strftime("%Y-%m-%d"))
+    assert written["date"][0] == "Jan 1 2000"
+    outputs = []
+    for name, frame in {"written": written, "iso": iso}.items():
+        data = frame.to_csv(index=False).encode()
+        dataset = client.upload(
+            frame, name=f"stocks {name}", task_column="symbol", target_column="price"
+        )
+        kinds = [column["kind"] for column in client.preview(dataset)["tasks"][0]["columns"]]
+        assert kinds == ["date"]
+        model = client.train(dataset, "ridge", model=f"stocks-{name}").wait()
+        outputs.append(model.call("predict", data, "text/csv"))
+    assert outputs[0].tolist() == outputs[1].tolist()

@@ -19,11 +19,15 @@ from service.datasets.formats.object_columns import column_of, unify
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.validation import check_counts
+from service.datasets.formats.xlsx_percents import percent_columns
 from service.datasets.formats.xlsx_results import unread_results
 from service.datasets.formats.xlsx_sizes import check_sheets
 from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
 
 _TASK: Final = "task"
+_PERCENT: Final = (
+    "are shown as percentages: 12% is read as 0.12, unlike '12%' in text, which is read as 12"
+)
 _MAX_LISTED: Final = 20
 _CORRUPT: Final = (
     CalamineError,
@@ -39,10 +43,11 @@ _CORRUPT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The sheet and the row of Excel, counted from 1, of a row of the table."""
+    """The sheet, the row and the first column of Excel, counted from 1, of a row of the table."""
 
     sheet: str
     row: int
+    column: int
 
     def __str__(self) -> str:
         return f"sheet '{self.sheet}', row {self.row}"
@@ -72,7 +77,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
         With all issues, up to a maximum number.
     """
     check_archive_size(path, limits, remedy="upload the table as CSV or Parquet")
-    table, rows, notes = read_table(path, options, limits)
+    table, rows, notes, _ = read_table(path, options, limits)
     with _places_of(rows):
         parsed = tasks_of(table, options, limits)
     return replace(parsed, notes=(*notes, *parsed.notes))
@@ -80,8 +85,8 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
 
 def read_table(
     file: Path | IO[bytes], options: ReadOptions, limits: Limits, *, must_exist: bool = True
-) -> tuple[pa.Table, list[_Row], list[str]]:
-    """Return the table of a workbook, its rows, and notes about sheets and unread cells.
+) -> tuple[pa.Table, list[_Row], list[str], frozenset[str]]:
+    """Return the table of a workbook, its rows, notes, and the columns shown as percentages.
 
     Parameters
     ----------
@@ -103,15 +108,24 @@ def read_table(
         sheets = [rows for name in names if (rows := _filled_rows(book, name))]
         notes = _sheet_notes(book.sheet_names, sheet, [rows[0].place.sheet for rows in sheets])
         notes += unread_results(file, book.sheet_names, names)
+        percents = percent_columns(file, book.sheet_names, names)
     except _CORRUPT as error:
         reject("corrupt-file", f"the file is not a readable workbook: {error}")
     if not sheets:
         reject("empty-file", "the workbook has no sheet with cells")
     header, empty = _header(sheets, limits)
     notes += empty_notes(empty)
+    column = sheets[0][0].place.column
+    shown = frozenset(name for j, name in enumerate(header, column) if name and j in percents)
+    notes += [f"numbers of column '{name}' {_PERCENT}" for name in header if name in shown]
     rows = [row for _, *data_rows in sheets for row in data_rows]
     with _places_of(rows):
-        return _table(header, rows, notes, options.markers, has_tasks=len(sheets) > 1), rows, notes
+        return (
+            _table(header, rows, notes, options.markers, has_tasks=len(sheets) > 1),
+            rows,
+            notes,
+            shown,
+        )
 
 
 def _chosen(names: list[str], sheet: str | None) -> list[str]:
@@ -142,7 +156,10 @@ def _filled_rows(book: CalamineWorkbook, name: str) -> list[_Row]:
     if sheet.start is None:
         return []
     rows = enumerate(sheet.to_python(skip_empty_area=True), sheet.start[0] + 1)
-    return [_Row(_Place(name, n), cells) for n, cells in rows if any(c != "" for c in cells)]
+    column = sheet.start[1] + 1
+    return [
+        _Row(_Place(name, n, column), cells) for n, cells in rows if any(c != "" for c in cells)
+    ]
 
 
 def _header(sheets: Sequence[list[_Row]], limits: Limits) -> tuple[list[str], list[int]]:

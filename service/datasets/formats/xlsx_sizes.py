@@ -59,7 +59,7 @@ def _check_sheet(archive: zipfile.ZipFile, member: str, limits: Limits) -> None:
             columns.update(_COLUMNS.findall(block))
             rows.update(_ROWS.findall(block))
             shared.update(_SHARED_CELL.findall(block))
-    numbers = [_number_of(letters) for letters in columns] or [1]
+    numbers = [column_number(letters) for letters in columns] or [1]
     places = [int(row) for row in rows] or [1]
     n_rows, n_columns = (max(found) - min(found) + 1 for found in (places, numbers))
     detail = f"the cells of '{member}' are apart by {n_rows} rows and {n_columns} columns"
@@ -71,7 +71,7 @@ def _check_sheet(archive: zipfile.ZipFile, member: str, limits: Limits) -> None:
         reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
 
 
-def _number_of(letters: bytes) -> int:
+def column_number(letters: bytes) -> int:
     """Return the number of a column by its letters, from 1."""
     number = 0
     for letter in letters.upper():

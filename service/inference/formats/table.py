@@ -48,6 +48,8 @@ class TableRows:
         The decimal separator that the rows show; None if they show none.
     optional
         Columns that are left out unless they are columns of the model: an index of pandas.
+    percents
+        Columns of numbers that are shown as percentages, 0.12 as 12 %.
     """
 
     names: tuple[str, ...] | None
@@ -56,6 +58,7 @@ class TableRows:
     is_csv: bool = False
     decimal: str | None = None
     optional: frozenset[str] = frozenset()
+    percents: frozenset[str] = frozenset()
 
     def n_values(self) -> int:
         """Return the number of values."""
@@ -72,6 +75,7 @@ class TableRows:
             self.is_csv,
             self.decimal,
             self.optional,
+            self.percents,
         )
 
     def values_of(self, name: str) -> ColumnValues:
@@ -99,6 +103,8 @@ class TableRows:
             values = self.columns[chosen[j]]
             try:
                 matrix[:, j] = encode(values, column, decimal=decimal)
+                if column.numbers.unit == "%" and labels[j] in self.percents:
+                    matrix[:, j] *= 100  # the training table has 12 % as 12
             except InvalidColumn as error:
                 raise_invalid_values(error, task=spec.task)
         return matrix

@@ -3,6 +3,7 @@
 import io
 import zipfile
 import zlib
+from dataclasses import replace
 from typing import Final
 
 from service.datasets.formats.options import Limits
@@ -36,7 +37,9 @@ _CORRUPT: Final = (
 def read_workbook(body: Body, tasks: TaskSource) -> Call:
     """Parse a workbook with one table, or with a sheet for each task."""
     try:
-        table, _, _ = read_table(_unpacked(body), tasks.options(), _LIMITS, must_exist=False)
+        table, _, _, percents = read_table(
+            _unpacked(body), tasks.options(), _LIMITS, must_exist=False
+        )
     except Rejected as rejected:
         detail = rejected.issues[0].detail
         if rejected.issues[0].code == "decompression-limit":
@@ -44,7 +47,8 @@ def read_workbook(body: Body, tasks: TaskSource) -> Call:
         raise Problem("malformed-body", f"the body is not a valid workbook: {detail}") from None
     except _CORRUPT as error:
         raise Problem("malformed-body", f"the body is not a workbook: {error}") from None
-    return call_of(rows_of_batches(table.schema, table.to_batches()), tasks)
+    rows = rows_of_batches(table.schema, table.to_batches())
+    return call_of(replace(rows, percents=percents), tasks)
 
 
 def _unpacked(body: Body) -> io.BytesIO:

@@ -1,11 +1,17 @@
 """Workbooks with several sheets, totals, row numbers, ids and codes with leading zeros."""
 
 import io
+from functools import partial
 
 import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
+
+from algorithms.wrappers.preparation.columns import Column, NumberWriting
+from service.inference.call import InputSpec
+from service.inference.formats.workbook import read_workbook
+from service.inference.task_column import TaskSource
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PARQUET = "application/vnd.apache.parquet"
@@ -116,3 +122,28 @@ def test_codes_with_leading_zeros_are_text(reader, n_before):
     assert any("'00123'" in note for note in notes(result))
     declared = reader.read(body, column_kind=["zip:number"])
     assert reader.tasks(declared)["a"].X[-1, 0] in {123, 4567}
+
+
+@pytest.mark.parametrize("number_format", ["0%", "0.00%", '0.0"of all"%'])
+@pytest.mark.parametrize("first_column", [1, 3])
+def test_percentages_have_a_note_and_are_those_of_text_in_rows_for_a_model(
+    reader, number_format, first_column
+):
+    book = openpyxl.Workbook()
+    for i, row in enumerate([["task", "share", "x"], ["a", 0.12, 1.5], ["b", 0.5, 2]], start=1):
+        for j, value in enumerate(row, start=first_column):
+            cell = book.active.cell(i, j, value)
+            cell.number_format = number_format if j == first_column + 1 else "General"
+    file = io.BytesIO()
+    book.save(file)
+    result = reader.read(file.getvalue(), XLSX)
+    notes = " ".join(result["manifest"]["warnings"])
+    assert "'share' are shown as percentages" in notes
+    assert "'x'" not in notes
+    assert reader.tasks(result)["b"].X.tolist() == [[0.5, 2]]
+    call = read_workbook(file.getvalue(), TaskSource(None, "task", lambda _: True))
+    for unit, share in (("%", 50), ("", 0.5)):
+        kinds = (Column("share", numbers=NumberWriting(unit=unit)), Column("x"))
+        columns = partial(tuple, ("share", "x"))
+        spec = InputSpec("b", "predict", 2, allow_missing=False, columns=columns, kinds=kinds)
+        assert call.rows.as_matrix(spec)[1].tolist() == [share, 2]
