@@ -1,5 +1,6 @@
 """HTTP routes of batch inference: submission, and download and deletion of outputs."""
 
+from functools import partial
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
@@ -11,8 +12,9 @@ from service.batch.context import Context
 from service.batch.schemas import InferenceSpec, ValidInference
 from service.errors.problems import Problem
 from service.http.documentation import problems
+from service.http.downloads import DOWNLOADED, download
 from service.http.idempotency import IdempotencyKey, fingerprint
-from service.http.preconditions import check_if_match, etag, is_not_modified
+from service.http.preconditions import check_if_match, etag
 from service.http.requests import trace_parent
 from service.http.responses import json_response
 from service.http.routing import Owner, Record, secured
@@ -95,8 +97,8 @@ async def submit_inference(
             "`outputs`: a list of numbers, or a single value for `predict` and `variance`.",
             "content": {PARQUET: {}},
         },
-        304: {"description": "Not modified."},
-        **problems("not-found", "wrong-state", "invalid-request"),
+        **DOWNLOADED,
+        **problems("not-found", "wrong-state", "range-not-satisfiable", "invalid-request"),
     },
 )
 def get_output(job_id: JobId, request: Request, services: Context, owner: Owner) -> Response:
@@ -106,15 +108,14 @@ def get_output(job_id: JobId, request: Request, services: Context, owner: Owner)
         blob = None if job is None else store.output_of(session, job)
     _, blob = _check(job_id, job, blob)
     assert blob.sha256 is not None
-    tag = etag(blob.sha256)
-    if is_not_modified(request, tag):
-        return Response(status_code=304, headers={"ETag": tag})
-    headers = {
-        "ETag": tag,
-        "Content-Length": str(blob.size_bytes),
-        "Content-Disposition": f'attachment; filename="{job_id}.parquet"',
-    }
-    return StreamingResponse(services.blobs.chunks(blob.id), media_type=PARQUET, headers=headers)
+    return download(
+        request,
+        partial(services.blobs.chunks, blob.id),
+        tag=etag(blob.sha256),
+        size_bytes=blob.size_bytes,
+        media_type=PARQUET,
+        file=f"{job_id}.parquet",
+    )
 
 
 @router.delete(

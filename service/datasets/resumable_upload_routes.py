@@ -14,6 +14,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.types import Message, Receive, Scope, Send
 
 from service.datasets import resumable_upload_store, resumable_uploads
@@ -29,6 +30,9 @@ from service.http.responses import json_response
 from service.http.routing import Owner, StrictRoute
 
 VERSION: Final = "1.0.0"
+EXTENSIONS: Final = "creation,expiration,termination"
+#: Methods that a POST request can name in X-HTTP-Method-Override.
+_OVERRIDING: Final = ("PATCH", "DELETE")
 #: Media types accepted for PATCH: the type of tus, and the generic type of binary data.
 PART_TYPES: Final = ("application/offset+octet-stream", "application/octet-stream")
 _MAX_METADATA: Final = 8_000
@@ -52,6 +56,14 @@ class _TusRoute(StrictRoute):
 
     needed = ("datasets:write", "datasets:read")
 
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Return whether the route matches, with the method that a POST request names instead."""
+        method = _overriding_method(scope)
+        if method is None:
+            return super().matches(scope)
+        match, child_scope = super().matches({**scope, "method": method})
+        return match, {**child_scope, "method": method}
+
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
 
@@ -66,6 +78,30 @@ class _TusRoute(StrictRoute):
         except HTTPException as error:  # no route has the method
             headers = {**(error.headers or {}), "Tus-Resumable": VERSION}
             raise HTTPException(error.status_code, error.detail, headers) from None
+
+
+def _overriding_method(scope: Scope) -> str | None:
+    """Return the method in X-HTTP-Method-Override, for clients that cannot send it themselves."""
+    if scope["type"] != "http" or scope["method"] != "POST":
+        return None
+    header = next((v for name, v in scope["headers"] if name == b"x-http-method-override"), b"")
+    method = header.decode("latin-1").strip().upper()
+    return method if method in _OVERRIDING else None
+
+
+def _refuse_extensions(
+    upload_concat: Annotated[str | None, Header(include_in_schema=False)] = None,
+    upload_defer_length: Annotated[str | None, Header(include_in_schema=False)] = None,
+) -> None:
+    """Raise a problem for extensions of the protocol that would make another upload."""
+    for name, value, what in (
+        ("Upload-Concat", upload_concat, "uploads cannot be concatenated; send the whole file"),
+        ("Upload-Defer-Length", upload_defer_length, "send the size of the file, Upload-Length"),
+    ):
+        if value is not None:
+            detail = f"{name}: {what}. Supported extensions are {EXTENSIONS}"
+            entry = {"parameter": f"header:{name.lower()}", "code": "unsupported", "detail": detail}
+            raise Problem("invalid-request", detail, errors=[entry])
 
 
 router = APIRouter(
@@ -130,7 +166,7 @@ async def describe_protocol(services: Context) -> Response:
     headers = {
         "Allow": "GET, HEAD, OPTIONS, POST",
         "Tus-Version": VERSION,
-        "Tus-Extension": "creation,expiration,termination",
+        "Tus-Extension": EXTENSIONS,
         "Tus-Max-Size": str(services.settings.max_upload_bytes),
     }
     return Response(status_code=204, headers=headers)
@@ -139,6 +175,7 @@ async def describe_protocol(services: Context) -> Response:
 @router.post(
     "",
     summary="Create a resumable upload",
+    dependencies=[Depends(_refuse_extensions)],
     status_code=201,
     response_model=Upload,
     responses=problems(

@@ -91,6 +91,12 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "A body that is not JSON is truncated, corrupt, or not in the format of its Content-Type.",
         "Send the file again; the detail says where reading failed.",
     ),
+    "bad-host": ErrorSpec(
+        400,
+        "Bad Host header",
+        "A request of HTTP/1.1 has no header Host, or several.",
+        "Send the host of the URL as Host; HTTP libraries do.",
+    ),
     "invalid-page-token": ErrorSpec(
         400,
         "Invalid page token",
@@ -223,6 +229,12 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "The endpoint does not read the format in `Content-Type`, or the bytes are in a "
         "different format. Pickle and joblib files are never read.",
         "Use one of the formats in the detail.",
+    ),
+    "range-not-satisfiable": ErrorSpec(
+        416,
+        "Range not satisfiable",
+        "The header Range begins behind the end of the file.",
+        "Content-Range has the size of the file: download the whole file, or what is missing.",
     ),
     "unknown-host": ErrorSpec(
         421,

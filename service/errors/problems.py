@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 import orjson
 from fastapi import FastAPI
@@ -22,6 +23,8 @@ from service.storage.database import UNAVAILABLE
 from service.storage.shortages import find_shortage
 
 PROBLEM_TYPE: Final = "application/problem+json"
+#: Beginnings of the paths of programs; their requests are not redirected.
+_API: Final = ("/v1/", "/v2/")
 _CODES_BY_STATUS: Final = {404: "not-found", 405: "method-not-allowed"}
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: Maximum number of entries of ``errors`` in a response, and length of a text in it. A request of
@@ -177,8 +180,23 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
         return error_response(Problem(code, detail, headers=headers), request.scope)
     if code == "not-found":
         detail = f"there is no endpoint at {request.url.path}"
+        path = request.url.path.rstrip("/")
+        if path != request.url.path and _has_route(request, path):
+            if request.method == "GET" and not path.startswith(_API):
+                query = f"?{request.url.query}" if request.url.query else ""
+                location = {"Location": f"{quote(path)}{query}"}
+                return Response(status_code=308, headers=location)
+            detail += f", but at {path}, without the slash at the end"
         return error_response(Problem(code, detail), request.scope)
     return error_response(Problem(code, str(error.detail)), request.scope)
+
+
+def _has_route(request: Request, path: str) -> bool:
+    """Return whether there is an endpoint at another path, of this service."""
+    if not path.startswith("/") or path.startswith("//"):
+        return False
+    routes = request.app.router.routes
+    return any(route.matches({**request.scope, "path": path})[0] == Match.FULL for route in routes)
 
 
 def _allowed_methods(request: Request) -> list[str]:

@@ -43,8 +43,13 @@ def compute(services: InferenceServices, resolved: ResolvedModel, call: Call) ->
     if method not in served.methods:
         raise Problem("unsupported-method", unsupported_method(served, method))
     tasks = [call.task] if isinstance(call.task, str) else list(dict.fromkeys(call.task))
-    if not tasks:
-        raise Problem("invalid-data", "expected at least one row with a task, got none")
+    if not tasks:  # the outputs of no rows are as those of the first task
+        first = services.models.get(served).tasks[0]
+        result = compute(services, resolved, call._replace(task=first))
+        if len(result.outputs):
+            n_rows = len(result.outputs)
+            raise_invalid_data(f"expected one task per row, got 0 tasks for {n_rows} rows")
+        return result._replace(task=call.task)
     model, new_tasks = _for_tasks(services.models.get(served), tasks, call)
     if isinstance(call.rows, RowsByTask):
         outputs, classes = _apply_parts(services, resolved, model, call, call.rows)

@@ -7,6 +7,7 @@ Each route has two paths: ``/models/{name}/...`` for the latest version or an al
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
@@ -15,6 +16,7 @@ from fastapi.responses import StreamingResponse
 from algorithms.interface import relations
 from service.errors.problems import Problem
 from service.http.documentation import problems
+from service.http.downloads import DOWNLOADED, download
 from service.http.preconditions import etag, is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
@@ -108,17 +110,14 @@ def _relations_of(call: VersionRequest) -> tuple[ServableVersion, relations.Rela
 def _artifact(call: VersionRequest) -> Response:
     """Download the artifact of a version: a safetensors file with a JSON header."""
     row = call.version.row
-    tag = etag(row.artifact_sha256)
-    if is_not_modified(call.request, tag):
-        return Response(status_code=304, headers={"ETag": tag})
-    file = f"{call.version.name}-{row.version}.safetensors"
-    headers = {
-        "ETag": tag,
-        "Content-Length": str(row.artifact_bytes),
-        "Content-Disposition": f'attachment; filename="{file}"',
-    }
-    chunks = call.services.blobs.chunks(row.artifact_blob_id)
-    return StreamingResponse(chunks, media_type=_ARTIFACT_TYPE, headers=headers)
+    return download(
+        call.request,
+        partial(call.services.blobs.chunks, row.artifact_blob_id),
+        tag=etag(row.artifact_sha256),
+        size_bytes=row.artifact_bytes,
+        media_type=_ARTIFACT_TYPE,
+        file=f"{call.version.name}-{row.version}.safetensors",
+    )
 
 
 def _add_routes(
@@ -184,6 +183,7 @@ _add_routes(
             "description": "Safetensors with a JSON header, readable without this service.",
             "content": {_ARTIFACT_TYPE: {}},
         },
-        **_ONE,
+        **DOWNLOADED,
+        **problems("not-found", "range-not-satisfiable", "invalid-request"),
     },
 )

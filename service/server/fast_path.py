@@ -17,7 +17,7 @@ from service.http.bodies import read_body
 from service.http.requests import headers_of, request_id_of
 from service.inference.handler import MakeHandler, ParsedCall
 from service.inference.statistics import Clock
-from service.server.hosts import HostPolicy
+from service.server.hosts import HostPolicy, count_hosts
 from service.server.middleware import ADDED_HEADERS, RequestLog, send_error
 from service.server.urls import UrlPatterns
 
@@ -87,7 +87,9 @@ class FastPath:
         headers = headers_of(scope["headers"])
         if len(raw_path) + len(query) > _MAX_URL_BYTES or "origin" in headers:
             return None
-        if not self._hosts.allows(headers.get("host")):
+        host = headers.get("host")
+        has_two = len(headers) < len(scope["headers"]) and count_hosts(scope) > 1
+        if host is None or has_two or not self._hosts.allows(host):
             return None
         authorization = headers.get("authorization")
         owner = self._app.state.authenticator.cached_owner(authorization, "infer")

@@ -44,7 +44,13 @@ class HostPolicy:
         return len(host) <= _MAX_LENGTH and self._is_known(host)
 
     def check(self, scope: Scope) -> None:
-        """Raise a problem if the host is not allowed, or the request comes from another site."""
+        """Raise a problem if the host is not allowed, or the request comes from another site.
+
+        HTTP/1.1 needs one Host, by which a proxy and this service agree on the host (RFC 9112).
+        """
+        n_hosts = count_hosts(scope)
+        if n_hosts > 1 or (n_hosts == 0 and scope["http_version"] != "1.0"):
+            raise Problem("bad-host", f"expected one header Host, got {n_hosts or 'none'}")
         host = None
         for name, value in scope["headers"]:
             if name == b"host":
@@ -74,6 +80,11 @@ class HostPolicy:
 
     def _find(self, host: str) -> bool:
         return self._names is not None and _hostname(host) in self._names
+
+
+def count_hosts(scope: Scope) -> int:
+    """Return the number of Host headers of a request."""
+    return sum(name == b"host" for name, _ in scope["headers"])
 
 
 def _hostname(host: str) -> str:

@@ -215,12 +215,12 @@ class BlobStore:
             chunks = iter(lambda: file.read(CHUNK_BYTES), b"")
             return add_blob(session, sha256, path.stat().st_size, chunks)
 
-    def chunks(self, blob_id: str) -> Iterator[bytes]:
-        """Yield the bytes of a blob in chunks."""
-        position = 0
+    def chunks(self, blob_id: str, start: int = 0) -> Iterator[bytes]:
+        """Yield the bytes of a blob, from an offset to the end, in chunks."""
+        position, n_before = divmod(start, CHUNK_BYTES)
         while (data := self._chunk(blob_id, position)) is not None:
-            yield data
-            position += 1
+            yield data[n_before:]
+            position, n_before = position + 1, 0
 
     def path(self, blob_id: str, sha256: str) -> Path:
         """Return the path of a local copy of a blob, created if missing or of another size.

@@ -33,7 +33,7 @@ def install_error_pages(app: FastAPI) -> None:
 def _with_page(handle: Handler) -> Handler:
     async def handle_for_browsers(request: Request, error: Exception) -> Response:
         response = await handle(request, error)
-        if not _is_browser(request):
+        if not _is_browser(request) or response.status_code < HTTPStatus.BAD_REQUEST:
             return response
         problem = orjson.loads(response.body)
         if problem["status"] == HTTPStatus.NOT_FOUND:

@@ -1,5 +1,6 @@
 """The two ways to wait for the network: blocking, and with asyncio."""
 
+import asyncio
 import os
 import time
 import weakref
@@ -54,15 +55,19 @@ class _OwnClient(Generic[HttpxClient]):
     def __init__(self, kind: type[HttpxClient], options: dict[str, Any]) -> None:
         self._kind: type[HttpxClient] = kind
         self._options = options
-        self._clients: dict[int, HttpxClient] = {os.getpid(): kind(**options)}
+        self._clients: dict[Any, HttpxClient] = {self._place(): kind(**options)}
 
     @property
     def _client(self) -> HttpxClient:
-        pid = os.getpid()
-        if pid not in self._clients:
+        place = self._place()
+        if place not in self._clients:
             # of several threads, one wins; a lock could be one that the parent held at the fork
-            self._clients.setdefault(pid, self._kind(**self._options))
-        return self._clients[pid]
+            self._clients.setdefault(place, self._kind(**self._options))
+        return self._clients[place]
+
+    def _place(self) -> Any:
+        """Return what the connections of a client belong to."""
+        return os.getpid()
 
 
 class BlockingTransport(_OwnClient[httpx.Client]):
@@ -117,19 +122,37 @@ class BlockingTransport(_OwnClient[httpx.Client]):
         self._client.close()
 
 
-def _close_own(clients: dict[int, httpx.Client]) -> None:
+def _close_own(clients: dict[Any, httpx.Client]) -> None:
     """Close the client of this process, if it has one."""
     if os.getpid() in clients:
         clients[os.getpid()].close()
 
 
 class AsyncTransport(_OwnClient[httpx.AsyncClient]):
-    """Transport for asyncio."""
+    """Transport for asyncio; each event loop, such as of ``asyncio.run``, has connections."""
 
     is_async = True
 
     def __init__(self, **options: Any) -> None:
         super().__init__(httpx.AsyncClient, options)
+
+    @property
+    def _client(self) -> httpx.AsyncClient:
+        place = self._place()
+        if place not in self._clients:
+            for pid, loop in tuple(self._clients):
+                if loop is not None and loop.is_closed():  # so are its connections
+                    self._clients.pop((pid, loop), None)
+            unused = self._clients.pop((os.getpid(), None), None)
+            if unused is not None:
+                self._clients.setdefault(place, unused)
+        return super()._client
+
+    def _place(self) -> Any:
+        try:
+            return os.getpid(), asyncio.get_running_loop()
+        except RuntimeError:  # before the first loop, or in a library without loops
+            return os.getpid(), None
 
     def run(self, coroutine: Any) -> Any:
         """Return the coroutine, which the caller awaits."""

@@ -166,6 +166,21 @@ def test_both_clients_have_the_same_methods():
     assert inspect.iscoroutinefunction(Client.train)  # the only implementation
 
 
+@pytest.mark.filterwarnings("ignore:unclosed")  # the first loops leave their connections open
+def test_the_async_client_is_of_every_event_loop(service):
+    remote = AsyncClient(service.url)
+
+    async def ask():
+        return (await remote.server())["name"]
+
+    async def ask_twice_and_close():
+        async with remote:
+            return await asyncio.gather(ask(), ask())
+
+    assert [asyncio.run(ask()) for _ in range(3)] == ["sibling"] * 3
+    assert asyncio.run(ask_twice_and_close()) == ["sibling"] * 2
+
+
 def test_the_async_client_trains_predicts_and_lists(service, client, dataset, tmp_path):
     X = RNG.standard_normal((4, 5))
 

@@ -168,6 +168,86 @@ def test_invalid_http_is_answered_before_the_connection_closes(service, request_
     assert f"content-length: {len(body)}".encode() in head
 
 
+def test_a_slash_at_the_end_redirects_or_is_named(http):
+    for path in ("/jobs/?page_size=1", "/models/shared//", "/docs/", "/openapi.json/"):
+        bare = path.replace("/?", "?").rstrip("/")
+        answer = http.get(path, headers={"Accept": "text/html"})
+        assert (answer.status_code, answer.headers["location"]) == (308, bare)
+        assert http.get(bare).status_code == 200
+    for method, path in (("GET", "/v1/jobs"), ("POST", "/v2/models/shared/infer")):
+        answer = http.request(method, f"{path}/")
+        assert_problem(answer, 404, "not-found")
+        assert f"at {path}, without the slash" in answer.json()["detail"]
+    assert "without the slash" not in http.get("/v2/models/").json()["detail"]  # no path either
+    for path in ("//evil.example/", "//evil.example/v1/jobs/", "/%2Fevil.example/"):
+        assert http.get(httpx.URL(f"{http.base_url}".rstrip("/") + path)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("version", "hosts", "status"),
+    [("1.1", 0, 400), ("1.1", 2, 400), ("1.1", 1, 200), ("1.0", 0, 200)],
+)
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/models/shared/transform?task=north"])
+def test_a_request_has_one_host(service, model, version, hosts, status, path):
+    del model
+    body = b"0,0,0,0,0\n" if "transform" in path else b""
+    method = "POST" if body else "GET"
+    head = [f"{method} {path} HTTP/{version}", *["Host: localhost"] * hosts]
+    head += ["Content-Type: text/csv", f"Content-Length: {len(body)}", "Connection: close"]
+    host, port = service.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), 60) as raw, raw.makefile("rb") as file:
+        raw.sendall("\r\n".join([*head, "", ""]).encode() + body)
+        answer = file.read()
+    assert int(answer.split()[1]) == status, answer
+    assert (b'"bad-host"' in answer) == (status == 400)
+
+
+RANGES = {
+    "bytes=0-9": (206, slice(0, 10)),
+    "bytes=5-": (206, slice(5, None)),
+    "bytes=-7": (206, slice(-7, None)),
+    "bytes=3-99999999": (206, slice(3, None)),
+    "bytes=-99999999": (206, slice(None)),
+    "bytes=99999999-": (416, None),
+    "bytes=-0": (416, None),
+    "bytes=9-3": (200, slice(None)),
+    "bytes=0-1,4-5": (200, slice(None)),
+    "bytes=-": (200, slice(None)),
+    "lines=0-9": (200, slice(None)),
+}
+
+
+def check_ranges(http, path):
+    whole = http.get(path)
+    assert whole.headers["accept-ranges"] == "bytes"
+    for text, (status, part) in RANGES.items():
+        answer = http.get(path, headers={"Range": text})
+        assert answer.status_code == status, text
+        if part is None:
+            assert answer.headers["content-range"] == f"bytes */{len(whole.content)}"
+            assert answer.json()["code"] == "range-not-satisfiable"
+            continue
+        assert answer.content == whole.content[part]
+        start = part.indices(len(whole.content))[0]
+        last = start + len(answer.content) - 1
+        expected = f"bytes {start}-{last}/{len(whole.content)}" if status == 206 else None
+        assert answer.headers.get("content-range") == expected
+    for tag, status in ((whole.headers["etag"], 206), ('"other"', 200)):
+        ranged = {"Range": "bytes=0-9", "If-Range": tag}
+        assert http.get(path, headers=ranged).status_code == status
+
+
+def test_a_part_of_an_artifact_can_be_downloaded(http):
+    check_ranges(http, "/v1/models/shared/artifact")
+    check_ranges(http, "/v1/models/shared/versions/1/artifact")
+
+
+def test_a_part_of_outputs_can_be_downloaded(http, client, model, dataset):
+    job = client.infer(model, "transform", dataset)
+    job.wait()
+    check_ranges(http, f"/v1/jobs/{job.id}/output")
+
+
 def test_options_lists_the_methods(http):
     response = http.options("/v1/jobs")
     assert (response.status_code, response.content) == (204, b"")

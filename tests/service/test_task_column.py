@@ -304,3 +304,28 @@ def test_a_batch_refuses_a_dataset_whose_tasks_are_in_a_column_of_features(clien
     with pytest.raises(ServiceError) as caught:
         client.infer(model, "predict", undivided, tasks={"stay": "H0"})
     assert caught.value.errors[0]["column"] == "hospital"
+
+
+@pytest.mark.parametrize("kind", ["csv", "columns", "stream", "parquet"])
+def test_no_rows_have_no_outputs(call, kind):
+    """As with the task in the URL: filters of rows leave none at times."""
+    media_type, write = BODIES[kind]
+    answer = call(write(rows().astype({"hospital": str})), media_type)
+    assert (answer.status_code, answer.json()["outputs"]) == (200, []), answer.text
+
+
+def test_a_v2_request_without_rows_has_no_outputs(service, model):
+    columns = {"age": "FP64", "bmi": "FP64", "hospital": "BYTES"}
+    inputs = [
+        {"name": name, "shape": [0], "datatype": datatype, "data": []}
+        for name, datatype in columns.items()
+    ]
+    url = f"{service.url}/v2/models/{model.name}/infer"
+    answer = httpx.post(url, json={"inputs": inputs}, timeout=60)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["outputs"][0]["shape"] == [0]
+
+
+def test_rows_without_their_tasks_are_refused(call):
+    answer = call(json.dumps({"task": [], "inputs": [[0, 0]]}), JSON)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-data")

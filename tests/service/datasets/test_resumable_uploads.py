@@ -167,6 +167,9 @@ def test_a_method_without_a_route_names_the_version_of_the_protocol(app):
         ({"Upload-Metadata": "filetype eA=="}, 415, "not supported"),
         ({"Upload-Metadata": "filetype dGV4dC9jc3Y=,sha256 eA=="}, 422, "64 hexadecimal"),
         ({"Tus-Resumable": "2.0.0"}, 412, "1.0.0"),
+        ({"Upload-Concat": "partial"}, 422, "cannot be concatenated"),
+        ({"Upload-Concat": "final;/v1/uploads/a /v1/uploads/b"}, 422, "cannot be concatenated"),
+        ({"Upload-Defer-Length": "1"}, 422, "Upload-Length"),
     ],
 )
 def test_an_upload_that_cannot_begin_is_told(app, headers, status, word):
@@ -174,6 +177,22 @@ def test_an_upload_that_cannot_begin_is_told(app, headers, status, word):
     assert response.status_code == status, response.text
     assert word in response.json()["detail"]
     assert app.left_behind() == {}
+
+
+def test_a_client_that_can_only_post_names_the_method(app):
+    location = begin(app).headers["location"]
+    override = {"X-HTTP-Method-Override": "patch", "Upload-Offset": "0", **PART}
+    sent = app.send("POST", location, content=TABLE, headers=override)
+    assert (sent.status_code, sent.headers["upload-offset"]) == (204, str(LENGTH))
+    assert finished(app, location)["state"] == "ready"
+    deleted = app.send("POST", location, headers={"X-HTTP-Method-Override": "DELETE"})
+    assert deleted.status_code == 204
+    assert app.send("GET", location).status_code == 404
+    for method in ("PUT", "GET", ""):  # others are those of POST
+        answer = app.send("POST", location, headers={"X-HTTP-Method-Override": method})
+        assert answer.status_code == 405
+    elsewhere = app.send("POST", "/v1/datasets/x", headers={"X-HTTP-Method-Override": "DELETE"})
+    assert elsewhere.status_code == 405
 
 
 def test_bytes_that_differ_from_the_declared_sha256_make_no_dataset(app):
