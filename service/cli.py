@@ -76,7 +76,7 @@ def serve(
     flags = {"host": host, "port": port, "data_dir": data_dir}
     # server processes read their settings from the environment
     os.environ.update({f"SIBLING_{k.upper()}": str(v) for k, v in flags.items() if v is not None})
-    run(Settings(), any_port=port is None)
+    run(Settings())
 
 
 @app.command()

@@ -46,20 +46,18 @@ _LARGE_BYTES: Final = 5 * MIB // 2
 _KEPT_BYTES: Final = 13 * MIB
 
 
-def run(settings: Settings, *, any_port: bool) -> None:
+def run(settings: Settings) -> None:
     """Run the server until a signal stops it.
 
     Parameters
     ----------
     settings
         Settings of the environment; each server process reads them again.
-    any_port
-        Whether to use a free port if the port of the settings is taken.
     """
     configure_logs(settings.log_level)
     _preflight(settings)
     _allow_many_connections()
-    with _listener(settings, any_port=any_port) as listener, _shared_metrics(settings.workers):
+    with _listener(settings) as listener, _shared_metrics(settings.workers):
         serve_until_compiled(listener, settings)
         announced = threading.Event()
         scheme = "http" if settings.tls_cert_file is None else "https"
@@ -222,8 +220,8 @@ def _announce(listener: socket.socket, scheme: str, announced: threading.Event) 
     sys.stdout.flush()
 
 
-def _listener(settings: Settings, *, any_port: bool) -> socket.socket:
-    """Return a bound socket that does not listen yet."""
+def _listener(settings: Settings) -> socket.socket:
+    """Return a bound socket that does not listen yet; of a free port if the default is taken."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -235,8 +233,9 @@ def _listener(settings: Settings, *, any_port: bool) -> socket.socket:
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
-        if not any_port:
+        if "port" in settings.model_fields_set:
             taken = f"port {settings.port} is taken"
-            sys.exit(f"error: {taken}; choose another with --port, or 0 for a free one")
+            choose = "choose another with --port or SIBLING_PORT, or 0 for a free one"
+            sys.exit(f"error: {taken}; {choose}")
         listener.bind((settings.host, 0))
     return listener

@@ -353,10 +353,17 @@ def test_wrong_usage_is_reported_in_a_sentence(run):
     assert_fails(end, "out.txt", "--format", code=2)
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "nonsense", "http://[::bad"])
+@pytest.mark.parametrize(
+    ("url", "advice"),
+    [
+        ("http://127.0.0.1:1", "sibling serve"),
+        ("nonsense", "write it as http"),
+        ("http://[::bad", "write it as http"),
+    ],
+)
 @pytest.mark.quick(1)
-def test_an_unreachable_service_is_reported_in_a_sentence(run, url):
-    assert_fails(run("models", url=url), "error: cannot reach the service", "sibling serve")
+def test_an_unreachable_service_is_reported_in_a_sentence(run, url, advice):
+    assert_fails(run("models", url=url), "error: cannot reach the service", advice)
 
 
 AWAY = "postgresql://127.0.0.1:1/none"
@@ -425,6 +432,7 @@ def test_serve_reports_that_the_port_is_in_use(forked_command):
         taken.listen()
         port = taken.getsockname()[1]
         assert_fails(forked_command("serve", "--port", str(port)), f"port {port} is taken")
+        assert_fails(forked_command("serve", SIBLING_PORT=port), f"port {port} is taken")
 
 
 @pytest.mark.sql
