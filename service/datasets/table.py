@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pv
 from numpy.typing import NDArray
 
@@ -25,6 +26,9 @@ TABLE_TYPES: Final = {CSV: ".csv", ARROW_STREAM: ".arrows"}
 #: Values of a block; a response holds one block at a time.
 _BLOCK_VALUES: Final = 250_000
 _MICROSECONDS: Final = 1e6
+#: Texts that spreadsheet programs compute, and those of them that are numbers.
+_FORMULA: Final = r"^[=+@\t\r-]"
+_NUMBER: Final = r"^[+-]?[0-9]*[.,]?[0-9]+([eE][+-]?[0-9]+)?$"
 
 
 class DatasetTable:
@@ -32,7 +36,8 @@ class DatasetTable:
 
     The columns are the task, the features, and target, group and weight if the tasks have them,
     named as in the upload: an upload of the table with the same options gives the same tasks. Rows
-    without a target follow the other rows of their task.
+    without a target follow the other rows of their task. CSV has an apostrophe before texts that a
+    spreadsheet program would compute, such as ``=1+1``.
 
     Parameters
     ----------
@@ -83,10 +88,11 @@ class DatasetTable:
     def chunks(self, media_type: str) -> Iterator[bytes]:
         """Yield the bytes of the table in one of :data:`TABLE_TYPES`."""
         sink = _Sink()
-        open_ = pv.CSVWriter if media_type == CSV else pa.ipc.new_stream
-        with open_(sink, self.schema) as writer:
+        is_csv = media_type == CSV
+        open_ = pv.CSVWriter if is_csv else pa.ipc.new_stream
+        with open_(sink, _inert_names(self.schema) if is_csv else self.schema) as writer:
             for batch in self._batches():
-                writer.write_batch(batch)
+                writer.write_batch(_inert(batch) if is_csv else batch)
                 yield sink.take()
         yield sink.take()
 
@@ -105,6 +111,26 @@ class DatasetTable:
             values = pa.nulls(len(X)) if labels is None else pa.array(labels[rows].tolist())
             arrays.append(values.cast(kind))
         return pa.record_batch(arrays, schema=self.schema)
+
+
+def _inert(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch whose texts no spreadsheet program takes for formulas; numbers stay."""
+    arrays = [
+        _inert_texts(array) if pa.types.is_string(array.type) else array for array in batch.columns
+    ]
+    return pa.record_batch(arrays, schema=_inert_names(batch.schema))
+
+
+def _inert_names(schema: pa.Schema) -> pa.Schema:
+    names = _inert_texts(pa.array(schema.names, pa.string())).to_pylist()
+    return pa.schema([field.with_name(name) for name, field in zip(names, schema, strict=True)])
+
+
+def _inert_texts(texts: pa.Array) -> pa.Array:
+    """Return texts with an apostrophe before those that begin as a formula."""
+    begins = pc.match_substring_regex(texts, _FORMULA)
+    is_formula = pc.and_not(begins, pc.match_substring_regex(texts, _NUMBER))
+    return pc.if_else(is_formula, pc.binary_join_element_wise("'", texts, ""), texts)
 
 
 class _Sink(io.RawIOBase):

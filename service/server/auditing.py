@@ -84,7 +84,7 @@ def _event_of(scope: Scope, target: "_Target", request_id: str) -> AuditEvent:
         operation=target.route.name,
         # the key may have left the cache during a long request
         owner=scope.get("owner", caller.owner),
-        key_id=caller.key_id,
+        key_id=scope.get("key_id", caller.key_id),
         source=None if client is None else client[0],
         request_id=request_id,
     )

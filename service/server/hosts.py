@@ -32,9 +32,11 @@ class HostPolicy:
 
     def __init__(self, settings: Settings) -> None:
         configured = {name.strip().lower() for name in settings.allowed_hosts.split(",")} - {""}
+        self._configured = frozenset(configured)
+        names = {_hostname(name) for name in configured}
         if settings.is_local():
-            configured |= _LOOPBACK | {_hostname(settings.host)}
-        self._names = None if "*" in configured or not configured else frozenset(configured)
+            names |= _LOOPBACK | {_hostname(settings.host)}
+        self._names = None if "*" in names or not names else frozenset(names)
         self._is_known = lru_cache(_MAX_CACHED)(self._find)
 
     def allows(self, host: str | None) -> bool:
@@ -68,9 +70,16 @@ class HostPolicy:
                 self._check_origin(value.decode("latin-1"), host)
 
     def _check_origin(self, origin: str, host: str | None) -> None:
-        _, _, site = origin.partition("://")
-        is_configured = self._names is not None and site != "" and self.allows(site)
-        if is_configured or (host is not None and site.lower() == host.lower()):
+        """Raise a problem for a page of another program, which may be on the same machine.
+
+        Its port counts, unless a proxy has replaced Host by a name that is not of the page.
+        """
+        site, own = origin.partition("://")[2].lower(), (host or "").lower()
+        name, own_name = _hostname(site), _hostname(own)
+        has_own_port = site.removeprefix(name) == own.removeprefix(own_name)
+        is_proxied = name in self._configured and name != own_name
+        is_named = self._names is not None and self.allows(site) and (has_own_port or is_proxied)
+        if site and (site == own or site in self._configured or is_named):
             return
         detail = (
             f"the request was sent by a page of '{origin}', which is not this service; the "

@@ -314,8 +314,15 @@ def _open(url: str, statement_timeout_s: float, connect_timeout_s: float, **pool
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None  # transactions begin in _begin_sqlite
     _use_write_ahead_log(connection)
+    # SQLite's own function knows the letters of ASCII only
+    connection.create_function("lower", 1, _lower, deterministic=True)
     for pragma in ("synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _lower(text: Any) -> Any:
+    """Return a text in lower case, as PostgreSQL's function does."""
+    return text.lower() if isinstance(text, str) else text
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:

@@ -1,5 +1,6 @@
 """Pages to sign in with an API key, and to sign out."""
 
+from contextlib import suppress
 from typing import Annotated, Final
 from urllib.parse import parse_qs
 
@@ -37,6 +38,7 @@ async def login(request: Request) -> Response:
     authenticator: Authenticator = request.app.state.authenticator
     if authenticator.is_open:
         return RedirectResponse(_local(target), status_code=303)
+    request.scope["key_id"] = authenticator.describe(f"Bearer {key}").key_id  # for the audit log
     try:
         token = await run_in_threadpool(authenticator.sign_in, key)
     except Problem as problem:
@@ -51,7 +53,6 @@ async def login(request: Request) -> Response:
     path = prefix_of(request.scope) or "/"
     is_secure = name != SESSION_COOKIE
     response.set_cookie(name, token, path=path, httponly=True, samesite="strict", secure=is_secure)
-    # for the audit log
     request.scope["owner"] = caller.owner
     return response
 
@@ -61,7 +62,12 @@ def logout(request: Request) -> Response:
     """End the session, and delete its cookie."""
     authorization = session_of(request.headers.get("cookie", ""), request.scope)
     if authorization is not None:
-        request.app.state.authenticator.sign_out(authorization)
+        authenticator: Authenticator = request.app.state.authenticator
+        with suppress(Problem):  # it has ended already
+            authenticator.authenticate(authorization, None)
+        caller = authenticator.describe(authorization)
+        request.scope.update(owner=caller.owner, key_id=caller.key_id)  # for the audit log
+        authenticator.sign_out(authorization)
     response = RedirectResponse("/login", status_code=303)
     path = prefix_of(request.scope) or "/"
     for name in {SESSION_COOKIE, session_cookie(request.scope)}:

@@ -198,6 +198,25 @@ def ada_key(client):
     return client._http._transport._client.headers["Authorization"].removeprefix("Bearer ")
 
 
+def test_sessions_begin_and_end_with_the_key_and_its_owner(guarded, admin_key):
+    own = {"Origin": guarded.url}
+    key_id = parse_key(admin_key).id
+    opened = request("POST", f"{guarded.url}/login", data={"key": admin_key}, headers=own)
+    cookie = opened.headers["set-cookie"].partition(";")[0]
+    ended = request("POST", f"{guarded.url}/logout", headers={**own, "Cookie": cookie})
+    unknown = new_key()
+    form = {"key": unknown.text()}
+    refused = request("POST", f"{guarded.url}/login", data=form, headers=own)
+    for answer, event, caller in (
+        (opened, ("login", 303), ("ada", key_id)),
+        (ended, ("logout", 303), ("ada", key_id)),
+        (refused, ("login", 401), (None, unknown.id)),
+    ):
+        (found,) = of_request(guarded, answer.headers["x-request-id"])
+        assert (found.operation, found.status) == event
+        assert (found.owner, found.key_id) == caller
+
+
 def test_a_request_of_another_site_leaves_an_event(guarded, admin_key):
     headers = {"X-Request-ID": "forged", "Origin": "http://evil.example", **bearer(admin_key)}
     request("POST", f"{guarded.url}/v1/jobs/job_0:cancel", headers=headers)

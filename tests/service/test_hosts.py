@@ -3,6 +3,7 @@
 import httpx
 import pytest
 
+from service.errors.problems import Problem
 from service.server.hosts import HostPolicy
 from service.settings import Settings
 
@@ -79,3 +80,34 @@ def test_configured_hosts_are_accepted(start_replica):
 )
 def test_which_hosts_are_allowed(settings, host, is_allowed):
     assert HostPolicy(Settings(**settings)).allows(host) == is_allowed
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host", "origin", "is_allowed"),
+    [
+        ("", "localhost:8000", "http://localhost:8000", True),
+        ("", "127.0.0.1:8000", "http://localhost:8000", True),
+        ("", "localhost:8000", "http://localhost:9000", False),  # another program here
+        ("", "127.0.0.1:8000", "http://localhost", False),
+        ("", "localhost:8000", "http://[::1]:8000", True),
+        ("a.example", "127.0.0.1:8000", "https://a.example", True),  # of a proxy
+        ("a.example", "127.0.0.1:8000", "https://a.example:8443", True),
+        ("a.example", "a.example", "https://a.example:8443", False),
+        ("a.example:8443", "a.example", "https://a.example:8443", True),
+        ("a.example:8443", "a.example", "https://a.example:9000", False),
+        ("a.example", "a.example:8000", "http://a.example:8000", True),
+        ("a.example", "127.0.0.1:8000", "http://localhost:9000", False),
+        ("*", "b.example", "https://b.example", True),
+        ("*", "b.example", "https://c.example", False),
+    ],
+)
+def test_the_port_of_a_page_counts(allowed, host, origin, is_allowed):
+    policy = HostPolicy(Settings(allowed_hosts=allowed))
+    headers = [(b"host", host.encode()), (b"origin", origin.encode())]
+    scope = {"method": "POST", "http_version": "1.1", "headers": headers}
+    if is_allowed:
+        policy.check(scope)
+    else:
+        with pytest.raises(Problem) as caught:
+            policy.check(scope)
+        assert caught.value.code == "foreign-origin"

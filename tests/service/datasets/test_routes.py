@@ -438,3 +438,11 @@ def test_numbers_in_a_manifest_are_finite_for_any_data(app):
     response = app.upload_npz({"a/X": np.array([[1e308], [-1e308]])})
     manifest = app.send("GET", f"{URL}/{response.json()['id']}/manifest").json()
     assert manifest["tasks"][0]["features"]["std"] == [None]
+
+
+def test_names_are_found_in_lower_or_upper_case_of_any_letters(app):
+    dataset = app.upload(b"task,x\na,1\na,2\n", "text/csv", name="ÄRZTE in Łódź").json()
+    for text in ("ärzte", "Ärzte IN", "ŁÓDŹ", "łó"):
+        found = app.send("GET", "/v1/datasets", params={"text": text}).json()["items"]
+        assert [item["id"] for item in found] == [dataset["id"]], text
+    assert app.send("GET", "/v1/datasets", params={"text": "arzte"}).json()["items"] == []

@@ -116,3 +116,19 @@ def test_names_of_columns_are_not_used_twice(app):
     assert read(download(app, dataset, "text/csv")).column_names == ["site", "task", "target", "y"]
     plain = app.upload_npz({"n/X": np.eye(2), "n/feature_names": np.array(["task", "x"])}).json()
     assert read(download(app, plain, "text/csv")).column_names == ["task_", "task", "x"]
+
+
+def test_texts_are_no_formulas_of_spreadsheets_and_numbers_stay(app):
+    rows = [("=1+1", "-x"), ("@a", "-5"), ("+b", "1e-3"), ("c=d", "+7"), ("tab", "x-y")]
+    lines = ["site;=note;code;level"]
+    lines += [f'"{name}";"{code}";-{i}.5;{i}' for i, (name, code) in enumerate(rows * 2)]
+    options = {"task_column": "site", "column_kind": "=note:category"}
+    dataset = app.upload("\n".join(lines).encode(), "text/csv", **options).json()
+    assert dataset["state"] == "ready", dataset
+    stored = read(download(app, dataset, ARROW))
+    assert stored.column_names[:2] == ["site", "=note"]
+    found = read(download(app, dataset, "text/csv"))
+    assert found.column_names[:2] == ["site", "'=note"]
+    assert {*found["site"].to_pylist()} == {"'=1+1", "'@a", "'+b", "c=d", "tab"}
+    assert {str(v) for v in found["'=note"].to_pylist()} == {"'-x", "-5", "1e-3", "+7", "x-y"}
+    assert found["code"].to_pylist() == stored["code"].to_pylist()
