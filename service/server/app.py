@@ -128,6 +128,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         openapi_url=None,  # service/ui has the document, and pages without scripts of other sites
         docs_url=None,
         redoc_url=None,
+        separate_input_output_schemas=False,  # one title, one schema: for generators of clients
         generate_unique_id_function=lambda route: route.name,
     )
     install_handlers(app)

@@ -158,6 +158,19 @@ def test_every_operation_has_a_summary_and_a_description(document):
             assert len(operation["description"]) > 15, (method, path)
 
 
+def test_each_title_in_the_openapi_document_is_of_one_schema(document):
+    """Generators of clients name classes by them, and leave out the second one of a name."""
+    titles = [schema["title"] for schema in document["components"]["schemas"].values()]
+    assert sorted(set(titles)) == sorted(titles)
+    operations = [
+        operation["operationId"]
+        for path in document["paths"].values()
+        for method, operation in path.items()
+        if method != "parameters"
+    ]
+    assert sorted(set(operations)) == sorted(operations)
+
+
 def test_every_parameter_and_field_in_the_openapi_document_has_a_description(document):
     missing = [
         f"{method} {path}: {parameter['name']}"
