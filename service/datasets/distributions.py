@@ -20,6 +20,8 @@ N_BINS: Final = 10
 #: Most frequent classes that are listed.
 MAX_CLASSES: Final = 50
 _BLOCK_VALUES: Final = 2**20
+#: Values of all tasks that are described together.
+_MAX_VALUES: Final = 2**22
 
 #: A value as it was uploaded.
 Value = float | str | bool | None
@@ -192,3 +194,47 @@ def shown_value(column: Column, number: float) -> Value:
         except (ValueError, OverflowError, OSError):
             return float(number)
     return float(number)
+
+
+def describe_all(tasks: Sequence[Task], kinds: Sequence[Column] | None) -> dict[str, Any]:
+    """Return the columns and the target over the rows of all tasks.
+
+    There are no columns if those of the tasks differ, have no names or are sparse; and no target if
+    a task has none, or if they are of several kinds. Of very many rows, the first ones of each task
+    are described.
+
+    Parameters
+    ----------
+    kinds
+        Kinds of the columns; None if all are numbers.
+    """
+    return {"columns": _all_columns(tasks, kinds), "target": _all_targets(tasks)}
+
+
+def _all_columns(tasks: Sequence[Task], kinds: Sequence[Column] | None) -> list[dict[str, Any]]:
+    columns, names = task_columns(tasks[0], kinds), tasks[0].feature_names
+    is_same = names is not None and all(task.feature_names == names for task in tasks)
+    if not columns or not is_same or any(is_sparse(task.X) for task in tasks):
+        return []
+    n_rows = max(1, _MAX_VALUES // (len(columns) * len(tasks)))
+    return _describe(np.concatenate([task.X[:n_rows, : len(columns)] for task in tasks]), columns)
+
+
+def _all_targets(tasks: Sequence[Task]) -> dict[str, Any] | None:
+    targets = [task.y[: max(1, _MAX_VALUES // len(tasks))] for task in tasks if task.y is not None]
+    kinds = {task.target for task in tasks}
+    if len(targets) < len(tasks) or len(kinds) > 1:
+        return None
+    y = np.concatenate(targets)
+    if kinds == {"numbers"}:
+        return _describe(y[:, None], [Column("target")])[0]
+    levels, codes = np.unique(y.astype(str), return_inverse=True)
+    if len(levels) > MAX_CLASSES:
+        return None
+    column = Column("target", "category", tuple(levels.tolist()))
+    return _describe(codes[:, None].astype(np.float64), [column])[0]
+
+
+def _describe(X: NDArray[np.float64], columns: Sequence[Column]) -> list[dict[str, Any]]:
+    features = summarise(X, columns)
+    return [column_summary(column, j, features, len(X)) for j, column in enumerate(columns)]

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from algorithms.interface.tasks import Task
@@ -18,6 +16,7 @@ from service.datasets.distributions import (
     N_BINS,
     Value,
     column_summary,
+    describe_all,
     describe_targets,
     shown_value,
     summarise,
@@ -30,8 +29,6 @@ from service.settings import MIB
 from service.storage.tables import DatasetRow
 
 MAX_TASKS: Final = 20
-#: Values of all tasks that are described together.
-_MAX_VALUES: Final = 2**22
 
 
 class ColumnPreview(BaseModel):
@@ -139,13 +136,15 @@ def preview(
     chosen = [tasks[name] for name in names] if names else list(tasks)[:n_tasks]
     columns = columns_of_manifest(manifest)
     entries = {entry["name"]: entry for entry in manifest["tasks"]}
+    # manifests of earlier versions do not have it
+    overall = manifest.get("overall") or describe_all(list(tasks), columns)
     return Preview(
         dataset_id=row.id,
         name=row.name,
         n_tasks=len(tasks),
         n_samples=sum(task.n_samples for task in tasks),
-        columns=_all_columns(list(tasks), columns),
-        target=_all_targets(list(tasks), row.options),
+        columns=[ColumnPreview(**column) for column in overall["columns"]],
+        target=_target(overall["target"], row.options),
         tasks=[_task(task, entries[task.name], columns, shown) for task in chosen],
         algorithms=[
             _suitability(name, outlook) for name, outlook in outlooks(summaries(manifest)).items()
@@ -154,39 +153,9 @@ def preview(
     )
 
 
-def _all_columns(tasks: Sequence[Task], kinds: Sequence[Column] | None) -> list[ColumnPreview]:
-    """Return the columns over the rows of all tasks; none if tasks differ, or are sparse."""
-    columns = task_columns(tasks[0], kinds)
-    names = tasks[0].feature_names
-    is_same = all(task.feature_names == names for task in tasks) and names is not None
-    if not columns or not is_same or any(is_sparse(task.X) for task in tasks):
-        return []
-    n_rows = max(1, _MAX_VALUES // (len(columns) * len(tasks)))
-    X = np.concatenate([task.X[:n_rows, : len(columns)] for task in tasks])
-    return _columns(X, columns)
-
-
-def _columns(X: NDArray[np.float64], columns: Sequence[Column]) -> list[ColumnPreview]:
-    features = summarise(X, columns)
-    return [
-        ColumnPreview(**column_summary(column, j, features, len(X)))
-        for j, column in enumerate(columns)
-    ]
-
-
-def _all_targets(tasks: Sequence[Task], options: Mapping[str, Any]) -> ColumnPreview | None:
-    """Return the targets of all tasks as a column."""
-    kinds = {task.target for task in tasks}
-    if len(kinds) > 1 or any(task.y is None for task in tasks):
-        return None
+def _target(found: dict[str, Any] | None, options: Mapping[str, Any]) -> ColumnPreview | None:
     names = options.get("target_column") or ()
-    name = names[0] if len(names) == 1 else "target"
-    y = np.concatenate([task.y for task in tasks if task.y is not None])
-    if kinds == {"numbers"}:
-        return _columns(y[:, None], [Column(name)])[0]
-    levels, codes = np.unique(y.astype(str), return_inverse=True)
-    column = Column(name, "category", tuple(levels.tolist()))
-    return _columns(codes[:, None].astype(np.float64), [column])[0]
+    return found and ColumnPreview(**{**found, "name": names[0] if len(names) == 1 else "target"})
 
 
 def _suitability(algorithm: str, outlook: Outlook) -> Suitability:

@@ -126,6 +126,54 @@ def test_a_dataset_shows_columns_kinds_classes_and_what_can_be_trained(http, dat
     assert all(a["algorithm"] in said for a in preview["algorithms"])
 
 
+def test_a_dataset_shows_columns_over_all_rows_and_what_was_left_out(http, uploads_of):
+    lines = ["hospital,patient,age,days"]
+    lines += [f"H{i % 3},P-{i},{'' if i > 30 else i},{2 * i}.5" for i in range(40)]
+    dataset = uploads_of("\n".join(lines), task_column="hospital", target_column="days")
+    preview = http.get(f"/v1/datasets/{dataset}/preview?tasks=1").json()
+    (age,) = preview["columns"]
+    assert (age["name"], age["missing"], age["min"], age["max"]) == ("age", 9 / 40, 0, 30)
+    assert sum(age["counts"]) == 31
+    target = preview["target"]
+    assert (target["name"], target["kind"], target["max"]) == ("days", "number", 78.5)
+    page = http.get(f"/datasets/{dataset}")
+    said = text_of(page)
+    assert "3 groups with 13 to 14 rows each" in said
+    assert re.search("What was left out, and why .*column 'patient' has 40 different texts", said)
+    assert "23 %" in said  # of all rows, not of the first group
+    best = f"/jobs/new?dataset={dataset}&algorithm=auto"
+    assert best in links_of(page)
+    # methods are behind a choice, after the data
+    assert said.index("Columns over all rows") < said.index("Choose a method yourself")
+
+
+def test_classes_of_all_tasks_are_one_column_and_different_columns_are_none(http, dataset, client):
+    preview = http.get(f"/v1/datasets/{dataset.id}/preview").json()
+    assert preview["target"]["counts"] == [12, 12, 12]
+    assert preview["target"]["values"] == ["blue", "green", "red"]
+    uneven = client.upload({"a": [[1.0, 2.0], [3.0, 5.0]], "b": [[1.0], [2.0]]}, name="uneven")
+    preview = http.get(f"/v1/datasets/{uneven.id}/preview").json()
+    assert (preview["columns"], preview["target"]) == ([], None)
+    assert "Columns over all rows" not in http.get(f"/datasets/{uneven.id}").text
+    http.delete(f"/v1/datasets/{uneven.id}")
+
+
+@pytest.fixture
+def uploads_of(http):
+    """``uploads_of(text, **options)``: the id of a dataset, which is deleted after the test."""
+    ids = []
+
+    def upload(text, **options):
+        headers, query = {"Content-Type": "text/csv"}, {"name": "of a test", **options}
+        found = http.post("/v1/datasets", params=query, content=text, headers=headers).json()
+        ids.append(found["id"])
+        return found["id"]
+
+    yield upload
+    for ident in ids:
+        http.delete(f"/v1/datasets/{ident}")
+
+
 def test_an_algorithm_shows_every_parameter(http, paths):
     said = text_of(http.get(paths["algorithm"]))
     for name, field in ALGORITHMS["mtfl"].Params.model_fields.items():

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from service.datasets.canonical import read_tasks, read_unlabelled, write_tasks
+from service.datasets.distributions import describe_all
 from service.datasets.formats.inspection import inspect_tasks
 from service.datasets.formats.options import InspectOptions, Limits, ReadOptions
 from service.datasets.formats.progress import progress_to
@@ -84,6 +85,7 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
         unlabelled=parsed.unlabelled,
         n_threads=task["n_threads"],
     )
+    manifest["overall"] = describe_all(parsed.tasks, parsed.columns)
     codes = warn_of_codes(parsed.tasks) if warns_of_codes else []
     if parsed.ignored:
         manifest["ignored"] = sorted(parsed.ignored)

@@ -21,6 +21,19 @@ _TASKS: Final = 6
 _ROWS: Final = 10
 _MAX_COLUMNS: Final = 30
 _MAX_SHOWN: Final = 12
+#: Bars of a picture.
+_MAX_BARS: Final = 150
+#: What a note says on data that are not used.
+_LEFT_OUT: Final = "left out"
+_COLUMN_TITLES: Final = (
+    "Column",
+    "Kind",
+    "Missing",
+    "Distinct",
+    "Distribution",
+    "Smallest",
+    "Largest",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,12 @@ class DatasetView:
 
     Parameters
     ----------
+    warnings, left_out
+        Notes on how it was read; those on what was left out are apart.
+    columns
+        Target and columns over all tasks; None if tasks have different columns.
+    spread
+        Picture of the numbers of rows of the tasks, with its sentence; None for one task.
     tasks, more_tasks
         The first tasks in detail, and a sentence if there are more.
     suitable
@@ -62,6 +81,10 @@ class DatasetView:
     sentence: str
     facts: Sequence[tuple[str, Cell]]
     issues: Sequence[str]
+    warnings: Sequence[str]
+    left_out: Sequence[str]
+    columns: Table | None
+    spread: Cell | None
     sizes: Table | None
     tasks: Sequence[TaskSection]
     more_tasks: str
@@ -76,7 +99,7 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
     path = f"/v1/datasets/{segment(dataset_id)}"
     dataset = await api.get(path)
     jobs = (await api.get("/v1/jobs", dataset_id=dataset_id, page_size=20))["items"]
-    preview: dict[str, Any] = {"tasks": [], "algorithms": []}
+    preview: dict[str, Any] = {"tasks": [], "algorithms": [], "columns": [], "target": None}
     manifest: dict[str, Any] = {"tasks": []}
     if dataset["state"] == DatasetState.READY:
         preview = await api.get(f"{path}/preview", tasks=_TASKS, rows=_ROWS)
@@ -85,11 +108,16 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
     titles = {a["name"]: a["title"] for a in algorithms}
     fits = [a for a in preview["algorithms"] if a["can_train"]]
     others = [a for a in preview["algorithms"] if not a["can_train"]]
+    left_out = [warning for warning in dataset["warnings"] if _LEFT_OUT in warning]
     return DatasetView(
         dataset=dataset,
-        sentence=f"{_sentence(dataset)} {_gaps(preview['tasks'])}".strip(),
+        sentence=f"{_sentence(dataset)} {_gaps(preview)}".strip(),
         facts=_facts(dataset),
         issues=[issue["detail"] for issue in dataset["issues"]],
+        warnings=[warning for warning in dataset["warnings"] if _LEFT_OUT not in warning],
+        left_out=left_out,
+        columns=_columns(preview),
+        spread=_spread(manifest["tasks"]),
         sizes=_sizes(manifest["tasks"]),
         tasks=[_task(dataset_id, task, target_title(dataset)) for task in preview["tasks"]],
         more_tasks=_more_tasks(len(preview["tasks"]), dataset["n_tasks"] or 0),
@@ -121,9 +149,10 @@ def _more_tasks(n_shown: int, n_tasks: int) -> str:
     return f"The first {n_shown} of {formats.number(n_tasks)} tasks."
 
 
-def _gaps(tasks: Sequence[Mapping[str, Any]]) -> str:
-    """Return a sentence on columns of the first tasks with missing values."""
-    gaps = {c["name"]: None for task in tasks for c in task["columns"] if c["missing"]}
+def _gaps(preview: Mapping[str, Any]) -> str:
+    """Return a sentence on columns with missing values, of the first tasks if tasks differ."""
+    columns = preview["columns"] or [c for task in preview["tasks"] for c in task["columns"]]
+    gaps = {c["name"]: None for c in columns if c["missing"]}
     if not gaps:
         return ""
     names = list(gaps)
@@ -147,6 +176,26 @@ def _facts(dataset: Mapping[str, Any]) -> list[tuple[str, Cell]]:
         ident = source["dataset_id"]
         facts.append(("Made of", tables.code(ident, f"/datasets/{ident}")))
     return facts
+
+
+def _columns(preview: Mapping[str, Any]) -> Table | None:
+    """Return the target and the first columns over all tasks."""
+    target, columns = preview["target"], preview["columns"][:_MAX_COLUMNS]
+    rows = [TableRow(f"column-{c['name']}", _column_cells(c)) for c in columns]
+    if target is not None and columns:
+        rows.insert(0, TableRow("target", _column_cells(target, note="to predict")))
+    return Table("Columns over all rows", _COLUMN_TITLES, rows) if columns else None
+
+
+def _spread(tasks: Sequence[Mapping[str, Any]]) -> Cell | None:
+    """Return the numbers of rows of the tasks as bars, the largest first."""
+    if len(tasks) < 2:
+        return None
+    sizes = sorted((task["n_samples"] for task in tasks), reverse=True)
+    low, high = formats.number(sizes[-1]), formats.count(sizes[0], "row")
+    size = high if sizes[0] == sizes[-1] else f"{low} to {high}"
+    label = f"{formats.count(len(sizes), 'group')} with {size} each"
+    return tables.bars(sizes[:_MAX_BARS], label)
 
 
 def _sizes(tasks: Sequence[Mapping[str, Any]]) -> Table | None:
@@ -199,7 +248,7 @@ def _task(dataset_id: str, task: Mapping[str, Any], target: str) -> TaskSection:
         sentence=f"{sentence}, {formats.count(task['n_features'], 'column')}",
         columns=Table(
             title,
-            ("Column", "Kind", "Missing", "Distinct", "Distribution", "Smallest", "Largest"),
+            _COLUMN_TITLES,
             [TableRow(f"{task['name']}-{c['name']}", _column_cells(c)) for c in columns],
             "Covariance matrices have no columns to show.",
         ),
@@ -228,9 +277,9 @@ def _classes(task: str, counts: Mapping[str, int]) -> Table:
     return Table(f"Classes of {task}", ("Class", "Share", "Rows"), rows)
 
 
-def _column_cells(column: Mapping[str, Any]) -> list[Cell]:
+def _column_cells(column: Mapping[str, Any], *, note: str = "") -> list[Cell]:
     return [
-        tables.text(column["name"]),
+        tables.text(column["name"], note=note),
         tables.text(column["kind"]),
         tables.quantity(formats.share(column["missing"])),
         tables.number(column["n_distinct"]),
