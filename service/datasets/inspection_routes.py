@@ -12,7 +12,7 @@ from service.datasets.context import Context
 from service.datasets.creation_routes import BODY
 from service.datasets.distributions import MAX_COLUMNS, Value
 from service.datasets.formats.options import ReadOptions
-from service.datasets.preview import ColumnPreview
+from service.datasets.preview import ColumnSummary
 from service.datasets.registration import rejected
 from service.datasets.upload import format_of, write_body
 from service.errors.problems import Problem
@@ -35,10 +35,10 @@ class Groups(BaseModel):
     largest: int = Field(description="Rows of the largest group.")
 
 
-class InspectedColumn(ColumnPreview):
+class InspectedColumn(ColumnSummary):
     """A column of a table."""
 
-    kind: str | None = Field(  # type: ignore[assignment] - a column of features has a kind
+    kind: str | None = Field(
         description="number, boolean, category or date; null if it is left out unless its kind is "
         "declared, as text that is different in each row."
     )

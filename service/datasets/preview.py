@@ -31,11 +31,10 @@ from service.storage.tables import DatasetRow
 MAX_TASKS: Final = 20
 
 
-class ColumnPreview(BaseModel):
-    """A column of a task."""
+class ColumnSummary(BaseModel):
+    """The values of a column."""
 
     name: str = Field(description="Name of the column, or its number if it has none.")
-    kind: str = Field(description="number, boolean, category or date.")
     missing: float = Field(description="Share of the rows without a value, 0 to 1.")
     n_distinct: int = Field(description="Number of distinct values.")
     min: Value = Field(description="Smallest value; null for categories and without a value.")
@@ -45,6 +44,12 @@ class ColumnPreview(BaseModel):
         "category in the order of `values`."
     )
     values: list[str] | None = Field(None, description="Values of a category.")
+
+
+class ColumnPreview(ColumnSummary):
+    """A column of a task."""
+
+    kind: str = Field(description="number, boolean, category or date.")
 
 
 class WeightSummary(BaseModel):
@@ -154,8 +159,10 @@ def preview(
 
 
 def _target(found: dict[str, Any] | None, options: Mapping[str, Any]) -> ColumnPreview | None:
-    names = options.get("target_column") or ()
-    return found and ColumnPreview(**{**found, "name": names[0] if len(names) == 1 else "target"})
+    if found is None:
+        return None
+    names = options.get("target_column") or []
+    return ColumnPreview(**{**found, "name": names[0] if len(names) == 1 else "target"})
 
 
 def _suitability(algorithm: str, outlook: Outlook) -> Suitability:

@@ -22,6 +22,7 @@ from service.datasets.resumable_upload_routes import router as uploads
 from service.datasets.routes import router as datasets
 from service.errors.problems import install_handlers
 from service.inference.handler import MakeHandler
+from service.inference.prediction_routes import router as predictions
 from service.inference.routes import HANDLERS as V1_HANDLERS
 from service.inference.routes import router as inference
 from service.inference.v2.repository import router as v2_repository
@@ -68,6 +69,7 @@ HANDLERS: Final[dict[str, MakeHandler]] = {**V2_HANDLERS, **V1_HANDLERS}
 _ROUTERS: Final = (
     v2_calls,
     v2,
+    predictions,
     inference,
     v2_public,
     v2_repository,

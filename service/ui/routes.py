@@ -13,7 +13,17 @@ from service.ui.api_examples import ApiExample, listing
 from service.ui.rendering import Frame, render
 from service.ui.routing import Access, PageRoute
 from service.ui.vega_routes import BUNDLE
-from service.ui.views import algorithms, dataset_rows, datasets, job, jobs, lists, models, versions
+from service.ui.views import (
+    algorithms,
+    dataset_rows,
+    datasets,
+    job,
+    jobs,
+    lists,
+    models,
+    predict,
+    versions,
+)
 from service.ui.views.overview import overview
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -131,6 +141,17 @@ async def version_page(
     scripts = ("actions.js", "try.js", *(["plot.js"] if view.plots else []))
     frame = Frame(f"{name} / {version}", _MODELS, view.request, scripts=scripts)
     return render(request, "version.html", frame, view)
+
+
+@router.get("/models/{name}/{version}/predict")
+async def predict_page(
+    request: Request, api: Access, name: str, version: Annotated[int, Path(ge=1, lt=2**31)]
+) -> Response:
+    """Return the page that predicts rows with a version of a model."""
+    view = await predict.predict_view(api, name, version)
+    title = f"Predict with {name} / {version}"
+    frame = Frame(title, _MODELS, None, view.request, scripts=("predict.js",))
+    return render(request, "predict.html", frame, view)
 
 
 @router.get("/algorithms")

@@ -140,7 +140,7 @@ class DatasetMethods(Remote[Mode]):
 
     @remote_method
     async def inspect(
-        self, data: str | Path | Any, **options: str | Sequence[str]
+        self, /, data: str | Path | Any, **options: str | Sequence[str]
     ) -> dict[str, Any]:
         """Return the columns and first rows of a table before it is uploaded; store nothing.
 

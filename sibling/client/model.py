@@ -19,6 +19,7 @@ from algorithms.interface.unknown_categories import UnknownCategoriesWarning
 from sibling.charts import as_chart, load_altair
 from sibling.client import display
 from sibling.client.bodies import arrow_body, as_json, npy_body, npz_body, records_body
+from sibling.client.datasets import media_type_of
 from sibling.client.errors import ServiceError, ServiceUnreachable
 from sibling.client.files import parse_rows
 from sibling.client.http import Http, path
@@ -168,6 +169,39 @@ class RemoteModel(Remote[Mode]):
         Rows are an array, a data frame, or records such as ``[{"age": 61, "sex": "F"}]``.
         """
         return await self._call("predict", X, task, new_tasks=new_tasks)
+
+    @remote_method
+    async def predictions(
+        self,
+        rows: str | Path,
+        target: str | Path,
+        *,
+        level: float = DEFAULT_LEVEL,
+        new_tasks: NewTasks | None = None,
+    ) -> Path:
+        """Write the rows of a file with their predictions to another file.
+
+        A calibrated model adds the ends of intervals, or the probability of the predicted class.
+        Remarks name unknown categories, and tasks that the model was not trained on.
+
+        Parameters
+        ----------
+        rows
+            A file with a table, in a format of uploads, with a column for the task of each row.
+        target
+            A file whose name ends in ``.csv`` or ``.xlsx``.
+        """
+        accepted, source = media_type_of(Path(target)), Path(rows)
+        response = await self._http.send(
+            "POST",
+            f"{self._path}/predictions",
+            params={"level": level, **({} if new_tasks is None else {"new_tasks": new_tasks})},
+            content=source.read_bytes(),
+            headers={"Content-Type": media_type_of(source), "Accept": accepted},
+        )
+        with replaced_file(Path(target)) as partial:
+            partial.write_bytes(response.content)
+        return Path(target)
 
     @remote_method
     async def distances(

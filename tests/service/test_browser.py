@@ -193,7 +193,8 @@ def upload_after_a_mistake(page):
 
 def train_by_keyboard(page, model):
     """Submit a job with the keyboard alone: the name, then Enter; its page follows it."""
-    page.get_by_role("link", name="ridge", exact=True).click()
+    page.locator("#methods > summary").click()
+    page.locator("#methods").get_by_role("link", name="ridge", exact=True).click()
     check_accessibility(page)
     page.get_by_label("Name of the model").focus()
     page.keyboard.press("Control+A")  # a name is filled in
@@ -860,6 +861,56 @@ def test_roles_and_kinds_of_columns_are_changed_before_anything_is_stored(page, 
 
 
 @pytest.mark.slow
+def test_a_file_is_predicted_as_it_is_and_a_row_by_a_form(page, client, tmp_path):
+    options = {"task_column": "hospital", "target_column": "days"}
+    data = client.upload(hospitals(), name="predicted", **options)
+    model = client.train(data, "mixed-model", model="browser-predicted", calibration=True).wait()
+    rows = hospitals().drop(columns="days").iloc[[0, 20, 40]].fillna("icu").reset_index(drop=True)
+    rows.loc[1, "ward"], rows.loc[2, "hospital"] = "martian", "New Clinic"
+    rows.to_csv(tmp_path / "rows.csv", index=False, sep=";", decimal=",")
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto("/models/browser-predicted/1")
+    page.get_by_role("link", name="Predict", exact=True).click()
+    check_accessibility(page)
+    page.set_input_files("#file", tmp_path / "rows.csv")
+    page.get_by_role("heading", name="3 rows predicted").wait_for()
+    assert "1 row of “New Clinic” got the common prediction" in page.locator("#lead").inner_text()
+    assert "“martian” was never seen in training" in page.locator("#unknown").inner_text()
+    heads = page.locator("#rows th").all_inner_texts()
+    assert heads[:5] == ["row", "hospital", "days", "90 % interval", "note"]
+    assert set(heads[5:]) == {"patient", "age", "ward"}
+    notes = page.locator("#rows tbody tr td:nth-child(5)").all_inner_texts()
+    assert notes == ["", "unknown ward", "new hospital"]
+    shown = page.locator("#rows tbody tr td:nth-child(4)").first
+    before = shown.inner_text()
+    page.get_by_label("Intervals hold for").select_option("80 % of new rows")
+    page.locator("#rows th", has_text="80 % interval").wait_for()
+    assert shown.inner_text() != before
+    check_accessibility(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download CSV").click()
+    again = pd.read_csv(saved.value.path(), sep=";", decimal=",")
+    assert list(again.patient) == list(rows.patient)
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download Excel").click()
+    assert saved.value.suggested_filename == "browser-predicted-predictions.xlsx"
+    page.locator("summary", has_text="Type a row").click()
+    page.get_by_label("age").fill("61")
+    page.get_by_label("ward").select_option("icu")
+    page.get_by_role("button", name="Predict this row").click()
+    expected = model.predict([{"hospital": "H0", "age": 61, "ward": "icu"}])[0]
+    page.locator("#row-answer", has_text=f"days: {expected:.2f}, 80 % interval").wait_for()
+    check_accessibility(page)
+    # what is wrong with a file stands on the page
+    page.set_input_files(
+        "#file", {"name": "none.csv", "mimeType": "text/csv", "buffer": b"age\n1\n2\n"}
+    )
+    page.locator("#error", has_text="hospital").wait_for()
+    assert page.locator("#result").is_hidden()
+
+
+@pytest.mark.slow
 def test_a_service_that_does_not_respond_is_called_so(page, model, expected, wait_until):
     expected.append("ERR_INTERNET_DISCONNECTED")
     page.goto(f"/models/{model.name}/1")
@@ -1023,6 +1074,7 @@ def test_pages_are_accessible_and_as_wide_as_a_phone(page, dataset, model, long_
         f"/jobs/{long_names.job}",
         "/models",
         f"/models/{long_names.model}",
+        f"/models/{long_version}/predict",
         f"/models/{version}",
         f"/models/{long_version}",
         "/algorithms",

@@ -71,6 +71,13 @@ def download_rows(client, dataset, tmp_path):
         client.download_dataset(dataset, tmp_path / "a.parquet")
 
 
+def predict_file(model, tmp_path):
+    rows = tmp_path / "rows.csv"
+    rows.write_text("task,0,1,2\na,1,2,3\n")
+    predicted = model.predictions(rows, rows.with_name("predicted.csv"))
+    assert "prediction" in predicted.read_text().splitlines()[0]
+
+
 def use_everything(client, tmp_path):
     """Call every method of the client that sends requests."""
     rows = {name: RNG.standard_normal((8, 3)) for name in ("a", "b")}
@@ -105,6 +112,7 @@ def use_everything(client, tmp_path):
     assert client.aliases("everything") == {"production": 1}
     assert [item["version"] for item in client.versions("everything")] == [1]
     assert "everything" in [item["name"] for item in client.models]
+    predict_file(model, tmp_path)
     model.history(), model.report(), model.signature(), model.statistics()
     model.download(tmp_path / "m.safetensors")
     for method in METHODS:

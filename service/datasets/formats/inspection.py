@@ -63,7 +63,7 @@ def inspect_table(
         division = divide(codes, name, kind) if is_whole else None
         if division is not None:
             divisions[name] = division
-        if column is None:
+        if column is None or j is None:
             described.append(_left_out(name, codes))
         else:
             described.append(column_summary(column, j, features, len(X)))

@@ -118,4 +118,4 @@ def _may_be_target(column: Mapping[str, Any]) -> bool:
     if column["is_id"] or column["kind"] in (None, "date") or column["n_distinct"] <= 1:
         return False
     is_class = column["kind"] != "category" or column["n_distinct"] <= _MAX_CLASSES
-    return is_class and column["missing"] <= _MAX_MISSING
+    return is_class and bool(column["missing"] <= _MAX_MISSING)

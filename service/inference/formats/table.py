@@ -1,7 +1,7 @@
 """Tables of numbers with optional column names and an optional column of tasks."""
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress, takewhile
 from typing import Any, NoReturn, TypeAlias
 
@@ -77,6 +77,16 @@ class TableRows:
             self.optional,
             self.percents,
         )
+
+    def take(self, places: Sequence[int]) -> "TableRows":
+        """Return some of the rows."""
+        columns = [
+            column.take(pa.array(places))
+            if isinstance(column, pa.ChunkedArray)
+            else [column[i] for i in places]
+            for column in self.columns
+        ]
+        return replace(self, columns=columns, n_rows=len(places))
 
     def values_of(self, name: str) -> ColumnValues:
         """Return the values of a column."""

@@ -1,10 +1,13 @@
-"""Excel workbooks with the rows of a table, as uploads have them."""
+"""Excel workbooks: rows of a table, as uploads have them, and tables of outputs."""
 
 import io
+import math
 import zipfile
 import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
+from xml.sax.saxutils import escape
 
 from service.datasets.formats.options import Limits
 from service.datasets.formats.xlsx import read_table
@@ -32,6 +35,61 @@ _CORRUPT: Final = (
     ValueError,
     RuntimeError,  # of encrypted members
 )
+
+_NAMESPACE: Final = "http://schemas.openxmlformats.org"
+_XML: Final = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>'
+_TYPE: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+#: Members of a workbook beside its sheet.
+_MEMBERS: Final = {
+    "[Content_Types].xml": f'<Types xmlns="{_NAMESPACE}/package/2006/content-types">'
+    '<Default Extension="rels" '
+    'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+    f'<Override PartName="/xl/workbook.xml" ContentType="{_TYPE}.sheet.main+xml"/>'
+    f'<Override PartName="/xl/worksheets/sheet1.xml" ContentType="{_TYPE}.worksheet+xml"/>'
+    "</Types>",
+    "_rels/.rels": f'<Relationships xmlns="{_NAMESPACE}/package/2006/relationships">'
+    f'<Relationship Id="r1" Type="{_NAMESPACE}/officeDocument/2006/relationships/officeDocument" '
+    'Target="xl/workbook.xml"/></Relationships>',
+    "xl/workbook.xml": f'<workbook xmlns="{_NAMESPACE}/spreadsheetml/2006/main" '
+    f'xmlns:r="{_NAMESPACE}/officeDocument/2006/relationships"><sheets>'
+    '<sheet name="predictions" sheetId="1" r:id="r1"/></sheets></workbook>',
+    "xl/_rels/workbook.xml.rels": "<Relationships "
+    f'xmlns="{_NAMESPACE}/package/2006/relationships"><Relationship Id="r1" '
+    f'Type="{_NAMESPACE}/officeDocument/2006/relationships/worksheet" '
+    'Target="worksheets/sheet1.xml"/></Relationships>',
+}
+
+
+def write_workbook(columns: Mapping[str, Sequence[Any]]) -> bytes:
+    """Return a workbook with one sheet, whose first row has the names of the columns."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in _MEMBERS.items():
+            archive.writestr(name, _XML + text)
+        with archive.open("xl/worksheets/sheet1.xml", "w") as sheet:
+            head = f'<worksheet xmlns="{_NAMESPACE}/spreadsheetml/2006/main"><sheetData>'
+            sheet.write(f"{_XML}{head}".encode())
+            for row in _rows(columns):
+                sheet.write(f"<row>{''.join(map(_cell, row))}</row>".encode())
+            sheet.write(b"</sheetData></worksheet>")
+    return target.getvalue()
+
+
+def _rows(columns: Mapping[str, Sequence[Any]]) -> Iterator[Iterable[Any]]:
+    yield columns.keys()
+    yield from zip(*columns.values(), strict=True)
+
+
+def _cell(value: Any) -> str:
+    """Return a cell: a number, a boolean, or text without the characters that XML excludes."""
+    if isinstance(value, bool):
+        return f'<c t="b"><v>{int(value)}</v></c>'
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "<c/>"
+    if isinstance(value, int | float):
+        return f"<c><v>{value!r}</v></c>"
+    text = "".join(c for c in str(value) if c in "\t\n" or " " <= c <= "\ufffd" or c > "\uffff")
+    return f'<c t="inlineStr"><is><t xml:space="preserve">{escape(text)}</t></is></c>'
 
 
 def read_workbook(body: Body, tasks: TaskSource) -> Call:

@@ -1,0 +1,219 @@
+"""HTTP routes that return the rows of a file with their predictions."""
+
+from functools import partial
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field
+
+from algorithms.interface.methods import LEVEL_METHODS
+from service.http.bodies import JSON
+from service.http.documentation import problems
+from service.http.negotiation import preferred_type
+from service.http.requests import StrictRequest
+from service.http.routing import Owner, secured
+from service.inference.call import Body, Call, InferenceResult
+from service.inference.compute import compute
+from service.inference.context import Context, InferenceServices, TaskName
+from service.inference.formats import CSV, FORMATS, REQUEST_READERS
+from service.inference.handler import ParsedCall, Reply
+from service.inference.new_tasks import NewTasksOption
+from service.inference.prediction_table import (
+    MORE_METHODS,
+    PredictionTable,
+    known_rows,
+    prediction_table,
+    spread,
+)
+from service.inference.respond import respond
+from service.inference.routes import Level, MethodHandler
+from service.inference.schemas import Value
+from service.inference.statistics import Clock
+from service.inference.task_column import TaskSource
+from service.models.resolver import ResolvedModel
+from service.models.routes import Name, Version
+from service.models.store import ServableVersion
+
+router = APIRouter(prefix="/v1/models", tags=["inference"], route_class=secured("infer"))
+
+XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+_OFFERED: Final = (JSON, CSV, XLSX)
+_MAX_LINE_BYTES: Final = 65_536
+
+Shown = Annotated[int | None, Query(ge=0, description="Number of rows in JSON. Default: all rows.")]
+
+
+class Predictions(BaseModel):
+    """Rows with their predictions."""
+
+    model: str = Field(description="Model name.")
+    version: int = Field(description="Version number that was applied.")
+    n_rows: int = Field(description="Number of rows that were sent.")
+    task_column: str = Field(description="Column with the task of each row.")
+    level: float | None = Field(
+        description="Level of the intervals or sets; null if the model has neither."
+    )
+    columns: list[str] = Field(
+        description="Names of the columns: those of the rows, then `prediction`; `low` and `high` "
+        "of the interval; `probability` of the predicted class; `set`, the classes that are "
+        "likely enough, in words; and `remarks`."
+    )
+    n_given: int = Field(description="Number of these columns that the rows have.")
+    new_tasks: dict[str, int] = Field(
+        description="Tasks that the model was not trained on, with their number of rows."
+    )
+    unknown_categories: dict[str, list[str]] = Field(
+        description="Values of categories that the training rows do not have, by column."
+    )
+    rows: list[list[Value]] = Field(description="The rows.")
+
+
+class PredictionHandler(MethodHandler):
+    """Handler that puts the outputs of several methods beside the rows."""
+
+    def __init__(
+        self,
+        services: InferenceServices,
+        parsed: ParsedCall,
+        body: Body,
+        clock: Clock,
+        *,
+        n_shown: int | None,
+    ) -> None:
+        self._accepted = preferred_type(parsed.headers.get("accept", ""), _OFFERED)
+        headers = {**parsed.headers, "accept": JSON}
+        self._level = parsed.level  # of intervals and sets: predict takes none
+        super().__init__(services, parsed._replace(headers=headers, level=None), body, clock)
+        self._method = "predict"
+        self._n_shown = n_shown
+        self._read_call: Call | None = None
+        # the further methods are not in the estimate of the time
+        self.is_cheap_to_parse = False
+
+    def read(self, tasks: TaskSource) -> Call:
+        """Parse the rows."""
+        call = super().read(tasks)
+        self._read_call = call._replace(new_tasks=self.parsed.new_tasks)
+        return self._read_call
+
+    def write(self, result: InferenceResult) -> Reply:
+        """Return the rows with the outputs of all methods."""
+        call = self._read_call
+        assert call is not None  # read before
+        served = self.find().served
+        results: dict[str, InferenceResult] = {
+            method: self._more(served, method, call, result)
+            for method in MORE_METHODS
+            if method in served.methods
+        }
+        table = prediction_table(
+            call._replace(level=self._level),
+            {"predict": result, **results},
+            task_column=served.task_column,
+            unknown=self._unknown,
+            has_semicolons=_has_semicolons(self.body),
+        )
+        headers = [(b"content-type", self._accepted.encode()), (b"vary", b"Accept")]
+        if self._accepted != JSON:
+            ending = ".csv" if self._accepted == CSV else ".xlsx"
+            name = f'attachment; filename="{served.name}-predictions{ending}"'
+            headers.append((b"content-disposition", name.encode()))
+        return self.make_reply(self._content(table), tuple(headers), result)
+
+    def _more(
+        self, served: ServableVersion, method: str, call: Call, result: InferenceResult
+    ) -> InferenceResult:
+        """Return the outputs of a further method; NaN for tasks that its calibration lacks."""
+        call = call._replace(level=self._level if method in LEVEL_METHODS else None)
+        resolved = ResolvedModel(served, method)
+        if not result.new_tasks or served.new_tasks == "common":
+            return compute(self.services, resolved, call)
+        known, places = known_rows(call, result.new_tasks)
+        found = None if known is None else compute(self.services, resolved, known)
+        return spread(found, result, places)
+
+    def _content(self, table: PredictionTable) -> bytes:
+        if self._accepted == JSON:
+            return table.to_json(self._n_shown)
+        return table.to_csv() if self._accepted == CSV else table.to_workbook()
+
+
+def _has_semicolons(body: Body) -> bool:
+    """Return whether the first line of a text has more semicolons than commas."""
+    line = bytes(body[:_MAX_LINE_BYTES]).partition(b"\n")[0]
+    return line.count(b";") > line.count(b",")
+
+
+_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+_DOCS: Final[dict[str, Any]] = {
+    "response_model": Predictions,
+    "responses": {
+        200: {"content": {name: {} for name in _OFFERED[1:]}, "description": "The rows, in order."},
+        **problems(
+            "malformed-body",
+            "not-found",
+            "not-acceptable",
+            "body-too-large",
+            "too-many-rows",
+            "unsupported-media-type",
+            "invalid-request",
+            "invalid-data",
+            "unknown-task",
+            "unsupported-method",
+        ),
+    },
+    "openapi_extra": {
+        "requestBody": {
+            "required": True,
+            "content": dict.fromkeys((*FORMATS, *REQUEST_READERS), _BINARY),
+        }
+    },
+}
+_LATEST: Final = "/{name}/predictions"
+_OF_VERSION: Final = "/{name}/versions/{version}/predictions"
+
+
+@router.post(
+    _LATEST,
+    summary="Predict the rows of a file by the latest version",
+    name="predict_rows_latest",
+    **_DOCS,
+)
+async def predict_rows_of_latest(
+    name: Name,
+    request: StrictRequest,
+    services: Context,
+    owner: Owner,
+    *,
+    task: TaskName = None,
+    level: Level = None,
+    new_tasks: NewTasksOption = None,
+    rows: Shown = None,
+) -> Response:
+    """Return the rows with predictions, intervals or probabilities, and remarks."""
+    headers = request.plain_headers
+    parsed = ParsedCall(
+        f"{router.prefix}{_LATEST}", owner, name, None, task, headers, level, new_tasks
+    )
+    return await respond(partial(PredictionHandler, n_shown=rows), services, parsed, request)
+
+
+@router.post(_OF_VERSION, summary="Predict the rows of a file", name="predict_rows", **_DOCS)
+async def predict_rows(
+    name: Name,
+    version: Version,
+    request: StrictRequest,
+    *,
+    services: Context,
+    owner: Owner,
+    task: TaskName = None,
+    level: Level = None,
+    new_tasks: NewTasksOption = None,
+    rows: Shown = None,
+) -> Response:
+    """Return the rows with predictions, intervals or probabilities, and remarks."""
+    headers = request.plain_headers
+    parsed = ParsedCall(
+        f"{router.prefix}{_OF_VERSION}", owner, name, version, task, headers, level, new_tasks
+    )
+    return await respond(partial(PredictionHandler, n_shown=rows), services, parsed, request)

@@ -1,0 +1,98 @@
+"""The page that predicts the rows of a file, or a row that is typed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from service.ui import formats
+from service.ui.api import Api, segment
+from service.ui.api_examples import ApiExample
+from service.ui.views.dataset_rows import value_cell
+from sibling.client.datasets import MEDIA_TYPES
+
+#: Levels to choose from, in percent, and the first choice.
+LEVELS: Final = (80, 90, 95)
+DEFAULT_LEVEL: Final = 90
+#: Rows that are shown; all are in the downloads.
+N_SHOWN: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RowField:
+    """A field of the form for one row.
+
+    Parameters
+    ----------
+    kind
+        number, date, or choice.
+    options
+        Values of a choice.
+    hint
+        The range in the training data, in words.
+    """
+
+    name: str
+    kind: str
+    options: Sequence[str]
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class PredictView:
+    """A model to predict with.
+
+    Parameters
+    ----------
+    target
+        Name of what is predicted.
+    fields
+        Fields for one row; none if the columns of the training data are not known.
+    levels
+        Levels of intervals or sets, in percent; none if the model has neither.
+    """
+
+    model: Mapping[str, Any]
+    path: str
+    target: str
+    fields: Sequence[RowField]
+    levels: Sequence[int]
+    types: Mapping[str, str]
+    n_shown: int
+    request: ApiExample
+
+
+async def predict_view(api: Api, name: str, version: int) -> PredictView:
+    """Return the view of a version to predict with."""
+    path = f"/v1/models/{segment(name)}/versions/{version}"
+    model = await api.get(path)
+    dataset = f"/v1/datasets/{segment(model['lineage']['dataset_id'])}/preview"
+    preview = await api.find(dataset, tasks=1, rows=1) or {"columns": [], "target": None}
+    has_level = {"predict_interval", "predict_set"} & set(model["methods"])
+    target = preview["target"]
+    example = ApiExample(
+        [f"{path}/predictions"],
+        f"model = client.model({name!r}, {version})\n"
+        'model.predictions("rows.csv", "predictions.csv")',
+        file="rows.csv",
+    )
+    return PredictView(
+        model=model,
+        path=path,
+        target="prediction" if target is None else target["name"],
+        fields=[_field(column) for column in preview["columns"]],
+        levels=LEVELS if has_level else (),
+        types=MEDIA_TYPES,
+        n_shown=N_SHOWN,
+        request=example,
+    )
+
+
+def _field(column: Mapping[str, Any]) -> RowField:
+    kind = column["kind"]
+    if kind == "category":
+        return RowField(column["name"], "choice", column["values"], "")
+    if kind == "boolean":
+        return RowField(column["name"], "choice", ("true", "false"), "")
+    low, high = (value_cell(column[name]).text for name in ("min", "max"))
+    hint = "" if low == formats.NONE else f"{low} to {high} in the training data"
+    return RowField(column["name"], kind, (), hint)

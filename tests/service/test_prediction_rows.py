@@ -1,0 +1,165 @@
+"""The rows of a file come back with their predictions, intervals or probabilities, and remarks."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from service.inference.formats.workbook import write_workbook
+from service.inference.prediction_table import _EMPTY_SET, _set
+from tests.service.test_pages import text_of
+
+CSV = "text/csv"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+
+def stays(n=6, rows=10):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"hospital": np.repeat([f"H{i}" for i in range(n)], rows)})
+    frame["patient"] = [f"P-{i}" for i in range(len(frame))]
+    frame["age"] = rng.integers(20, 90, len(frame)).astype(float)
+    frame["ward"] = np.where(np.arange(len(frame)) % 2, "icu", "surgery")
+    frame["days"] = 2 + 0.1 * frame.age + rng.normal(size=len(frame)).round(2)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def numbers(client):
+    """A calibrated model of numbers."""
+    data = client.upload(stays(), name="stays", task_column="hospital", target_column="days")
+    return client.train(data, "mixed-model", model="predicted-rows", calibration=True).wait()
+
+
+@pytest.fixture
+def sent(http, numbers):
+    """``sent(frame)``: the response to its rows as CSV, or to a body of another type."""
+
+    def send(sent_rows, *, content_type=CSV, accept="application/json", model=numbers, **query):
+        is_frame = isinstance(sent_rows, pd.DataFrame)
+        body = sent_rows.to_csv(index=False).encode() if is_frame else sent_rows
+        headers = {"Content-Type": content_type, "Accept": accept}
+        path = f"/v1/models/{model.name}/versions/{model.version}/predictions"
+        return http.post(path, params=query, content=body, headers=headers)
+
+    return send
+
+
+def new_rows():
+    frame = stays().drop(columns="days").iloc[[3, 17, 40]].reset_index(drop=True)
+    frame.loc[1, "ward"] = "martian"
+    frame.loc[2, "hospital"] = "New Clinic"
+    return frame
+
+
+def test_rows_come_back_with_ids_predictions_intervals_and_remarks(sent, numbers):
+    rows = new_rows()
+    found = sent(rows, new_tasks="common", level=0.8).json()
+    assert found["columns"] == [*rows.columns, "prediction", "low", "high", "remarks"]
+    assert (found["n_rows"], found["n_given"], found["level"]) == (3, 4, 0.8)
+    assert [row[1] for row in found["rows"]] == list(rows.patient)
+    assert [row[-1] for row in found["rows"]] == ["", "unknown ward", "new hospital"]
+    assert found["new_tasks"] == {"New Clinic": 1}
+    assert found["unknown_categories"] == {"ward": ["martian"]}
+    # calibrated on the hospitals that were trained, so that a new one has no interval
+    assert [row[5] is None for row in found["rows"]] == [False, False, True]
+    known = rows.iloc[[0]]
+    (row,) = sent(known).json()["rows"]
+    assert row[4] == numbers.predict(known)[0]
+    np.testing.assert_array_equal(row[5:7], numbers.predict_interval(known)[0])
+    wide, narrow = (sent(known, level=level).json()["rows"][0] for level in (0.9, 0.5))
+    assert wide[5] < narrow[5] < narrow[6] < wide[6]
+
+
+def test_the_downloads_have_all_rows_in_the_manner_of_the_file(sent, numbers, tmp_path):
+    rows = pd.concat([new_rows().iloc[:2]] * 150, ignore_index=True).assign(ward="icu")
+    shown = sent(rows, rows=100).json()
+    assert (shown["n_rows"], len(shown["rows"])) == (300, 100)
+    plain = sent(rows, accept=CSV)
+    assert plain.headers["content-disposition"].endswith('"predicted-rows-predictions.csv"')
+    table = pd.read_csv(io.StringIO(plain.text))
+    assert list(table.patient) == list(rows.patient)
+    np.testing.assert_allclose(table.prediction, numbers.predict(rows))
+    # with a decimal comma, as it came
+    text = rows.assign(age=rows.age + 0.5).to_csv(index=False, sep=";", decimal=",")
+    comma = sent(text.encode(), accept=CSV)
+    again = pd.read_csv(io.StringIO(comma.content.decode("utf-8-sig")), sep=";", decimal=",")
+    assert again.prediction.dtype == again.age.dtype == float
+    workbook = io.BytesIO()
+    rows.to_excel(workbook, index=False)
+    excel = sent(workbook.getvalue(), content_type=XLSX, accept=XLSX)
+    book = pd.read_excel(io.BytesIO(excel.content), engine="calamine")
+    assert list(book.columns) == [*rows.columns, "prediction", "low", "high", "remarks"]
+    np.testing.assert_allclose(book.prediction, table.prediction)
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    target = numbers.predictions(tmp_path / "rows.csv", tmp_path / "out.xlsx")
+    assert len(pd.read_excel(target, engine="calamine")) == 300
+
+
+def test_classes_have_a_probability_and_sets_in_words(client, sent):
+    frame = stays().assign(days=lambda rows: np.where(rows.age > 55, "long", "short"))
+    data = client.upload(frame, name="classes", task_column="hospital", target_column="days")
+    model = client.train(
+        data, "logistic-regression", model="predicted-classes", form="pooled", calibration=True
+    ).wait()
+    rows = new_rows().iloc[[0]]
+    found = sent(rows, model=model).json()
+    assert found["columns"][4:] == ["prediction", "probability", "set", "remarks"]
+    label, probability, inside = found["rows"][0][4:7]
+    assert probability == pytest.approx(model.predict_proba(rows).max())
+    assert label in inside
+    (new,) = sent(new_rows().iloc[[2]], model=model, new_tasks="common").json()["rows"]
+    assert new[5:] == [None, None, "new hospital"]
+    assert _set([0, 0], ("a", "b")) == _EMPTY_SET
+    assert _set([True, True], ("a", "b")) == "a or b"
+
+
+def test_a_file_with_a_column_missing_or_without_groups_says_which(sent):
+    rows = new_rows().iloc[[0]]
+    refused = sent(rows.drop(columns="age"))
+    assert (refused.status_code, refused.json()["errors"][0]["column"]) == (422, "age")
+    refused = sent(rows.drop(columns="hospital"))
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["parameter"] == "query:task"
+    known = sent(rows.drop(columns="hospital"), task="H1").json()
+    assert known["rows"][0][0] == "H1"
+
+
+def test_a_model_that_does_not_predict_says_so(http, model):
+    refused = http.post(f"/v1/models/{model.name}/predictions?task=north", json={"inputs": [[0]]})
+    assert refused.json()["code"] == "unsupported-method"
+
+
+def test_a_column_of_the_file_keeps_its_name(sent):
+    found = sent(new_rows().iloc[[0]].assign(prediction="mine").drop(columns="patient"))
+    # the model does not know the column
+    assert found.status_code == 422
+    found = sent(new_rows().iloc[[0]].rename(columns={"patient": "days"})).json()
+    assert found["columns"][1] == "days"
+
+
+def test_workbooks_have_any_text_and_only_finite_numbers():
+    columns = {
+        "a <&> b": ["x\x00\x1f", "\N{GRINNING FACE}"],
+        "n": [float("nan"), 2.5],
+        "b": [True, None],
+    }
+    book = pd.read_excel(io.BytesIO(write_workbook(columns)), engine="calamine")
+    assert list(book.columns) == ["a <&> b", "n", "b"]
+    assert list(book["a <&> b"]) == ["x", "\N{GRINNING FACE}"]
+    assert [str(value) for value in book["n"]] == ["nan", "2.5"]
+
+
+def test_the_page_to_predict_has_a_field_for_each_column(http, numbers):
+    page = http.get(f"/models/{numbers.name}/{numbers.version}/predict")
+    said = text_of(page)
+    for words in ("Predict days", "its column hospital", "90 % of new rows", "surgery"):
+        assert words in said
+    ages = stays().age
+    assert f"{ages.min():.0f} to {ages.max():.0f} in the training data" in said
+    link = f'href="/models/{numbers.name}/{numbers.version}/predict"'
+    assert link in http.get(f"/models/{numbers.name}/{numbers.version}").text
+
+
+def test_only_models_that_predict_lead_to_the_page(http, model):
+    assert '/predict"' not in http.get(f"/models/{model.name}/1").text
