@@ -23,6 +23,9 @@ _SHARED_CELL: Final = re.compile(
     rb"\st\s*=\s*[\"']s[\"'][^<>]{0,300}>\s*(?:<[^<>]{0,300}>[^<]{0,20000}</[^<>]{0,20}>\s*)?"
     rb"<(?:\w{1,20}:)?v[^<>]{0,300}>\s*([0-9]{1,10})"
 )
+#: Cells without content, of which the reader makes none, and rows of such cells only.
+_EMPTY_CELLS: Final = re.compile(rb"<(?:\w{1,20}:)?c\s[^<>]*/>")
+_EMPTY_ROWS: Final = re.compile(rb"<(?:\w{1,20}:)?row\s[^<>]*(?:/>|>\s*</(?:\w{1,20}:)?row>)")
 #: Bytes of a cell and of a letter in memory.
 _VALUE_BYTES: Final = 8
 
@@ -51,24 +54,41 @@ def check_sheets(
 
 
 def _check_sheet(archive: zipfile.ZipFile, member: str, limits: Limits) -> None:
-    columns: set[bytes] = set()
-    rows: set[bytes] = set()
-    shared: Counter[bytes] = Counter()
-    with archive.open(member) as file:
-        for block in blocks_of(file):
-            columns.update(_COLUMNS.findall(block))
-            rows.update(_ROWS.findall(block))
-            shared.update(_SHARED_CELL.findall(block))
-    numbers = [column_number(letters) for letters in columns] or [1]
-    places = [int(row) for row in rows] or [1]
-    n_rows, n_columns = (max(found) - min(found) + 1 for found in (places, numbers))
-    detail = f"the cells of '{member}' are apart by {n_rows} rows and {n_columns} columns"
+    n_rows, n_columns, shared = _places(archive, member, has_empty=True)
     if n_rows * n_columns * _VALUE_BYTES > limits.decompressed_bytes:
+        n_rows, n_columns, _ = _places(archive, member, has_empty=False)
+    if n_rows * n_columns * _VALUE_BYTES > limits.decompressed_bytes:
+        detail = f"the cells of '{member}' are apart by {n_rows} rows and {n_columns} columns"
         reject("decompression-limit", f"{detail}; delete cells that are far from the table")
     n_bytes = _shared_bytes(archive, shared) if shared else 0
     if n_bytes > limits.decompressed_bytes:
         detail = f"the texts of '{member}' have {n_bytes} bytes, more than the limit of"
         reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
+
+
+def _places(
+    archive: zipfile.ZipFile, member: str, *, has_empty: bool
+) -> tuple[int, int, Counter[bytes]]:
+    """Return the rows and columns that cells span, and how often each shared text is referred to.
+
+    Parameters
+    ----------
+    has_empty
+        Whether cells without content count, which takes less time.
+    """
+    columns: set[bytes] = set()
+    rows: set[bytes] = set()
+    shared: Counter[bytes] = Counter()
+    with archive.open(member) as file:
+        for block in blocks_of(file):
+            cells = block if has_empty else _EMPTY_ROWS.sub(b"", _EMPTY_CELLS.sub(b"", block))
+            columns.update(_COLUMNS.findall(cells))
+            rows.update(_ROWS.findall(cells))
+            shared.update(_SHARED_CELL.findall(cells))
+    numbers = [column_number(letters) for letters in columns] or [1]
+    places = [int(row) for row in rows] or [1]
+    n_rows, n_columns = (max(found) - min(found) + 1 for found in (places, numbers))
+    return n_rows, n_columns, shared
 
 
 def column_number(letters: bytes) -> int:

@@ -147,3 +147,27 @@ def test_percentages_have_a_note_and_are_those_of_text_in_rows_for_a_model(
         columns = partial(tuple, ("share", "x"))
         spec = InputSpec("b", "predict", 2, allow_missing=False, columns=columns, kinds=kinds)
         assert call.rows.as_matrix(spec)[1].tolist() == [share, 2]
+
+
+def with_far_cell(**values):
+    """Return a workbook with a cell in the last row and column, where Excel's cursor can get."""
+    book = openpyxl.load_workbook(io.BytesIO(workbook(Data=ROWS)))
+    cell = book["Data"]["XFD1048576"]
+    for name, value in values.items():
+        setattr(cell, name, value)
+    file = io.BytesIO()
+    book.save(file)
+    return file.getvalue()
+
+
+def test_cells_far_from_the_table_are_refused_before_they_take_memory(reader):
+    rejected = reader.read(with_far_cell(value="x"), XLSX)
+    reader.assert_rejected(rejected, "decompression-limit", "far from the table")
+
+
+def test_formats_of_empty_cells_do_not_count(reader):
+    bold = openpyxl.styles.Font(bold=True)
+    assert reader.tasks(reader.read(with_far_cell(font=bold), XLSX))["a"].X.tolist() == [
+        [1.5],
+        [2.5],
+    ]
