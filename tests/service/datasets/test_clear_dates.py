@@ -1,5 +1,6 @@
 """Dates in text that can be read in one way only, in every format of tables."""
 
+import importlib.resources
 import io
 from datetime import UTC, date, datetime
 
@@ -156,3 +157,17 @@ def test_months_of_years_that_are_not_plausible_are_text(read, name):
 
 def test_months_of_the_first_and_the_last_plausible_year_are_dates(read):
     assert column_of(read(["1700-01", "2000-05", "2200-12"]))[0] == "date"
+
+
+def test_share_prices_with_written_dates_are_those_with_iso_dates(reader):
+    path = importlib.resources.files("vega_datasets").joinpath("_data/stocks.csv")
+    written = path.read_bytes()
+    frame = pd.read_csv(io.BytesIO(written))
+    assert frame["date"][0] == "Jan 1 2000"
+    iso = frame.assign(date=pd.to_datetime(frame["date"], format="%b %d %Y").dt.date)
+    options = {"task_column": "symbol", "target_column": "price"}
+    results = [reader.read(data, **options) for data in (written, WRITERS[CSV](iso))]
+    for mine, theirs in zip(*map(reader.tasks, results), strict=True):
+        assert mine.X.tolist() == theirs.X.tolist()
+        assert mine.y.tolist() == theirs.y.tolist()
+    assert results[0]["manifest"]["columns"][0]["kind"] == "date"
