@@ -1,6 +1,7 @@
 """Batch inference has the same outputs as online inference."""
 
 import hashlib
+import html
 import json
 import subprocess
 import sys
@@ -522,7 +523,7 @@ def mixed(client, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_a_part_of_a_table_is_read_by_the_columns_of_the_model(client, mixed, tmp_path, name):
+def test_a_part_of_a_table_is_read_by_the_columns_of_the_model(client, http, mixed, tmp_path, name):
     path = tmp_path / "part.csv"
     lines = [HEADER.removesuffix(",y"), *PARTS[name]]
     path.write_text("\n".join(lines) + "\n")
@@ -530,16 +531,27 @@ def test_a_part_of_a_table_is_read_by_the_columns_of_the_model(client, mixed, tm
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         expected = mixed.call("predict", path.read_bytes(), "text/csv", task=None)
-        outputs = client.infer(mixed, "predict", client.upload(path, name=name)).wait()
+        job = client.infer(mixed, "predict", client.upload(path, name=name))
+        outputs = job.wait()
     found = np.concatenate([*read(outputs, tmp_path).values()])
     assert found.tolist() == expected.tolist()
     notes = [str(w.message) for w in caught if w.category is UnknownCategoriesWarning]
     assert notes == 2 * [str(UnknownCategoriesWarning.of(UNKNOWN))] * has_unknown
+    page = html.unescape(http.get(f"/jobs/{job.id}").text)
+    assert (str(UnknownCategoriesWarning.of(UNKNOWN)) in page) == has_unknown
     entries = outputs.report["unknown_categories"]
     assert {entry["column"]: entry["values"] for entry in entries} == (
         UNKNOWN if has_unknown else {}
     )
     assert [entry["n_rows"] for entry in entries] == [3, 1] * has_unknown
+
+
+def test_the_command_names_unknown_values(command, service, mixed, tmp_path):
+    lines = [HEADER.removesuffix(",y"), *PARTS["unknown values"]]
+    (tmp_path / "part.csv").write_text("\n".join(lines) + "\n")
+    end = command("infer", mixed.name, "predict", "part.csv", "--url", service.url, cwd=tmp_path)
+    assert end.returncode == 0, end
+    assert all(repr(value) in end.stderr for value in ("77", "88", "X"))
 
 
 def test_a_value_that_the_model_cannot_read_is_named_with_its_column(client, mixed, tmp_path):

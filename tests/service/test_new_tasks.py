@@ -1,6 +1,7 @@
 """Calls for tasks that a model was not trained on, in every way in."""
 
 import asyncio
+import html
 import io
 import json
 from urllib.parse import unquote
@@ -229,14 +230,17 @@ def test_the_client_answers_with_a_warning_that_names_the_tasks(service, model, 
     assert refused.value.code == "unknown-task"
 
 
-def test_batch_inference_takes_new_tasks(client, model, expected, tmp_path) -> None:
+def test_batch_inference_takes_new_tasks(service, client, model, expected, tmp_path) -> None:
     frame = rows("S9", "S9", "S1").assign(mark=0.0)
     later = client.upload(frame, name="later", task_column="school", target_column="mark")
     with pytest.raises(ServiceError) as refused:
         client.infer(model, "predict", later)
     assert refused.value.code == "unknown-task"
-    outputs = client.infer(model, "predict", later, new_tasks="common").wait()
+    job = client.infer(model, "predict", later, new_tasks="common")
+    outputs = job.wait()
     assert outputs.report["new_tasks"] == ["S9"]
+    page = html.unescape(httpx.get(f"{service.url}/jobs/{job.id}", timeout=60).text)
+    assert str(NewTasksWarning(["S9"])) in page
     found = pq.read_table(outputs.download(tmp_path / "out.parquet")).to_pandas()
     found = found.set_index(["task", "row"])["outputs"]
     predicted = expected(frame)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from algorithms.interface.durations import describe_duration
+from algorithms.interface.new_tasks import NewTasksWarning
 from algorithms.interface.unknown_categories import UnknownCategoriesWarning
 from service.jobs.studies.child_jobs import AUTOMATIC
 from service.ui import formats, tables
@@ -141,9 +142,10 @@ def _result(job: Mapping[str, Any]) -> str:
         rows, tasks = (
             formats.count(result[n], w) for n, w in (("rows", "row"), ("n_tasks", "task"))
         )
-        unknown = UnknownCategoriesWarning.of_result(result)
-        note = "" if unknown is None else f" Note: {unknown}."
-        return f"It has the outputs for {rows} of {tasks}.{note}"
+        new = result.get("new_tasks")
+        notes = [NewTasksWarning(new) if new else None, UnknownCategoriesWarning.of_result(result)]
+        shown = "".join(f" Note: {note}." for note in notes if note is not None)
+        return f"It has the outputs for {rows} of {tasks}.{shown}"
     return str(result.get("sentence") or next(iter(result.get("sentences", ())), ""))
 
 
