@@ -43,7 +43,7 @@ _MAX_LINE_BYTES: Final = 65_536
 Shown = Annotated[int | None, Query(ge=0, description="Number of rows in JSON. Default: all rows.")]
 
 
-class Predictions(BaseModel):
+class PredictedRows(BaseModel):
     """Rows with their predictions."""
 
     model: str = Field(description="Model name.")
@@ -146,7 +146,7 @@ def _has_semicolons(body: Body) -> bool:
 
 _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 _DOCS: Final[dict[str, Any]] = {
-    "response_model": Predictions,
+    "response_model": PredictedRows,
     "responses": {
         200: {"content": {name: {} for name in _OFFERED[1:]}, "description": "The rows, in order."},
         **problems(
