@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from algorithms.ensemble.contenders import CONTENDERS, Contender
+from algorithms.ensemble.contenders import ALGORITHMS, CONTENDERS, Contender
 from algorithms.ensemble.held_out import HeldOutRows, spread_rows
 from algorithms.ensemble.model import EnsembleModel
 from algorithms.ensemble.outcome import NAME, class_labels_of, run_race
@@ -27,9 +27,10 @@ from algorithms.ensemble.params import EnsembleParams
 from algorithms.ensemble.race import FIT_SHARE, MAX_OVERRUN
 from algorithms.interface.algorithm import Algorithm, Baseline
 from algorithms.interface.errors import AlgorithmError, Cancelled, InvalidData
+from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
-from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
-from algorithms.interface.trace import Trace
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
+from algorithms.interface.trace import LoopState, Trace
 from algorithms.interface.work import MemoryEstimate, WorkEstimate, without_fold
 
 
@@ -84,6 +85,30 @@ class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
         contenders, unsuitable = _suitable(ordered.summaries())
         found = run_race(contenders, rows, params, trace=trace, seed=seed)
         return found.model(tasks, params, left_out=unsuitable)
+
+    def adapt_task(self, model: EnsembleModel, task: Task, *, trace: Trace) -> EnsembleModel:
+        """Return the model with a new task, which every member learns; weights stay.
+
+        Intervals and sets of the task are those of rows of other tasks.
+        """
+        labels = class_labels_of(TaskSet((task,)))
+        if labels and not set(labels[0]) <= set(model.every_label):
+            raise InvalidData(
+                f"task '{task.name}' has classes that the model does not know; train a new model "
+                "with all tasks",
+                task=task.name,
+            )
+        members = _adapted(model.members, task, trace)
+        held_out = model.conformal
+        if held_out is not None:
+            held_out = replace(held_out, n_tasks=len(model.tasks) + 1)
+        return replace(
+            model,
+            tasks=(*model.tasks, task.name),
+            labels=(*model.labels, *labels),
+            members=members,
+            conformal=held_out,
+        )
 
     def has_common_part(self, params: EnsembleParams) -> bool:
         """Return True: members without a common part are left out for tasks without rows."""
@@ -142,6 +167,39 @@ class ChosenEnsemble(Ensemble):
             maps=self._model.maps[list(fitted)][:, is_left],
             conformal=None,
         )
+
+
+def _adapted(members: Sequence[Model], task: Task, trace: Trace) -> tuple[Model, ...]:
+    """Return the members with a new task.
+
+    Raises
+    ------
+    InvalidData
+        A member cannot be adapted.
+    """
+    adapted: dict[int, Model] = {}
+
+    def adapt(i: int) -> Model:
+        algorithm = ALGORITHMS.get(members[i].algorithm)
+        if algorithm is None or not algorithm.supports_adaptation():
+            raise InvalidData(
+                f"{members[i].algorithm}, a member of the ensemble, cannot be adapted to a new "
+                f"task such as '{task.name}'; train a new model with all tasks",
+                task=task.name,
+            )
+        model: Model = algorithm.adapt(members[i], task, trace=trace.nested())
+        return model
+
+    def step(state: LoopState) -> LoopState:
+        i = len(members) - round(state.residual)
+        adapted[i] = adapt(i)
+        return replace(state, residual=state.residual - 1.0)
+
+    n = len(members)
+    start = LoopState(objective=0.0, residual=float(n))
+    trace.run(f"members, task '{task.name}'", step, start, max_iter=n, tolerance=0.0)
+    # an earlier attempt had the first ones
+    return tuple(adapted[i] if i in adapted else adapt(i) for i in range(n))
 
 
 def _tried(summaries: Sequence[TaskSummary], params: EnsembleParams) -> list[Contender]:

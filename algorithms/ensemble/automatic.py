@@ -193,7 +193,7 @@ class _Report:
                 loss=float(losses[a]),
                 n_chosen=0 if i is None else int((self.outcome.fold_weights[:, i] > 0).sum()),
                 fit_s=race.fit_seconds[one.label],
-                predict_s=race.predict_seconds[one.label],
+                predict_s=race.predict_seconds.get(one.label, 0.0),  # of an earlier attempt
                 total_s=race.seconds[one.label],
                 left_out_tasks=self._left_out_tasks(one),
             )

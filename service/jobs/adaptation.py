@@ -65,7 +65,8 @@ def find_adapted(
             f"'{options.model}' was trained by {version.row.algorithm}, not by {algorithm.name}"
         )
         raise Problem("invalid-request", detail, errors=[entry_at("/algorithm", detail)])
-    if set(version.row.methods) & CALIBRATED_METHODS:
+    added = CALIBRATED_METHODS - set(algorithm.Model.methods())
+    if added & set(version.row.methods) or (version.row.report or {}).get("calibration"):
         detail = f"'{options.model}' has a calibration, which has no rows of new tasks"
         detail = f"{detail}; train without calibration, or train a new model with all tasks"
         raise Problem("invalid-request", detail, errors=[entry_at("/adapt/model", detail)])

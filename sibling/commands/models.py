@@ -306,7 +306,7 @@ def _print_leaderboard(choice: dict[str, Any]) -> None:
 
 def _share(row: dict[str, Any], chosen: dict[str, str]) -> str:
     """Return the weight of a method in the model; '*' if it is the model of an earlier version."""
-    if row["weight"] is None:
+    if row.get("weight") is None:
         return "*" if all(row[name] == value for name, value in chosen.items()) else ""
     return f"{row['weight']:.0%}" if row["weight"] else ""
 

@@ -20,9 +20,9 @@ from algorithms.evaluation.choice.entries import Entry, Side, Sides
 from algorithms.evaluation.comparison.no_verdict import APART, TOGETHER
 from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.evaluation.selection.failures import describe_left_out
-from algorithms.interface.errors import Diverged, InvalidData, InvalidParams
+from algorithms.interface.errors import Cancelled, Diverged, InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
-from algorithms.interface.trace import Trace
+from algorithms.interface.trace import Checkpoint, Trace
 from algorithms.problems import rare_events
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.splits.splits import Splits
@@ -56,7 +56,7 @@ def linear_tasks(rng, *, n_tasks=6, n=20, d=8, shared=0.0, noise=1.0, signal=1.0
     return TaskSet(tuple(tasks))
 
 
-def choose(tasks, *, seed=0, recipe=None, new_tasks="refuse", **options):
+def choose(tasks, *, seed=0, recipe=None, new_tasks="refuse", trace=None, **options):
     """Return an automatic choice and the report of the model, as a job makes them."""
     options = AutomaticOptions(**options)
     study = plans.plan_choice(tasks.summaries(), options, new_tasks=new_tasks)
@@ -66,7 +66,7 @@ def choose(tasks, *, seed=0, recipe=None, new_tasks="refuse", **options):
         rows=RowOptions(recipe=recipe),
         wrap=lambda base: prepared(base, None, recipe),
         seed=seed,
-        trace=Trace(),
+        trace=trace or Trace(),
     )
 
 
@@ -348,6 +348,29 @@ def test_a_calibration_is_that_of_the_weighted_mean(tmp_path) -> None:
     save_model(model, tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(rows, task="t0"), p)
+
+
+def test_an_interrupted_choice_continues_from_its_checkpoint(tmp_path) -> None:
+    tasks = linear_tasks(np.random.default_rng(0), n_tasks=3)
+    options = {"algorithms": FAST, "splits": FEW}
+    choice, report = choose(tasks, **options)
+    path, steps = tmp_path / "checkpoint", []
+    interrupted = Trace(
+        on_step=steps.append,
+        is_cancelled=lambda: len(steps) > 25,
+        checkpoint=Checkpoint(path, every_s=0.0),
+    )
+    with pytest.raises(Cancelled):
+        choose(tasks, trace=interrupted, **options)
+    resumed = Trace(checkpoint=Checkpoint(path), on_step=steps.append)
+    n_before = len(steps)
+    again, same = choose(tasks, trace=resumed, **options)
+    assert "fit constant per task" not in {step.loop for step in steps[n_before:]}
+    assert same["choice"]["estimate"] == report["choice"]["estimate"]
+    rows = tasks.tasks[0].X
+    np.testing.assert_array_equal(
+        again.model.predict(rows, task="t0"), choice.model.predict(rows, task="t0")
+    )
 
 
 def test_methods_that_exceed_the_budget_are_named() -> None:

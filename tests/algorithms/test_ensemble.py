@@ -515,3 +515,39 @@ def test_folds_of_a_gp_start_from_its_fit_of_all_rows() -> None:
     np.testing.assert_allclose(
         again.predict(rows, task="t1"), whole.predict(rows, task="t1"), rtol=0.05, atol=0.02
     )
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_a_new_task_is_learned_by_every_member_and_has_intervals(kind, tmp_path) -> None:
+    tasks = made(n_tasks=6, n=12)
+    tasks = tasks if kind == "numbers" else labelled(tasks)
+    model = fit(TaskSet(tasks.tasks[:5]), budget_s=2.0)
+    kept = [one.algorithm != "kernel-ridge" for one in model.members]
+    model = replace(
+        model,
+        members=tuple(one for one, is_kept in zip(model.members, kept, strict=True) if is_kept),
+        weights=model.weights[kept] / model.weights[kept].sum(),
+        maps=model.maps[kept],
+    )
+    adapted = ENSEMBLE.adapt(model, tasks.tasks[5])
+    save_model(adapted, tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    rows = tasks.tasks[0].X
+    np.testing.assert_array_equal(loaded.predict(rows, task="t0"), model.predict(rows, task="t0"))
+    new = tasks.tasks[5]
+    method = "predict_interval" if kind == "numbers" else "predict_set"
+    assert np.isfinite(getattr(loaded, method)(new.X, task=new.name, level=0.5)).all()
+
+
+def test_a_member_that_cannot_be_adapted_is_named() -> None:
+    tasks = made(n_tasks=3)
+    model = fit(TaskSet(tasks.tasks[:2]), budget_s=1e-3)
+    alone = ALGORITHMS["kernel-ridge"]
+    member = alone.fit(
+        TaskSet(tasks.tasks[:2]),
+        alone.parse({"form": "task"}),
+        trace=Trace(),
+        rng=np.random.default_rng(0),
+    )
+    with pytest.raises(InvalidData, match="kernel-ridge, a member"):
+        ENSEMBLE.adapt(replace(model, members=(member,)), tasks.tasks[2])

@@ -46,6 +46,10 @@ def test_a_weighted_mean_of_the_best_methods_is_trained_on_all_rows(client, data
     assert {"fit ridge pooled", "folds of ridge pooled"} <= model.history()["stop_reasons"].keys()
     again = client.train(dataset, "auto", model="again", seed=3, **FAST).wait()
     assert again.report()["choice"]["estimate"] == choice["estimate"]
+    rows = np.random.default_rng(1).normal(size=(6, 5))
+    adapted = client.adapt(model, client.upload({"new": rows}, {"new": rows[:, 0]})).wait()
+    assert adapted.tasks == (*model.tasks, "new")
+    assert np.isfinite(adapted.predict(rows, task="new")).all()
 
 
 def test_one_method_is_the_model_if_it_is_asked_for(client, service, dataset) -> None:
