@@ -16,8 +16,8 @@ from service.datasets.formats.xlsx_results import blocks_of, members_of
 from service.datasets.issues import reject
 
 _SHARED: Final = "xl/sharedstrings.xml"
-_COLUMNS: Final = re.compile(rb"\sr\s*=\s*[\"']([A-Za-z]{1,7})[0-9]")
-_ROWS: Final = re.compile(rb"\sr\s*=\s*[\"'][A-Za-z]{0,7}([0-9]{1,10})[\"']")
+_COLUMNS: Final = re.compile(rb"r\s*=\s*[\"']([A-Za-z]{1,7})[0-9]")
+_ROWS: Final = re.compile(rb"r\s*=\s*[\"'][A-Za-z]{0,7}([0-9]{1,10})[\"']")
 #: A cell with the number of its shared text, which may have a formula.
 _SHARED_CELL: Final = re.compile(
     rb"\st\s*=\s*[\"']s[\"'][^<>]{0,300}>\s*(?:<[^<>]{0,300}>[^<]{0,20000}</[^<>]{0,20}>\s*)?"
@@ -79,12 +79,13 @@ def _places(
     columns: set[bytes] = set()
     rows: set[bytes] = set()
     shared: Counter[bytes] = Counter()
+    has_shared = any(name.lower() == _SHARED for name in archive.namelist())
     with archive.open(member) as file:
         for block in blocks_of(file):
             cells = block if has_empty else _EMPTY_ROWS.sub(b"", _EMPTY_CELLS.sub(b"", block))
             columns.update(_COLUMNS.findall(cells))
             rows.update(_ROWS.findall(cells))
-            shared.update(_SHARED_CELL.findall(cells))
+            shared.update(_SHARED_CELL.findall(cells) if has_shared else ())
     numbers = [column_number(letters) for letters in columns] or [1]
     places = [int(row) for row in rows] or [1]
     n_rows, n_columns = (max(found) - min(found) + 1 for found in (places, numbers))
