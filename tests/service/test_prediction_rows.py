@@ -143,9 +143,11 @@ def test_workbooks_have_any_text_and_only_finite_numbers():
         "a <&> b": ["x\x00\x1f", "\N{GRINNING FACE}"],
         "n": [float("nan"), 2.5],
         "b": [True, None],
+        "f": ["=1+1", "-x"],
     }
     book = pd.read_excel(io.BytesIO(write_workbook(columns)), engine="calamine")
-    assert list(book.columns) == ["a <&> b", "n", "b"]
+    assert list(book.columns) == ["a <&> b", "n", "b", "f"]
+    assert list(book["f"]) == ["=1+1", "-x"]
     assert list(book["a <&> b"]) == ["x", "\N{GRINNING FACE}"]
     assert [str(value) for value in book["n"]] == ["nan", "2.5"]
 

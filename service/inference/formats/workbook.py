@@ -4,10 +4,9 @@ import io
 import math
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
-from xml.sax.saxutils import escape
 
 from service.datasets.formats.options import Limits
 from service.datasets.formats.xlsx import read_table
@@ -36,60 +35,32 @@ _CORRUPT: Final = (
     RuntimeError,  # of encrypted members
 )
 
-_NAMESPACE: Final = "http://schemas.openxmlformats.org"
-_XML: Final = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>'
-_TYPE: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml"
-#: Members of a workbook beside its sheet.
-_MEMBERS: Final = {
-    "[Content_Types].xml": f'<Types xmlns="{_NAMESPACE}/package/2006/content-types">'
-    '<Default Extension="rels" '
-    'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-    f'<Override PartName="/xl/workbook.xml" ContentType="{_TYPE}.sheet.main+xml"/>'
-    f'<Override PartName="/xl/worksheets/sheet1.xml" ContentType="{_TYPE}.worksheet+xml"/>'
-    "</Types>",
-    "_rels/.rels": f'<Relationships xmlns="{_NAMESPACE}/package/2006/relationships">'
-    f'<Relationship Id="r1" Type="{_NAMESPACE}/officeDocument/2006/relationships/officeDocument" '
-    'Target="xl/workbook.xml"/></Relationships>',
-    "xl/workbook.xml": f'<workbook xmlns="{_NAMESPACE}/spreadsheetml/2006/main" '
-    f'xmlns:r="{_NAMESPACE}/officeDocument/2006/relationships"><sheets>'
-    '<sheet name="predictions" sheetId="1" r:id="r1"/></sheets></workbook>',
-    "xl/_rels/workbook.xml.rels": "<Relationships "
-    f'xmlns="{_NAMESPACE}/package/2006/relationships"><Relationship Id="r1" '
-    f'Type="{_NAMESPACE}/officeDocument/2006/relationships/worksheet" '
-    'Target="worksheets/sheet1.xml"/></Relationships>',
-}
-
 
 def write_workbook(columns: Mapping[str, Sequence[Any]]) -> bytes:
     """Return a workbook with one sheet, whose first row has the names of the columns."""
+    from openpyxl import Workbook
+
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("predictions")
+    for row in (columns, *zip(*columns.values(), strict=True)):
+        sheet.append([_cell(sheet, value) for value in row])
     target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in _MEMBERS.items():
-            archive.writestr(name, _XML + text)
-        with archive.open("xl/worksheets/sheet1.xml", "w") as sheet:
-            head = f'<worksheet xmlns="{_NAMESPACE}/spreadsheetml/2006/main"><sheetData>'
-            sheet.write(f"{_XML}{head}".encode())
-            for row in _rows(columns):
-                sheet.write(f"<row>{''.join(map(_cell, row))}</row>".encode())
-            sheet.write(b"</sheetData></worksheet>")
+    book.save(target)
     return target.getvalue()
 
 
-def _rows(columns: Mapping[str, Sequence[Any]]) -> Iterator[Iterable[Any]]:
-    yield columns.keys()
-    yield from zip(*columns.values(), strict=True)
+def _cell(sheet: Any, value: Any) -> Any:
+    """Return the content of a cell: a number, a boolean, or text, which is never a formula."""
+    from openpyxl.cell import WriteOnlyCell
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
-
-def _cell(value: Any) -> str:
-    """Return a cell: a number, a boolean, or text without the characters that XML excludes."""
-    if isinstance(value, bool):
-        return f'<c t="b"><v>{int(value)}</v></c>'
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "<c/>"
-    if isinstance(value, int | float):
-        return f"<c><v>{value!r}</v></c>"
-    text = "".join(c for c in str(value) if c in "\t\n" or " " <= c <= "\ufffd" or c > "\uffff")
-    return f'<c t="inlineStr"><is><t xml:space="preserve">{escape(text)}</t></is></c>'
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    cell = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("", str(value)))
+    cell.data_type = "s"
+    return cell
 
 
 def read_workbook(body: Body, tasks: TaskSource) -> Call:
