@@ -28,7 +28,7 @@ LISTS = {"/v2/repository/index": [], "/v2/models/stats": {"model_stats": []}}
 ACROSS_OWNERS = {"/metrics": "metrics:read", "/v1/audit": "audit:read"}
 
 #: Ends of the addresses that call a model.
-CALLS = tuple("/" + method.replace("_", "-") for method in METHODS)
+CALLS = ("/predictions", *("/" + method.replace("_", "-") for method in METHODS))
 
 
 @pytest.fixture
