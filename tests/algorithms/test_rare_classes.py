@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from algorithms.ensemble.held_out import RowOptions
 from algorithms.evaluation.choice.automatic import AutomaticOptions
 from algorithms.evaluation.comparison.comparison import CompareOptions
 from algorithms.evaluation.scores.metrics import MetricChoice, deciding_metric, metrics_for
@@ -13,6 +14,7 @@ from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
 from service.jobs.studies import plans
+from service.jobs.studies.automatic import fit_automatic
 
 
 def clinics(*, n_tasks=4, n=120, seed=0) -> TaskSet:
@@ -38,16 +40,9 @@ def automatic(tasks, **options):
     study = plans.plan_choice(
         tasks.summaries(), AutomaticOptions.model_validate(options, strict=False)
     )
-    results, children = [], study.child_jobs
-    while children:
-        results += [
-            plans.run_child_job(
-                child.plan, ALGORITHMS[child.algorithm], tasks, seed=0, trace=Trace()
-            )
-            for child in children
-        ]
-        children = plans.next_child_jobs(study.plan, results)
-    return plans.combine_results(study.plan, results, tasks)[1]
+    return fit_automatic(
+        study.plan["auto"], tasks, rows=RowOptions(), wrap=lambda base: base, seed=0, trace=Trace()
+    )[1]
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +55,11 @@ def choices():
 @pytest.mark.slow  # compares all methods
 def test_a_choice_with_a_rare_class_is_not_the_constant(choices) -> None:
     before, after = (report["choice"] for report in choices)
-    assert (before["metric"], before["chosen"]["algorithm"]) == ("error_rate", "constant")
-    assert (after["metric"], after["chosen"]["algorithm"]) == ("auc", "ridge")
+    assert (before["metric"], after["metric"]) == ("error_rate", "auc")
+    weights = {}
+    for row in after["leaderboard"]:
+        weights[row["algorithm"]] = weights.get(row["algorithm"], 0.0) + row["weight"]
+    assert weights["ridge"] > weights["constant"]
     assert after["estimate"]["value"] > 0.7
 
 
@@ -104,9 +102,8 @@ def test_recall_counts_labels_of_all_tasks() -> None:
     assert report_classes(None, tasks) is None
 
 
-def test_methods_that_cannot_rank_rows_are_left_out_with_the_reason(choices) -> None:
-    left_out = {entry["algorithm"]: entry["reason"] for entry in choices[1]["choice"]["left_out"]}
-    assert "auc" in left_out["lda-rt"]
+def test_a_method_without_scores_is_ranked_by_the_probabilities_of_the_race(choices) -> None:
+    assert "lda-rt" in {row["algorithm"] for row in choices[1]["choice"]["leaderboard"]}
 
 
 @pytest.mark.parametrize(
