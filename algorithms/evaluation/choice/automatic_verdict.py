@@ -221,9 +221,9 @@ def _describe_tasks(report: Mapping[str, Any]) -> list[str]:
 
 def _rows_needed(gain: float, reach: float) -> str:
     """Return how many more rows would show a gain, if errors fall with the root of the rows."""
-    if gain == 0 or reach / abs(gain) > _MAX_RATIO:
+    if gain <= 0 or reach / gain > _MAX_RATIO:
         return ""
-    factor = (reach / abs(gain)) ** 2
+    factor = (reach / gain) ** 2
     return f"; if the gain stayed the same, about {factor:.2g} times as many rows would show it"
 
 
