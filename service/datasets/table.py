@@ -116,17 +116,17 @@ class DatasetTable:
 def _inert(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch whose texts no spreadsheet program takes for formulas; numbers stay."""
     arrays = [
-        _inert_texts(array) if pa.types.is_string(array.type) else array for array in batch.columns
+        inert_texts(array) if pa.types.is_string(array.type) else array for array in batch.columns
     ]
     return pa.record_batch(arrays, schema=_inert_names(batch.schema))
 
 
 def _inert_names(schema: pa.Schema) -> pa.Schema:
-    names = _inert_texts(pa.array(schema.names, pa.string())).to_pylist()
+    names = inert_texts(pa.array(schema.names, pa.string())).to_pylist()
     return pa.schema([field.with_name(name) for name, field in zip(names, schema, strict=True)])
 
 
-def _inert_texts(texts: pa.Array) -> pa.Array:
+def inert_texts(texts: pa.Array) -> pa.Array:
     """Return texts with an apostrophe before those that begin as a formula."""
     begins = pc.match_substring_regex(texts, _FORMULA)
     is_formula = pc.and_not(begins, pc.match_substring_regex(texts, _NUMBER))

@@ -26,7 +26,7 @@ from service.inference.prediction_table import (
     spread,
 )
 from service.inference.respond import respond
-from service.inference.routes import Level, MethodHandler
+from service.inference.routes import ROW_PROBLEMS, Level, MethodHandler
 from service.inference.schemas import Value
 from service.inference.statistics import Clock
 from service.inference.task_column import TaskSource
@@ -149,18 +149,7 @@ _DOCS: Final[dict[str, Any]] = {
     "response_model": PredictedRows,
     "responses": {
         200: {"content": {name: {} for name in _OFFERED[1:]}, "description": "The rows, in order."},
-        **problems(
-            "malformed-body",
-            "not-found",
-            "not-acceptable",
-            "body-too-large",
-            "too-many-rows",
-            "unsupported-media-type",
-            "invalid-request",
-            "invalid-data",
-            "unknown-task",
-            "unsupported-method",
-        ),
+        **problems(*ROW_PROBLEMS),
     },
     "openapi_extra": {
         "requestBody": {

@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 
 from algorithms.interface.methods import DEFAULT_LEVEL
+from service.datasets.table import inert_texts
 from service.inference.call import Call, InferenceResult
 from service.inference.formats.table import TableRows
 from service.inference.formats.workbook import write_workbook
@@ -80,8 +81,10 @@ class PredictionTable:
         return orjson.dumps(document, default=str)
 
     def to_csv(self) -> bytes:
-        """Return CSV in the manner of the rows."""
-        columns = self.columns()
+        """Return CSV in the manner of the rows, without texts that spreadsheets would compute."""
+        columns = dict(
+            zip(_inert([*self.columns()]), map(_inert, self.columns().values()), strict=True)
+        )
         text = io.StringIO()
         is_comma = self.decimal == ","
         writer = csv.writer(text, delimiter=self.delimiter, lineterminator="\r\n")
@@ -222,6 +225,13 @@ def _remarks(
             if str(value).strip() in wanted:
                 remarks[i].append(f"unknown {column}")
     return ["; ".join(texts) for texts in remarks]
+
+
+def _inert(values: Sequence[Any]) -> list[Any]:
+    """Return values with an apostrophe before texts that begin as a formula."""
+    texts = [value for value in values if isinstance(value, str)]
+    safe = iter(inert_texts(pa.array(texts, pa.string())).to_pylist())
+    return [next(safe) if isinstance(value, str) else value for value in values]
 
 
 def _cell(value: Any, *, is_comma: bool) -> Any:

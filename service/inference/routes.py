@@ -40,6 +40,19 @@ Level = Annotated[
     ),
 ]
 
+#: Codes of the problems of a request with rows.
+ROW_PROBLEMS: Final = (
+    "malformed-body",
+    "not-found",
+    "not-acceptable",
+    "body-too-large",
+    "too-many-rows",
+    "unsupported-media-type",
+    "invalid-request",
+    "invalid-data",
+    "unknown-task",
+    "unsupported-method",
+)
 _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 _BINARY_TYPES: Final = [media_type for media_type in FORMATS if media_type != JSON]
 _DOCS: Final[dict[str, Any]] = {
@@ -49,19 +62,7 @@ _DOCS: Final[dict[str, Any]] = {
             "content": {media_type: {} for media_type in _BINARY_TYPES},
             "description": "One output per input row, in the same order.",
         },
-        **problems(
-            "malformed-json",
-            "malformed-body",
-            "not-found",
-            "not-acceptable",
-            "body-too-large",
-            "too-many-rows",
-            "unsupported-media-type",
-            "invalid-request",
-            "invalid-data",
-            "unknown-task",
-            "unsupported-method",
-        ),
+        **problems("malformed-json", *ROW_PROBLEMS),
     },
     "openapi_extra": {
         "requestBody": {

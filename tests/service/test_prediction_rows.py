@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from service.inference.formats.workbook import write_workbook
-from service.inference.prediction_table import _EMPTY_SET, _set
+from service.inference.prediction_table import _EMPTY_SET, _inert, _set
 from tests.service.test_pages import text_of
 
 CSV = "text/csv"
@@ -150,6 +150,11 @@ def test_workbooks_have_any_text_and_only_finite_numbers():
     assert list(book["f"]) == ["=1+1", "-x"]
     assert list(book["a <&> b"]) == ["x", "\N{GRINNING FACE}"]
     assert [str(value) for value in book["n"]] == ["nan", "2.5"]
+
+
+def test_texts_that_begin_as_a_formula_are_inert_in_csv():
+    values = ["=1+1", "@x", "-2.5", "plain", 3.5, None]
+    assert _inert(values) == ["'=1+1", "'@x", "-2.5", "plain", 3.5, None]
 
 
 def test_the_page_to_predict_has_a_field_for_each_column(http, numbers):
