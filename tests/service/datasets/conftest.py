@@ -206,7 +206,10 @@ def make_app(
         api.include_router(router)
         api.include_router(creation_routes)
         api.include_router(upload_routes)
-        return App(api, services, values.data_dir)
+        app = App(api, services, values.data_dir)
+        # FastAPI builds routes at the first request, and silences warnings for all threads then
+        assert app.send("GET", "/v1/none").status_code == 404
+        return app
 
     yield make
     for ingester in ingesters:

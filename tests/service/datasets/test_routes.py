@@ -109,8 +109,6 @@ def test_a_small_upload_that_is_read_slowly_is_stored_before(make_app):
     assert app.left_behind()["blobs"] == 1  # of the tasks; that of the upload is deleted
 
 
-# FastAPI hides it by a filter of the process, which threads that build routes at once overwrite
-@pytest.mark.filterwarnings("ignore::pydantic.warnings.UnsupportedFieldAttributeWarning")
 @pytest.mark.sql
 def test_equal_uploads_at_once_are_one_dataset_however_each_is_stored(make_app):
     apps = [make_app(ingest_wait_s=wait_s) for wait_s in (0, 30, 0, 30)]
@@ -142,8 +140,6 @@ def test_the_end_waits_for_uploads_that_are_being_parsed(make_app):
     assert app.send("GET", f"{URL}/{started.json()['id']}").json()["state"] == "ready"
 
 
-# FastAPI hides it by a filter of the process, which threads that build routes at once overwrite
-@pytest.mark.filterwarnings("ignore::pydantic.warnings.UnsupportedFieldAttributeWarning")
 @pytest.mark.sql
 def test_concurrent_equal_uploads_create_one_dataset(app):
     with ThreadPoolExecutor(4) as pool:
