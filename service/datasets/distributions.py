@@ -21,7 +21,7 @@ N_BINS: Final = 10
 MAX_CLASSES: Final = 50
 _BLOCK_VALUES: Final = 2**20
 #: Values of all tasks that are described together.
-_MAX_VALUES: Final = 2**22
+_MAX_VALUES: Final = 2**21
 
 #: A value as it was uploaded.
 Value = float | str | bool | None
