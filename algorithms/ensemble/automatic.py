@@ -1,7 +1,7 @@
 """The automatic choice: a race, the model of its winners, and the report of what it found."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,13 @@ from algorithms.ensemble.outcome import Outcome, run_race
 from algorithms.ensemble.params import EnsembleParams
 from algorithms.ensemble.race import Race
 from algorithms.ensemble.scores import Scorer
+from algorithms.ensemble.stack import stack_of
 from algorithms.evaluation.choice.automatic import AutomaticOptions, report_choice
-from algorithms.evaluation.choice.entries import Entry, Side
+from algorithms.evaluation.choice.entries import Entry, Side, kind_of
 from algorithms.evaluation.scores.metrics import Metric
 from algorithms.evaluation.scores.predictions import Predictions
 from algorithms.evaluation.selection.left_out_tasks import score_left_out_tasks
-from algorithms.evaluation.selection.validation import mean_score
+from algorithms.evaluation.selection.validation import mean_known, mean_score, score_per_split
 from algorithms.gp.alone import alignment_of
 from algorithms.interface.errors import AlgorithmError, Cancelled
 from algorithms.interface.model import Model
@@ -104,6 +105,7 @@ class AutomaticChoice:
             trace=trace,
             seed=seed,
             may_be_chosen=lambda one: not self.leaves_tasks_out or one.has_common_part,
+            on_scored=BestSoFar(Scorer(rows, self.options.splits, self.metric), self),
         )
         return _Report(self, outcome, tasks, params, seed, trace).choice()
 
@@ -115,6 +117,42 @@ class AutomaticChoice:
         )
         held_out = held_out_by(self.options.splits, tasks, seed=seed, min_rows=min_rows)
         return HeldOutRows.of(tasks, held_out, self.rows, whole)
+
+
+@dataclass(eq=False)
+class BestSoFar:
+    """The best contender of each kind while a race runs, which its trace reports.
+
+    It has estimates only: a verdict needs all contenders.
+    """
+
+    scorer: Scorer
+    how: AutomaticChoice
+    best: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __call__(self, race: Race, contender: Contender) -> None:
+        """Score a contender on the held-out rows."""
+        metric, average = self.how.metric, self.how.options.average
+        predictions = stack_of(race.rows, [race.outputs[contender.label]]).predictions(0)
+        scores = self.scorer.scores(predictions)
+        value = mean_known(score_per_split(scores, metric.name, average))
+        sign = -1.0 if metric.larger_is_better else 1.0
+        kind = kind_of(contender.names())
+        before = self.best.get(kind)
+        if value is not None and (before is None or sign * value < sign * before["value"]):
+            self.best[kind] = {**contender.names(), "kind": kind, "value": value}
+        race.trace.found = {
+            "race": {
+                "metric": metric.name,
+                "title": metric.title,
+                "larger_is_better": metric.larger_is_better,
+                "average": average,
+                "n_methods": len(race.contenders),
+                "n_scored": len(race.outputs),
+                "n_left_out": len(race.left_out),
+                "best": sorted(self.best.values(), key=lambda one: sign * float(one["value"])),
+            }
+        }
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,8 @@
 """Mixtures of the contenders of each side of a verdict, and the learning curve of both sides."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from algorithms.ensemble.race import Race
 from algorithms.ensemble.scores import Scorer
 from algorithms.ensemble.stack import Stack, stack_of
 from algorithms.evaluation.choice.automatic import AutomaticOptions
-from algorithms.evaluation.choice.entries import Side, Sides
+from algorithms.evaluation.choice.entries import TRIVIAL_KIND, Side, Sides, kind_of
 from algorithms.evaluation.choice.learning_curve import PartScores, report_curve
 from algorithms.evaluation.comparison.no_verdict import APART, TOGETHER, no_curve, why_no_verdict
 from algorithms.evaluation.scores.metrics import Metric
@@ -67,6 +68,7 @@ class Mixtures:
             apart=self.side(APART),
             multi_task=self.side(("multi_task",)),
             pooled=self.side(("pooled",)),
+            trivial=self.side((TRIVIAL_KIND,), kind_of),
         )
 
     def together(self) -> Side | None:
@@ -74,9 +76,13 @@ class Mixtures:
         shares = any(one.role in TOGETHER for one in self.contenders)
         return self.side((*TOGETHER, *APART)) if shares else None
 
-    def side(self, roles: Collection[str]) -> Side | None:
+    def side(
+        self,
+        roles: Collection[str],
+        role_of: Callable[[Mapping[str, Any]], str] = itemgetter("role"),
+    ) -> Side | None:
         """Return the mixture of the contenders of some roles; None if there are none."""
-        chosen = [a for a, one in enumerate(self.contenders) if one.role in roles]
+        chosen = [a for a, one in enumerate(self.contenders) if role_of(one.names()) in roles]
         if not chosen:
             return None
         part, trace = self.stack.take(chosen), self.race.trace.nested()

@@ -110,6 +110,7 @@ def run_race(
     trace: Trace,
     seed: int,
     may_be_chosen: Callable[[Contender], bool] = lambda _: True,
+    on_scored: Callable[[Race, Contender], None] | None = None,
 ) -> Outcome:
     """Return the outcome of a race of contenders.
 
@@ -117,6 +118,8 @@ def run_race(
     ----------
     may_be_chosen
         Whether one method can be the model, if the model is one method.
+    on_scored
+        Called with each contender that has been fitted without every fold.
 
     Raises
     ------
@@ -127,7 +130,7 @@ def run_race(
         detail = f"{explain_nothing_held_out(rows.tasks)}; use one of the methods instead"
         raise InvalidData(detail, task=rows.tasks.names[0])
     with limit_blas_threads(0):
-        race = Race(contenders, rows, Clock(params.budget_s), trace, seed)
+        race = Race(contenders, rows, Clock(params.budget_s), trace, seed, on_scored)
         race.run()
         finished = [one for one in contenders if one.label in race.outputs]
         if params.single:

@@ -105,6 +105,8 @@ class Race:
     seconds, fit_seconds, predict_seconds
         Processor time of each contender, by its label: in all, of the fit of all rows, and of
         predictions per 1,000 rows.
+    on_scored
+        Called with each contender that has its outputs.
     of_parts
         Outputs of models of a number of parts of the training rows, by number and label.
     """
@@ -114,6 +116,7 @@ class Race:
     clock: Clock
     trace: Trace
     seed: int
+    on_scored: Callable[["Race", Contender], None] | None = None
     outputs: dict[str, Array] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -153,6 +156,8 @@ class Race:
         outputs = self._fit_folds(contender, is_first=not self.outputs)
         if outputs is not None:
             self.outputs[contender.label] = outputs
+            if self.on_scored is not None:
+                self.on_scored(self, contender)
 
     def run_parts(self, contenders: Sequence[Contender]) -> dict[str, str]:
         """Fit contenders to parts of the training rows; return why some are left out, by label."""

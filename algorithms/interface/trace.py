@@ -9,7 +9,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -103,6 +103,8 @@ class Step:
     elapsed_s: float
     #: Estimated share of the whole fit that is done, 0 to 1.
     fraction: float
+    #: What else the fit has found so far, as JSON.
+    found: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,8 @@ class Trace:
         self.n_iterations = 0
         #: Objective at the end of the last finished loop.
         self.objective: float | None = None
+        #: What else the fit has found so far, as JSON, for its next steps.
+        self.found: Mapping[str, Any] = {}
         self._on_step = on_step
         self._is_cancelled = is_cancelled
         self._checkpoint = checkpoint
@@ -327,7 +331,14 @@ class Trace:
         fraction = (self._part + in_part) / self._n_parts
         elapsed_s = time.monotonic() - self._started
         entry = Step(
-            loop, iteration, max_iter, state.objective, state.residual, elapsed_s, fraction
+            loop,
+            iteration,
+            max_iter,
+            state.objective,
+            state.residual,
+            elapsed_s,
+            fraction,
+            self.found,
         )
         if iteration % self._stride == 0 or iteration == 1:
             self.history.append(entry)

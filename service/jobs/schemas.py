@@ -13,6 +13,31 @@ from service.storage.job_states import FINAL, JobState, ShownJobState
 from service.storage.tables import AttemptRow, EventRow, JobRow
 
 
+class BestSoFar(BaseModel):
+    """The best method of its kind so far."""
+
+    kind: str = Field(
+        description="`multi_task`, `pooled`, `single_task`, or `trivial`: it ignores the columns."
+    )
+    algorithm: str = Field(description="Algorithm name.")
+    role: str = Field(description="Role of the method.")
+    variant: str = Field(description="Distinguishes methods of the same name and role.")
+    value: float = Field(description="Mean score on held-out rows; as the best of some, too good.")
+
+
+class RaceProgress(BaseModel):
+    """Methods of an automatic choice that have been scored so far; no verdict before its end."""
+
+    metric: str = Field(description="Metric of all scores.")
+    title: str = Field(description="Title of the metric.")
+    larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
+    average: str = Field(description="Units of equal weight: tasks or rows.")
+    n_methods: int = Field(description="Number of methods that are compared.")
+    n_scored: int = Field(description="Number of methods with a score.")
+    n_left_out: int = Field(description="Number of methods that failed, or took too long.")
+    best: list[BestSoFar] = Field(description="The best method of each kind, the best first.")
+
+
 class Progress(BaseModel):
     """Progress of a running job."""
 
@@ -23,6 +48,9 @@ class Progress(BaseModel):
     fraction: float = Field(description="Estimated fraction of the job that is done, 0 to 1.")
     elapsed_s: float = Field(description="Seconds since the start of the attempt.")
     remaining_s: float | None = Field(description="Estimated remaining time.")
+    race: RaceProgress | None = Field(
+        None, description="Methods scored so far by an automatic choice; null for other jobs."
+    )
 
 
 class JobError(BaseModel):

@@ -25,6 +25,18 @@ class ChoiceEstimate(BaseModel):
     chosen: list[MethodLabel] = Field(description="The method that was chosen in each split.")
 
 
+class ChoiceKind(MethodLabel):
+    """Score of a mixture of the methods of a kind, each split by weights without its rows."""
+
+    kind: str = Field(
+        description="`multi_task`: of all methods, as whoever shares may learn alone, too; `pooled`, "
+        "`single_task`, or `trivial`: of those that ignore the columns."
+    )
+    value: float | None = Field(description="Mean over splits.")
+    low: float | None = Field(description="Lower end of the 95 % interval.")
+    high: float | None = Field(description="Upper end of the 95 % interval.")
+
+
 class LeaderboardRow(MethodLabel):
     """A method of an automatic choice, with its scores on held-out rows."""
 
@@ -205,6 +217,10 @@ class Choice(BaseModel):
     estimate: ChoiceEstimate = Field(description="Expected score of the chosen model.")
     sentences: list[str] = Field(description="The result in words.")
     leaderboard: list[LeaderboardRow] = Field(description="All methods, the best score first.")
+    kinds: list[ChoiceKind] = Field(
+        [],
+        description="A mixture of each kind of methods; none in reports of earlier versions.",
+    )
     choice_or_best: ChoicePair | None = Field(
         None,
         description="The whole choice against the first row of the leaderboard. That row is the "

@@ -502,3 +502,36 @@ def test_the_estimate_agrees_with_fresh_rows() -> None:
         ratios.append(np.log(report["estimate"]["value"] / np.mean(fresh)))
     # models of four fifths of the rows are a little worse
     assert np.exp(np.mean(ratios)) == pytest.approx(1.03, abs=0.06)
+
+
+def test_the_trace_has_the_best_of_each_kind_so_far_without_a_verdict():
+    found = []
+    tasks = linear_tasks(np.random.default_rng(3), n_tasks=4, shared=0.9)
+    trace = Trace(on_step=lambda step: found.append(step.found.get("race")))
+    _, report = choose(tasks, trace=trace, algorithms=FAST, splits=FEW)
+    races = [race for race in found if race is not None]
+    counts = [race["n_scored"] for race in races]
+    assert counts[0] == 1
+    assert counts == sorted(counts)
+    assert counts[-1] == races[-1]["n_methods"] == len(report["choice"]["leaderboard"])
+    assert not any("verdict" in race for race in races)
+    values = {
+        row["algorithm"] + row["role"]: row["value"] for row in report["choice"]["leaderboard"]
+    }
+    best = {one["kind"]: one for one in races[-1]["best"]}
+    assert list(best) == ["multi_task", "pooled", "single_task", "trivial"]
+    for one in best.values():
+        assert one["value"] == pytest.approx(values[one["algorithm"] + one["role"]])
+
+
+def test_a_report_has_a_score_of_each_kind_that_agrees_with_its_verdict():
+    tasks = linear_tasks(np.random.default_rng(3), n_tasks=4, shared=0.9)
+    choice = choose(tasks, algorithms=FAST, splits=FEW)[1]["choice"]
+    kinds = {one["kind"]: one for one in choice["kinds"]}
+    assert list(kinds) == ["multi_task", "pooled", "single_task", "trivial"]
+    pair, pooled = choice["together_or_apart"], choice["multi_task_or_pooled"]
+    assert kinds["multi_task"]["value"] == pair["first_value"]
+    assert kinds["single_task"]["value"] == pair["second_value"]
+    assert kinds["pooled"]["value"] == pooled["second_value"]
+    assert all(one["low"] < one["value"] < one["high"] for one in kinds.values())
+    assert kinds["trivial"]["value"] > kinds["multi_task"]["value"]

@@ -829,6 +829,24 @@ def test_five_clicks_lead_from_a_file_to_the_job_without_a_typed_name(page, http
 
 
 @pytest.mark.slow
+def test_an_automatic_choice_shows_the_best_so_far_and_leads_to_its_result(page, client):
+    table = hospitals(n=20)
+    data = client.upload(table, name="stays", task_column="hospital", target_column="days")
+    job = client.train(data, "auto", model="browser-race")
+    page.goto(f"/jobs/{job.id}")
+    page.locator(".measured li", has_text="Each hospital alone").wait_for()
+    heading = page.get_by_role("heading", level=1)
+    assert re.match(r"So far: [\d.]+ (together|by one model for all|alone)", heading.inner_text())
+    check_accessibility(page)
+    link = page.get_by_role("link", name="See the result")
+    link.wait_for()
+    page.wait_for_function("document.activeElement.textContent === 'See the result'")
+    assert link.bounding_box()["y"] < 400
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/models/browser-race/1")
+
+
+@pytest.mark.slow
 def test_roles_and_kinds_of_columns_are_changed_before_anything_is_stored(page, http, tmp_path):
     hospitals().to_csv(tmp_path / "roles.csv", index=False)
     page.goto("/datasets/new")

@@ -134,6 +134,10 @@ def report_choice(
             "chosen": [chosen] * options.splits.count(),
         },
         "leaderboard": _leaderboard(entries, metric, options, ratio=ratio),
+        "kinds": [
+            {"kind": kind, **side.label, **_estimate(side.scores, metric, options, ratio=ratio)}
+            for kind, side in sides.by_kind().items()
+        ],
         "choice_or_best": _pair(sides.model, _best(entries, *tests), *tests, ratio=ratio),
         "alignment": None if alignment is None else asdict(alignment),
         "together_or_apart": _sharing(sides, *tests, ratio=ratio, alignment=alignment),

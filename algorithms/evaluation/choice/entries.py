@@ -2,10 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from algorithms.evaluation.comparison.no_verdict import TRIVIAL
 from algorithms.evaluation.selection.validation import Scores
 from algorithms.interface.algorithm import Role
+
+#: Kind of a method that ignores the columns, as in comparisons.
+TRIVIAL_KIND: Final = "trivial"
+
+
+def kind_of(method: Mapping[str, Any]) -> str:
+    """Return how a method of a report learns the tasks: its role, or that it ignores columns."""
+    return TRIVIAL_KIND if method["algorithm"] == TRIVIAL else str(method["role"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +83,8 @@ class Sides:
         alone.
     apart, multi_task, pooled
         Of the contenders that learn each task alone, by a multi-task method, or pooled.
+    trivial
+        Of those that ignore the columns.
     """
 
     model: Side
@@ -81,3 +92,14 @@ class Sides:
     apart: Side | None = None
     multi_task: Side | None = None
     pooled: Side | None = None
+    trivial: Side | None = None
+
+    def by_kind(self) -> dict[str, Side]:
+        """Return the sides that a verdict compares, and those below them, by kind."""
+        named = {
+            "multi_task": self.together,
+            "pooled": self.pooled,
+            "single_task": self.apart,
+            TRIVIAL_KIND: self.trivial,
+        }
+        return {kind: side for kind, side in named.items() if side is not None}

@@ -293,6 +293,7 @@ class _Progress:
             "fraction": round(step.fraction, 4),
             "elapsed_s": round(step.elapsed_s, 3),
             "remaining_s": remaining_s,
+            **step.found,
         }
         self._wire.send({"type": "progress", "progress": progress})
 

@@ -109,6 +109,13 @@ async function refresh() {
     if (update && !element.querySelector("[data-key]")) copy(update, element);
   }
   took = performance.now() - start;
+  if (!dataset.live) lead();
+}
+
+// The end of a job leads to its result, unless the reader is somewhere else on the page.
+function lead() {
+  const isFree = [document.body, document.getElementById("main")].includes(document.activeElement);
+  if (isFree) document.querySelector("[data-focus] a")?.focus();
 }
 
 function plan() { timer ??= setTimeout(refresh, Math.max(MIN_INTERVAL_MS, 3 * took)); }

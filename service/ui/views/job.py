@@ -14,8 +14,9 @@ from service.ui.api_examples import ApiExample, submission
 from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.curves import Curve, curves_of
 from service.ui.views.jobs import model_cell, progress_cell, state_cell
-from service.ui.views.lists import dataset_cell
+from service.ui.views.lists import FORBIDDEN, dataset_cell, model_href
 from service.ui.views.parts import grid_of, part_table
+from service.ui.views.race import RaceView, race_view
 
 #: Maximum numbers of events in the curves, and in the table.
 _MAX_EVENTS: Final = 1000
@@ -31,6 +32,10 @@ class JobView:
     ----------
     sentence
         State or result of the job in a sentence.
+    race
+        Estimates of an automatic choice that runs; None for other jobs.
+    result
+        Title and address of the result; None without one.
     curves
         Objective and distance from the optimum at each report of progress.
     grid
@@ -45,6 +50,8 @@ class JobView:
     title: str
     state: Cell
     sentence: str
+    race: RaceView | None
+    result: tuple[str, str] | None
     progress: Cell
     facts: Sequence[tuple[str, Cell]]
     params: Sequence[tuple[str, Cell]]
@@ -64,15 +71,20 @@ async def job_view(api: Api, job_id: str) -> JobView:
     parts: Sequence[Mapping[str, Any]] = ()
     if job["child_jobs"]:
         parts = (await api.get("/v1/jobs", parent_id=job_id, page_size=_MAX_PARTS))["items"][::-1]
+    dataset = await api.find(f"/v1/datasets/{job['dataset_id']}", refused=FORBIDDEN)
+    race = race_view(job, dataset)
     return JobView(
         job=job,
-        title=f"Job for {job['model']}" if job["part"] is None else f"Part of {job['model']}",
+        title=_title(job) if race is None else race.title,
         state=state_cell(job),
-        sentence=_sentence(job),
+        sentence=_sentence(job) if race is None else race.sentence,
+        race=race,
+        result=_result_link(job),
         progress=progress_cell(job),
-        facts=_facts(job, await dataset_cell(api, job["dataset_id"])),
+        facts=_facts(job, dataset_cell(job["dataset_id"], dataset)),
         params=[(name, tables.text(value)) for name, value in job["params"].items()],
-        curves=curves_of(events),
+        # objectives of the fits of a race are on scales of their own
+        curves=[] if job["algorithm"] == AUTOMATIC else curves_of(events),
         grid=grid_of(parts),
         parts=part_table(parts, sum(job["child_jobs"].values())) if parts else None,
         attempts=Table(
@@ -98,6 +110,20 @@ async def _submission(api: Api, path: str) -> ApiExample | None:
         if error.problem["status"] != WRONG_STATE:
             raise
         return None
+
+
+def _title(job: Mapping[str, Any]) -> str:
+    return f"Job for {job['model']}" if job["part"] is None else f"Part of {job['model']}"
+
+
+def _result_link(job: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the title and the address of the result of a job; None without one."""
+    outputs = (job["result"] or {}).get("dataset_id") if job["inference"] is not None else None
+    if outputs is not None:
+        return "See the outputs", f"/datasets/{outputs}"
+    if job["version"] is None or job["inference"] is not None:
+        return None
+    return "See the result", model_href(job["model"], job["version"])
 
 
 def _sentence(job: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from service.ui import formats, tables
 from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.jobs import progress_cell, state_cell
 
-_COLUMNS: Final = ("Part", "State", "Progress", "Method", "Parameters", "Splits")
+_COLUMNS: Final = ("Part", "State", "Progress", "Purpose", "Parameters")
 #: States from worst to best; a cell for several parts shows the worst of them.
 _WORST_FIRST: Final = ("failed", "timed_out", "cancelled", "running", "submitted", "queued")
 _MIN_METHODS: Final = 2
@@ -16,18 +16,28 @@ _MIN_METHODS: Final = 2
 def part_table(parts: Sequence[Mapping[str, Any]], n_parts: int) -> Table:
     """Return the table of parts, which may be only the newest of ``n_parts``."""
     title = "All parts" if len(parts) == n_parts else f"The newest {len(parts)} of {n_parts} parts"
-    return Table(title, _COLUMNS, [TableRow(part["id"], _cells(part)) for part in parts])
+    varied = _varied(parts)
+    return Table(title, _COLUMNS, [TableRow(part["id"], _cells(part, varied)) for part in parts])
 
 
-def _cells(part: Mapping[str, Any]) -> list[Cell]:
+def _cells(part: Mapping[str, Any], varied: Mapping[str, set[str]]) -> list[Cell]:
+    splits = (part["part"] or {"splits": []})["splits"]
+    name = f"{_method(part, varied)}, {_splits(splits)}" if splits else _method(part, varied)
     return [
-        tables.text(_purpose(part), f"/jobs/{part['id']}", note=part["id"]),
+        tables.text(name, f"/jobs/{part['id']}", note=part["id"]),
         state_cell(part),
         progress_cell(part),
-        tables.text(part["algorithm"]),
+        tables.text(_purpose(part)),
         tables.text(part["params"]),
-        tables.text([_split(split) for split in (part["part"] or {"splits": []})["splits"]]),
     ]
+
+
+def _splits(splits: Sequence[int | None]) -> str:
+    """Return the splits of a part in words."""
+    numbers = [_split(split) for split in splits]
+    if numbers == [_split(None)]:
+        return numbers[0]
+    return f"{'split' if len(numbers) == 1 else 'splits'} {', '.join(numbers)}"
 
 
 def grid_of(parts: Sequence[Mapping[str, Any]]) -> Table | None:

@@ -10,7 +10,7 @@ from service.ui.api import Api, segment
 from service.ui.api_examples import ApiExample
 from service.ui.tables import Cell, Table
 from service.ui.views import reports
-from service.ui.views.lists import dataset_cell
+from service.ui.views.lists import FORBIDDEN, dataset_cell
 from service.ui.views.plots import PlotView, plot_href
 from service.ui.views.snippets import example_of, snippets_of
 
@@ -79,6 +79,8 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
     evaluation, search = report.get("evaluation"), report.get("search")
     study = report.get("comparison") or report.get("choice")
     example = await example_of(api, model)
+    dataset_id = model["lineage"]["dataset_id"]
+    dataset = await api.find(f"/v1/datasets/{dataset_id}", refused=FORBIDDEN)
     return VersionView(
         model=model,
         path=path,
@@ -102,7 +104,7 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
         vega=vega,
         request=_request(name, version, path, has_report=bool(report)),
         params=[(key, tables.text(value)) for key, value in model["lineage"]["params"].items()],
-        lineage=_lineage(model, history, await dataset_cell(api, model["lineage"]["dataset_id"])),
+        lineage=_lineage(model, history, dataset_cell(dataset_id, dataset)),
     )
 
 

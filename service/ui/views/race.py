@@ -1,0 +1,65 @@
+"""An automatic choice while it runs: the best of each kind so far."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from service.ui import formats
+from service.ui.views.bars import Bars, Value, bars_of
+from service.ui.views.words import GroupWords, ScoreWords, name_of
+
+
+@dataclass(frozen=True, slots=True)
+class RaceView:
+    """The estimates so far; there is no verdict before the end."""
+
+    title: str
+    sentence: str
+    caption: str
+    bars: Bars
+
+
+def race_view(job: Mapping[str, Any], dataset: Mapping[str, Any] | None) -> RaceView | None:
+    """Return the race of a job that runs; None before its first score, and for other jobs."""
+    race = (job["progress"] or {}).get("race")
+    if race is None or job["is_final"]:
+        return None
+    options = (dataset or {"options": {}})["options"]
+    targets = options.get("target_column") or []
+    words = GroupWords.of(options.get("task_column"))
+    score = ScoreWords.of(race, words, target=targets[0] if len(targets) == 1 else None)
+    best = {one["kind"]: one for one in race["best"]}
+    kinds = [kind for kind in ("multi_task", "pooled", "single_task", "trivial") if kind in best]
+    return RaceView(
+        title=_title({kind: score.text(best[kind]["value"]) for kind in kinds}),
+        sentence=_sentence(race),
+        caption=f"{score.name[0].upper()}{score.name[1:]}, on rows left out for checking; {score.better}",
+        bars=bars_of([_value(kind, best[kind], score) for kind in kinds]),
+    )
+
+
+def _title(texts: Mapping[str, str]) -> str:
+    ends = {"multi_task": "together", "pooled": "by one model for all", "single_task": "alone"}
+    parts = [f"{text} {ends[kind]}" for kind, text in texts.items() if kind in ends]
+    return f"So far: {', '.join(parts)}" if parts else "So far: averages only"
+
+
+def _sentence(race: Mapping[str, Any]) -> str:
+    left_out = race["n_left_out"]
+    out = f" {formats.count(left_out, 'method')} failed or took too long." if left_out else ""
+    return (
+        f"{race['n_scored']} of {race['n_methods']} methods are scored.{out} "
+        "These are estimates; the verdict comes once all are done."
+    )
+
+
+def _value(kind: str, one: Mapping[str, Any], score: ScoreWords) -> Value:
+    return Value(
+        score.words.kind(kind),
+        name_of(one),
+        kind,
+        one["value"],
+        None,
+        None,
+        score.text(one["value"]),
+    )

@@ -1,0 +1,162 @@
+"""Words of pages: groups by the name of their column, kinds of methods, and scores with their unit.
+
+The API says task, pooled and held out; pages say what readers call it.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from algorithms.evaluation.choice.entries import kind_of
+from algorithms.evaluation.scores.metrics import IN_TARGET_UNITS
+from algorithms.interface.header import DEFAULT_TASK_COLUMN
+from service.ui import formats
+
+#: Names of columns that are a noun, whose plural can be formed.
+_NOUN: Final = re.compile(r"[A-Za-z]{2,}[A-Za-rt-z]")
+_ENDINGS: Final = ((r"(?<=[^aeiou])y$", "ies"), (r"(?:(?<=[sxz])|(?<=[cs]h))$", "es"), (r"$", "s"))
+#: Words of the API, and those of pages; ``{one}`` and ``{many}`` stand for groups.
+_PLAIN: Final = (
+    (r"all tasks pooled", "one model for all"),
+    (r"tasks together or pooled", "{many} together"),
+    (r"\bheld-out rows\b", "rows left out for checking"),
+    (r"\bheld out\b", "left out for checking"),
+    (r"(?<!['\"])\btasks\b", "{many}"),
+    (r"(?<!['\"])\btask\b", "{one}"),
+    (r"\bTasks\b", "{Many}"),
+    (r"\bTask\b", "{One}"),
+)
+#: Roles that count as learning together.
+_TOGETHER: Final = ("candidate", "multi_task")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWords:
+    """The words for one group and for several."""
+
+    one: str
+    many: str
+
+    @classmethod
+    def of(cls, column: str | None) -> "GroupWords":
+        """Return the name of the column with its plural, or "group" if that is no noun."""
+        if column is None or column == DEFAULT_TASK_COLUMN or not _NOUN.fullmatch(column):
+            return cls("group", "groups")
+        noun = column if column.isupper() else column.lower()
+        pattern, ending = next(rule for rule in _ENDINGS if re.search(rule[0], noun))
+        return cls(noun, re.sub(pattern, ending, noun))
+
+    def counted(self, n: int) -> str:
+        """Return a number of groups."""
+        return formats.count(n, self.one, self.many)
+
+    def said(self, text: str) -> str:
+        """Return a sentence of the API in the words of pages."""
+        for pattern, words in _PLAIN:
+            text = re.sub(
+                pattern,
+                words.format(
+                    one=self.one,
+                    many=self.many,
+                    One=self.one.capitalize(),
+                    Many=self.many.capitalize(),
+                ),
+                text,
+            )
+        return text
+
+    def kind(self, kind: str) -> str:
+        """Return how methods of a kind learn."""
+        return {
+            "multi_task": "Together",
+            "pooled": "One model for all",
+            "single_task": f"Each {self.one} alone",
+            "trivial": "Averages only",
+            "per_task": f"Together or alone, by {self.one}",
+        }.get(kind, kind.replace("_", " "))
+
+
+def kind_of_row(method: Mapping[str, Any]) -> str:
+    """Return the kind of a method of a comparison or a leaderboard."""
+    kind = kind_of(method)
+    return "multi_task" if kind in _TOGETHER else kind
+
+
+def name_of(method: Mapping[str, Any]) -> str:
+    """Return the name of a method for readers."""
+    name = str(method["algorithm"]).replace("-", " ")
+    name = {"gp": "Gaussian process", "mtfl": "MTFL", "ensemble": "weighted mean"}.get(name, name)
+    return f"{name} {method.get('variant') or ''}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreWords:
+    """A score of a report in words.
+
+    Parameters
+    ----------
+    unit
+        Name of the target, if the score has its unit; empty otherwise.
+    """
+
+    metric: str
+    title: str
+    unit: str
+    larger_is_better: bool
+    average: str
+    words: GroupWords
+
+    @classmethod
+    def of(
+        cls, report: Mapping[str, Any], words: GroupWords, *, target: str | None = None
+    ) -> "ScoreWords":
+        """Return the words of the deciding score of a report.
+
+        Parameters
+        ----------
+        target
+            Name of the target, if the report does not have it.
+        """
+        unit = report.get("unit") or target or ""
+        return cls(
+            report["metric"],
+            report["title"],
+            unit if report["metric"] in IN_TARGET_UNITS else "",
+            report["larger_is_better"],
+            report["average"],
+            words,
+        )
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it is an error of predictions."""
+        return self.metric in ("rmse", "error_rate")
+
+    @property
+    def name(self) -> str:
+        """What it measures, with unit and average."""
+        what = {"rmse": "RMSE", "error_rate": "share of wrong predictions"}
+        unit = f" of {self.unit}" if self.unit else ""
+        mean = f"mean over {self.words.many}" if self.average == "tasks" else "over all rows"
+        return f"{what.get(self.metric, self.title)}{unit}, {mean}"
+
+    @property
+    def better(self) -> str:
+        """Which bars are better."""
+        return "longer is better" if self.larger_is_better else "shorter is better"
+
+    def text(self, value: float | None) -> str:
+        """Return a value with as many digits as mean something."""
+        if value is None or self.metric != "error_rate":
+            return formats.number(value, 3)
+        return formats.share(value)
+
+    def interval(self, ends: Mapping[str, Any]) -> str:
+        """Return an interval; empty if it is unknown."""
+        if ends.get("low") is None or ends.get("high") is None:
+            return ""
+        if self.metric != "error_rate":
+            return formats.interval(ends)
+        low, high = (f"{100 * ends[end]:.0f}" for end in ("low", "high"))
+        return f"{low} to {high} %"
