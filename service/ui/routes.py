@@ -34,13 +34,15 @@ _MODELS: Final = "/models"
 #: Stream of changes of all jobs and datasets, and the script that follows it.
 _CHANGES: Final = "/v1/jobs:changes"
 _LIVE: Final = ("live.js",)
+#: Scripts of pages with first steps.
+_FIRST: Final = ("sample.js", *_LIVE)
 
 
 @router.get("/")
 async def overview_page(request: Request, api: Access) -> Response:
     """Return the overview."""
     frame = Frame(
-        "Overview", "/", listing("jobs", {}), None, _CHANGES, "jobs datasets", scripts=_LIVE
+        "Overview", "/", listing("jobs", {}), None, _CHANGES, "jobs datasets", scripts=_FIRST
     )
     return render(request, "overview.html", frame, await overview(api))
 
@@ -56,7 +58,7 @@ async def datasets_page(request: Request, api: Access) -> Response:
         None,
         _CHANGES,
         "datasets",
-        scripts=_LIVE,
+        scripts=_FIRST,
     )
     return render(request, "datasets.html", frame, view)
 

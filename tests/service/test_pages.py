@@ -298,16 +298,27 @@ def test_a_browser_gets_a_page_where_there_is_none_and_a_program_a_problem(http)
     assert http.post("/jobs/new").json()["code"] == "method-not-allowed"
 
 
-def test_lists_without_anything_lead_to_the_first_steps(launch_service):
+def test_pages_without_anything_lead_to_the_first_steps_and_to_sample_data(launch_service):
     with launch_service() as empty, httpx.Client(base_url=empty.url, timeout=60) as http:
         steps = {"/datasets": "/datasets/new", "/jobs": "/jobs/new", "/models": "/jobs/new"}
         for path, step in (steps | {"/jobs/new": "/datasets/new", "/": "/datasets/new"}).items():
             page = http.get(path)
             assert step in links_of(page)
             assert 'class="filters"' not in page.text
-            assert f'<a href="{step}"' in page.text
+            assert re.search(rf'<a (class="[^"]*" )?href="{step}"', page.text)
         assert "No job matches." in text_of(http.get("/jobs?state=failed"))
         assert "No job matches." in text_of(http.get("/jobs?state=cancelling"))
+        sample = r'id="sample" data-href="([^"]*)" data-query="([^"]*)"'
+        (table, query), other = (
+            map(html.unescape, re.search(sample, http.get(path).text).groups())
+            for path in ("/", "/datasets")
+        )
+        assert [table, query] == list(other)
+        csv = {"Content-Type": "text/csv"}
+        sent = http.post(f"/v1/datasets?{query}", content=http.get(table).content, headers=csv)
+        stored = http.get(f"/v1/datasets/{sent.json()['id']}?wait=50").json()
+        assert (stored["state"], stored["n_tasks"], stored["n_samples"]) == ("ready", 42, 504)
+        assert 'id="sample"' not in http.get("/").text
 
 
 def test_names_of_users_are_shown_as_text(http, client):

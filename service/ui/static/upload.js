@@ -1,4 +1,5 @@
 // A file is looked at as soon as it is chosen; a button stores it, and goes on to the best model.
+import { findBest } from "./best.js";
 import { hasTarget, kinds, options, setFound } from "./columns.js";
 import { hold, send, show } from "./request.js";
 import { upload } from "./tus.js";
@@ -6,7 +7,7 @@ import { upload } from "./tus.js";
 const $ = id => document.getElementById(id);
 const form = $("upload"), file = $("file"), drop = $("drop"), status = $("status"), sent = $("sent"), errors = $("errors");
 const LISTS = ["missing_marker", "variables"], SIGNS = ["delimiter", "thousands"];
-const RESUMABLE_BYTES = 4 * 2 ** 20, WAIT_S = 20;
+const RESUMABLE_BYTES = 4 * 2 ** 20;
 const TYPES = JSON.parse(form.dataset.types);
 // Options after which the file is looked at again.
 const READING = ["delimiter", "decimal", "thousands", "encoding", "missing_marker", "sheet", "variables"];
@@ -135,26 +136,9 @@ function store(button, then) {
   });
 }
 
-// The name of the model: that of the data, in the letters that names of models have.
-function model() {
-  const text = form.querySelector("[name=name]").value.normalize("NFD").replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[^A-Za-z0-9]+|-+$/g, "");
-  return text.slice(0, 100) || "model";
-}
-
-async function train(id) {
-  let state = "";
-  while (state !== "ready") {
-    const { body } = await send("GET", `/v1/datasets/${id}?wait=${WAIT_S}`);
-    state = body.state;
-    if (state === "rejected") return `/datasets/${id}`; // says why
-  }
-  const { body } = await send("POST", "/v1/jobs", { json: { dataset_id: id, algorithm: "auto", model: model() } });
-  return `/jobs/${body.id}`;
-}
-
 form.addEventListener("submit", event => {
   event.preventDefault();
   const best = $("best");
-  if (best && !best.disabled && !$("found").hidden) store(best, train);
+  if (best && !best.disabled && !$("found").hidden) store(best, id => findBest(id, form.querySelector("[name=name]").value));
 });
 $("store").addEventListener("click", () => { if (form.reportValidity()) store($("store"), id => `/datasets/${id}`); });
