@@ -118,6 +118,7 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             calibration=spec.calibration,
             class_weight=class_weight,
             new_tasks=spec.new_tasks,
+            ties=spec.ties,
         )
         self.model_ = job.wait()
         self.tasks_ = self.model_.tasks

@@ -301,9 +301,16 @@ class Task:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskSet:
-    """Tasks of one training job, in a fixed order and with unique names."""
+    """Tasks of one training job, in a fixed order and with unique names.
+
+    Parameters
+    ----------
+    equal_rows
+        What was done about equal rows, in a sentence; None: nothing, or there are none.
+    """
 
     tasks: tuple[Task, ...]
+    equal_rows: str | None = None
 
     def __post_init__(self) -> None:
         if not self.tasks:

@@ -2,17 +2,19 @@
 
 Without units, a row that is held out of one task could train another. Rows of the same group are
 one unit. Rows of different groups are in different units even if their values are equal: two pupils
-may have the same attributes. Rows without a group are identified by their values: equal rows are
-one unit, in one task or in several.
+may have the same attributes. Rows without a group are identified by their values: equal rows that
+are the same sample (:mod:`algorithms.interface.equal_rows`) are one unit, in one task or in
+several.
 """
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.equal_rows import DEFAULT_TIES, TiedRows, Ties, tie_equal
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.numerics.row_hashes import Hashes, hash_rows
 
@@ -72,13 +74,34 @@ def units_of(tasks: TaskSet, hashes: Mapping[str, Hashes] | None = None) -> Unit
     hashes
         The hash of each row, by task, if they are known.
     """
+    return _find_units(tasks, hashes, DEFAULT_TIES)[0]
+
+
+def tie_rows(tasks: TaskSet, ties: Ties) -> TaskSet:
+    """Return tasks whose rows have their unit as group, and a sentence about equal rows.
+
+    So parts of the rows, and prepared rows, keep the units of the raw rows.
+    """
+    if all(task.groups is not None for task in tasks):
+        return tasks
+    units, tied = _find_units(tasks, None, ties)
+    grouped = tuple(replace(task, groups=units.of(task.name)) for task in tasks)
+    return replace(tasks, tasks=grouped, equal_rows=tied.describe())
+
+
+def _find_units(
+    tasks: TaskSet, hashes: Mapping[str, Hashes] | None, ties: Ties
+) -> tuple[Units, TiedRows]:
     ordered = tasks.by_name()
     task_hashes = hashes_of(tasks) if hashes is None else hashes
     values = np.concatenate([task_hashes[task.name] for task in ordered])
     content = np.unique(values, return_inverse=True)[1].astype(np.intp)
+    if all(task.groups is not None for task in tasks):  # the groups alone decide
+        ties = "none"
+    content, tied = tie_equal(ordered.tasks, content, ties)
     starts = np.cumsum([0, *(task.n_samples for task in ordered)])
     unit = _merge_groups(content, _groups(ordered.tasks)) if _has_groups(tasks) else content
-    return Units(ordered.names, starts.astype(np.intp), unit)
+    return Units(ordered.names, starts.astype(np.intp), unit), tied
 
 
 def cells_of(tasks: TaskSet) -> Indices:
@@ -145,11 +168,11 @@ def tie_of(task: Task, unit: Indices) -> str | None:
 
 
 def _tie_reason(task: Task, rows: Indices) -> str:
+    if len(np.unique(hash_rows(task.X[rows]))) == 1:
+        return "have the same values"
     groups = np.unique(task.groups[rows]) if task.groups is not None else np.empty(0)
     if len(groups) == 1:
         return f"are of one group, '{groups[0]}'"
-    if len(np.unique(hash_rows(task.X[rows]))) == 1:
-        return "have the same values"
     return "are of groups with rows in common"
 
 

@@ -25,7 +25,14 @@ def describe_rows(tasks: TaskSet, splits: Splits) -> dict[str, Any]:
         "largest_unit": int(units.sizes.max()),
         "n_never_held_out": len(units.unit) - sum(divisible_rows(tasks, units).values()),
         "warnings": [] if warning is None else [warning],
+        "equal_rows": tasks.equal_rows,
     }
+
+
+def about_equal(rows: Mapping[str, Any] | None) -> list[str]:
+    """Return the sentence on equal rows of a result of :func:`describe_rows`, if it has one."""
+    sentence = (rows or {}).get("equal_rows")  # not in old reports
+    return [] if sentence is None else [sentence]
 
 
 def _divided_units_warning(

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.equal_rows import DEFAULT_TIES
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.needs import refuse_sparse_adaptation
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
@@ -56,6 +57,7 @@ def find_adapted(
         (spec.calibration, "calibration"),
         (spec.class_weight, "class_weight"),
         (spec.new_tasks != DEFAULT_NEW_TASKS, "new_tasks"),
+        (spec.ties != DEFAULT_TIES, "ties"),
     ):
         if value:
             detail = f"'{field}' cannot be combined with 'adapt': the model keeps its parameters"

@@ -6,6 +6,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from algorithms.evaluation.comparison.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.selection.search import SearchOptions
+from algorithms.interface.equal_rows import DEFAULT_TIES, TIES_DESCRIPTION, Ties
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, NewTasks
 from algorithms.interface.weights import CLASS_WEIGHT_DESCRIPTION, ClassWeight
 from algorithms.wrappers.calibration.options import Calibration
@@ -97,6 +98,7 @@ class JobSpec(JobLimits):
         "common; `auto` then chooses among the methods that can, and scores them on left-out "
         "tasks, too.",
     )
+    ties: Ties = Field(DEFAULT_TIES, description=TIES_DESCRIPTION)
     model: NewModelName = Field(
         description="Model name; the trained model becomes its next version. It cannot end in a "
         "method, as `.predict` does.",

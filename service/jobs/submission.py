@@ -74,6 +74,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
         calibration=None if calibration is None else calibration.model_dump(mode="json"),
         class_weight=checked.class_weight,
         new_tasks=spec.new_tasks,
+        ties=spec.ties,
         seed=spec.seed,
         model_name=spec.model,
         traceparent=origin.traceparent,

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from algorithms.evaluation.choice.automatic import REMOVED, AutomaticOptions
 from algorithms.evaluation.selection.choices import with_inner_selection
 from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.equal_rows import DEFAULT_TIES
 from algorithms.interface.errors import explain_unknown
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params, StrictModel
@@ -217,7 +218,11 @@ def _tasks_of(
             warnings.append(f"{rows} without a target: used in the final fit, but not for scores")
     if needs.target in {"classes", "any"}:
         warnings += _single_class_warnings(manifest)
-    return summaries(manifest, with_unlabelled=can_use and not has_splits), warnings
+    tasks = summaries(manifest, with_unlabelled=can_use and not has_splits)
+    if spec.ties != DEFAULT_TIES:  # the manifest counts sets of rows under the default
+        unknown: Any = {"n_divisible": None, "n_units": None, "n_shared_units": None}
+        tasks = tuple(replace(task, **unknown) for task in tasks)
+    return tasks, warnings
 
 
 def _single_class_warnings(manifest: Mapping[str, Any]) -> list[str]:

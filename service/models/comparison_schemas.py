@@ -143,6 +143,9 @@ class ComparedRows(BaseModel):
         description="Number of rows never held out, since their class has no other rows."
     )
     warnings: list[str] = Field(description="Warnings about given splits that divide units.")
+    equal_rows: str | None = Field(
+        None, description="How many rows are equal to another, and which are held out together."
+    )
 
 
 class Comparison(BaseModel):

@@ -8,6 +8,7 @@ from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from ulid import ULID
 
+from algorithms.interface.equal_rows import DEFAULT_TIES
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from service.storage.database import UtcTime, now
@@ -172,6 +173,8 @@ class JobRow(Row):
     class_weight: Mapped[Any | None] = mapped_column(sa.JSON)
     #: What calls of the model do about tasks that it was not trained on.
     new_tasks: Mapped[str] = mapped_column(sa.String(16), server_default=DEFAULT_NEW_TASKS)
+    #: Which equal rows are held out together.
+    ties: Mapped[str] = mapped_column(sa.String(16), server_default=DEFAULT_TIES)
     seed: Mapped[int] = mapped_column(sa.BigInteger)
     model_name: Mapped[str] = mapped_column(sa.String(200))
     priority: Mapped[int] = mapped_column(default=0)

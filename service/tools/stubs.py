@@ -36,6 +36,7 @@ _OTHERS: Final = {
     "calibration": "bool | Mapping[str, Any] | None",
     "class_weight": "Literal['none', 'balanced'] | Mapping[Any, float] | None",
     "new_tasks": "Literal['refuse', 'common']",
+    "ties": "Literal['auto', 'values', 'none']",
     "random_state": "int",
 }
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
+from algorithms.interface.equal_rows import DEFAULT_TIES, Ties
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, NewTasks
 from sibling.client.datasets import Dataset, dataset_id_of
 from sibling.client.http import path
@@ -24,6 +25,7 @@ class JobOptions(TypedDict, total=False):
     calibration: bool | Mapping[str, Any] | None
     class_weight: str | Mapping[Any, float] | None
     new_tasks: NewTasks
+    ties: Ties
 
 
 class JobMethods(Remote[Mode]):
@@ -46,6 +48,7 @@ class JobMethods(Remote[Mode]):
         calibration: bool | Mapping[str, Any] | None = None,
         class_weight: str | Mapping[Any, float] | None = None,
         new_tasks: NewTasks = DEFAULT_NEW_TASKS,
+        ties: Ties = DEFAULT_TIES,
         **params: Any,
     ) -> TrainingJob[Mode]:
         """Submit a job that trains a model, and return the job.
@@ -79,6 +82,9 @@ class JobMethods(Remote[Mode]):
         new_tasks
             What calls of the model do about tasks that it was not trained on: ``"refuse"`` them, or
             answer by what the tasks have in ``"common"``.
+        ties
+            Which rows of equal values are held out together: ``"auto"``, those that are the same
+            sample; all, ``"values"``; or ``"none"``.
         params
             Parameters of the algorithm.
         """
@@ -96,6 +102,7 @@ class JobMethods(Remote[Mode]):
             calibration=calibration,
             class_weight=class_weight,
             new_tasks=new_tasks,
+            ties=ties,
         )
         return await self._queue(spec)
 
@@ -133,8 +140,8 @@ class JobMethods(Remote[Mode]):
         ----------
         options
             ``model``, ``seed``, ``limits``, ``search``, ``compare``, ``evaluate``,
-            ``preparation``, ``calibration``, ``class_weight`` and ``new_tasks``, as for
-            :meth:`train`.
+            ``preparation``, ``calibration``, ``class_weight``, ``new_tasks`` and ``ties``, as
+            for :meth:`train`.
         """
         return await self._queue(_specify(dataset, algorithm, params, **options))
 
@@ -300,6 +307,7 @@ def _specify(
     calibration: bool | Mapping[str, Any] | None = None,
     class_weight: str | Mapping[Any, float] | None = None,
     new_tasks: NewTasks = DEFAULT_NEW_TASKS,
+    ties: Ties = DEFAULT_TIES,
 ) -> dict[str, Any]:
     """Return the specification of a training job."""
     spec: dict[str, Any] = {
@@ -320,6 +328,8 @@ def _specify(
         spec["calibration"] = calibration if isinstance(calibration, bool) else dict(calibration)
     if new_tasks != DEFAULT_NEW_TASKS:
         spec["new_tasks"] = new_tasks
+    if ties != DEFAULT_TIES:
+        spec["ties"] = ties
     if isinstance(class_weight, str):
         spec["class_weight"] = class_weight
     elif class_weight is not None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sklearn.base import TransformerMixin
 
 from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.equal_rows import DEFAULT_TIES
 from algorithms.interface.errors import explain_unknown
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from algorithms.wrappers.calibration.model import METHODS_FOR, CalibratedModel
@@ -31,6 +32,11 @@ _COMMON: Final[dict[str, tuple[Any, str]]] = {
         DEFAULT_NEW_TASKS,
         """What calls do about tasks that were not trained: ``'refuse'`` them, or answer by what the
     tasks have in ``'common'``, with a warning that names them.""",
+    ),
+    "ties": (
+        DEFAULT_TIES,
+        """Which rows of equal values are held out together, where parameters or methods are
+    selected: ``'auto'``, those that are the same sample; all, ``'values'``; or ``'none'``.""",
     ),
     "random_state": (0, "Seed of the fit, as for a job."),
 }

@@ -133,6 +133,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             calibration=calibration,
             class_weight=class_weight_of(self),
             new_tasks=self.new_tasks,
+            ties=self.ties,
             trace=trace,
             seed=seed,
         )

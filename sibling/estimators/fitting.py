@@ -2,12 +2,14 @@
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from dataclasses import replace
+from typing import Any, Final, TypeVar, get_args
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.equal_rows import Ties
 from algorithms.interface.errors import InvalidData, InvalidParams, UnusedWeights
 from algorithms.interface.model import Model
 from algorithms.interface.new_tasks import NewTasks
@@ -15,6 +17,7 @@ from algorithms.interface.params import Params, StrictModel
 from algorithms.interface.task_values import class_codes
 from algorithms.interface.tasks import TargetKind, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.units import tie_rows
 from algorithms.interface.weights import ClassWeight
 from algorithms.numerics.threads import limit_blas_threads
 from algorithms.registry import explain_weights
@@ -87,6 +90,22 @@ def parse_class_weight(value: Any) -> ClassWeight | None:
     except ValidationError as error:
         problem = error.errors(include_input=False, include_url=False)[-1]["msg"]
         raise InvalidParams(f"'class_weight': {problem}", field="class_weight") from None
+
+
+def _parse_ties(value: Any) -> Ties:
+    """Return which equal rows are held out together.
+
+    Raises
+    ------
+    InvalidParams
+        It is none of the known values.
+    """
+    known = get_args(Ties)
+    if value not in known:
+        detail = f"'ties' is {value!r}, expected one of {', '.join(map(repr, known))}"
+        raise InvalidParams(detail, field="ties")
+    ties: Ties = value
+    return ties
 
 
 def _parse(schema: type[S], options: Mapping[str, Any], *, name: str) -> S:
@@ -186,6 +205,7 @@ def fit_model(
     calibration: Calibration | None,
     class_weight: ClassWeight | None,
     new_tasks: NewTasks,
+    ties: Ties,
     trace: Trace,
     seed: Any,
 ) -> Model:
@@ -201,7 +221,10 @@ def fit_model(
         Weights of classes that the fit multiplies with the weights of the rows; None: equal.
     new_tasks
         What calls of the model do about tasks that it was not trained on.
+    ties
+        Which equal rows are held out together.
     """
+    data = replace(data, tasks=tie_rows(data.tasks, _parse_ties(ties)))
     ready = prepared(algorithm, data.columns, recipe)
     check_new_tasks(ready, params, new_tasks)
     has_weights = any(task.weights is not None for task in data.tasks)

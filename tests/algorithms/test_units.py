@@ -13,7 +13,7 @@ from algorithms.evaluation.selection.validation import score_per_split, score_sp
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.interface.units import units_of
+from algorithms.interface.units import tie_rows, units_of
 from algorithms.registry import ALGORITHMS
 from algorithms.splits.splits import Splits, fold_splits
 from algorithms.splits.tied_rows import describe_rows
@@ -70,7 +70,7 @@ def test_units_are_the_connected_components_of_rows_that_belong_together(tasks) 
     rows = [(task, i) for task in tasks.by_name() for i in range(task.n_samples)]
     graph = [[are_tied(*one, *other) for other in rows] for one in rows]
     expected = connected_components(np.array(graph), directed=False)[1]
-    unit = units_of(tasks).unit
+    unit = units_of(tie_rows(tasks, "values")).unit
     np.testing.assert_array_equal(unit[:, np.newaxis] == unit, expected[:, np.newaxis] == expected)
 
 
@@ -82,7 +82,8 @@ def test_no_pair_of_rows_that_belong_together_is_ever_divided(tasks, n_folds, se
         Splits(scheme="holdout", n_splits=3, test_size=1 / n_folds),
     ]
     for splits in schemes:
-        for held in splits.held_out(tasks, range(splits.count()), seed=seed):
+        tied = tie_rows(tasks, "values")
+        for held in splits.held_out(tied, range(splits.count()), seed=seed):
             sides = [(task, held[task.name]) for task in tasks]
             for a, of_a in sides:
                 for b, of_b in sides:
@@ -207,7 +208,7 @@ def test_one_large_group_leaves_no_fold_empty() -> None:
 
 def test_zeros_of_either_sign_are_the_same_row_and_the_last_bit_counts() -> None:
     X = np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0], [np.nextafter(0.0, 1.0), 1.0]])
-    units = units_of(TaskSet((Task.from_rows("t", X),))).of("t")
+    units = units_of(tie_rows(TaskSet((Task.from_rows("t", X),)), "values")).of("t")
     assert units[0] == units[1]
     assert len(set(units)) == 3
 
@@ -234,13 +235,14 @@ def test_groups_distinguish_rows_of_equal_values() -> None:
 
 
 def test_equal_rows_that_leave_no_rows_to_hold_out_are_named() -> None:
+    tasks = tie_rows(TaskSet((Task.from_rows("a", np.ones((4, 2))),)), "values")
     with pytest.raises(InvalidData, match="have the same values"):
-        fold_splits(TaskSet((Task.from_rows("a", np.ones((4, 2))),)), n_folds=3, seed=0)
+        fold_splits(tasks, n_folds=3, seed=0)
 
 
 def test_a_stratified_split_has_no_row_in_both_parts() -> None:
     rng = np.random.default_rng(0)
-    X = np.repeat(rng.normal(size=(10, 2)), 2, axis=0)
+    X = np.repeat(rng.normal(size=(10, 4)), 2, axis=0)
     tasks = TaskSet((Task.from_rows("t", X, y=np.arange(20) % 2),))
     split = stratified_split(tasks, n_train=3, rng=rng)
     known = {tuple(row) for row in split.train["t"].X}
@@ -299,7 +301,7 @@ def test_a_row_missing_in_one_task_is_held_out_in_the_others() -> None:
 
 
 def test_a_given_split_that_divides_a_unit_causes_a_warning() -> None:
-    X = np.random.default_rng(0).normal(size=(6, 2))
+    X = np.random.default_rng(0).normal(size=(6, 9))
     tasks = TaskSet(
         (
             Task.from_rows("a", X[:4], groups=["p", "q", "q", "r"]),

@@ -14,6 +14,7 @@ from algorithms.evaluation.comparison.no_verdict import (
 from algorithms.evaluation.scores.gains import LEVEL
 from algorithms.evaluation.scores.metrics import describe_few_rows_of, describe_metric, score_name
 from algorithms.evaluation.selection.failures import describe_left_out
+from algorithms.splits.tied_rows import about_equal
 
 _ROLES: Final = {
     "single_task": "each task alone",
@@ -62,6 +63,7 @@ def summarize_choice(
         ),
         *_describe_tasks(report),
         *describe_few_rows_of(report),
+        *about_equal(report.get("rows")),
         *_describe_left_out(unsuitable, dropped),
     ]
     return {**report, "sentences": sentences}

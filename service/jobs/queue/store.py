@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import CursorResult
 from sqlalchemy.orm import Session
 
+from algorithms.interface.equal_rows import DEFAULT_TIES
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from service.storage.blob_rows import release_blob
 from service.storage.database import now
@@ -47,6 +48,8 @@ class NewJob:
     class_weight: str | dict[str, float] | None = None
     #: What calls of the model do about tasks that it was not trained on.
     new_tasks: str = DEFAULT_NEW_TASKS
+    #: Which equal rows are held out together.
+    ties: str = DEFAULT_TIES
     #: The specification as it was sent, of a training job.
     spec: dict[str, Any] | None = None
     warnings: list[str] = field(default_factory=list)

@@ -37,7 +37,7 @@ from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.registry import ALGORITHMS
 from algorithms.splits.requirements import Algo, check_splits, min_train_rows
 from algorithms.splits.splits import Splits
-from algorithms.splits.tied_rows import describe_rows
+from algorithms.splits.tied_rows import about_equal, describe_rows
 from service.jobs.studies.child_jobs import MAX_CHILD_JOBS, ChildJob, Plan
 
 #: Mark the child jobs of a comparison and of an evaluation.
@@ -195,7 +195,8 @@ def report_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
     words = {name: plan.get(name) for name in ("metric_reason", "unit")}
     comparison = summarize_comparison({**compared, **words, "few_rows": few_rows})
     rows = describe_rows(tasks, options.splits)
-    return {**comparison, "rows": rows, "left_out": left_out}
+    sentences = [*comparison["sentences"], *about_equal(rows)]
+    return {**comparison, "sentences": sentences, "rows": rows, "left_out": left_out}
 
 
 def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
@@ -204,11 +205,15 @@ def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
     (scored,) = _scores(plan, results, options.splits)
     check_has_scores(scored.scores, tasks)
     few_rows = scored.scores.get("few_rows", [])
+    rows = describe_rows(tasks, options.splits)
     return {
-        "sentences": describe_few_rows(few_rows, "ratios such as R² and AUC"),
+        "sentences": [
+            *describe_few_rows(few_rows, "ratios such as R² and AUC"),
+            *about_equal(rows),
+        ],
         "splits": options.splits.to_json(),
         "n_splits": options.splits.count(),
-        "rows": describe_rows(tasks, options.splits),
+        "rows": rows,
         "unit": plan.get("unit"),
         "few_rows": few_rows,
         "params": scored.method.values,

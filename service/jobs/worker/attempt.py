@@ -164,6 +164,7 @@ class _Attempt:
             "calibration": job.calibration,
             "class_weight": job.class_weight,
             "new_tasks": job.new_tasks,
+            "ties": job.ties,
             "seed": job.seed,
             "plan": job.plan,
             "child_results": self._child_results,

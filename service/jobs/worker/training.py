@@ -23,6 +23,7 @@ from algorithms.interface.errors import AlgorithmError, Cancelled
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Checkpoint, Step, Trace
+from algorithms.interface.units import tie_rows
 from algorithms.numerics.threads import blas_threads, limit_blas_threads
 from algorithms.registry import ALGORITHMS, EXTENSIONS, load_model, save_model
 from algorithms.splits.requirements import Algo
@@ -106,6 +107,7 @@ def _run(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
         return {"type": "succeeded", "result": result}
     with span("read", parent=request.get("traceparent")):
         tasks = read_tasks(Path(request["dataset"]), request["manifest"])
+        tasks = tie_rows(tasks, request["ties"])
     checkpoint = Checkpoint(Path(request["checkpoint"]), every_s=request["checkpoint_interval_s"])
     trace = Trace(on_step=on_step, is_cancelled=is_cancelled, checkpoint=checkpoint)
     if kind == plans.SCORE:
@@ -137,6 +139,7 @@ def _train(
     params = algorithm.parse(values)
     if kind != ADAPT and algorithm.needs.ignores_targets({task.target for task in tasks}):
         tasks = read_all_rows(Path(request["dataset"]), request["manifest"])
+        tasks = tie_rows(tasks, request["ties"])
     with _fit_span(request):
         if kind == ADAPT:
             base = load_model(Path(request["base"]))

@@ -22,11 +22,12 @@ _AUTO: Final = {
     "budget, and the best one is trained.",
     "params": AutomaticOptions.model_json_schema(),
 }
-#: Weights of classes, tasks that are not trained, and the limits of a job.
+#: Weights of classes, tasks that are not trained, equal rows, and the limits of a job.
 _LIMITS: Final = {
     "properties": {
         "class_weight": SPECIFICATION["properties"]["class_weight"],
         "new_tasks": SPECIFICATION["properties"]["new_tasks"],
+        "ties": SPECIFICATION["properties"]["ties"],
         **JobLimits.model_json_schema()["properties"],
     }
 }

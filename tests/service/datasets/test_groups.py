@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from algorithms.interface.errors import AlgorithmError, InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.interface.units import tie_rows
 from algorithms.registry import ALGORITHMS
 from service.datasets import canonical
 from service.datasets.canonical import read_tasks, write_tasks
@@ -128,6 +129,7 @@ def alike(name, values, y=None) -> Task:
 def test_a_selection_that_can_hold_out_no_row_is_refused_before_the_fit(
     tmp_path, tasks, n_refused
 ) -> None:
+    tasks = tie_rows(TaskSet(tuple(tasks)), "values").tasks
     known = summaries(write_tasks(tmp_path / "content", tasks))
     refused = {}
     for name, algorithm in ALGORITHMS.items():

@@ -26,6 +26,7 @@ def test_groups_are_never_divided_and_follow_outputs(client, service) -> None:
         "largest_unit": 7,
         "n_never_held_out": 0,
         "warnings": [],
+        "equal_rows": None,
     }
     assert found["without_value"] == {}
     outputs = client.infer("grouped", "predict", dataset).wait()

@@ -63,6 +63,7 @@ def request_for(tmp_path):
             "preparation": None,
             "calibration": None,
             "new_tasks": "refuse",
+            "ties": "auto",
             "seed": 0,
             "plan": None,
             "artifact": str(tmp_path / "model"),
