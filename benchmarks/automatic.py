@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.automatic import fit_automatic
 from algorithms.ensemble.held_out import RowOptions
 from algorithms.evaluation.choice.automatic import AutomaticOptions
 from algorithms.interface.model import Model
@@ -14,7 +15,6 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from benchmarks.mtfl_data import load, survey
 from service.jobs.studies import plans
-from service.jobs.studies.automatic import fit_automatic
 
 Arrays = dict[str, tuple[NDArray[Any], NDArray[Any]]]
 
@@ -25,9 +25,7 @@ N_FRESH = 1000
 def choose(tasks: TaskSet, options: AutomaticOptions, *, seed: int) -> tuple[Model, dict[str, Any]]:
     """Return the model and the report of an automatic choice, made as a job makes it."""
     plan = plans.plan_choice(tasks.summaries(), options).plan
-    choice, report = fit_automatic(
-        plan["auto"], tasks, rows=RowOptions(), wrap=lambda base: base, seed=seed, trace=Trace()
-    )
+    choice, report = fit_automatic(plan["auto"], tasks, rows=RowOptions(), seed=seed, trace=Trace())
     return choice.model, report["choice"]
 
 

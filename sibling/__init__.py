@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         UnknownCategoriesWarning,
     )
     from sibling.estimators import *  # noqa: F403 - the estimators, of which there is a stub file
-    from sibling.estimators import Estimator, FitWarning
+    from sibling.estimators import Auto, Estimator, FitWarning
     from sibling.remote_estimator import RemoteEstimator
 
 __version__: str
@@ -48,6 +48,7 @@ check_not_hidden("algorithms")
 
 __all__ = [
     "AsyncClient",
+    "Auto",
     "Client",
     "Dataset",
     "Estimator",
@@ -67,6 +68,7 @@ __all__ = [
 
 #: Modules of what needs scikit-learn, unlike the client.
 _OF_SCIKIT_LEARN: Final = {
+    "Auto": "sibling.estimators",
     "Estimator": "sibling.estimators",
     "FitWarning": "sibling.estimators",
     "RemoteEstimator": "sibling.remote_estimator",

@@ -44,6 +44,8 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Scores on the training rows: ``{metric: {task: value}}``.
     classes_ : (n_classes,)
         Labels of all tasks, sorted, if the targets are classes.
+    report_, verdict_
+        As those of :class:`Auto`, if that is the estimator.
     """
 
     model_: RemoteModel
@@ -123,6 +125,9 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.model_ = job.wait()
         self.tasks_ = self.model_.tasks
         self.metrics_ = self.model_.metrics
+        if algorithm.name == "auto":
+            self.report_ = self.model_.report()
+            self.verdict_ = self.report_["choice"]["together_or_apart"]["verdict"]
         self._task_column, self._left_out = given.task_column, given.left_out
         self._names_by_task = {task.name: task.feature_names for task in own}
         if given.classes is not None:

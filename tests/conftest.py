@@ -340,8 +340,8 @@ def _names(item: pytest.Item) -> set[str]:
     """Return the names of algorithms, and of those of estimators, among a test's parameters."""
     values = _params(item).values()
     texts = {value for value in values if isinstance(value, str)}
-    own = {str(getattr(getattr(value, "_algorithm", None), "name", "")) for value in values}
-    return (texts | own) & ALGORITHMS.keys()
+    own = {value._algorithm.name for value in values if hasattr(value, "_algorithm")}
+    return (texts & ALGORITHMS.keys()) | own
 
 
 def pytest_terminal_summary(

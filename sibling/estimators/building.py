@@ -50,8 +50,10 @@ _TARGET: Final = (
 )
 
 
-def make_estimator(algorithm: Algorithm[Any, Any]) -> type[Estimator]:
-    """Return the estimator class of an algorithm."""
+def make_estimator(
+    algorithm: Algorithm[Any, Any], base: type[Estimator] = Estimator
+) -> type[Estimator]:
+    """Return the estimator class of an algorithm, a subclass of ``base``."""
     name = type(algorithm).__name__
     methods = {method: make_method(algorithm.Model, method) for method in algorithm.Model.methods()}
     for kind in kinds_of(algorithm):
@@ -75,10 +77,10 @@ def make_estimator(algorithm: Algorithm[Any, Any]) -> type[Estimator]:
         "__metadata_request__fit": {"tasks": True, "groups": True},
     }
     if not algorithm.needs.weights:
-        body["fit"] = _without_weights(Estimator.fit)
+        body["fit"] = _without_weights(base.fit)
     if "transform" not in methods:
-        return type(name, (Estimator,), body)
-    made = type(name, (Transformer, TransformerMixin, Estimator), body)
+        return type(name, (base,), body)
+    made = type(name, (Transformer, TransformerMixin, base), body)
     made.transform = by_task(made.transform)  # type: ignore[attr-defined]
     return made
 

@@ -1,6 +1,6 @@
 """The base class of all estimators: parameters, fit, adaptation and files."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -14,6 +14,7 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.methods import FEATURE_METHODS
 from algorithms.interface.model import Model
+from algorithms.interface.params import Params
 from algorithms.interface.trace import Trace
 from algorithms.interface.weights import ClassWeight
 from algorithms.numerics.threads import limit_blas_threads
@@ -30,10 +31,11 @@ from sibling.estimators.fitting import (
     parse_recipe,
     read_fit,
     takes_sparse_rows,
+    tied,
     warn_of_codes,
     warn_of_fit,
 )
-from sibling.estimators.inputs import names_of_columns, read_new_task
+from sibling.estimators.inputs import Given, names_of_columns, read_new_task
 from sibling.estimators.kinds import Kind, kinds_of, takes_three_classes
 
 if TYPE_CHECKING:  # the plots are imported when one is made
@@ -45,7 +47,7 @@ _OF_ROWS = ("n_features_in_", "feature_names_in_")
 #: Recorded quantities of the steps of a fit.
 _HISTORY = ("loop", "iteration", "objective", "residual")
 #: Attributes of the last fit that the model does not have, and that an adaptation keeps.
-_OF_FIT = ("history_", "n_iter_")
+_OF_FIT = ("history_", "n_iter_", "report_", "verdict_")
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]
@@ -115,28 +117,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         ValueError
             The rows do not meet the requirements of the algorithm, or a parameter is out of bounds.
         """
-        algorithm = self._algorithm
-        recipe = parse_recipe(self.preparation)
-        calibration = parse_calibration(self.calibration)
         params, data = read_fit(
             self, self, X, y, tasks=tasks, groups=groups, sample_weight=sample_weight
         )
         if self._target() == "auto":
             warn_of_codes(data)
         trace = Trace()
-        seed = self.random_state
-        model = fit_model(
-            algorithm,
-            data,
-            params,
-            recipe=recipe,
-            calibration=calibration,
-            class_weight=class_weight_of(self),
-            new_tasks=self.new_tasks,
-            ties=self.ties,
-            trace=trace,
-            seed=seed,
-        )
+        model, found = self._train(tied(data, self.ties), params, trace)
         self._set_columns({task.name: (task.n_features, task.feature_names) for task in data.tasks})
         self._set_model(
             model.with_task_column(data.task_column).with_ignored_columns(data.left_out)
@@ -145,11 +132,28 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             self.classes_ = data.classes
         self.history_ = {name: [getattr(s, name) for s in trace.history] for name in _HISTORY}
         self.n_iter_ = max(trace.n_iterations, 1)
-        objective = algorithm.final_objective(params, trace)
+        objective = self._algorithm.final_objective(params, trace)
         if objective is not None and not hasattr(self, "objective_"):
             self.objective_ = objective
+        for name, value in found.items():
+            setattr(self, name, value)
         warn_of_fit(model)
         return self
+
+    def _train(self, data: Given, params: Params, trace: Trace) -> tuple[Model, dict[str, Any]]:
+        """Return the model of some tasks, and further attributes of the fit."""
+        model = fit_model(
+            self._algorithm,
+            data,
+            params,
+            recipe=parse_recipe(self.preparation),
+            calibration=parse_calibration(self.calibration),
+            class_weight=class_weight_of(self),
+            new_tasks=self.new_tasks,
+            trace=trace,
+            seed=self.random_state,
+        )
+        return model, {}
 
     def adapt(
         self,
@@ -195,7 +199,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         (new,) = data.tasks
         if isinstance(self.model_, CalibratedModel):
             raise cannot_adapt(new.name)
-        adapting = for_model(self._algorithm, self.model_, data.columns)
+        adapting = for_model(ALGORITHMS[self.model_.algorithm], self.model_, data.columns)
         adapting = weighted(adapting, None, has_weights=new.weights is not None)
         with limit_blas_threads(data.tasks.order):
             model = adapting.adapt(self.model_, new, trace=Trace())
@@ -277,7 +281,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             The file is not a model, or a model of another algorithm.
         """
         model = load_model(Path(path))
-        if model.algorithm != cls._algorithm.name:
+        if model.algorithm not in cls._loads():
             right = type(ALGORITHMS[model.algorithm]).__name__
             raise InvalidArtifact(
                 f"'{Path(path).name}' is a model of {right}; load it with {right}.load"
@@ -289,6 +293,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         if labels:
             made.classes_ = np.unique(labels)
         return made
+
+    @classmethod
+    def _loads(cls) -> Collection[str]:
+        """Return the names of the algorithms whose models can be loaded."""
+        return (cls._algorithm.name,)
 
     def _set_columns(self, columns: Mapping[str, tuple[int, tuple[str, ...] | None]]) -> None:
         """Set the number and the names of the columns of each task."""

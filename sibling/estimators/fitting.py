@@ -92,8 +92,8 @@ def parse_class_weight(value: Any) -> ClassWeight | None:
         raise InvalidParams(f"'class_weight': {problem}", field="class_weight") from None
 
 
-def _parse_ties(value: Any) -> Ties:
-    """Return which equal rows are held out together.
+def tied(data: Given, value: Any) -> Given:
+    """Return the tasks, whose equal rows are held out together as an option says.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def _parse_ties(value: Any) -> Ties:
         detail = f"'ties' is {value!r}, expected one of {', '.join(map(repr, known))}"
         raise InvalidParams(detail, field="ties")
     ties: Ties = value
-    return ties
+    return replace(data, tasks=tie_rows(data.tasks, ties))
 
 
 def _parse(schema: type[S], options: Mapping[str, Any], *, name: str) -> S:
@@ -205,7 +205,6 @@ def fit_model(
     calibration: Calibration | None,
     class_weight: ClassWeight | None,
     new_tasks: NewTasks,
-    ties: Ties,
     trace: Trace,
     seed: Any,
 ) -> Model:
@@ -221,10 +220,7 @@ def fit_model(
         Weights of classes that the fit multiplies with the weights of the rows; None: equal.
     new_tasks
         What calls of the model do about tasks that it was not trained on.
-    ties
-        Which equal rows are held out together.
     """
-    data = replace(data, tasks=tie_rows(data.tasks, _parse_ties(ties)))
     ready = prepared(algorithm, data.columns, recipe)
     check_new_tasks(ready, params, new_tasks)
     has_weights = any(task.weights is not None for task in data.tasks)

@@ -52,6 +52,8 @@ class Given:
     left_out
         Names of columns that the model does not use: columns of text or without values, targets,
         groups and weights.
+    target_name
+        Name of the targets, if they are a column of a data frame.
     """
 
     tasks: TaskSet
@@ -59,6 +61,7 @@ class Given:
     classes: NDArray[Any] | None
     task_column: str = DEFAULT_TASK_COLUMN
     left_out: frozenset[str] = frozenset()
+    target_name: str | None = None
 
     @property
     def kind(self) -> Kind | None:
@@ -104,7 +107,7 @@ def read_tasks(
             f"X: tasks=X[{tasks!r}], X without '{tasks}' (in pandas: tasks=X.pop({tasks!r}))"
         )
     n_min = min_rows if tasks is None else 1
-    named = [y, groups, sample_weight]
+    named, target = [y, groups, sample_weight], y
     columns = None
     if has_other_kinds(X):
         rows, columns, _ = read_tables([X])
@@ -132,7 +135,8 @@ def read_tasks(
         )
     kinds = _kinds_of(made, columns)
     left_out = _left_out([X], named, feature_names)
-    return Given(TaskSet(tuple(made)), kinds, classes, _column_of(tasks, X), left_out)
+    column = _column_of(tasks, X)
+    return Given(TaskSet(tuple(made)), kinds, classes, column, left_out, _label_of(target))
 
 
 def _left_out(
@@ -140,8 +144,14 @@ def _left_out(
 ) -> frozenset[str]:
     """Return the names of columns of frames, targets, groups and weights that are not used."""
     names = {name for frame in frames for name in _frame_names(frame) or ()}
-    names |= {name for name in (getattr(o, "name", None) for o in others) if isinstance(name, str)}
+    names |= {name for name in map(_label_of, others) if name is not None}
     return frozenset(names.difference(used or ()))
+
+
+def _label_of(values: Any) -> str | None:
+    """Return the name of a column of a data frame; None for other values and names."""
+    name = getattr(values, "name", None)
+    return name if isinstance(name, str) else None
 
 
 def _column_of(tasks: Any, X: Any) -> str:

@@ -9,6 +9,7 @@ import orjson
 import pytest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
+from algorithms.automatic import fit_automatic
 from algorithms.baselines.linear.ridge import Ridge
 from algorithms.ensemble.contenders import CONTENDERS, contenders_of
 from algorithms.ensemble.held_out import RowOptions
@@ -27,10 +28,8 @@ from algorithms.problems import rare_events
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.splits.splits import Splits
 from algorithms.wrappers.calibration.algorithm import calibrated
-from algorithms.wrappers.preparation.algorithm import prepared
 from algorithms.wrappers.preparation.recipe import Recipe
 from service.jobs.studies import plans
-from service.jobs.studies.automatic import fit_automatic
 from sibling.plots.held_out import held_out_rows
 from sibling.plots.predictions import describe_confusion, describe_roc
 from sibling.plots.source import Source
@@ -64,7 +63,6 @@ def choose(tasks, *, seed=0, recipe=None, new_tasks="refuse", trace=None, **opti
         study.plan["auto"],
         tasks,
         rows=RowOptions(recipe=recipe),
-        wrap=lambda base: prepared(base, None, recipe),
         seed=seed,
         trace=trace or Trace(),
     )
@@ -234,7 +232,7 @@ def test_a_choice_of_an_earlier_version_that_waited_is_made_by_a_race() -> None:
     result = plans.run_child_job(part, ALGORITHMS["ridge"], tasks, seed=0, trace=Trace())
     assert result["failed"] is None
     assert plans.next_child_jobs(plan, [result]) == ()
-    options = {"wrap": lambda base: base, "seed": 0, "trace": Trace()}
+    options = {"seed": 0, "trace": Trace()}
     choice, report = fit_automatic(plan["auto"], tasks, rows=RowOptions(), **options)
     assert report["choice"]["metric"] == plan["auto"]["metric"]
     assert choice.model.tasks == tasks.names

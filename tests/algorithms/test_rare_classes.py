@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from algorithms.automatic import fit_automatic
 from algorithms.ensemble.held_out import RowOptions
 from algorithms.evaluation.choice.automatic import AutomaticOptions
 from algorithms.evaluation.comparison.comparison import CompareOptions
@@ -14,7 +15,6 @@ from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
 from service.jobs.studies import plans
-from service.jobs.studies.automatic import fit_automatic
 
 
 def clinics(*, n_tasks=4, n=120, seed=0) -> TaskSet:
@@ -40,9 +40,7 @@ def automatic(tasks, **options):
     study = plans.plan_choice(
         tasks.summaries(), AutomaticOptions.model_validate(options, strict=False)
     )
-    return fit_automatic(
-        study.plan["auto"], tasks, rows=RowOptions(), wrap=lambda base: base, seed=0, trace=Trace()
-    )[1]
+    return fit_automatic(study.plan["auto"], tasks, rows=RowOptions(), seed=0, trace=Trace())[1]
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,7 @@ CASES = {
     "rmt-pca": (sibling.RMTPCA(k=3, starts="many"), ROWS, None),
     "tlvm": (sibling.TLVM(L=2, r=10, random_state=1), ROWS, LABELS),
     "mean-regularised": (sibling.MeanRegularised(), TABLES, NUMBERS),
+    "auto": (sibling.Auto(algorithms=["ridge", "mean-regularised"], random_state=3), GAPPY, LABELS),
     "ridge": (sibling.Ridge(preparation={"scale": "robust"}), GAPPY, NUMBERS),
 }
 

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from sibling import (
     FMTL,
     MTFL,
+    Auto,
     Client,
     CommonPCA,
     LogisticRegression,
@@ -64,6 +65,25 @@ def test_a_remote_estimator_stands_in_a_pipeline(client):
     scaled = StandardScaler().fit_transform(X)
     expected = MTFL(gamma=0.5).fit(scaled, Y, tasks=TASKS).predict(scaled, tasks=TASKS)
     np.testing.assert_array_equal(predicted, expected)
+
+
+def test_a_choice_has_the_report_of_its_job_wherever_it_is_made(client):
+    spec = Auto(algorithms=["ridge", "mean-regularised"], calibration=True)
+    local = clone(spec).fit(X, Y, tasks=TASKS)
+    remote = RemoteEstimator(spec, client=client, model="remote-auto").fit(X, Y, tasks=TASKS)
+    np.testing.assert_array_equal(remote.predict(X, tasks=TASKS), local.predict(X, tasks=TASKS))
+    assert remote.verdict_ == local.verdict_ == "helps"
+    assert remote.report_ == remote.model_.report()
+    assert known(local.report_) == known(remote.report_)
+
+
+def known(value):
+    """Return a report as JSON has it, without nulls, which the API adds, and processor times."""
+    if isinstance(value, dict):
+        timed = ("fit_s", "predict_s", "total_s")
+        kept = {key: known(part) for key, part in value.items() if key not in timed}
+        return {key: part for key, part in kept.items() if part is not None}
+    return [known(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 @pytest.mark.slow  # its parts have quick tests

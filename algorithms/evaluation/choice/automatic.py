@@ -39,10 +39,11 @@ from algorithms.evaluation.selection.validation import (
     score_per_split,
     tasks_without_value,
 )
+from algorithms.interface.params import Params
 from algorithms.splits.splits import Splits
 
 
-class AutomaticOptions(MetricChoice):
+class AutomaticOptions(MetricChoice, Params):
     """How an algorithm is chosen automatically."""
 
     splits: Splits = Field(

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from algorithms.automatic import plan_automatic
 from algorithms.evaluation.choice.automatic import AutomaticOptions
 from algorithms.evaluation.comparison.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.scores.leaks import find_leaks
@@ -27,7 +28,6 @@ from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
 from algorithms.splits.requirements import Algo
 from algorithms.splits.splits import Splits
-from service.jobs.studies.automatic import plan_automatic
 from service.jobs.studies.child_jobs import ADAPT, AUTOMATIC, ChildJob, Plan
 from service.jobs.studies.comparisons import (
     COMPARISON,

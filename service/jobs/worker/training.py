@@ -16,6 +16,7 @@ import numpy as np
 import scipy.cluster.hierarchy
 import scipy.linalg  # noqa: F401
 
+from algorithms.automatic import fit_automatic
 from algorithms.ensemble.automatic import Choice
 from algorithms.ensemble.held_out import RowOptions
 from algorithms.evaluation.scores.importance import importance_of
@@ -42,7 +43,6 @@ from service.datasets.manifest import (
     task_column_of_manifest,
 )
 from service.jobs.studies import plans
-from service.jobs.studies.automatic import fit_automatic
 from service.jobs.studies.child_jobs import ADAPT, AUTOMATIC, INFER, Plan
 from service.jobs.studies.comparisons import EVALUATION
 from service.observability.tracing import span, start_tracing
@@ -130,7 +130,7 @@ def _train(
             choice, report = _choose(request, tasks, trace)
         values, base_algorithm = choice.values, choice.algorithm
         request = {**request, "algorithm": base_algorithm.name}
-        chosen = None if request["calibration"] is not None else choice.model
+        chosen = choice.model
     elif kind == plans.STUDY:
         best, report = plans.combine_results(plan, request["child_results"], tasks)
         values = values if best is None else best  # {}: all parameters at their defaults
@@ -165,11 +165,12 @@ def _train(
     model = model.with_ignored_columns(left_out)
     fit_s = time.monotonic() - started
     save_model(model, Path(request["artifact"]))
-    if isinstance(model, CalibratedModel):
-        report = {**(report or {}), "calibration": model.report()}
-    race = model.race() if base_algorithm is None else None  # a choice has its leaderboard
-    if race is not None:
-        report = {**(report or {}), "race": race}
+    if chosen is None:  # a choice has its own report
+        if isinstance(model, CalibratedModel):
+            report = {**(report or {}), "calibration": model.report()}
+        race = model.race()
+        if race is not None:
+            report = {**(report or {}), "race": race}
     preparation = preparation_of(model)
     return {
         "algorithm": algorithm.name,
@@ -196,7 +197,7 @@ def _choose(request: dict[str, Any], tasks: TaskSet, trace: Trace) -> tuple[Choi
         request["plan"][AUTOMATIC],
         tasks,
         rows=RowOptions(columns, recipe, request.get("class_weight")),
-        wrap=lambda base: _algorithm(request, is_calibrated=False, base=base),
+        calibration=request["calibration"],
         seed=request["seed"],
         trace=trace,
     )

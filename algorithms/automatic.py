@@ -1,10 +1,17 @@
-"""The automatic choice: a race of methods in the process that trains the model."""
+"""The automatic choice among the algorithms of the registry: as a plan, a fit, and an algorithm.
 
-from collections.abc import Callable, Mapping, Sequence
+A job is planned when it is submitted, and fitted in another process; an estimator does both.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
 from algorithms.ensemble.automatic import AutomaticChoice, Choice
-from algorithms.ensemble.held_out import RowOptions
+from algorithms.ensemble.held_out import PLAIN, RowOptions
+from algorithms.ensemble.model import EnsembleModel
 from algorithms.ensemble.suitable import find_contenders
 from algorithms.evaluation.choice.automatic import AutomaticOptions
 from algorithms.evaluation.choice.automatic_verdict import summarize_choice
@@ -12,16 +19,59 @@ from algorithms.evaluation.scores.leaks import find_leaks
 from algorithms.evaluation.scores.metrics import METRICS, Metric, deciding_metric
 from algorithms.evaluation.scores.recall import report_classes
 from algorithms.evaluation.selection.failures import describe_left_out
+from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams, explain_unknown
+from algorithms.interface.model import Model
+from algorithms.interface.needs import Needs
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, WITH_COMMON_PART, NewTasks
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.numerics.threads import limit_blas_threads
 from algorithms.registry import ALGORITHMS, EXTENSIONS
 from algorithms.splits.requirements import Algo, check_nested
-from service.jobs.studies.child_jobs import Plan
+from algorithms.wrappers.calibration.algorithm import calibrated
+from algorithms.wrappers.calibration.options import Calibration
+from algorithms.wrappers.preparation.algorithm import prepared
+from algorithms.wrappers.weights import weighted
+
+#: A plan, as JSON.
+Plan = dict[str, Any]
 
 #: Methods that contenders have: probabilities, too, which are learned from held-out rows.
 _METHODS: Final = frozenset({"predict", "decision_function", "predict_proba"})
+
+
+class Auto(Algorithm[AutomaticOptions, Model]):
+    """The automatic choice with plain rows. It is no algorithm of the registry, which it needs."""
+
+    name = "auto"
+    title = "Automatic choice"
+    summary = (
+        "Compares the methods that suit the tasks on held-out rows, trains a weighted mean of the "
+        "best, and reports the expected score and whether learning together helps."
+    )
+    reference = "van der Laan, Polley and Hubbard (2007), https://doi.org/10.2202/1544-6115.1309"
+    needs = Needs(same_features=False, target="any", sparse=True, weights=True)
+    is_combined = True
+    Params = AutomaticOptions
+    Model = EnsembleModel  # if it is not one method
+
+    def check(self, summaries: Sequence[TaskSummary], params: AutomaticOptions) -> None:
+        """Raise an AlgorithmError if no method can be fitted to tasks like these, and scored."""
+        super().check(summaries, params)
+        plan_automatic(summaries, params)
+
+    def fit(
+        self, tasks: TaskSet, params: AutomaticOptions, *, trace: Trace, rng: np.random.Generator
+    ) -> Model:
+        """Return the model of the choice."""
+        plan, seed = plan_automatic(tasks.summaries(), params), int(rng.integers(2**31))
+        return fit_automatic(plan, tasks, rows=PLAIN, seed=seed, trace=trace)[0].model
+
+    def has_common_part(self, params: AutomaticOptions) -> bool:
+        """Return True: whether a method has one is checked with the tasks."""
+        del params
+        return True
 
 
 def plan_automatic(
@@ -74,7 +124,7 @@ def fit_automatic(
     tasks: TaskSet,
     *,
     rows: RowOptions,
-    wrap: Callable[[Algo], Algo],
+    calibration: Calibration | Mapping[str, Any] | None = None,
     seed: int,
     trace: Trace,
 ) -> tuple[Choice, dict[str, Any]]:
@@ -84,8 +134,8 @@ def fit_automatic(
     ----------
     rows
         How training rows are prepared.
-    wrap
-        Returns an algorithm that takes rows as they are.
+    calibration
+        How the model of the choice is calibrated; None: not.
 
     Raises
     ------
@@ -100,10 +150,24 @@ def fit_automatic(
     if not contenders:
         raise InvalidData(f"no method suits these tasks: {describe_left_out(unsuitable)}")
     leaves = bool(plan.get("leaves_tasks_out"))
+    has_weights = any(task.weights is not None for task in tasks)
+
+    def wrap(base: Algo) -> Algo:
+        """Return an algorithm that takes rows as they are."""
+        base = prepared(base, rows.columns, rows.recipe)
+        return weighted(base, rows.class_weight, has_weights=has_weights)
+
     automatic = AutomaticChoice(
         contenders, options, METRICS[plan["metric"]], rows, wrap, leaves_tasks_out=leaves
     )
     choice = automatic.fit(tasks, whole, seed=seed, trace=trace)
+    if calibration is not None:
+        algorithm = calibrated(wrap(choice.algorithm), calibration)
+        params = algorithm.parse(choice.values)
+        algorithm.check(tasks.summaries(), params)
+        with limit_blas_threads(tasks.order):
+            model = algorithm.fit(tasks, params, trace=trace, rng=np.random.default_rng(seed))
+        choice, calibration = replace(choice, model=model), model.report()
     report = {
         **choice.report,
         "metric_reason": plan.get("metric_reason"),
@@ -111,12 +175,13 @@ def fit_automatic(
         "left_out": [*choice.dropped, *unsuitable],
     }
     predictions = choice.predictions
-    return choice, {
+    found = {
         "choice": summarize_choice(report, unsuitable=unsuitable, dropped=choice.dropped),
         "leaking_columns": find_leaks(tasks),
         "predictions": predictions,
         "classes": report_classes(predictions, tasks),
     }
+    return choice, found if calibration is None else {**found, "calibration": calibration}
 
 
 def _options(plan: Mapping[str, Any]) -> AutomaticOptions:
