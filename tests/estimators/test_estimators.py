@@ -58,7 +58,7 @@ def test_there_is_one_for_every_algorithm_with_its_parameters():
     for name, cls in ESTIMATORS.items():
         assert getattr(sibling, name) is cls
         assert name in dir(sibling)
-        extra = {"preparation", "calibration", "new_tasks", "random_state"} | (
+        extra = {"preparation", "calibration", "new_tasks", "ties", "random_state"} | (
             {"target"} if len(kinds_of(cls._algorithm)) == 2 else set()
         )
         own = set(cls._algorithm.Params.model_fields)
