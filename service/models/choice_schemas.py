@@ -29,8 +29,8 @@ class ChoiceKind(MethodLabel):
     """Score of a mixture of the methods of a kind, each split by weights without its rows."""
 
     kind: str = Field(
-        description="`multi_task`: of all methods, as whoever shares may learn alone, too; `pooled`, "
-        "`single_task`, or `trivial`: of those that ignore the columns."
+        description="`multi_task`: of all methods, as whoever shares may learn alone, too; "
+        "`pooled`, `single_task`, or `trivial`: of those that ignore the columns."
     )
     value: float | None = Field(description="Mean over splits.")
     low: float | None = Field(description="Lower end of the 95 % interval.")

@@ -1,7 +1,15 @@
 """The pages of a job that runs, and of its result, answer in the words of the data."""
 
+import re
+
+import numpy as np
+import pandas as pd
 import pytest
 
+from algorithms.evaluation.choice.automatic_verdict import more_rows
+from algorithms.evaluation.comparison.no_verdict import ONE_TASK
+from service.ui.views.answer import Subject, count_gains, headline, how_far_off, lead, who_gains
+from service.ui.views.choices import leaderboards
 from service.ui.views.race import race_view
 from service.ui.views.words import GroupWords, ScoreWords
 
@@ -25,7 +33,7 @@ def test_groups_have_the_name_of_their_column_if_it_is_a_noun(column, one, many)
 
 def test_sentences_of_the_api_are_said_in_the_words_of_pages():
     said = GroupWords.of("hospital").said("2 tasks have no held-out rows; task 'task' has one")
-    assert said == "2 hospitals have no rows left out for checking; task 'task' has one"
+    assert said == "2 hospitals have no rows left out for checking; hospital 'task' has one"
 
 
 def test_an_error_rate_is_a_percentage_and_another_score_has_three_digits():
@@ -54,17 +62,16 @@ def running(**race):
         {"kind": "single_task", "algorithm": "ridge", "role": "single_task", "variant": ""}
         | {"value": 1.8},
     ]
-    race = {"metric": "rmse", "title": "RMSE", "larger_is_better": False, "average": "tasks"} | {
-        **{"n_methods": 11, "n_scored": 4, "n_left_out": 1, "best": best},
-        **race,
-    }
+    counts = {"n_methods": 11, "n_scored": 4, "n_left_out": 1, "best": best}
+    words = {"metric": "rmse", "title": "RMSE", "larger_is_better": False, "average": "tasks"}
+    race = words | counts | race
     return {"is_final": False, "progress": {"race": race}}
 
 
 def test_a_race_shows_the_best_of_each_kind_so_far_and_no_verdict():
     dataset = {"options": {"task_column": "hospital", "target_column": ["days"]}}
     view = race_view(running(), dataset)
-    assert view.title == "So far: 1.2 together, 1.8 alone"
+    assert view.title == "So far: 1.20 together, 1.80 alone"
     assert view.sentence.startswith("4 of 11 methods are scored. 1 method failed or took too long.")
     names = [(bar.value.name, bar.value.detail) for bar in view.bars.bars]
     assert names == [("Together", "Gaussian process"), ("Each hospital alone", "ridge")]
@@ -76,3 +83,143 @@ def test_a_job_without_a_race_or_at_its_end_shows_none():
     assert race_view({"is_final": False, "progress": None}, None) is None
     assert race_view({"is_final": False, "progress": {"race": None}}, None) is None
     assert race_view(running() | {"is_final": True}, None) is None
+
+
+HOSPITALS = GroupWords.of("hospital")
+ABOUT = Subject(40, HOSPITALS, "days")
+
+
+def choice(verdict="helps", *, gain=0.36, low=0.26, high=0.455, **more):
+    """Return the parts of the report of an automatic choice that pages show."""
+    pair = {"verdict": verdict, "certainty": None, "reason": None, "gain": gain, "low": low}
+    pair |= {"high": high, "first_value": 1.51 - gain, "second_value": 1.51}
+    pair |= {name: more.pop(name) for name in ("certainty", "reason") if name in more}
+    report = {"metric": "rmse", "title": "RMSE", "unit": "days", "larger_is_better": False}
+    report |= {"average": "tasks", "together_or_apart": pair, "rows": {"n_rows": 480}}
+    return report | {"tasks": dict.fromkeys(range(40)), "estimate": {"value": 1.15}} | more
+
+
+@pytest.mark.parametrize(
+    ("study", "said"),
+    [
+        (
+            choice(certainty="very likely"),
+            "Learning the 40 hospitals together very likely lowers the error, by about 24\u202f%",
+        ),
+        (
+            choice(certainty="probably"),
+            "Learning the 40 hospitals together probably lowers the error, by about 24\u202f%",
+        ),
+        (choice("unclear"), "Whether learning the 40 hospitals together helps cannot be told"),
+        (choice("equal"), "Learning the 40 hospitals together makes no relevant difference"),
+        (
+            choice(metric="auc", title="AUC", certainty="probably", gain=-0.36),
+            "Learning the 40 hospitals together probably raises the AUC from 1.51 to 1.87",
+        ),
+        (
+            choice("none", reason="a side has no method"),
+            "There is no verdict on learning the 40 hospitals together: a side has no method",
+        ),
+        (
+            choice("none", reason=ONE_TASK),
+            "There is one hospital, so that nothing can be learned together",
+        ),
+    ],
+)
+def test_the_first_line_is_as_sure_as_the_verdict(study, said):
+    assert headline(study, ABOUT) == said
+
+
+def test_the_lead_has_the_scores_the_gain_and_its_interval_in_units_of_the_target():
+    assert lead(choice(certainty="very likely"), ABOUT) == (
+        "Predictions of days are off by 1.15 (root mean squared error), and by 1.51 when each "
+        "hospital is learned alone. The gain is 0.36 (95 % interval 0.26 to 0.46)."
+    )
+
+
+def test_what_would_settle_an_unclear_gain_is_said_and_only_then():
+    unclear = choice("unclear", gain=0.1, low=-0.02, high=0.22)
+    # half width 0.12 needs (0.12 / 0.1)² = 1.44 times the 12 rows of a hospital
+    assert "About 6 more rows per hospital would settle it" in lead(unclear, ABOUT)
+    assert more_rows(choice("equal", gain=0.1, low=-0.02, high=0.22)) is None
+    assert "would settle it" not in lead(choice("unclear", gain=-0.1, low=-0.2, high=0.1), ABOUT)
+
+
+def gains(n, **more):
+    tasks = {
+        f"h{i}": {"gain": n / 2 - i, "low": n / 2 - i - 5, "high": n / 2 - i + 5} for i in range(n)
+    }
+    known = {name: {**one, "verdict": "unclear"} for name, one in tasks.items()}
+    return choice(tasks=known, task_confidence=0.9, **more)
+
+
+def test_up_to_thirty_groups_are_all_shown_and_of_more_both_ends():
+    whole = who_gains(gains(30), HOSPITALS)
+    assert (len(whole.bars.bars), whole.rest) == (30, None)
+    ends = who_gains(gains(40), HOSPITALS)
+    shown = [bar.value.name for part in (ends.bars, ends.rest) for bar in part.bars]
+    assert shown == [f"h{i}" for i in (*range(10), *range(30, 40))]
+    assert ends.more == "20 hospitals between"
+    assert "90 % interval" in ends.caption
+    # both parts have one scale
+    assert ends.bars.zero == ends.rest.zero
+    count, meaning = count_gains(gains(40), HOSPITALS)
+    assert count == "20 of 40"
+    assert meaning.endswith("it is shown for none of them alone, and none is shown to lose")
+
+
+def test_how_far_predictions_are_off_holds_for_nine_of_ten_rows_left_out():
+    rows = {"true": [float(i) for i in range(20)], "predicted": [0.0] * 20}
+    text, meaning = how_far_off({"tasks": {"a": rows}}, None, "days")
+    assert (text, meaning) == ("± 17", "days: holds for 90 % of 20 rows left out for checking")
+    labels = {"true": ["y"] * 15 + ["n"] * 5, "predicted": ["y"] * 20}
+    assert how_far_off({"tasks": {"a": labels}}, None, "died")[0] == "75 %"
+    assert how_far_off({"tasks": {"a": {"true": [1.0], "predicted": [2.0]}}}, None, "") is None
+
+
+def test_methods_are_grouped_by_kind_and_constants_apart():
+    rows = [
+        {"algorithm": name, "role": role, "variant": "", "value": value, "low": 0.5, "high": 2.0}
+        | {"weight": weight, "left_out_tasks": None}
+        for name, role, value, weight in (
+            ("gp", "multi_task", 1.0, 0.8),
+            ("ridge", "pooled", 1.1, 0.2),
+            ("mtfl", "multi_task", 1.2, 0.0),
+            ("constant", "single_task", 1.9, 0.0),
+        )
+    ]
+    best, everything = leaderboards(choice(leaderboard=rows), HOSPITALS)
+    assert [row.cells[0].text for row in best.rows] == [
+        "Together",
+        "One model for all",
+        "Averages only",
+    ]
+    assert [row.cells[1].text for row in everything.rows] == [
+        "Gaussian process",
+        "MTFL",
+        "ridge",
+        "constant",
+    ]
+    assert tuple(best.columns) == (
+        "Learns",
+        "Method",
+        "RMSE",
+        "95 % interval",
+        "Weight in the model",
+    )
+
+
+def test_the_page_of_a_choice_answers_in_the_words_of_its_columns(client, http):
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"ward": np.repeat(list("abcdef"), 8), "age": rng.normal(size=48)})
+    frame = frame.assign(days=frame.age + 0.3 * rng.normal(size=48))
+    data = client.upload(frame, name="wards", task_column="ward", target_column="days")
+    algorithms = ["constant", "ridge", "mean-regularised"]
+    client.train(data, "auto", model="answered", algorithms=algorithms).wait()
+    page = http.get("/models/answered/1")
+    (title,) = re.findall(r"<h1[^>]*>(.*?)</h1>", page.text)
+    assert "6 wards together" in title
+    said = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.text))
+    for text in ("Predictions of days are off by", "Each ward alone", "Who gains?", "age"):
+        assert text in said, text
+    assert not re.search(r"\b(tasks?|pooled|held[ -]out)\b", said.partition("Details")[0]), said

@@ -163,7 +163,7 @@ def spend_a_day(page, client, http, tmp_path):
     train_by_keyboard(page, "browser-day")
     follow_and_cancel(page, client)
     page.goto("/models/browser-day/1")
-    assert "RMSE of target on held-out rows" in page.locator("table").first.inner_text()
+    assert "RMSE of target on rows left out" in page.locator("table").first.inner_text()
     check_accessibility(page)
     look_at_plots(page)
     predict(page, http, tmp_path)

@@ -165,10 +165,8 @@ def _describe_alignment(alignment: Mapping[str, Any] | None) -> str:
 
 def _what_would_settle(report: Mapping[str, Any]) -> str:
     """Return how many more rows would settle whether there is a gain, as a clause."""
-    pair, curve = report["together_or_apart"], report["curve"]
-    needed = None if curve is None else curve.get("rows_needed")
-    if needed is not None:
-        more = math.ceil(needed - curve["points"][-1]["rows"])
+    pair, more = report["together_or_apart"], _more_by_curve(report)
+    if more is not None:
         return f"; about {more} more rows per task would settle it"
     reach = (pair["high"] - pair["low"]) / 2
     return _rows_needed(pair["gain"], reach) if 0 < pair["gain"] < reach else ""
@@ -221,11 +219,37 @@ def _describe_tasks(report: Mapping[str, Any]) -> list[str]:
     return [f"{' '.join(sentences) or none} ({corrected}.)"]
 
 
+def more_rows(report: Mapping[str, Any]) -> int | None:
+    """Return how many more rows per task would show a gain that is not shown; None if unknown.
+
+    By the learning curve, or if the gain stayed the same.
+    """
+    pair, by_curve = report["together_or_apart"], _more_by_curve(report)
+    if pair["verdict"] != "unclear" or by_curve is not None:
+        return by_curve
+    factor = _rows_factor(pair["gain"], (pair["high"] - pair["low"]) / 2)
+    if factor is None or factor <= 1:
+        return None
+    return math.ceil((factor - 1) * float(report["rows"]["n_rows"]) / len(report["tasks"]))
+
+
+def _more_by_curve(report: Mapping[str, Any]) -> int | None:
+    """Return how many more rows per task would show a gain by the learning curve, if known."""
+    curve = report.get("curve") or {}
+    needed: float | None = curve.get("rows_needed")
+    return None if needed is None else math.ceil(needed - curve["points"][-1]["rows"])
+
+
+def _rows_factor(gain: float, reach: float) -> float | None:
+    """Return how many times as many rows show a gain, if errors fall with the root of the rows."""
+    return None if gain <= 0 or reach / gain > _MAX_RATIO else (reach / gain) ** 2
+
+
 def _rows_needed(gain: float, reach: float) -> str:
-    """Return how many more rows would show a gain, if errors fall with the root of the rows."""
-    if gain <= 0 or reach / gain > _MAX_RATIO:
+    """Return how many more rows would show a gain, as a clause."""
+    factor = _rows_factor(gain, reach)
+    if factor is None:
         return ""
-    factor = (reach / gain) ** 2
     return f"; if the gain stayed the same, about {factor:.2g} times as many rows would show it"
 
 

@@ -1,50 +1,68 @@
-"""The automatic choice of a model, as its page shows it."""
+"""The methods of a comparison or an automatic choice, grouped by how they learn."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from algorithms.evaluation.scores.metrics import score_name
 from service.ui import formats, tables
 from service.ui.tables import Table, TableRow
+from service.ui.views.words import GroupWords, ScoreWords, kind_of_row, name_of
 
-_MAX_METHODS: Final = 10
+
+def leaderboards(study: Mapping[str, Any], words: GroupWords) -> tuple[Table, Table]:
+    """Return the best method of each kind, and all methods by kind."""
+    methods = study.get("leaderboard") or study.get("methods", ())
+    ranked = sorted(methods, key=lambda one: _rank(study, one))
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    for one in ranked:
+        by_kind.setdefault(kind_of_row(one), []).append(one)
+    best = [rows[0] for rows in by_kind.values()]
+    everything = [one for rows in by_kind.values() for one in rows]
+    return (
+        _table("The best method of each kind", study, best, words),
+        _table(f"All {formats.count(len(everything), 'method')}", study, everything, words),
+    )
 
 
-def leaderboard(choice: Mapping[str, Any]) -> Table:
-    """Return the best methods of an automatic choice by their scores on held-out rows."""
-    best = choice["leaderboard"][:_MAX_METHODS]
-    values = tables.numbers([row["value"] for row in best])
-    unseen = [row["left_out_tasks"] for row in best]
-    left_out = tables.numbers(unseen) if any(value is not None for value in unseen) else []
+def _rank(study: Mapping[str, Any], method: Mapping[str, Any]) -> tuple[bool, float]:
+    value = method["value"]
+    sign = -1.0 if study["larger_is_better"] else 1.0
+    return value is None, sign * (value or 0.0)
+
+
+def _table(
+    caption: str, study: Mapping[str, Any], methods: Sequence[Mapping[str, Any]], words: GroupWords
+) -> Table:
+    score = ScoreWords.of(study, words)
+    has_intervals = any(one.get("low") is not None for one in methods)
+    has_weights = any(one.get("weight") for one in methods)
+    unseen = [one.get("left_out_tasks") for one in methods]
+    has_unseen = any(value is not None for value in unseen)
     rows = [
         TableRow(
             f"method-{i}",
             [
-                *_cells(choice, row),
-                value,
-                tables.quantity(formats.interval(row) or formats.NONE),
-                *left_out[i : i + 1],
+                tables.text(words.kind(kind_of_row(one))),
+                tables.text(name_of(one), note=_note(one)),
+                tables.quantity(score.text(one["value"])),
+                *([tables.quantity(score.interval(one) or formats.NONE)] if has_intervals else []),
+                *([tables.quantity(_weight(one.get("weight")))] if has_weights else []),
+                *([tables.quantity(score.text(unseen[i]))] if has_unseen else []),
             ],
         )
-        for i, (row, value) in enumerate(zip(best, values, strict=True))
+        for i, one in enumerate(methods)
     ]
-    better = "larger" if choice["larger_is_better"] else "smaller"
-    score = score_name(choice)
-    title = f"Methods on the same held-out rows: {score}, {better} is better"
-    if len(choice["leaderboard"]) > len(best):
-        title += f": the best {len(best)} of {len(choice['leaderboard'])}"
-    columns = ("Method", "Chosen", score, "95 % interval")
-    return Table(title, (*columns, "Left-out tasks") if left_out else columns, rows)
+    columns = [
+        *("Learns", "Method", score.short),
+        *(["95 % interval"] if has_intervals else []),
+        *(["Weight in the model"] if has_weights else []),
+        *([f"{score.short} on left-out {words.many}"] if has_unseen else []),
+    ]
+    return Table(caption, columns, rows)
 
 
-def _cells(choice: Mapping[str, Any], row: Mapping[str, Any]) -> list[tables.Cell]:
-    is_chosen = all(row[name] == value for name, value in choice["chosen"].items())
-    name = f"{row['algorithm']} {row['variant']}".strip()
-    splits = f"in {row['n_chosen']} of {formats.count(choice['n_splits'], 'split')}"
-    share = "with all rows" if is_chosen else ""
-    if row["weight"] is not None:  # not in reports of earlier versions
-        share = f"{row['weight']:.0%} of the weight" if row["weight"] else ""
-    return [
-        tables.text(name, note=row["role"].replace("_", " ")),
-        tables.text(share, note=splits if row["n_chosen"] else ""),
-    ]
+def _note(method: Mapping[str, Any]) -> str:
+    return "the algorithm of the job" if method["role"] == "candidate" else ""
+
+
+def _weight(weight: float | None) -> str:
+    return formats.share(weight) if weight else formats.NONE

@@ -6,7 +6,7 @@ from typing import Any
 
 from service.ui import formats
 from service.ui.views.bars import Bars, Value, bars_of
-from service.ui.views.words import GroupWords, ScoreWords, name_of
+from service.ui.views.words import KINDS, GroupWords, ScoreWords, name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,14 @@ def race_view(job: Mapping[str, Any], dataset: Mapping[str, Any] | None) -> Race
     words = GroupWords.of(options.get("task_column"))
     score = ScoreWords.of(race, words, target=targets[0] if len(targets) == 1 else None)
     best = {one["kind"]: one for one in race["best"]}
-    kinds = [kind for kind in ("multi_task", "pooled", "single_task", "trivial") if kind in best]
+    kinds = [kind for kind in KINDS if kind in best]
+    values = score.texts([best[kind]["value"] for kind in kinds])
+    texts = dict(zip(kinds, values, strict=True))
     return RaceView(
-        title=_title({kind: score.text(best[kind]["value"]) for kind in kinds}),
+        title=_title(texts),
         sentence=_sentence(race),
-        caption=f"{score.name[0].upper()}{score.name[1:]}, on rows left out for checking; {score.better}",
-        bars=bars_of([_value(kind, best[kind], score) for kind in kinds]),
+        caption=score.caption,
+        bars=bars_of([_value(best[kind], text, words) for kind, text in texts.items()]),
     )
 
 
@@ -53,13 +55,6 @@ def _sentence(race: Mapping[str, Any]) -> str:
     )
 
 
-def _value(kind: str, one: Mapping[str, Any], score: ScoreWords) -> Value:
-    return Value(
-        score.words.kind(kind),
-        name_of(one),
-        kind,
-        one["value"],
-        None,
-        None,
-        score.text(one["value"]),
-    )
+def _value(one: Mapping[str, Any], text: str, words: GroupWords) -> Value:
+    kind = one["kind"]
+    return Value(words.kind(kind), name_of(one), kind, one["value"], None, None, text)

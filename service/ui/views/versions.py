@@ -1,18 +1,33 @@
-"""One version of a model: its scores, plots and example programs."""
+"""One version of a model: the answer of its report, and what stands behind it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from service.http.requests import base_of
 from service.ui import formats, tables
 from service.ui.api import Api, segment
 from service.ui.api_examples import ApiExample
 from service.ui.tables import Cell, Table
-from service.ui.views import reports
+from service.ui.views import answer, reports
+from service.ui.views.answer import Chart, Subject
+from service.ui.views.choices import leaderboards
 from service.ui.views.lists import FORBIDDEN, dataset_cell
 from service.ui.views.plots import PlotView, plot_href
 from service.ui.views.snippets import example_of, snippets_of
+from service.ui.views.words import GroupWords, capital, name_of
+
+#: Plots that the page has as charts of its own.
+_CHARTS: Final = ("gains", "importance")
+#: Objectives of the fits of a race are on scales of their own.
+_OF_RACE: Final = ("objective",)
+_STOPPED: Final = {
+    "converged": "it converged",
+    "stalled": "it stopped because the objective no longer improved",
+    "max_iter": "it stopped at the maximum number of iterations",
+}
+#: What stands in for missing values.
+_IMPUTED: Final = {"median": "the median", "mean": "the mean", "most_frequent": "the commonest"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +36,24 @@ class VersionView:
 
     Parameters
     ----------
-    notes
-        What the scores on held-out rows leave out, and classes that are never answered.
-    recall
-        Recall of each class; None for numbers, or without held-out rows.
-    verdict, sentences
-        Whether learning together helps, and why; empty without a comparison.
-    means
-        Means of the scores over the tasks.
-    scores
-        Scores of each task.
-    methods
-        Compared methods; None without a comparison or an automatic choice.
-    gains
-        Gain of the best multi-task method by task; None without a comparison.
-    candidates
-        Candidates of a search, the best first; None without a search.
+    dataset, rows
+        Data that it was trained on.
+    headline, lead
+        The answer of its report: whether learning together helps, or how good it is.
+    warnings, facts
+        What needs an act, and what is good to know.
+    kinds, gains, importance
+        Charts; None where they are not known.
+    tiles
+        Numbers, each with what it means.
+    sentences
+        All findings of a comparison or an automatic choice in words.
+    leaderboards
+        The best compared method of each kind, and all; empty without a comparison.
+    tables
+        Means of scores, scores and gains of each group, recall of each class, candidates.
+    charts
+        Addresses of the plots that stand for charts, by name.
     vega
         Address of the script that makes plots interactive.
     request
@@ -45,19 +62,24 @@ class VersionView:
 
     model: Mapping[str, Any]
     path: str
+    words: GroupWords
     example: str
     snippets: Sequence[tuple[str, str]]
-    sentence: str
-    verdict: str
+    dataset: Cell
+    rows: str
+    headline: str
+    lead: str
+    warnings: Sequence[str]
+    facts: Sequence[str]
+    kinds: Chart | None
+    gains: Chart | None
+    importance: Chart | None
+    tiles: Sequence[tuple[str, str]]
     sentences: Sequence[str]
-    notes: Sequence[str]
-    recall: Table | None
-    means: Table
-    scores: Table
-    methods: Table | None
-    gains: Table | None
-    candidates: Table | None
+    leaderboards: Sequence[Table]
+    tables: Sequence[Table]
     plots: Sequence[PlotView]
+    charts: Mapping[str, PlotView]
     vega: str
     request: ApiExample
     params: Sequence[tuple[str, Cell]]
@@ -76,36 +98,116 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
     model = await api.get(path)
     report = await api.find(f"{path}/report") or {}
     history = await api.get(f"{path}/history")
-    evaluation, search = report.get("evaluation"), report.get("search")
-    study = report.get("comparison") or report.get("choice")
+    importance = await api.find(f"{path}/importance")
+    dataset_path = f"/v1/datasets/{model['lineage']['dataset_id']}"
+    dataset = await api.find(dataset_path, refused=FORBIDDEN)
     example = await example_of(api, model)
-    dataset_id = model["lineage"]["dataset_id"]
-    dataset = await api.find(f"/v1/datasets/{dataset_id}", refused=FORBIDDEN)
+    study, evaluation = answer.study_of(report), report.get("evaluation")
+    words = GroupWords.of(model["task_column"])
+    subject = Subject(len(model["tasks"]), words, _target(dataset))
+    plots = {plot["name"]: plot for plot in await _plots(api, path)}
+    hidden = (*_CHARTS, *(_OF_RACE if report.get("choice") else ()))
+    warnings, facts = _notes(model, report, dataset, words)
+    cell = dataset_cell(model["lineage"]["dataset_id"], dataset)
     return VersionView(
         model=model,
         path=path,
+        words=words,
         example=example.csv(),
         snippets=snippets_of(model, example, base_of(api.request)),
-        sentence=f"{_sentence(model, history)} {reports.held_out_sentence(report)}",
-        verdict=reports.verdict_of(study),
-        sentences=() if study is None else study["sentences"],
-        notes=[
-            *(leak["sentence"] for leak in report.get("leaking_columns", ())),
-            *(evaluation or {}).get("sentences", ()),
-            *(report.get("classes") or {}).get("sentences", ()),
-        ],
-        recall=reports.recall(report.get("classes")),
-        means=reports.means(model, evaluation),
-        scores=reports.scores(model, evaluation),
-        methods=reports.methods(report),
-        gains=None if study is None else reports.gains(study),
-        candidates=None if search is None else reports.candidates(search),
-        plots=await _plots(api, path),
+        dataset=cell,
+        rows=_rows(dataset, words),
+        headline=_learned(model, words) if study is None else answer.headline(study, subject),
+        lead=words.said(reports.held_out_sentence(evaluation))
+        if study is None
+        else answer.lead(study, subject),
+        warnings=warnings,
+        facts=facts,
+        kinds=None if study is None else answer.kinds(study, words),
+        gains=None if study is None else answer.who_gains(study, words),
+        importance=answer.what_matters(importance, words),
+        tiles=answer.tiles_of(report, subject, history["fit_s"]),
+        sentences=[] if study is None else [words.said(text) for text in study["sentences"]],
+        leaderboards=() if study is None else leaderboards(study, words),
+        tables=_tables(model, report, words),
+        plots=[_plot(path, plot) for key, plot in plots.items() if key not in hidden],
+        charts={key: _plot(path, plots[key]) for key in _CHARTS if key in plots},
         vega=vega,
         request=_request(name, version, path, has_report=bool(report)),
         params=[(key, tables.text(value)) for key, value in model["lineage"]["params"].items()],
-        lineage=_lineage(model, history, dataset_cell(dataset_id, dataset)),
+        lineage=_lineage(model, history, cell),
     )
+
+
+def _target(dataset: Mapping[str, Any] | None) -> str:
+    """Return the name of what is predicted; empty if it has none."""
+    names = [] if dataset is None else dataset["options"].get("target_column") or []
+    return names[0] if len(names) == 1 and names != ["target"] else ""
+
+
+def _rows(dataset: Mapping[str, Any] | None, words: GroupWords) -> str:
+    if dataset is None or dataset["n_samples"] is None:
+        return ""
+    rows = formats.count(dataset["n_samples"], "row")
+    return f"{rows}, {words.counted(dataset['n_tasks'])}"
+
+
+def _learned(model: Mapping[str, Any], words: GroupWords) -> str:
+    return f"{capital(name_of(model))} learned {words.counted(len(model['tasks']))}"
+
+
+def _tables(model: Mapping[str, Any], report: Mapping[str, Any], words: GroupWords) -> list[Table]:
+    """Return the tables behind the charts."""
+    study, evaluation = answer.study_of(report), report.get("evaluation")
+    found = [
+        reports.means(model, evaluation, words),
+        reports.recall(report.get("classes")),
+        None if study is None else reports.gains(study, words),
+        reports.scores(model, evaluation, words),
+        reports.candidates(report["search"], words) if report.get("search") else None,
+    ]
+    return [table for table in found if table is not None]
+
+
+def _notes(
+    model: Mapping[str, Any],
+    report: Mapping[str, Any],
+    dataset: Mapping[str, Any] | None,
+    words: GroupWords,
+) -> tuple[list[str], list[str]]:
+    """Return the notes that need an act, and those that are good to know."""
+    read = [] if dataset is None else dataset["warnings"]
+    leaks = [leak["sentence"] for leak in report.get("leaking_columns", ())]
+    warnings = [*leaks, *(text for text in model["warnings"] if text not in read)]
+    facts = [
+        *(report.get("evaluation") or {}).get("sentences", ()),
+        *(report.get("classes") or {}).get("sentences", ()),
+        *(text for text in model["warnings"] if text in read),
+        *_prepared(model),
+    ]
+    if model["new_tasks"] == "common":
+        known = words.counted(len(model["tasks"]))
+        facts.append(f"A {words.one} that is not among the {known} gets the common prediction.")
+    return [words.said(text) for text in warnings], [capital(words.said(text)) for text in facts]
+
+
+def _prepared(model: Mapping[str, Any]) -> list[str]:
+    """Return what stands in for missing values."""
+    preparation = model["preparation"]
+    if preparation is None:
+        return []
+    mark = " is missing"
+    names = {
+        column.removesuffix(mark)
+        for part in preparation["parts"]
+        for column in part["prepared"]
+        if column.endswith(mark)
+    }
+    how = _IMPUTED.get(preparation["recipe"]["impute"])
+    if not names or how is None:
+        return []
+    listed = ", ".join(sorted(names)[:10])
+    return [f"{how} of the training rows stands in for missing values of {listed}."]
 
 
 def _request(name: str, version: int, path: str, *, has_report: bool) -> ApiExample:
@@ -115,36 +217,27 @@ def _request(name: str, version: int, path: str, *, has_report: bool) -> ApiExam
     return ApiExample([path, f"{path}/report"], f"{python}\nprint(model.report())")
 
 
-def _sentence(model: Mapping[str, Any], history: Mapping[str, Any]) -> str:
-    tasks = formats.count(len(model["tasks"]), "task")
-    reason = {
-        "converged": "; it converged",
-        "stalled": "; it stopped because the objective no longer improved",
-        "max_iter": "; it stopped at the maximum number of iterations",
-    }.get(model["stop_reason"] or "", "")
-    fit = formats.duration(history["fit_s"])
-    return f"{model['algorithm']} learned {tasks} in {fit}{reason}."
-
-
-async def _plots(api: Api, path: str) -> list[PlotView]:
+async def _plots(api: Api, path: str) -> list[dict[str, Any]]:
     page = await api.find(f"{path}/plots")
-    if page is None:
-        return []
-    return [
-        PlotView(plot["title"], plot["sentence"], plot_href(f"{path}/plots/{plot['name']}"))
-        for plot in page["items"]
-    ]
+    return [] if page is None else list(page["items"])
+
+
+def _plot(path: str, plot: Mapping[str, Any]) -> PlotView:
+    return PlotView(plot["title"], plot["sentence"], plot_href(f"{path}/plots/{plot['name']}"))
 
 
 def _lineage(
     model: Mapping[str, Any], history: Mapping[str, Any], dataset: Cell
 ) -> list[tuple[str, Cell]]:
     lineage = model["lineage"]
+    stopped = _STOPPED.get(model["stop_reason"] or "")
+    fit = formats.duration(history["fit_s"])
     return [
         (
             "Algorithm",
             tables.text(model["algorithm"], f"/algorithms/{segment(model['algorithm'])}"),
         ),
+        ("Fit", tables.text(fit if stopped is None else f"{fit}; {stopped}")),
         ("Dataset", dataset),
         ("Job", tables.code(lineage["job_id"], f"/jobs/{lineage['job_id']}")),
         ("Seed", tables.text(str(lineage["seed"]))),

@@ -4,7 +4,7 @@ The API says task, pooled and held out; pages say what readers call it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,6 +27,8 @@ _PLAIN: Final = (
     (r"\bTasks\b", "{Many}"),
     (r"\bTask\b", "{One}"),
 )
+#: Kinds of methods, in the order of pages.
+KINDS: Final = ("multi_task", "pooled", "single_task", "trivial")
 #: Roles that count as learning together.
 _TOGETHER: Final = ("candidate", "multi_task")
 
@@ -75,6 +77,11 @@ class GroupWords:
             "trivial": "Averages only",
             "per_task": f"Together or alone, by {self.one}",
         }.get(kind, kind.replace("_", " "))
+
+
+def capital(text: str) -> str:
+    """Return text that begins with a capital letter."""
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def kind_of_row(method: Mapping[str, Any]) -> str:
@@ -129,11 +136,6 @@ class ScoreWords:
         )
 
     @property
-    def is_error(self) -> bool:
-        """Whether it is an error of predictions."""
-        return self.metric in ("rmse", "error_rate")
-
-    @property
     def name(self) -> str:
         """What it measures, with unit and average."""
         what = {"rmse": "RMSE", "error_rate": "share of wrong predictions"}
@@ -142,15 +144,29 @@ class ScoreWords:
         return f"{what.get(self.metric, self.title)}{unit}, {mean}"
 
     @property
+    def short(self) -> str:
+        """The name of a column with its values."""
+        return {"error_rate": "Wrong predictions"}.get(self.metric, self.title)
+
+    @property
     def better(self) -> str:
         """Which bars are better."""
         return "longer is better" if self.larger_is_better else "shorter is better"
 
+    @property
+    def caption(self) -> str:
+        """Caption of bars."""
+        return f"{capital(self.name)}, on rows left out for checking; {self.better}"
+
+    def texts(self, values: Sequence[float | None]) -> list[str]:
+        """Return comparable values with as many digits as mean something."""
+        if self.metric != "error_rate":
+            return formats.column(values, 3)
+        return [formats.NONE if value is None else formats.share(value) for value in values]
+
     def text(self, value: float | None) -> str:
-        """Return a value with as many digits as mean something."""
-        if value is None or self.metric != "error_rate":
-            return formats.number(value, 3)
-        return formats.share(value)
+        """Return one value."""
+        return self.texts([value])[0]
 
     def interval(self, ends: Mapping[str, Any]) -> str:
         """Return an interval; empty if it is unknown."""
