@@ -86,12 +86,21 @@ class Api:
             token = page["next_page_token"]
         return items
 
-    async def text(self, path: str) -> str:
-        """Return the text of a resource; empty if the caller may not read it."""
-        status, body = await self._send(path, "")
+    async def text(self, path: str, *, accept: str = "*/*") -> str:
+        """Return the text of a resource; empty if the caller may not read it.
+
+        Parameters
+        ----------
+        path
+            Path, which may have a query.
+        accept
+            Media type of the text.
+        """
+        path, _, query = path.partition("?")
+        status, body = await self._send(path, query, accept)
         return body.decode() if status == 200 else ""
 
-    async def _send(self, path: str, query: str) -> tuple[int, bytes]:
+    async def _send(self, path: str, query: str, accept: str = "*/*") -> tuple[int, bytes]:
         status = 0
         parts: list[bytes] = []
 
@@ -105,10 +114,10 @@ class Api:
             else:
                 parts.append(message.get("body", b""))
 
-        await self.request.app(self._scope(path, query), receive, send)
+        await self.request.app(self._scope(path, query, accept), receive, send)
         return status, b"".join(parts)
 
-    def _scope(self, path: str, query: str) -> Scope:
+    def _scope(self, path: str, query: str, accept: str) -> Scope:
         scope = self.request.scope
         keys = ("type", "asgi", "http_version", "scheme", "server", "client", "state", PATH_PREFIX)
         return {
@@ -118,7 +127,10 @@ class Api:
             "raw_path": quote(path).encode(),
             "query_string": query.encode(),
             "root_path": "",
-            "headers": [pair for pair in scope["headers"] if pair[0] in _FORWARDED],
+            "headers": [
+                *(pair for pair in scope["headers"] if pair[0] in _FORWARDED),
+                (b"accept", accept.encode()),
+            ],
         }
 
 

@@ -122,3 +122,9 @@ def render(
     if prefix:
         text = _LINK.sub(rf"\1{prefix}", text)
     return HTMLResponse(text, status_code=status, headers=HEADERS)
+
+
+def render_file(request: Request, template: str, **context: Any) -> str:
+    """Return a document that is read without this service too: its links have the whole address."""
+    text = _environment.get_template(template).render(**context)
+    return _LINK.sub(rf"\1{base_of(request)}", text)

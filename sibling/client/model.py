@@ -331,6 +331,14 @@ class RemoteModel(Remote[Mode]):
         return target
 
     @remote_method
+    async def save_report(self, target: str | Path) -> Path:
+        """Write the report to read: one HTML file with answer, plots, methods, data and sources.
+
+        Browsers print it as PDF. :meth:`report` has the numbers for programs.
+        """
+        return await self._http.download(f"{self._path}/report.html", target)
+
+    @remote_method
     async def download(self, target: str | Path) -> Path:
         """Write the model to a file for ``algorithms.registry.load_model``."""
         return await self._http.download(f"{self._path}/artifact", target)

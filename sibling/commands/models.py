@@ -148,6 +148,15 @@ def download(model: Model, *, output: Output = None, url: Url = DEFAULT_URL) -> 
 
 
 @models.command()
+def report(model: Model, *, output: Output = None, url: Url = DEFAULT_URL) -> None:
+    """Write a report to read, print and send: one HTML file with answer, plots, methods, data."""
+    with Client(url) as client:
+        remote = find_model(client, model)
+        file = remote.save_report(output or _file_name(remote, ".html"))
+    print_result(f"{remote.name}, version {remote.version}: {file}", file=str(file))
+
+
+@models.command()
 def delete(
     model: Annotated[str, typer.Argument(help="NAME/VERSION.")], url: Url = DEFAULT_URL
 ) -> None:

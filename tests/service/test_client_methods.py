@@ -114,7 +114,7 @@ def use_everything(client, tmp_path):
     assert "everything" in [item["name"] for item in client.models]
     predict_file(model, tmp_path)
     model.history(), model.report(), model.signature(), model.statistics()
-    model.download(tmp_path / "m.safetensors")
+    model.download(tmp_path / "m.safetensors"), model.save_report(tmp_path / "report.html")
     for method in METHODS:
         try:
             getattr(model, method)(rows["a"], task="a")

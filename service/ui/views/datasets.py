@@ -111,12 +111,12 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
     left_out = [warning for warning in dataset["warnings"] if _LEFT_OUT in warning]
     return DatasetView(
         dataset=dataset,
-        sentence=f"{_sentence(dataset)} {_gaps(preview)}".strip(),
+        sentence=f"{size_sentence(dataset)} {_gaps(preview)}".strip(),
         facts=_facts(dataset),
         issues=[issue["detail"] for issue in dataset["issues"]],
         warnings=[warning for warning in dataset["warnings"] if _LEFT_OUT not in warning],
         left_out=left_out,
-        columns=_columns(preview),
+        columns=columns_table(preview),
         spread=_spread(manifest["tasks"]),
         sizes=_sizes(manifest["tasks"]),
         tasks=[_task(dataset_id, task, target_title(dataset)) for task in preview["tasks"]],
@@ -128,7 +128,8 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
     )
 
 
-def _sentence(dataset: Mapping[str, Any]) -> str:
+def size_sentence(dataset: Mapping[str, Any]) -> str:
+    """Return a sentence on the size of a dataset, or on why it has none."""
     if dataset["state"] == DatasetState.REJECTED:
         return "It was rejected: nothing can be trained on it."
     if dataset["state"] != DatasetState.READY:
@@ -178,7 +179,7 @@ def _facts(dataset: Mapping[str, Any]) -> list[tuple[str, Cell]]:
     return facts
 
 
-def _columns(preview: Mapping[str, Any]) -> Table | None:
+def columns_table(preview: Mapping[str, Any]) -> Table | None:
     """Return the target and the first columns over all tasks."""
     target, columns = preview["target"], preview["columns"][:_MAX_COLUMNS]
     rows = [TableRow(f"column-{c['name']}", _column_cells(c)) for c in columns]

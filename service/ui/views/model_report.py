@@ -1,0 +1,123 @@
+"""The report of a version of a model: what its page shows, and how it was made, for one file."""
+
+import asyncio
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version as version_of
+from typing import Any, Final
+
+from service.ui import formats
+from service.ui.api import Api, segment
+from service.ui.tables import Cell, Table
+from service.ui.views.datasets import columns_table, size_sentence
+from service.ui.views.lists import FORBIDDEN
+from service.ui.views.versions import VersionView, version_view
+
+_SVG: Final = "image/svg+xml"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A plot with its picture, as an address that has its data."""
+
+    title: str
+    sentence: str
+    image: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReport:
+    """The report of a version.
+
+    Parameters
+    ----------
+    made
+        When the report was made, to the second.
+    version
+        What the page of the version shows.
+    tables
+        Its tables, without those that are empty.
+    lineage
+        Where the model comes from, with exact times.
+    method, data
+        Sentences on the method, and on the data.
+    columns
+        Columns over all rows; None if the caller may not read the dataset, or tasks differ.
+    citations
+        Publications of the methods of the model, and the software.
+    """
+
+    title: str
+    made: str
+    version: VersionView
+    figures: Sequence[Figure]
+    tables: Sequence[Table]
+    method: str
+    data: str
+    columns: Table | None
+    lineage: Sequence[tuple[str, Cell]]
+    citations: Sequence[str]
+
+
+async def report_view(api: Api, name: str, version: int) -> ModelReport:
+    """Return the report of a version."""
+    view = await version_view(api, name, version, vega="")
+    report = await api.find(f"{view.path}/report") or {}
+    titles = await _algorithms(api)
+    data, columns = await _data(api, view.model)
+    tables = (view.methods, view.means, view.recall, view.gains, view.candidates, view.scores)
+    algorithm = titles[view.model["algorithm"]]
+    return ModelReport(
+        title=f"Report on {name}, version {version}",
+        made=formats.exact(datetime.now(UTC).isoformat()),
+        version=view,
+        figures=await asyncio.gather(*(_figure(api, plot) for plot in view.plots)),
+        tables=[table for table in tables if table and table.rows and len(table.columns) > 1],
+        method=f"{algorithm['title']}: {algorithm['summary']}",
+        data=data,
+        columns=columns,
+        lineage=[(title, _dated(cell)) for title, cell in view.lineage],
+        citations=_citations(view.model, report, titles),
+    )
+
+
+def _dated(cell: Cell) -> Cell:
+    return replace(cell, text=formats.exact(cell.value)) if cell.kind == "time" else cell
+
+
+async def _figure(api: Api, plot: Any) -> Figure:
+    image = base64.b64encode((await api.text(plot.href, accept=_SVG)).encode()).decode()
+    return Figure(plot.title, plot.sentence, f"data:{_SVG};base64,{image}")
+
+
+async def _algorithms(api: Api) -> dict[str, dict[str, Any]]:
+    items = (await api.get("/v1/algorithms", page_size=200))["items"]
+    return {item["name"]: item for item in items}
+
+
+async def _data(api: Api, model: Mapping[str, Any]) -> tuple[str, Table | None]:
+    """Return a sentence on the dataset of a model, and its columns."""
+    path = f"/v1/datasets/{segment(model['lineage']['dataset_id'])}"
+    dataset = await api.find(path, refused=FORBIDDEN)
+    if dataset is None:
+        return f"{formats.count(len(model['tasks']), 'group')}.", None
+    preview = await api.get(f"{path}/preview", tasks=1, rows=0)
+    sentence = f"{dataset['name']}: {size_sentence(dataset)} Rows with the same "
+    return f"{sentence}{model['task_column']} belong together.", columns_table(preview)
+
+
+def _citations(
+    model: Mapping[str, Any],
+    report: Mapping[str, Any],
+    algorithms: Mapping[str, Mapping[str, Any]],
+) -> list[str]:
+    """Return the references of the algorithm, of the methods that it weighs, and of the service."""
+    leaderboard = (report.get("choice") or {}).get("leaderboard", ())
+    names = [model["algorithm"], *(row["algorithm"] for row in leaderboard if row["weight"])]
+    cited = [
+        f"{algorithms[name]['title']}: {algorithms[name]['reference']}"
+        for name in dict.fromkeys(names)
+    ]
+    return [*cited, f"Sibling, version {version_of('sibling')}."]
