@@ -1,24 +1,30 @@
-"""Classes of tasks, of which some have rows of a single class only.
+"""Classes of tasks that lack some of them: a hospital without an event, or without a rare one.
 
-Such a task can have rows of another class later: a hospital without an event, for example. So it
-has also the classes of the tasks that have its class, and of those that share a class with them.
+Such a task can have rows of another class later. Tasks are connected if they have a class in
+common. A task that has rows of a single class, and every task of a connected set that has half of
+its classes on average, has all classes of the set. Others are different problems, such as pairs of
+ten digits: each has its own classes.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 Classes = tuple[Any, ...]
 
+#: Smallest mean share of the classes of connected tasks that makes them one problem.
+MIN_MEAN_SHARE: Final = 0.5
+
 
 def complete_classes(classes: Sequence[Classes]) -> list[Classes]:
-    """Return the classes of each task: its own, or if it has one, all that are connected with it.
+    """Return the classes of each task: its own, or all that are connected with it.
 
     Parameters
     ----------
     classes
         Labels of the rows of each task, sorted; empty for a task without labels.
     """
-    if all(len(own) != 1 for own in classes):
+    if len({own for own in classes if own}) <= 1:
         return list(classes)
     connected: dict[Any, set[Any]] = {}
     for own in set(classes):
@@ -30,6 +36,12 @@ def complete_classes(classes: Sequence[Classes]) -> list[Classes]:
                 largest |= joining
                 connected.update(dict.fromkeys(joining, largest))
         connected.update(dict.fromkeys(own, largest))
-    completed = {id(labels): labels for labels in connected.values()}
-    tuples = {key: tuple(sorted(labels)) for key, labels in completed.items()}
-    return [tuples[id(connected[own[0]])] if len(own) == 1 else own for own in classes]
+    completed = {id(labels): tuple(sorted(labels)) for labels in connected.values()}
+    of_task = [completed[id(connected[own[0]])] if own else () for own in classes]
+    shares = defaultdict(list)
+    for own, every in zip(classes, of_task, strict=True):
+        shares[every].append(len(own) / max(len(every), 1))
+    return [
+        every if len(own) == 1 or sum(shares[every]) >= MIN_MEAN_SHARE * len(shares[every]) else own
+        for own, every in zip(classes, of_task, strict=True)
+    ]

@@ -239,13 +239,10 @@ class Task:
         return int(self.X.nnz) if is_sparse(self.X) else None
 
     def class_labels(self) -> NDArray[Any]:
-        """Return the labels of the rows, sorted; if there is one only, all that the task can have.
-
-        So a task of a single class has two classes or more, if other tasks show which.
-        """
+        """Return the labels that the task can have, sorted, of which its rows may lack some."""
         assert self.y is not None
         labels = np.unique(self.y)
-        if len(labels) == 1 and self.classes is not None and labels[0] in self.classes:
+        if self.classes is not None and np.isin(labels, self.classes).all():
             return np.array(self.classes)
         return labels
 

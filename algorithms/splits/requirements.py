@@ -160,7 +160,7 @@ def _without(task: TaskSummary, held_out: Sequence[int]) -> TaskSummary:
         return task
     labels = np.delete(task.labels, held_out)
     classes = tuple(np.unique(labels).tolist())
-    if len(classes) == 1 and task.classes is not None:  # known from all rows
+    if task.classes is not None:  # known from all rows
         classes = task.classes
     return replace(
         task, n_samples=len(labels), n_classes=len(classes), labels=labels, classes=classes

@@ -477,7 +477,7 @@ def test_more_than_two_classes_are_learned_one_against_the_rest() -> None:
         X = centres[labels] + rng.standard_normal((24, 5))
         y = labels if t % 2 else np.array(["a", "b", "c"])[labels]
         tasks.append(Task.from_rows(f"t{t}", X, y=y))
-    tasks.append(Task.from_rows("two", X[labels < 2], y=labels[labels < 2]))
+    tasks.append(Task.from_rows("two", X[labels < 2], y=np.array(["x", "y"])[labels[labels < 2]]))
     tasks = TaskSet(tuple(tasks))
     for loss in ("logistic", "square"):
         model = fit(tasks, gamma=0.1, loss=loss, tolerance=1e-5)

@@ -156,9 +156,15 @@ def test_the_other_tasks_are_not_changed_by_a_task_without_events() -> None:
 
 def test_classes_of_a_task_are_those_of_the_tasks_that_have_its_class() -> None:
     given = [("a",), ("a", "b"), ("a", "c"), ("d",), ("e", "f"), (1,), (1, 2), ()]
+    every = ("a", "b", "c")
     assert complete_classes(given) == [
-        ("a", "b", "c"), ("a", "b"), ("a", "c"), ("d",), ("e", "f"), (1, 2), (1, 2), (),
+        every, every, every, ("d",), ("e", "f"), (1, 2), (1, 2), (),
     ]  # fmt: skip
+
+
+def test_pairs_of_many_classes_are_problems_of_their_own() -> None:
+    pairs = [(i, j) for i in range(10) for j in range(i)]
+    assert complete_classes([*pairs, (3,)]) == [*pairs, tuple(range(10))]
 
 
 def test_classes_are_those_of_connected_components() -> None:
@@ -170,10 +176,15 @@ def test_classes_are_those_of_connected_components() -> None:
         for own in given:
             adjacent[np.ix_(own, own)] = True
         reach = np.linalg.matrix_power(adjacent.astype(np.int64), 15) > 0
-        expected = [
-            tuple(np.flatnonzero(reach[own[0]]).tolist()) if len(own) == 1 else own for own in given
+        every = [tuple(np.flatnonzero(reach[own[0]]).tolist()) for own in given]
+        shares = [len(own) / len(all_of) for own, all_of in zip(given, every, strict=True)]
+        mean = {
+            e: np.mean([s for s, o in zip(shares, every, strict=True) if o == e]) for e in every
+        }
+        assert complete_classes(given) == [
+            all_of if len(own) == 1 or mean[all_of] >= 0.5 else own
+            for own, all_of in zip(given, every, strict=True)
         ]
-        assert complete_classes(given) == expected
 
 
 def test_rows_of_a_part_keep_the_classes_of_the_task() -> None:
@@ -212,6 +223,45 @@ def test_three_classes_are_completed() -> None:
         assert set(model.predict(X, task="one")) == {"b"} or name == "kernel-tasks"
         p = model.predict_proba(X, task="one")
         assert ((p > 0) & (p < 1)).all()
+
+
+def grades(rng) -> tuple[TaskSet, np.ndarray, np.ndarray]:
+    """Return tasks with three classes, of which one lacks a class, and new rows with classes."""
+    labels, w = np.array(["high", "low", "middle"]), np.array([2.0, 1.0, 0.0, 0.0])
+    tasks = []
+    for t in range(6):
+        X = rng.standard_normal((20, 4))
+        y = labels[[1, 2, 0]][np.digitize(X @ w, [-1.0, 1.0])]
+        if t == 1:
+            y = np.where(y == "high", "middle", y)
+        tasks.append(Task.from_rows(f"t{t}", X, y=y))
+    X = rng.standard_normal((300, 4))
+    return TaskSet(tuple(tasks)), X, labels[[1, 2, 0]][np.digitize(X @ w, [-1.0, 1.0])]
+
+
+@over_classifiers
+@pytest.mark.quick(10)
+def test_every_method_trains_where_a_task_lacks_one_of_three_classes(algorithm, form) -> None:
+    tasks, X, _ = grades(np.random.default_rng(1))
+    if algorithm.name in {"mean-regularised", "mixed-model"}:
+        pytest.skip("two classes only")
+    model = fit(algorithm, form, tasks_for(algorithm, tasks))
+    assert model.classes("t1") == ("high", "low", "middle")
+    assert set(model.predict(X, task="t1")) <= {"high", "low", "middle"}
+    for method in ("decision_function", "predict_proba"):
+        if method in model.available_methods():
+            found = getattr(model, method)(X, task="t1")
+            assert found.shape == (300, 3)
+            assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("name", ["nearest-neighbours", "logistic-regression", "gp"])
+def test_methods_that_share_know_a_class_that_a_task_lacks(name) -> None:
+    tasks, X, y = grades(np.random.default_rng(1))
+    form = None if name == "gp" else "pooled"
+    model = fit(ALGORITHMS[name], form, tasks)
+    scores = model.decision_function(X, task="t1")[:, 0]
+    assert roc_auc_score(y == "high", scores) > 0.75
 
 
 def test_tasks_whose_classes_no_other_task_has_are_all_named() -> None:
