@@ -1,7 +1,7 @@
 """HTTP routes that create datasets: from an uploaded file, or from other datasets."""
 
 import asyncio
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -18,7 +18,8 @@ from service.datasets.schemas import Dataset
 from service.datasets.selection import Combination
 from service.datasets.upload import receive
 from service.errors.patterns import TEXT_LINE
-from service.http.documentation import problems
+from service.http.bodies import ContentType
+from service.http.documentation import file_body, problems
 from service.http.idempotency import IdempotencyKey
 from service.http.responses import json_response
 from service.http.routing import Owner, Record, secured
@@ -28,17 +29,9 @@ from service.storage.tables import DatasetRow
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=secured("datasets:{}"))
 
 #: Documentation of the body of an upload.
-BODY: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": True,
-        "description": "The bytes of one file.",
-        "content": {
-            media_type: {"schema": {"type": "string", "format": "binary"}}
-            for format_ in FORMATS
-            for media_type in format_.media_types
-        },
-    }
-}
+BODY: Final = file_body(
+    "The bytes of one file.", (name for format_ in FORMATS for name in format_.media_types)
+)
 
 
 class UploadQuery(ReadOptions):
@@ -50,6 +43,12 @@ class UploadQuery(ReadOptions):
         pattern=TEXT_LINE,
         description="Name of the dataset.",
     )
+
+
+class FileQuery(UploadQuery):
+    """Name, options and type of an upload of one request."""
+
+    content_type: ContentType = None
 
 
 @router.post(
@@ -79,15 +78,15 @@ async def upload_dataset(
     request: Request,
     services: Context,
     owner: Owner,
-    query: Annotated[UploadQuery, Query()],
+    query: Annotated[FileQuery, Query()],
     *,
     idempotency_key: IdempotencyKey = None,
     record: Record,
 ) -> Response:
     """Upload a dataset of tasks as a raw body."""
-    options = ReadOptions.model_validate(query.model_dump(exclude={"name"}))
+    options = ReadOptions.model_validate(query.model_dump(exclude={"name", "content_type"}))
     upload = UploadRequest(owner, query.name, options, idempotency_key, record)
-    row, is_new = await receive(request, services, upload)
+    row, is_new = await receive(request, services, upload, query.content_type)
     return await _response(services, row, is_new=is_new)
 
 

@@ -16,7 +16,7 @@ from service.datasets.preview import ColumnSummary
 from service.datasets.registration import rejected
 from service.datasets.upload import format_of, write_body
 from service.errors.problems import Problem
-from service.http.bodies import check_length, too_large
+from service.http.bodies import ContentType, check_length, media_type_of, too_large
 from service.http.documentation import problems
 from service.http.routing import secured
 
@@ -25,6 +25,12 @@ router = APIRouter(
     tags=["datasets"],
     route_class=secured("datasets:{}", is_audited=False),  # it changes nothing
 )
+
+
+class InspectionQuery(ReadOptions):
+    """Options and type of a file."""
+
+    content_type: ContentType = None
 
 
 class Groups(BaseModel):
@@ -118,7 +124,7 @@ class _ScratchFile:
     ),
 )
 async def inspect_file(
-    request: Request, services: Context, query: Annotated[ReadOptions, Query()]
+    request: Request, services: Context, query: Annotated[InspectionQuery, Query()]
 ) -> Inspection:
     """Return the columns of a file, its first rows, and what each column may be for.
 
@@ -126,7 +132,7 @@ async def inspect_file(
     them are kept as the proposal.
     """
     limit = services.settings.max_upload_bytes
-    format_ = format_of(request.headers.get("content-type", ""))
+    format_ = format_of(media_type_of(request, query.content_type))
     check_length(request, limit)
     with services.ingester.scratch_folder() as folder:
         file = _ScratchFile(folder / "upload")
@@ -135,7 +141,7 @@ async def inspect_file(
         except ClientDisconnect:
             detail = "the client disconnected before the end of the file"
             raise Problem("malformed-body", detail) from None
-        options = query.model_dump(mode="json")
+        options = query.model_dump(mode="json", exclude={"content_type"})
         reading = services.ingester.inspect(folder, format_.media_types[0], options)
         result: dict[str, Any] = await asyncio.wrap_future(reading)
     if "issues" in result:

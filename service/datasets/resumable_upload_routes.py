@@ -24,7 +24,8 @@ from service.datasets.formats.options import ReadOptions
 from service.datasets.resumable_uploads import NewUpload, UploadState
 from service.datasets.upload import format_of
 from service.errors.problems import Problem
-from service.http.documentation import problems
+from service.http.bodies import OCTETS
+from service.http.documentation import file_body, problems
 from service.http.paging import Page, Paging, page
 from service.http.responses import json_response
 from service.http.routing import Owner, StrictRoute
@@ -34,7 +35,7 @@ EXTENSIONS: Final = "creation,expiration,termination"
 #: Methods that a POST request can name in X-HTTP-Method-Override.
 _OVERRIDING: Final = ("PATCH", "DELETE")
 #: Media types accepted for PATCH: the type of tus, and the generic type of binary data.
-PART_TYPES: Final = ("application/offset+octet-stream", "application/octet-stream")
+PART_TYPES: Final = ("application/offset+octet-stream", OCTETS)
 _MAX_METADATA: Final = 8_000
 _MAX_TAG: Final = 200
 _SHA256: Final = re.compile("[0-9a-f]{64}")
@@ -112,16 +113,6 @@ router = APIRouter(
 )
 
 UploadId = Annotated[str, Path(description="Id of the upload.")]
-_BODY: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": True,
-        "description": "The next bytes of the file.",
-        "content": {
-            media_type: {"schema": {"type": "string", "format": "binary"}}
-            for media_type in PART_TYPES
-        },
-    }
-}
 
 
 class Upload(BaseModel):
@@ -256,7 +247,7 @@ def get_upload(upload_id: UploadId, services: Context, owner: Owner) -> Response
     "/{upload_id}",
     summary="Continue a resumable upload",
     status_code=204,
-    openapi_extra=_BODY,
+    openapi_extra=file_body(f"The next bytes of the file, also as `{PART_TYPES[0]}`."),
     responses=problems(
         "not-found",
         "offset-mismatch",

@@ -10,7 +10,7 @@ from service.datasets.context import DatasetServices
 from service.datasets.formats.registry import Format, UnsupportedFormat, check_magic, find_format
 from service.datasets.registration import Registration, UploadRequest, rejected
 from service.errors.problems import Problem
-from service.http.bodies import check_length, too_large
+from service.http.bodies import check_length, media_type_of, too_large
 from service.storage.dataset_states import DatasetState
 from service.storage.shortages import find_shortage
 from service.storage.tables import DatasetRow
@@ -24,9 +24,14 @@ _ENCODINGS: Final = frozenset({"", "identity", "gzip", "x-gzip", "zstd"})
 
 
 async def receive(
-    request: Request, services: DatasetServices, upload: UploadRequest
+    request: Request, services: DatasetServices, upload: UploadRequest, content_type: str | None
 ) -> tuple[DatasetRow, bool]:
     """Store the body of a request; return its dataset row, and whether the row is new.
+
+    Parameters
+    ----------
+    content_type
+        Its media type in the query.
 
     Raises
     ------
@@ -35,8 +40,7 @@ async def receive(
         stored.
     """
     limit = services.settings.max_upload_bytes
-    media_type = request.headers.get("content-type", "")
-    format_ = format_of(media_type)
+    format_ = format_of(media_type_of(request, content_type))
     check_length(request, limit)
     writer = services.blobs.writer()
     try:

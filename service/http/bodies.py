@@ -1,10 +1,11 @@
 """Request bodies: size limits and JSON."""
 
 from collections.abc import Iterator
-from typing import Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import numpy as np
 import orjson
+from fastapi import Query
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
 
@@ -12,10 +13,41 @@ from service.errors.problems import Problem
 from service.errors.validation import json_pointer
 
 JSON: Final = "application/json"
+#: Bytes of any type.
+OCTETS: Final = "application/octet-stream"
+#: Query parameter of requests whose body is a file.
+ContentType = Annotated[
+    str | None,
+    Query(
+        max_length=200,
+        description=f"Media type of a body that is sent as `{OCTETS}`, for clients that cannot "
+        "choose the header Content-Type, such as generated ones.",
+    ),
+]
 #: Maximum nesting depth of a bounded JSON body, well below what recursive code can handle.
 MAX_DEPTH: Final = 64
 #: Maximum number of values in a bounded JSON body: a mapping of 10,000 tasks has as many.
 MAX_VALUES: Final = 50_000
+
+
+def media_type_of(request: Request, content_type: str | None) -> str:
+    """Return the media type of a body: the header, or the query parameter of plain bytes.
+
+    Raises
+    ------
+    Problem
+        Plain bytes without the query parameter, or the query parameter without plain bytes.
+    """
+    header = request.headers.get("content-type", "")
+    is_plain = header.partition(";")[0].strip().lower() == OCTETS
+    if is_plain == (content_type is not None):
+        return header if content_type is None else content_type
+    if is_plain:
+        detail = f"name the media type of the body: ?content_type=text/csv, or in place of {OCTETS}"
+        raise Problem("unsupported-media-type", detail)
+    detail = f"content_type names the type of a body that is sent as {OCTETS}, not as {header!r}"
+    entry = {"parameter": "query:content_type", "code": "conflict", "detail": detail}
+    raise Problem("invalid-request", detail, errors=[entry])
 
 
 def parse_json(body: bytes | bytearray) -> Any:

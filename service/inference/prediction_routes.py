@@ -7,8 +7,8 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from algorithms.interface.methods import LEVEL_METHODS
-from service.http.bodies import JSON
-from service.http.documentation import problems
+from service.http.bodies import JSON, ContentType
+from service.http.documentation import file_body, problems
 from service.http.negotiation import preferred_type
 from service.http.requests import StrictRequest
 from service.http.routing import Owner, secured
@@ -144,19 +144,13 @@ def _has_semicolons(body: Body) -> bool:
     return line.count(b";") > line.count(b",")
 
 
-_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 _DOCS: Final[dict[str, Any]] = {
     "response_model": PredictedRows,
     "responses": {
         200: {"content": {name: {} for name in _OFFERED[1:]}, "description": "The rows, in order."},
         **problems(*ROW_PROBLEMS),
     },
-    "openapi_extra": {
-        "requestBody": {
-            "required": True,
-            "content": dict.fromkeys((*FORMATS, *REQUEST_READERS), _BINARY),
-        }
-    },
+    "openapi_extra": file_body("A file with rows.", (*FORMATS, *REQUEST_READERS)),
 }
 _LATEST: Final = "/{name}/predictions"
 _OF_VERSION: Final = "/{name}/versions/{version}/predictions"
@@ -178,13 +172,15 @@ async def predict_rows_of_latest(
     level: Level = None,
     new_tasks: NewTasksOption = None,
     rows: Shown = None,
+    content_type: ContentType = None,
 ) -> Response:
     """Return the rows with predictions, intervals or probabilities, and remarks."""
     headers = request.plain_headers
     parsed = ParsedCall(
         f"{router.prefix}{_LATEST}", owner, name, None, task, headers, level, new_tasks
     )
-    return await respond(partial(PredictionHandler, n_shown=rows), services, parsed, request)
+    make = partial(PredictionHandler, n_shown=rows)
+    return await respond(make, services, parsed, request, content_type)
 
 
 @router.post(_OF_VERSION, summary="Predict the rows of a file", name="predict_rows", **_DOCS)
@@ -199,10 +195,12 @@ async def predict_rows(
     level: Level = None,
     new_tasks: NewTasksOption = None,
     rows: Shown = None,
+    content_type: ContentType = None,
 ) -> Response:
     """Return the rows with predictions, intervals or probabilities, and remarks."""
     headers = request.plain_headers
     parsed = ParsedCall(
         f"{router.prefix}{_OF_VERSION}", owner, name, version, task, headers, level, new_tasks
     )
-    return await respond(partial(PredictionHandler, n_shown=rows), services, parsed, request)
+    make = partial(PredictionHandler, n_shown=rows)
+    return await respond(make, services, parsed, request, content_type)

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Response
 
 from algorithms.interface.methods import DEFAULT_LEVEL, METHODS
-from service.http.bodies import JSON
-from service.http.documentation import problems
+from service.http.bodies import JSON, ContentType
+from service.http.documentation import file_body, problems
 from service.http.requests import StrictRequest
 from service.http.routing import Owner, secured
 from service.inference.call import Body, Call, InferenceResult
@@ -53,7 +53,6 @@ ROW_PROBLEMS: Final = (
     "unknown-task",
     "unsupported-method",
 )
-_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 _BINARY_TYPES: Final = [media_type for media_type in FORMATS if media_type != JSON]
 _DOCS: Final[dict[str, Any]] = {
     "response_model": InferenceResponse,
@@ -64,15 +63,11 @@ _DOCS: Final[dict[str, Any]] = {
         },
         **problems("malformed-json", *ROW_PROBLEMS),
     },
-    "openapi_extra": {
-        "requestBody": {
-            "required": True,
-            "content": {
-                JSON: {"schema": InferenceRequest.model_json_schema()},
-                **dict.fromkeys((*_BINARY_TYPES, *REQUEST_READERS), _BINARY),
-            },
-        }
-    },
+    "openapi_extra": file_body(
+        "Rows as JSON, or a file.",
+        (*_BINARY_TYPES, *REQUEST_READERS),
+        json_schema=InferenceRequest.__name__,
+    ),
 }
 #: Headers of responses by media type.
 _HEADERS: Final[dict[str, Headers]] = {
@@ -133,10 +128,11 @@ def _add_method(method: str) -> None:
         task: TaskName = None,
         level: Level = None,
         new_tasks: NewTasksOption = None,
+        content_type: ContentType = None,
     ) -> Response:
         headers = request.plain_headers
         parsed = ParsedCall(latest, owner, name, None, task, headers, level, new_tasks)
-        return await respond(MethodHandler, services, parsed, request)
+        return await respond(MethodHandler, services, parsed, request, content_type)
 
     async def call_version(
         name: Name,
@@ -148,10 +144,11 @@ def _add_method(method: str) -> None:
         task: TaskName = None,
         level: Level = None,
         new_tasks: NewTasksOption = None,
+        content_type: ContentType = None,
     ) -> Response:
         headers = request.plain_headers
         parsed = ParsedCall(of_version, owner, name, version, task, headers, level, new_tasks)
-        return await respond(MethodHandler, services, parsed, request)
+        return await respond(MethodHandler, services, parsed, request, content_type)
 
     for endpoint, path, version_text in (
         (call_latest, latest, "the latest version"),

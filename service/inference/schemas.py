@@ -1,4 +1,7 @@
-"""API schemas of inference, for the documentation only: pydantic does not parse the rows."""
+"""API schemas of inference, for the documentation only: pydantic does not parse the rows.
+
+Rows of different kinds are told apart one by one: generated clients check no more of a list.
+"""
 
 from typing import TypeAlias
 
@@ -27,7 +30,7 @@ class InferenceRequest(BaseModel):
         "or in a column of the rows, which is named as in the training table (`task_column` of the "
         "model) or `task`. The field may have the name in the training table, too.",
     )
-    inputs: list[list[Value]] | list[dict[str, Value]] = Field(
+    inputs: list[list[Value] | dict[str, Value]] = Field(
         description="A list of values per row, or an object with the values by column name: "
         "numbers, or values of the column's kind, such as text, a boolean, or a date in text; null "
         "for a missing value, if the model supports missing values."
@@ -54,6 +57,6 @@ class InferenceResponse(BaseModel):
         description="Tasks of the request that the model was not trained on, for which its common "
         "part answered; omitted without any.",
     )
-    outputs: list[list[float]] | list[str | int | float] = Field(
+    outputs: list[list[float] | str | int | float] = Field(
         description="One output per row, in order: a list of numbers, or a label or number."
     )

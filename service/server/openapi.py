@@ -4,7 +4,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from service.http.documentation import BYTES
 from service.http.schemas import ProblemSchema
+from service.inference.schemas import InferenceRequest
 from service.inference.v2.schemas import InferBody
 
 
@@ -12,18 +14,31 @@ def complete(document: dict[str, Any]) -> None:
     """Add the schemas of problems and of V2 bodies, and the security scheme, to a document."""
     components = document["components"]
     schemas = components["schemas"]
-    for schema in (ProblemSchema, InferBody):
+    for schema in (ProblemSchema, InferBody, InferenceRequest):
         schemas |= _schemas_of(schema)
     schemas["V2Error"] = _v2_error(schemas["Problem"])
     for path, operations in document["paths"].items():
         if path.startswith("/v2"):
             for operation in operations.values():
                 operation["responses"].pop("422", None)  # added by FastAPI; under /v2 it is 400
+        for operation in operations.values():
+            _describe_files(operation["responses"])
     schemas.pop("HTTPValidationError", None)
     schemas.pop("ValidationError", None)
     scheme = {"type": "http", "scheme": "bearer", "description": "An API key, sib_..."}
     components["securitySchemes"] = {"key": scheme}
     document["security"] = [{"key": []}, {}]  # keys are optional on loopback
+
+
+def _describe_files(responses: dict[str, Any]) -> None:
+    """Add the schema of text or bytes to media types of responses that have none.
+
+    Without one, generated clients know nothing about the other types of the response either.
+    """
+    for response in responses.values():
+        for media_type, content in response.get("content", {}).items():
+            is_text = media_type.startswith("text/")
+            content.setdefault("schema", {"type": "string"} if is_text else BYTES)
 
 
 def _schemas_of(model: type[BaseModel]) -> dict[str, Any]:

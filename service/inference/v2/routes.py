@@ -9,8 +9,8 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from algorithms.interface.errors import InvalidArtifact
 from service.errors.problems import Problem
-from service.http.bodies import JSON
-from service.http.documentation import v2_problems
+from service.http.bodies import JSON, OCTETS
+from service.http.documentation import file_body, v2_problems
 from service.http.requests import StrictRequest
 from service.http.routing import Owner, secured
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_request
@@ -49,12 +49,11 @@ calls = APIRouter(**_SECURED)
 router = APIRouter(**_SECURED)
 public = APIRouter(tags=["open inference protocol"])
 
-_OCTETS: Final = "application/octet-stream"
 #: Size of the cache of accepted content types.
 _MAX_CACHED_TYPES: Final = 16
 _HEADER_LENGTH: Final = "inference-header-content-length"
 _JSON_HEADERS: Final = ((b"content-type", JSON.encode()),)
-_OCTET_HEADERS: Final = ((b"content-type", _OCTETS.encode()),)
+_OCTET_HEADERS: Final = ((b"content-type", OCTETS.encode()),)
 _EXTENSIONS: Final = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
 
 Name = Annotated[
@@ -79,7 +78,7 @@ _INFER: Final[dict[str, Any]] = {
     "response_model": InferResponse,
     "responses": {
         200: {
-            "content": {_OCTETS: {}},
+            "content": {OCTETS: {}},
             "description": "One output row per input row, in the same order.",
         },
         **v2_problems(
@@ -94,15 +93,7 @@ _INFER: Final[dict[str, Any]] = {
             "unknown-task",
         ),
     },
-    "openapi_extra": {
-        "requestBody": {
-            "required": True,
-            "content": {
-                JSON: {"schema": {"$ref": "#/components/schemas/InferBody"}},
-                _OCTETS: {"schema": {"type": "string", "format": "binary"}},
-            },
-        }
-    },
+    "openapi_extra": file_body("JSON, or JSON with binary tensors.", json_schema="InferBody"),
 }
 
 
@@ -343,8 +334,8 @@ def _add_metadata_routes(suffix: str, read: Any, name: str, text: tuple[str, str
 @lru_cache(_MAX_CACHED_TYPES)
 def _check_type(content_type: str) -> None:
     media_type = content_type.partition(";")[0].strip().lower()
-    if media_type not in (JSON, _OCTETS):
-        detail = f"media type '{media_type}' is not supported; send {JSON} or {_OCTETS}"
+    if media_type not in (JSON, OCTETS):
+        detail = f"media type '{media_type}' is not supported; send {JSON} or {OCTETS}"
         raise Problem("unsupported-media-type", detail)
 
 
