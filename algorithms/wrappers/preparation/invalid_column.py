@@ -80,6 +80,8 @@ def _problem(row: int, value: Any, column: Column) -> Problem:
         detail = f"{place}: {infinite} is not a finite number"
         return Problem("not-finite", detail, column.name, row)
     detail = f"{place}: expected {_expected(column)}, got {shown(value)}"
+    if column.kind == "number" and "%" in str(value) and not column.numbers.unit:
+        detail += "; write it as the training table has it, such as 0.12 or 12 for 12 %"
     return Problem("not-of-kind", detail, column.name, row)
 
 

@@ -38,7 +38,7 @@ from algorithms.wrappers.preparation.written_dates import DateOrder
 MAX_LEVELS: Final = 200
 MIN_ROWS_PER_LEVEL: Final = 2
 #: Text with so few distinct values is a category in any number of rows.
-_FEW_LEVELS: Final = 20
+FEW_LEVELS: Final = 20
 _BOOLEAN: Final = "(?i:true|false)"
 _CLOCK: Final = r"[0-9]{1,3}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?"
 _SPAN: Final = r"(?:[0-9]+ ?(?:d|days?|h|hours?|m|min|s|sec)\.? ?){2,}"
@@ -121,7 +121,7 @@ def read_text(texts: Texts, reading: TextReading) -> ReadColumn:
     n_levels = pc.count_distinct(texts.levels, mode="only_valid").as_py()
     n_values = int(texts.counts()[texts.is_known()].sum())
     repeats = n_levels <= MAX_LEVELS and n_values >= MIN_ROWS_PER_LEVEL * n_levels
-    if not repeats and n_levels > _FEW_LEVELS:
+    if not repeats and n_levels > FEW_LEVELS:
         text = f"column '{texts.name}' has {n_levels} different texts in"
         text += f" {len(texts.positions)} rows and is left out"
         advice = f"declare column_kind={texts.name}:category to use it"
@@ -251,7 +251,7 @@ def _measure_note(texts: Texts) -> Note | None:
 
 
 def _are_booleans(texts: Texts) -> bool:
-    is_short = len(texts.levels) <= _FEW_LEVELS
+    is_short = len(texts.levels) <= FEW_LEVELS
     return is_short and bool((texts.matching(_BOOLEAN) | ~texts.is_known()).all())
 
 

@@ -49,6 +49,15 @@ _WORD: Final = r"(?:[a-zµ]*m\^?[23]|[^\W\d_]+|[°%‰$€£¥][^\W\d_]*)"
 _has_own_unit: Final = re.compile(
     rf"{MINUS}?(?:{_NUMBER_LIKE}){_SPACES}?({_WORD}(?:(?: ?[/·*.-] ?| ){_WORD})*\.?)"
 ).fullmatch
+#: Codes and signs of currencies before a number; other words there name things, such as Room 5.
+_CURRENCY: Final = (
+    r"EUR|USD|CHF|GBP|JPY|CNY|RMB|INR|KRW|AUD|CAD|NZD|SGD|HKD|TWD|THB|IDR|MYR|PHP|SEK|NOK|DKK|ISK"
+    r"|PLN|CZK|HUF|RON|BGN|RSD|TRY|RUB|UAH|ILS|AED|SAR|EGP|ZAR|BRL|MXN|ARS|CLP|COP|PEN"
+    r"|S?Fr\.?|Rs\.?|kr\.?|(?:R|US|CA?|AU?|NZ|HK|S)\$|₹|₽|₩|₺|₪"
+)
+_has_currency: Final = re.compile(
+    rf"[+-]?({_CURRENCY}){_SPACES}?[+-]?(?:{_NUMBER_LIKE})"
+).fullmatch
 #: Words after numbers that make them other numbers, or days of a month.
 _is_no_unit: Final = re.compile(rf"(?i:[ap]\.?m\.?|{MONTH_NAME})").fullmatch
 #: So many different texts show a unit; longer ones have none.
@@ -93,13 +102,17 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def own_unit_of(levels: pa.Array) -> str:
-    """Return the text after the number of all texts, such as kg or mg/dl; else an empty text."""
+    """Return the text beside the number of all texts, such as kg or EUR; else an empty text."""
     texts = levels.drop_null()
     first = texts[0].as_py() if len(texts) >= _MIN_WITH_UNIT else ""
-    found = _has_own_unit(first) if len(first) <= _MAX_WITH_UNIT else None
+    is_short = len(first) <= _MAX_WITH_UNIT
+    found = (_has_own_unit(first) or _has_currency(first)) if is_short else None
     if found is None or _is_no_unit(found[1]):
         return ""
-    pattern = f"^{MINUS}?(?:{_NUMBER_LIKE}){_SPACES}?{re.escape(found[1])}$"
+    unit = re.escape(found[1])
+    pattern = f"^{MINUS}?(?:{_NUMBER_LIKE}){_SPACES}?{unit}$"
+    if _has_currency(first):
+        pattern = f"^[+-]?{unit}{_SPACES}?[+-]?(?:{_NUMBER_LIKE})$"
     have_unit = pc.all(pc.match_substring_regex(texts, pattern)).as_py()
     return str(found[1]) if have_unit else ""
 

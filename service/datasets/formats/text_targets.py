@@ -18,6 +18,8 @@ from algorithms.wrappers.preparation.number_texts import (
 )
 from algorithms.wrappers.preparation.text_dates import are_compact
 from algorithms.wrappers.preparation.text_kinds import (
+    FEW_LEVELS,
+    MIN_ROWS_PER_LEVEL,
     TextReading,
     code_note,
     marker_note,
@@ -74,8 +76,8 @@ def read_text_target(
         detail = f"row {row}, column '{texts.name}': {shown(text)} is a number among text labels"
         issues.add("mixed-labels", f"{detail}; {_LABEL_ADVICE}", row=row, column=texts.name)
     issues.check()
-    note = marker_note(texts, what=what)
-    return texts.all(), [] if note is None else [note]
+    found = (marker_note(texts, what=what), _label_note(texts))
+    return texts.all(), [note for note in found if note is not None]
 
 
 def read_text_weights(texts: Texts, reading: TextReading) -> pa.ChunkedArray:
@@ -93,6 +95,15 @@ def date_target_note(name: str) -> Note:
     """Return a note that targets are numbers that can all be dates."""
     text = f"all values of the target column '{name}' can be dates such as 20240131, and are read"
     return Note(f"{text} as numbers", "count days instead, or set target_kind=classes for labels")
+
+
+def _label_note(texts: Texts) -> Note | None:
+    """Return a note about labels of which hardly any is repeated, if there are many."""
+    n_labels, n_values = len(texts.levels.drop_null()), len(texts.positions) - texts.n_missing
+    if n_labels <= FEW_LEVELS or n_values >= MIN_ROWS_PER_LEVEL * n_labels:
+        return None
+    text = f"the target column '{texts.name}' has {n_labels} different texts in {n_values} rows,"
+    return Note(f"{text} each of which is a class", "write numbers alone if they are quantities")
 
 
 def _notes(texts: Texts, kind: TargetKind, reading: TextReading, unit: str) -> list[Note]:

@@ -51,3 +51,12 @@ def test_targets_that_can_be_dates_are_numbers_with_a_note(reader, way):
     assert reader.tasks(result)["a"].y.tolist() == [20240101 + i for i in range(0, 8, 2)]
     assert any("20240131" in note for note in notes_of(result))
     assert not any("20240131" in n for n in notes_of(read(reader, range(8), as_json=as_json)))
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["CSV", "JSON"])
+def test_targets_of_text_that_hardly_repeat_have_a_note(reader, as_json):
+    result = read(reader, [f"about {i} or so" for i in range(30)], as_json=as_json)
+    assert len(set(reader.tasks(result)["a"].y)) == 15
+    (note,) = notes_of(result)
+    assert "30 different texts in 30 rows" in note
+    assert notes_of(read(reader, ["few", "many"] * 15, as_json=as_json)) == []

@@ -146,6 +146,11 @@ def test_a_point_in_another_place_is_a_mistake_among_points_of_thousands(reader,
         (["5 cm3", "1,250.5 cm3"], "cm3", [5, 1250.5]),
         (["72 beats per minute", "80 beats per minute"], "beats per minute", [72, 80]),
         (["5 fl. oz.", "6 fl. oz."], "fl. oz.", [5, 6]),
+        (["EUR 5", "EUR 12.50"], "EUR", [5, 12.5]),
+        (["CHF 1'200.50", "-CHF 7.00"], "CHF", [1200.5, -7]),
+        (["Fr. 5.50", "Fr. 1’000.25"], "Fr.", [5.5, 1000.25]),
+        (["R$ 1.299,50", "R$ 7,00"], "R$", [1299.5, 7]),
+        (["USD-3.50", "USD4"], "USD", [-3.5, 4]),
     ],
 )
 def test_a_unit_that_all_values_have_is_left_out_with_a_note(reader, read, texts, unit, expected):
@@ -160,6 +165,8 @@ TEXTS_WITHOUT_A_UNIT = [
     ["1 Jan", "15 Jan", "1 Jan"],
     ["12:30", "13:30", "12:30"],
     ["K1", "K2", "K1"],
+    ["EUR 5", "USD 6", "EUR 5"],
+    ["Room 5", "Room 6", "Room 5"],
     ["2 kg of 3", "4 kg of 3", "2 kg of 3"],
 ]
 
@@ -170,12 +177,13 @@ def test_text_without_a_unit_that_all_share_stays_text(read, texts):
     assert result["manifest"]["columns"][0]["levels"] == sorted(set(texts))
 
 
-def test_a_unit_of_targets_and_of_rows_for_a_model_is_left_out(reader, read):
-    texts = ["5 kg", "12 kg", "3.5 kg"]
+@pytest.mark.parametrize("form", ["{} kg", "EUR {}"])
+def test_a_unit_of_targets_and_of_rows_for_a_model_is_left_out(reader, read, form):
+    texts = [form.format(n) for n in (5, 12, 3.5)]
     result = read({"x": [*texts[:2], None], "y": texts}, target_column="y")
     assert next(iter(reader.tasks(result))).y.tolist() == [5, 12, 3.5]
     (column,) = columns_of_manifest(result["manifest"])
-    assert encode(["7 kg", "7", 7.0], column).tolist() == [7, 7, 7]
+    assert encode([form.format(7), "7", 7.0], column).tolist() == [7, 7, 7]
     with pytest.raises(InvalidColumn, match="'7 g'"):
         encode(["7 g"], column)
     kept = read({"x": texts, "z": [1.0, 2, 3]}, column_kind=["x:category"])
@@ -267,3 +275,8 @@ def test_a_minus_sign_of_print_is_read_in_rows_for_plain_numbers():
 def test_numbers_that_are_all_in_brackets_are_not_negative(read):
     result = read({"x": ["(1)", "(2)", "(3)"], "z": [1.5, 2, 3]})
     assert result["manifest"]["columns"][0]["levels"] == ["(1)", "(2)", "(3)"]
+
+
+def test_a_percentage_for_a_model_of_plain_numbers_is_refused_with_what_to_write():
+    with pytest.raises(InvalidColumn, match=r"'12 %'; write it as .* 0\.12 or 12"):
+        encode(["0.5", "12 %"], Column("share"))
