@@ -54,6 +54,15 @@ class RemoteJob(Remote[Mode]):
         return str(self.info["state"])
 
     @property
+    def progress(self) -> dict[str, Any] | None:
+        """Progress of the job as last fetched; None if it has not started.
+
+        While a job with ``auto`` runs, ``race`` has the best method so far of each kind.
+        """
+        progress: dict[str, Any] | None = self.info["progress"]
+        return progress
+
+    @property
     def expected(self) -> str | None:
         """Expected duration of the job, such as "about 4 min"; None if it is unknown."""
         return display.expected_time(self.info)
@@ -266,6 +275,10 @@ def _shown(job: Job) -> dict[str, Any]:
     note = f"{progress['loop']}, iteration {progress['iteration']}"
     if progress["objective"] is not None:
         note += f", objective {progress['objective']:.6g}"
+    race = progress.get("race")
+    if race and race["best"]:
+        best = race["best"][0]
+        note += f", best so far: {best['algorithm']} with {race['title']} {best['value']:.4g}"
     if expected is not None:
         note += f", expected: {expected}"
     return {"completed": progress["fraction"], "note": note}

@@ -39,6 +39,12 @@ KINDS_AS_OTHERS = {
     *("KernelRidge", "SharedLasso", "CMTL", "GMTL"),
 }
 
+#: Methods of a choice that fit in milliseconds, by the kind of the targets.
+FAST = {
+    "numbers": ["constant", "ridge", "mean-regularised"],
+    "classes": ["constant", "logistic-regression"],
+}
+
 
 def estimators():
     """Return one estimator for each algorithm, and kind of targets that can be declared.
@@ -49,8 +55,7 @@ def estimators():
     made = []
     for cls in ESTIMATORS.values():
         if cls is Auto:
-            fast = ["constant", "ridge", "mean-regularised"]
-            made += [Auto(algorithms=fast, target=kind) for kind in kinds_of(cls._algorithm)]
+            made += [Auto(algorithms=FAST[kind], target=kind) for kind in FAST]
             continue
         params = cls._algorithm.Params
         grids = {grid: params.model_fields[grid].default for grid in params.GRIDS.values()}

@@ -136,6 +136,24 @@ def test_data_without_targets_needs_a_named_algorithm(client) -> None:
         client.train(client.upload(rows), "auto")
 
 
+def test_progress_has_the_best_score_so_far_of_each_kind_of_method(client, dataset) -> None:
+    options = {**FAST, "splits": {"n_folds": 10, "repeats": 20}}
+    job = client.train(dataset, "auto", model="watched", **options)
+    while not (race := (job.refresh(wait_s=0.2).progress or {}).get("race")):
+        assert not job.info["is_final"]
+    assert race["metric"] == "rmse"
+    assert race["best"][-1] == {
+        "kind": "trivial",
+        "algorithm": "constant",
+        "role": "single_task",
+        "variant": "",
+        "value": pytest.approx(2.0, rel=1.0),
+    }
+    job.cancel()
+    job.wait_for_end()
+    assert any(event["data"].get("race") for event in job.events() if event["kind"] == "progress")
+
+
 @pytest.mark.sql
 def test_a_choice_can_be_cancelled(client, dataset) -> None:
     job = client.train(dataset, "auto", model="stopped", splits={"n_folds": 10, "repeats": 10})
