@@ -15,6 +15,7 @@ from algorithms.ensemble.model import EnsembleModel
 from algorithms.ensemble.suitable import find_contenders
 from algorithms.evaluation.choice.automatic import AutomaticOptions
 from algorithms.evaluation.choice.automatic_verdict import summarize_choice
+from algorithms.evaluation.comparison.no_verdict import TOGETHER
 from algorithms.evaluation.scores.leaks import find_leaks
 from algorithms.evaluation.scores.metrics import METRICS, Metric, deciding_metric
 from algorithms.evaluation.scores.recall import report_classes
@@ -29,6 +30,7 @@ from algorithms.interface.trace import Trace
 from algorithms.numerics.threads import limit_blas_threads
 from algorithms.registry import ALGORITHMS, EXTENSIONS
 from algorithms.splits.requirements import Algo, check_nested
+from algorithms.wrappers.by_columns.algorithm import describe_columns
 from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.calibration.options import Calibration
 from algorithms.wrappers.preparation.algorithm import prepared
@@ -173,6 +175,7 @@ def fit_automatic(
         "metric_reason": plan.get("metric_reason"),
         "unit": plan.get("unit"),
         "left_out": [*choice.dropped, *unsuitable],
+        "columns": describe_columns(tasks.summaries(), _sharing(choice.report["leaderboard"])),
     }
     predictions = choice.predictions
     found = {
@@ -182,6 +185,11 @@ def fit_automatic(
         "classes": report_classes(predictions, tasks),
     }
     return choice, found if calibration is None else {**found, "calibration": calibration}
+
+
+def _sharing(leaderboard: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the methods that learned tasks together."""
+    return [row["algorithm"] for row in leaderboard if row["role"] in TOGETHER]
 
 
 def _options(plan: Mapping[str, Any]) -> AutomaticOptions:

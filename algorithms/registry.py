@@ -21,6 +21,7 @@ from algorithms.interface.lazy_mapping import LazyMapping
 from algorithms.interface.model import Model
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from algorithms.interface.stored_fields import json_ready
+from algorithms.wrappers.by_columns.model import load_parts
 from algorithms.wrappers.calibration.model import load_calibration, without_calibration
 from algorithms.wrappers.per_task.model import load_alone, without_alone
 from algorithms.wrappers.preparation.learning import Preparation, without_preparation
@@ -163,7 +164,9 @@ def _make_model(
     """Return the model in the arrays and the header of a file."""
     plain = without_calibration(without_preparation(arrays))
     members = {"find": ALGORITHMS.__getitem__} if algorithm.is_combined else {}
-    model: Model = algorithm.Model.from_arrays(without_alone(plain), values, **members)
+    model = load_parts(
+        without_alone(plain), values, load=partial(algorithm.Model.from_arrays, **members)
+    )
     model = load_alone(
         model, plain, values, load=lambda name, *own: ALGORITHMS[name].Model.from_arrays(*own)
     )

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from algorithms.ensemble.contenders import ALGORITHMS, CONTENDERS, Contender
+from algorithms.ensemble.contenders import ALGORITHMS, Contender, contenders_for
 from algorithms.ensemble.held_out import HeldOutRows, spread_rows
 from algorithms.ensemble.model import EnsembleModel
 from algorithms.ensemble.outcome import NAME, class_labels_of, run_race
@@ -32,6 +32,7 @@ from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.interface.work import MemoryEstimate, WorkEstimate, without_fold
+from algorithms.wrappers.by_columns.model import ByColumnsModel
 
 
 class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
@@ -45,7 +46,7 @@ class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
         "numbers or classes, if predictions matter more than one explanation."
     )
     reference = "van der Laan, Polley and Hubbard (2007), https://doi.org/10.2202/1544-6115.1309"
-    needs = Needs(same_features=True, target="any", weights=True)
+    needs = Needs(same_features=False, target="any", weights=True)
     baselines = (
         Baseline("ridge", "single_task", values={"form": "task"}),
         Baseline("ridge", "pooled", values={"form": "pooled"}),
@@ -181,7 +182,8 @@ def _adapted(members: Sequence[Model], task: Task, trace: Trace) -> tuple[Model,
 
     def adapt(i: int) -> Model:
         algorithm = ALGORITHMS.get(members[i].algorithm)
-        if algorithm is None or not algorithm.supports_adaptation():
+        is_whole = not isinstance(members[i], ByColumnsModel)
+        if algorithm is None or not (is_whole and algorithm.supports_adaptation()):
             raise InvalidData(
                 f"{members[i].algorithm}, a member of the ensemble, cannot be adapted to a new "
                 f"task such as '{task.name}'; train a new model with all tasks",
@@ -214,7 +216,7 @@ def _tried(summaries: Sequence[TaskSummary], params: EnsembleParams) -> list[Con
 def _suitable(summaries: Sequence[TaskSummary]) -> tuple[list[Contender], dict[str, str]]:
     """Return the contenders that suit tasks, and why others do not, by label."""
     suitable, left_out = [], {}
-    for contender in CONTENDERS["classes" if summaries[0].target == "classes" else "numbers"]:
+    for contender in contenders_for(summaries):
         try:
             contender.algorithm.check(summaries, contender.params)
         except AlgorithmError as error:

@@ -16,6 +16,7 @@ from algorithms.ensemble.params import EnsembleParams
 from algorithms.ensemble.race import Race
 from algorithms.ensemble.scores import Scorer
 from algorithms.ensemble.stack import stack_of
+from algorithms.evaluation.choice.alignment import Alignment
 from algorithms.evaluation.choice.automatic import AutomaticOptions, report_choice
 from algorithms.evaluation.choice.entries import Entry, Side, kind_of
 from algorithms.evaluation.scores.metrics import Metric
@@ -29,6 +30,7 @@ from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.splits.requirements import min_train_rows
 from algorithms.splits.tied_rows import describe_rows
+from algorithms.wrappers.by_columns.algorithm import groups_of_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,9 +186,7 @@ class _Report:
             self.how.metric,
             options,
             ratio=ratio,
-            alignment=alignment_of(
-                race.rows.whole().train, np.random.default_rng(0), trace=self.trace.nested()
-            ),
+            alignment=self._alignment(),
             n_rows={task.name: task.n_samples for task in self.tasks},
         )
         curve = None
@@ -202,6 +202,12 @@ class _Report:
         return Choice(
             race.rows.whole().wrap(model), algorithm, values, report, _dropped(race), sample
         )
+
+    def _alignment(self) -> Alignment | None:
+        """Return the test whether functions point the same way, of the most tasks of columns."""
+        tasks = max(groups_of_columns(self.outcome.race.rows.whole().train.tasks), key=len)
+        rng, trace = np.random.default_rng(0), self.trace.nested()
+        return alignment_of(TaskSet(tuple(tasks)), rng, trace=trace)
 
     def _model(
         self, ensemble: EnsembleModel, members: Sequence[Contender]

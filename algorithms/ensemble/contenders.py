@@ -6,8 +6,8 @@ likelihood, or a cross-validation.
 """
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -20,9 +20,11 @@ from algorithms.gp import GP
 from algorithms.gp.model import GPModel
 from algorithms.interface.algorithm import Algorithm, Role
 from algorithms.interface.model import Model
-from algorithms.interface.tasks import TaskSet
+from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.mtda import MTDA
 from algorithms.mtfl import MTFL
+from algorithms.wrappers.by_columns.algorithm import ByColumns, groups_of_columns
 
 Algo = Algorithm[Any, Any]
 
@@ -96,7 +98,7 @@ class Contender:
             return gp.refit(whole, train, params, trace=trace, rng=_random(seed))
         kept = _KEPT.get(self.algorithm.name)
         values = dict(self.values)
-        found = None if kept is None else whole.header()["fit_info"].get(kept[1])
+        found = None if kept is None else whole.header().get("fit_info", {}).get(kept[1])
         if kept is not None and isinstance(found, int | float):  # and not one of each task
             values |= {"selection": "given", kept[0]: found}
         params = self.algorithm.parse(values)
@@ -108,18 +110,33 @@ def _random(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def contenders_of(algorithm: Algo, kind: str) -> list[Contender]:
+def contenders_for(tasks: Sequence[TaskSummary]) -> list[Contender]:
+    """Return the contenders of the race for tasks.
+
+    If tasks have different columns, each is fitted to the tasks of each set of columns. If no two
+    tasks have the same, they are those that can learn a task alone, in different ways.
+    """
+    kind = "classes" if tasks[0].target == "classes" else "numbers"
+    groups = groups_of_columns(tasks)
+    if len(groups) == 1:
+        return list(CONTENDERS[kind])
+    is_alone = len(groups) == len(tasks)
+    own = [*_ALONE[kind]] if is_alone else [*CONTENDERS[kind]]
+    return [
+        replace(one, algorithm=ByColumns(one.algorithm, "single_task" if is_alone else one.role))
+        if one.algorithm.needs.same_features or one.role == "pooled"
+        else one
+        for one in own
+    ]
+
+
+def contenders_of(algorithm: Algo, tasks: Sequence[TaskSummary]) -> list[Contender]:
     """Return the contenders of an algorithm: those of the race, and one for each other form.
 
     Each selects its own parameters, if it can. An algorithm with alternatives, such as kernels, has
     a contender for each.
-
-    Parameters
-    ----------
-    kind
-        Kind of the targets.
     """
-    own = [one for one in CONTENDERS[kind] if one.algorithm.name == algorithm.name]
+    own = [one for one in contenders_for(tasks) if one.algorithm.name == algorithm.name]
     known = {getattr(one.params, "form", None) for one in own}
     field = algorithm.Params.model_fields.get("form")
     allowed = getattr(field.annotation, "__args__", ()) if field is not None else ()
@@ -171,5 +188,28 @@ _CLASSES: Final = (
 )
 #: All, by the kind of the targets.
 CONTENDERS: Final = {"numbers": _NUMBERS, "classes": _CLASSES}
+#: For tasks of which each has other columns, by the kind of the targets.
+_ALONE: Final = {
+    "numbers": (
+        _contender(Constant(), form="task"),
+        _contender(Ridge(), form="task"),
+        _contender(KernelRidge(), form="task"),
+        _contender(GP(), logarithms="never"),
+        _contender(GP(), "of logarithms", logarithms="always"),
+        _contender(BoostedTrees(), form="task"),
+    ),
+    "classes": (
+        _contender(Constant(), form="task"),
+        _contender(LogisticRegression(), form="task"),
+        _contender(Ridge(), form="task"),
+        _contender(KernelRidge(), form="task"),
+        _contender(GP()),
+        _contender(BoostedTrees(), form="task"),
+        _contender(MTDA()),
+    ),
+}
 #: Algorithms of the members of a model, by name.
-ALGORITHMS: Final = {one.algorithm.name: one.algorithm for one in (*_NUMBERS, *_CLASSES)}
+ALGORITHMS: Final = {
+    one.algorithm.name: one.algorithm
+    for one in itertools.chain(*CONTENDERS.values(), *_ALONE.values())
+}

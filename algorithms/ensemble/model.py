@@ -19,6 +19,7 @@ from algorithms.interface.model import Model, apply, check_array
 from algorithms.interface.new_tasks import no_common_part
 from algorithms.interface.relations import Relations
 from algorithms.interface.tasks import TargetKind, Task
+from algorithms.wrappers.by_columns.model import load_parts
 from algorithms.wrappers.calibration.conformal import (
     ConformalScores,
     adaptive_scores,
@@ -233,7 +234,11 @@ class EnsembleModel(Model):
         common = load_header(header)
         folders = numbered(below(arrays, "members"))
         members = [
-            find(str(stored["algorithm"])).Model.from_arrays(folders[i], stored["model"])
+            load_parts(
+                folders[i],
+                stored["model"],
+                load=find(str(stored["algorithm"])).Model.from_arrays,
+            )
             for i, stored in enumerate(header["members"])
         ]
         labels = tuple(tuple(some) for some in header["labels"])

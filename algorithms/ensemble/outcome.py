@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.ensemble.contenders import CONTENDERS, Contender
+from algorithms.ensemble.contenders import Contender, contenders_for
 from algorithms.ensemble.held_out import HeldOutRows
 from algorithms.ensemble.model import EnsembleModel
 from algorithms.ensemble.params import EnsembleParams
@@ -82,7 +82,7 @@ class Outcome:
         chosen, race = self.chosen(), self.race
         names = [one.label for one in self.finished]
         reasons = {**left_out, **race.left_out}
-        every = [*race.contenders, *CONTENDERS["classes" if self.stack.rows.labels else "numbers"]]
+        every = [*race.contenders, *contenders_for(tasks.summaries())]
         weights = dict(zip(names, self.weights.tolist(), strict=True))
         return EnsembleModel(
             NAME,

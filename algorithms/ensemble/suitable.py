@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
-from algorithms.ensemble.contenders import CONTENDERS, Algo, Contender, contenders_of
+from algorithms.ensemble.contenders import Algo, Contender, contenders_for, contenders_of
 from algorithms.evaluation.comparison.no_verdict import TRIVIAL
 from algorithms.interface.errors import AlgorithmError
 from algorithms.interface.tasks import TaskSummary
 from algorithms.splits.requirements import fitting_candidates
 from algorithms.splits.splits import Splits
+from algorithms.wrappers.by_columns.algorithm import groups_of_columns
 
 #: Contenders, and why others are left out.
 Found = tuple[list[Contender], list[dict[str, str]]]
@@ -24,8 +25,8 @@ def find_contenders(
 ) -> Found:
     """Return the contenders of a choice that suit tasks, and others with the reason.
 
-    By default, they are those of the race. Where of these only constants suit the tasks, such as
-    tasks with different columns, all algorithms are tried.
+    By default, they are those of the race. If tasks have different columns, or only constants suit
+    them, all algorithms are tried.
 
     Parameters
     ----------
@@ -36,26 +37,26 @@ def find_contenders(
     splits
         Splits in which they are to be scored, which must leave them enough rows; None: unknown.
     """
-    kind = "classes" if tasks[0].target == "classes" else "numbers"
 
     def of(some: Iterable[Algo]) -> Found:
-        return _divide(chain(*(_own(one, kind, tasks) for one in some)), tasks, splits)
+        return _divide(chain(*(_own(one, tasks) for one in some)), tasks, splits)
 
     if names is not None:
         return of(algorithms[name] for name in names)
-    suitable, left_out = _divide(CONTENDERS[kind], tasks, splits)
-    known = {one.algorithm.name for one in CONTENDERS[kind]}
+    race = contenders_for(tasks)
+    suitable, left_out = _divide(race, tasks, splits)
+    known = {one.algorithm.name for one in race}
     own = [one for one in extensions if not one.is_combined]
-    if all(one.algorithm.name == TRIVIAL for one in suitable):
+    if len(groups_of_columns(tasks)) > 1 or all(one.algorithm.name == TRIVIAL for one in suitable):
         own = [one for name, one in algorithms.items() if name not in known and not one.is_combined]
     more, others = of(own)
     return suitable + more, left_out + others
 
 
-def _own(algorithm: Algo, kind: str, tasks: Sequence[TaskSummary]) -> list[Contender]:
+def _own(algorithm: Algo, tasks: Sequence[TaskSummary]) -> list[Contender]:
     """Return the contenders of an algorithm; one for the reason, if it cannot predict."""
     if "predict" in algorithm.methods_for(tasks[0].target):
-        return contenders_of(algorithm, kind)
+        return contenders_of(algorithm, tasks)
     return [Contender(algorithm, "", {})]
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from algorithms.evaluation.choice.curve_verdict import describe_curve
 from algorithms.evaluation.comparison.no_verdict import (
+    NO_METHOD,
     NO_VERDICT,
     ONE_TASK,
     choice_by_rule,
@@ -54,6 +55,7 @@ def summarize_choice(
         *_describe_estimate(report),
         *describe_metric(report),
         *describe_without_value(report),
+        *_describe_columns(report),
         *_describe_sharing(report),
         *_describe_pooling(report),
         *describe_curve(
@@ -64,7 +66,7 @@ def summarize_choice(
         *_describe_tasks(report),
         *describe_few_rows_of(report),
         *about_equal(report.get("rows")),
-        *_describe_left_out(unsuitable, dropped),
+        *_describe_left_out(_distinguished(unsuitable, report["leaderboard"]), dropped),
     ]
     return {**report, "sentences": sentences}
 
@@ -116,6 +118,12 @@ def _describe_best(pair: Mapping[str, Any] | None) -> str:
     return f"; even so, the choice {verdict} (p = {_number(pair['p_value'])})"
 
 
+def _describe_columns(report: Mapping[str, Any]) -> list[str]:
+    """Return the sentence on different columns, if it is why a side has no method."""
+    sentence = report.get("columns")  # not in old reports
+    return [] if sentence is None else [sentence]
+
+
 def _describe_pooling(report: Mapping[str, Any]) -> list[str]:
     """Return a sentence on multi-task and pooled methods, unless there is just one task."""
     pair = report["multi_task_or_pooled"]
@@ -141,7 +149,7 @@ def _describe_sharing(report: Mapping[str, Any]) -> list[str]:
         f"{found}{_what_would_settle(report)}",
     }
     values = f"{_gain_of(report, pair)}, both sides are chosen without the held-out rows"
-    return [f"{verdicts[pair['verdict']]} ({values}).", _describe_alignment(report["alignment"])]
+    return [f"{verdicts[pair['verdict']]} ({values}).", *_describe_alignment(report)]
 
 
 def _is_former(report: Mapping[str, Any]) -> bool:
@@ -149,18 +157,21 @@ def _is_former(report: Mapping[str, Any]) -> bool:
     return report.get("task_confidence") is None
 
 
-def _describe_alignment(alignment: Mapping[str, Any] | None) -> str:
+def _describe_alignment(report: Mapping[str, Any]) -> list[str]:
+    alignment = report["alignment"]
     if alignment is None:
-        return (
+        sentence = (
             "Whether the functions of the tasks point the same way was not tested; that needs two "
             "tasks with the same columns and targets that differ, and rows that they do not share."
         )
+        return [] if report.get("columns") is not None else [sentence]
     drawn = {"signs": "random signs of tasks", "rotations": "random rotations of their targets"}
-    return (
+    sentence = (
         f"The functions of {alignment['n_tasks']} tasks, each learned alone, point the same way "
         f"with p = {_number(alignment['p_value'])} ({drawn[alignment['null']]}; "
         f"{alignment['n_rows']} rows)."
     )
+    return [sentence]
 
 
 def _what_would_settle(report: Mapping[str, Any]) -> str:
@@ -177,6 +188,8 @@ def _describe_pair(
 ) -> list[str]:
     first, second = names
     if pair["verdict"] == NO_VERDICT:
+        if pair["reason"] == NO_METHOD and report.get("columns") is not None:
+            return []  # which has been said
         return [f"There is no verdict on {first} against {second}: {pair['reason']}."]
     reach = (pair["high"] - pair["low"]) / 2
     verdicts = {
@@ -251,6 +264,17 @@ def _rows_needed(gain: float, reach: float) -> str:
     if factor is None:
         return ""
     return f"; if the gain stayed the same, about {factor:.2g} times as many rows would show it"
+
+
+def _distinguished(
+    unsuitable: Sequence[Mapping[str, str]], leaderboard: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, str]]:
+    """Return methods that do not suit, with their form if another one was compared."""
+    compared = {row["algorithm"] for row in leaderboard}
+    return [
+        {**one, "algorithm": name_of(one)} if one["algorithm"] in compared else one
+        for one in unsuitable
+    ]
 
 
 def _describe_left_out(

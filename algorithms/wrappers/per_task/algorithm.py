@@ -10,6 +10,8 @@ from algorithms.interface.model import Model
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.wrappers.by_columns.algorithm import ByColumns
+from algorithms.wrappers.by_columns.model import ByColumnsModel
 from algorithms.wrappers.per_task.model import PerTaskModel
 from algorithms.wrappers.wrapped_algorithm import WrappedAlgorithm
 
@@ -35,4 +37,6 @@ class PerTaskAdaptation(WrappedAlgorithm):
 
 def for_parts(algorithm: Algo, model: Model) -> Algo:
     """Return the algorithm that adds tasks to a model, which may be of two fits."""
+    if isinstance(model, ByColumnsModel):
+        return ByColumns(algorithm, algorithm.role)
     return PerTaskAdaptation(algorithm) if isinstance(model, PerTaskModel) else algorithm

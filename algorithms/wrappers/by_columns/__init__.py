@@ -1,0 +1,1 @@
+"""Fits of the tasks that have the same columns, where others have different ones."""

@@ -1,0 +1,121 @@
+"""An algorithm that needs the same columns in every task, for tasks with different columns.
+
+It is fitted to the tasks of each set of columns apart from the others, so that tasks share only
+with those of the same columns. A task whose columns no other has is learned alone.
+"""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from algorithms.interface.algorithm import Algorithm, Role
+from algorithms.interface.params import Params
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.interface.work import MemoryEstimate, WorkEstimate
+from algorithms.wrappers.by_columns.model import ByColumnsModel
+from algorithms.wrappers.wrapped_algorithm import WrappedAlgorithm
+
+Described = TypeVar("Described", Task, TaskSummary)
+
+
+def groups_of_columns(tasks: Sequence[Described]) -> list[list[Described]]:
+    """Return the tasks of each set of columns, in the order of their first tasks."""
+    groups: dict[Any, list[Described]] = {}
+    for task in tasks:
+        groups.setdefault((task.n_features, task.feature_names), []).append(task)
+    return list(groups.values())
+
+
+class ByColumns(WrappedAlgorithm):
+    """An algorithm that is fitted to the tasks of each set of columns.
+
+    Parameters
+    ----------
+    role
+        How it learns the tasks then.
+    """
+
+    def __init__(self, inner: Algorithm[Any, Any], role: Role) -> None:
+        super().__init__(inner)
+        self.role = role  # type: ignore[misc]
+        self.needs = replace(inner.needs, same_features=False)  # type: ignore[misc]
+
+    def check(self, summaries: Sequence[TaskSummary], params: Params) -> None:
+        """Raise InvalidData or InvalidParams if the algorithm cannot be fitted to some tasks."""
+        for group in groups_of_columns(summaries):
+            self._inner.check(group, params)
+
+    def memory(self, summaries: Sequence[TaskSummary], params: Params) -> MemoryEstimate:
+        """Return the expected peak memory of the largest fit."""
+        needed = [self._inner.memory(group, params) for group in groups_of_columns(summaries)]
+        return max(needed, key=lambda one: one.n_bytes)
+
+    def work(self, summaries: Sequence[TaskSummary], params: Params) -> WorkEstimate:
+        """Return the expected work of all fits."""
+        works = [self._inner.work(group, params) for group in groups_of_columns(summaries)]
+        return sum(works[1:], works[0])
+
+    def has_common_part(self, params: Params) -> bool:
+        """Return False: tasks of different columns have no common part."""
+        del params
+        return False
+
+    def supports_adaptation(self) -> bool:
+        """Return False: the columns of a new task may be those of no other."""
+        return False
+
+    def fit(
+        self, tasks: TaskSet, params: Params, *, trace: Trace, rng: np.random.Generator
+    ) -> ByColumnsModel:
+        """Return the model of the tasks of all sets of columns."""
+        parts = [
+            self._inner.fit(TaskSet(tuple(own)), params, trace=trace.nested(), rng=deepcopy(rng))
+            for own in groups_of_columns(tasks.tasks)
+        ]
+        return ByColumnsModel(parts[0], parts, tasks.names)
+
+
+def describe_columns(tasks: Sequence[TaskSummary], sharing: Sequence[str]) -> str | None:
+    """Return a sentence on what could be shared if columns differ; None if they are the same.
+
+    Parameters
+    ----------
+    sharing
+        Names of the methods that learned tasks together.
+    """
+    groups = groups_of_columns(tasks)
+    if len(groups) == 1:
+        return None
+    first, other = groups[0][0], groups[1][0]
+    differ = (
+        f"The tasks have different columns ('{first.name}' {first.n_features}, '{other.name}' "
+        f"{other.n_features})"
+    )
+    if len(groups) < len(tasks):
+        what = f"methods share only between tasks of the same ones, of {len(groups)} sets"
+    elif sharing:
+        names = ", ".join(dict.fromkeys(sharing))
+        what = f"only {names} can share between them, and other methods learn each task alone"
+    else:
+        what = "nothing could be shared between them: every method learned each task alone"
+    return f"{differ}: {what}.{_describe_common(groups)}"
+
+
+def _describe_common(groups: Sequence[Sequence[TaskSummary]]) -> str:
+    names = [group[0].feature_names for group in groups]
+    common = set(names[0] or ()).intersection(*(own or () for own in names[1:]))
+    if not common:
+        return ""
+    some = sorted(common)[:_MAX_NAMES]
+    more = f" and {len(common) - len(some)} more" if len(common) > len(some) else ""
+    return (
+        f" They have {', '.join(map(repr, some))}{more} in common: upload the tasks with these "
+        "columns alone to let methods share."
+    )
+
+
+_MAX_NAMES = 5
