@@ -33,8 +33,9 @@ def auc(is_class: Any, scores: Any, weights: Array | None = None) -> float:
 
 
 def rmse(truth: Any, prediction: Any, weights: Array | None = None) -> float:
-    """Return the root mean squared error over all entries."""
-    return float(np.sqrt(weighted_mean((truth - prediction) ** 2, weights)))
+    """Return the root mean squared error over all entries; 0 if it is at the level of rounding."""
+    square = weighted_mean((truth - prediction) ** 2, weights)
+    return 0.0 if is_flat(square, np.abs(truth).max()) else float(np.sqrt(square))
 
 
 def r2(truth: Any, prediction: Any, weights: Array | None = None) -> float:

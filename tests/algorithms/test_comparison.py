@@ -77,6 +77,18 @@ def test_a_difference_of_rounding_counts_as_zero() -> None:
     assert (found.mean, found.p_value) == (0.0, 1.0)
 
 
+def test_errors_of_rounding_are_equal_whatever_their_ratio() -> None:
+    truth = np.full(20, 3.0)
+    ours = RMSE.measure(truth, truth + 5e-16, None)
+    assert ours == RMSE.measure(truth, truth, None) == 0.0
+    assert RMSE.measure(truth, truth + 1e-6, None) == pytest.approx(1e-6)
+    # probabilities and shares have the scale 1
+    found = gain_of([3e-16, 2e-16], [0.0, 0.0], METRICS["brier"], ratio=0.25)
+    assert (found.mean, found.p_value) == (0.0, 1.0)
+    small = gain_of([3e-16, 2e-16], [0.0, 0.0], RMSE, ratio=0.25)  # in a small unit
+    assert small.mean < 0.0
+
+
 @pytest.mark.parametrize(("n_splits", "is_sure"), [(2, False), (10, True)])
 def test_the_same_difference_in_every_split_is_not_certain(n_splits, is_sure) -> None:
     found = gain_of([0.0] * n_splits, [0.5] * n_splits, METRICS["error_rate"], ratio=0.25)

@@ -21,11 +21,12 @@ from typing import Final
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from algorithms.evaluation.scores.metrics import Metric
+from algorithms.evaluation.scores.metrics import IN_TARGET_UNITS, Metric
 
 #: Significance level of all tests.
 LEVEL: Final = 0.05
-#: Relative differences below this are treated as rounding errors.
+#: Differences below this are treated as rounding errors, relative to the values, or to 1 if the
+#: metric has no unit. Root mean squared errors at this level of the targets are 0 already.
 ROUNDING: Final = 1e-12
 
 
@@ -87,7 +88,10 @@ def gain_of(
         return None
     a, b = a[is_known], b[is_known]
     differences = (a - b) if metric.larger_is_better else (b - a)
-    differences[np.abs(differences) <= ROUNDING * np.maximum(np.abs(a), np.abs(b))] = 0.0
+    sizes = np.maximum(np.abs(a), np.abs(b))
+    if metric.name not in IN_TARGET_UNITS and metric.target != "none":
+        sizes = np.maximum(sizes, 1.0)
+    differences[np.abs(differences) <= ROUNDING * sizes] = 0.0
     mean = float(differences.mean())
     if mean != 0 and np.ptp(differences) <= ROUNDING * abs(mean):
         differences = np.append(differences, 0.0)
