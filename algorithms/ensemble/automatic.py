@@ -112,13 +112,19 @@ class AutomaticChoice:
         return _Report(self, outcome, tasks, params, seed, trace).choice()
 
     def _held_out(self, tasks: TaskSet, whole: PreparedRows, seed: int) -> HeldOutRows:
-        """Return the rows that are held out, such that every training part suits all methods."""
+        """Return the rows that are held out, such that training parts suit as many as possible.
+
+        Where no row could be held out if they had to suit all methods, those that need the most
+        rows fail, and are left out.
+        """
         summaries = whole.train.summaries()
-        min_rows = max(
-            min_train_rows(one.algorithm, [one.params], summaries) for one in self.contenders
-        )
-        held_out = held_out_by(self.options.splits, tasks, seed=seed, min_rows=min_rows)
-        return HeldOutRows.of(tasks, held_out, self.rows, whole)
+        needed = {min_train_rows(one.algorithm, [one.params], summaries) for one in self.contenders}
+        for min_rows in sorted(needed, reverse=True):
+            held_out = held_out_by(self.options.splits, tasks, seed=seed, min_rows=min_rows)
+            rows = HeldOutRows.of(tasks, held_out, self.rows, whole)
+            if rows.folds:
+                break
+        return rows
 
 
 @dataclass(eq=False)

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.params import StrictModel
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
-from algorithms.interface.units import Units, cells_of, tie_of, units_of
+from algorithms.interface.units import Units, cells_of, divisible_rows, tie_of, units_of
 from algorithms.interface.weights import positive_rows
 from algorithms.splits.folds import SplitRows, draw_part, spread_folds
 
@@ -305,6 +305,12 @@ def explain_nothing_held_out(tasks: TaskSet) -> str:
     if ties:
         return f"{ties[0]}; such rows stay together, so no row can be held out"
     first = tasks.names[0]
+    if any(divisible_rows(tasks, units).values()):
+        n = max(task.n_samples for task in tasks)
+        return (
+            f"the largest task has {n} rows, all of which are needed to train, so no row can be "
+            "held out"
+        )
     subject = f"task '{first}' has" if len(tasks) == 1 else f"task '{first}' and all others have"
     return f"{subject} only one row, or one row per class, so no row can be held out"
 
