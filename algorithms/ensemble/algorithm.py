@@ -33,6 +33,7 @@ from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitu
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.interface.work import MemoryEstimate, WorkEstimate, without_fold
 from algorithms.wrappers.by_columns.model import ByColumnsModel
+from algorithms.wrappers.dense import DenseModel
 
 
 class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
@@ -46,7 +47,7 @@ class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
         "numbers or classes, if predictions matter more than one explanation."
     )
     reference = "van der Laan, Polley and Hubbard (2007), https://doi.org/10.2202/1544-6115.1309"
-    needs = Needs(same_features=False, target="any", weights=True)
+    needs = Needs(same_features=False, target="any", sparse=True, weights=True)
     baselines = (
         Baseline("ridge", "single_task", values={"form": "task"}),
         Baseline("ridge", "pooled", values={"form": "pooled"}),
@@ -182,7 +183,7 @@ def _adapted(members: Sequence[Model], task: Task, trace: Trace) -> tuple[Model,
 
     def adapt(i: int) -> Model:
         algorithm = ALGORITHMS.get(members[i].algorithm)
-        is_whole = not isinstance(members[i], ByColumnsModel)
+        is_whole = not isinstance(members[i], ByColumnsModel | DenseModel)
         if algorithm is None or not (is_whole and algorithm.supports_adaptation()):
             raise InvalidData(
                 f"{members[i].algorithm}, a member of the ensemble, cannot be adapted to a new "

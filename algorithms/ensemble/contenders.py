@@ -25,6 +25,7 @@ from algorithms.interface.trace import Trace
 from algorithms.mtda import MTDA
 from algorithms.mtfl import MTFL
 from algorithms.wrappers.by_columns.algorithm import ByColumns, groups_of_columns
+from algorithms.wrappers.dense import Dense, is_small
 
 Algo = Algorithm[Any, Any]
 
@@ -119,15 +120,24 @@ def contenders_for(tasks: Sequence[TaskSummary]) -> list[Contender]:
     kind = "classes" if tasks[0].target == "classes" else "numbers"
     groups = groups_of_columns(tasks)
     if len(groups) == 1:
-        return list(CONTENDERS[kind])
+        return [_for_sparse(one, tasks) for one in CONTENDERS[kind]]
     is_alone = len(groups) == len(tasks)
     own = [*_ALONE[kind]] if is_alone else [*CONTENDERS[kind]]
-    return [
+    own = [
         replace(one, algorithm=ByColumns(one.algorithm, "single_task" if is_alone else one.role))
         if one.algorithm.needs.same_features or one.role == "pooled"
         else one
         for one in own
     ]
+    return [_for_sparse(one, tasks) for one in own]
+
+
+def _for_sparse(contender: Contender, tasks: Sequence[TaskSummary]) -> Contender:
+    """Return a contender that takes sparse rows, by a dense copy if that is small."""
+    has_to = tasks[0].is_sparse and not contender.algorithm.needs.sparse
+    if not has_to or not is_small(tasks):
+        return contender
+    return replace(contender, algorithm=Dense(contender.algorithm))
 
 
 def contenders_of(algorithm: Algo, tasks: Sequence[TaskSummary]) -> list[Contender]:
@@ -152,7 +162,8 @@ def contenders_of(algorithm: Algo, tasks: Sequence[TaskSummary]) -> list[Contend
             of_form = {} if form is None else {"form": form}
             other = dict(zip(alternatives, chosen, strict=True))
             variant = " ".join(map(str, chosen))
-            own.append(Contender(algorithm, variant, {**values, **of_form, **other}))
+            another = Contender(algorithm, variant, {**values, **of_form, **other})
+            own.append(_for_sparse(another, tasks))
     return own
 
 

@@ -17,7 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 
-from algorithms.evaluation.choice.alignment import Alignment, WeightedRows, align
+from algorithms.evaluation.choice.alignment import (
+    MAX_ROWS,
+    MIN_ROWS_OF_TASK,
+    Alignment,
+    WeightedRows,
+    align,
+)
 from algorithms.gp.algorithm import GP
 from algorithms.gp.covariance import COMMON_CONSTANT, Parts, Rows, covariances
 from algorithms.gp.data import Data
@@ -32,10 +38,8 @@ from algorithms.interface.weights import weigh
 
 Array = NDArray[np.float64]
 
-#: Rows, balanced over tasks, that are used at most.
-MAX_ROWS: Final = 1_000
-#: With very many tasks, some of them are used, with at least so many rows.
-MIN_ROWS_OF_TASK: Final = 6
+#: Sparse rows with more columns are not tested, since their dense copy takes long.
+MAX_COLUMNS: Final = 2_500
 #: Largest share of rows that tasks may have in common.
 MAX_SHARED_ROWS: Final = 0.1
 #: Variance of the constant of a task, in units of the variance of the centred targets.
@@ -51,14 +55,15 @@ def alignment_of(tasks: TaskSet, rng: np.random.Generator, *, trace: Trace) -> A
         Prepared tasks with the same columns, and targets.
     """
     params = GPParams()
+    if len(tasks) < 2 or (tasks.is_sparse and tasks.tasks[0].n_features > MAX_COLUMNS):
+        return None
+    tasks = _few(weigh(tasks.by_name()), rng)
+    tasks = TaskSet(tuple(task.dense() for task in tasks))
     try:
         GP().check(tasks.summaries(), params)
         check_magnitudes(tasks)
     except InvalidData:  # columns differ, or classes that no two tasks have
         return None
-    if len(tasks) < 2:
-        return None
-    tasks = _few(weigh(tasks.by_name()), rng)
     if _shared_rows(tasks) > MAX_SHARED_ROWS:
         return None
     data = Data.of(tasks, max_lengths=params.max_lengths, rng=rng)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
+from scipy.sparse import csr_array
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from algorithms.automatic import fit_automatic
@@ -26,7 +27,7 @@ from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Checkpoint, Trace
 from algorithms.problems import rare_events
 from algorithms.registry import ALGORITHMS, load_model, save_model
-from algorithms.splits.splits import Splits
+from algorithms.splits.splits import Splits, explain_nothing_held_out
 from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.preparation.recipe import Recipe
 from service.jobs.studies import plans
@@ -327,6 +328,69 @@ def test_one_method_is_the_model_if_it_is_asked_for() -> None:
     assert model.algorithm == report["chosen"]["algorithm"] == row["algorithm"]
     assert f"Chosen: {row['algorithm']}" in report["sentences"][0]
     assert set(report["leaderboard"][0]) >= {"weight", "loss", "fit_s", "params"}
+
+
+def test_constant_targets_are_a_tie() -> None:
+    rng = np.random.default_rng(0)
+    y = np.full(20, 3.0)
+    tasks = TaskSet(tuple(Task.from_rows(f"t{t}", rng.normal(size=(20, 4)), y=y) for t in range(4)))
+    _, report = auto(tasks, algorithms=[*FAST, "gp", "mtfl"], splits=FEW)
+    assert {row["value"] for row in report["leaderboard"]} == {0.0}
+    assert report["together_or_apart"]["gain"] == 0.0
+    assert report["multi_task_or_pooled"]["verdict"] == "equal"
+
+
+def test_two_tasks_of_three_rows_are_enough() -> None:
+    tasks = linear_tasks(np.random.default_rng(0), n_tasks=2, n=3, d=4)
+    _, report = auto(tasks)
+    assert {row["algorithm"] for row in report["leaderboard"]} >= {"ridge", "gp", "constant"}
+    (left_out,) = [one for one in report["left_out"] if one["algorithm"] == "mixed-model"]
+    assert "needs at least 6 rows" in left_out["reason"]
+
+
+def test_the_reason_why_no_row_is_held_out_is_true() -> None:
+    tasks = linear_tasks(np.random.default_rng(0), n_tasks=2, n=3, d=4)
+    assert "has 3 rows, all of which are needed to train" in explain_nothing_held_out(tasks)
+    single = TaskSet(tuple(task.take(np.array([0])) for task in tasks))
+    assert "have only one row" in explain_nothing_held_out(single)
+
+
+def test_a_report_says_why_its_order_is_not_that_of_the_weights_and_which_tasks_count() -> None:
+    rng = np.random.default_rng(3)
+    tasks = []
+    for t in range(9):
+        X = rng.normal(size=(12, 3))
+        y = np.where(X[:, 0] + 0.5 * rng.normal(size=12) > 0.5, "yes", "no")
+        y = np.full(12, "no") if t < 2 else y
+        tasks.append(Task.from_rows(f"t{t}", X, y=y))
+    _, report = auto(TaskSet(tuple(tasks)), algorithms=[*FAST, "logistic-regression"], splits=FEW)
+    losses = [row["loss"] for row in report["leaderboard"]]
+    (place,) = np.flatnonzero(np.array(losses) == min(losses))
+    said = [one for one in report["sentences"] if "log loss of probabilities" in one]
+    assert len(said) == (place > 0)
+    assert report["alignment"]["n_tasks"] == 7
+    (about,) = [one for one in report["sentences"] if "point the same way" in one]
+    assert "7 of 9 tasks" in about
+    assert "The other 2 do not count: their targets do not differ." in about
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_small_sparse_rows_are_learned_by_methods_that_need_dense_ones(single, tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    tasks = []
+    for t in range(3):
+        X = rng.normal(size=(20, 30)) * (rng.random((20, 30)) < 0.2)
+        tasks.append(Task.from_rows(f"t{t}", csr_array(X), y=X.sum(axis=1)))
+    model, report = auto(TaskSet(tuple(tasks)), algorithms=["gp", "constant"], single=single)
+    assert report["chosen"]["algorithm"] == ("gp" if single else "ensemble")
+    assert report["alignment"]["n_tasks"] == 3
+    save_model(model, tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    X = tasks[0].X
+    assert loaded.takes_sparse
+    expected = model.predict(X, task="t0")
+    np.testing.assert_array_equal(loaded.predict(X, task="t0"), expected)
+    np.testing.assert_allclose(loaded.predict(X.toarray(), task="t0"), expected)
 
 
 def test_rows_with_gaps_are_prepared_in_each_fold() -> None:

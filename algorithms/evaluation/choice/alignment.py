@@ -26,6 +26,10 @@ from scipy.linalg import solve_triangular
 
 Array = NDArray[np.float64]
 
+#: Rows, balanced over tasks, that are used at most.
+MAX_ROWS: Final = 1_000
+#: With very many tasks, some of them are used, with at least so many rows.
+MIN_ROWS_OF_TASK: Final = 6
 #: Random signs, or rotations, that are drawn.
 N_DRAWS: Final = 4_000
 #: Fewest tasks whose signs decide.

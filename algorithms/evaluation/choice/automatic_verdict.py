@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from algorithms.evaluation.choice.alignment_verdict import describe_alignment
 from algorithms.evaluation.choice.curve_verdict import describe_curve
 from algorithms.evaluation.comparison.no_verdict import (
     NO_METHOD,
@@ -13,7 +14,12 @@ from algorithms.evaluation.comparison.no_verdict import (
     describe_without_value,
 )
 from algorithms.evaluation.scores.gains import LEVEL
-from algorithms.evaluation.scores.metrics import describe_few_rows_of, describe_metric, score_name
+from algorithms.evaluation.scores.metrics import (
+    METRICS,
+    describe_few_rows_of,
+    describe_metric,
+    score_name,
+)
 from algorithms.evaluation.selection.failures import describe_left_out
 from algorithms.splits.tied_rows import about_equal
 
@@ -97,7 +103,27 @@ def _describe_estimate(report: Mapping[str, Any]) -> list[str]:
         f"best of {len(report['leaderboard'])}, so that value is optimistic"
         f"{_describe_best(report['choice_or_best'])}."
     )
-    return [chosen, expected, *([optimistic] if len(report["leaderboard"]) > 1 else [])]
+    several = [optimistic, *_describe_order(report)] if len(report["leaderboard"]) > 1 else []
+    return [chosen, expected, *several]
+
+
+def _describe_order(report: Mapping[str, Any]) -> list[str]:
+    """Return why the leaderboard has another order than the losses by which methods are weighted.
+
+    Nothing if its first method has the smallest loss.
+    """
+    rows = report["leaderboard"]
+    losses = [math.inf if row.get("loss") is None else row["loss"] for row in rows]
+    best = losses.index(min(losses))  # the first one in reports of earlier versions
+    if best == 0:
+        return []
+    has_classes = METRICS[report["metric"]].target == "classes"
+    loss = "log loss of probabilities" if has_classes else "logarithm of the squared error"
+    sentence = (
+        f"Methods are weighted by the mean over tasks of the {loss}, which is the smallest for "
+        f"{name_of(rows[best])}; the leaderboard has the order of {score_name(report)}."
+    )
+    return [sentence]
 
 
 def _describe_chosen(report: Mapping[str, Any]) -> str:
@@ -149,29 +175,12 @@ def _describe_sharing(report: Mapping[str, Any]) -> list[str]:
         f"{found}{_what_would_settle(report)}",
     }
     values = f"{_gain_of(report, pair)}, both sides are chosen without the held-out rows"
-    return [f"{verdicts[pair['verdict']]} ({values}).", *_describe_alignment(report)]
+    return [f"{verdicts[pair['verdict']]} ({values}).", *describe_alignment(report)]
 
 
 def _is_former(report: Mapping[str, Any]) -> bool:
     """Return whether a report is of a version that judged by held-out scores alone."""
     return report.get("task_confidence") is None
-
-
-def _describe_alignment(report: Mapping[str, Any]) -> list[str]:
-    alignment = report["alignment"]
-    if alignment is None:
-        sentence = (
-            "Whether the functions of the tasks point the same way was not tested; that needs two "
-            "tasks with the same columns and targets that differ, and rows that they do not share."
-        )
-        return [] if report.get("columns") is not None else [sentence]
-    drawn = {"signs": "random signs of tasks", "rotations": "random rotations of their targets"}
-    sentence = (
-        f"The functions of {alignment['n_tasks']} tasks, each learned alone, point the same way "
-        f"with p = {_number(alignment['p_value'])} ({drawn[alignment['null']]}; "
-        f"{alignment['n_rows']} rows)."
-    )
-    return [sentence]
 
 
 def _what_would_settle(report: Mapping[str, Any]) -> str:

@@ -12,6 +12,8 @@ from algorithms.interface.model import Embedding, Model
 from algorithms.interface.new_tasks import no_common_part
 from algorithms.interface.relations import Relations
 from algorithms.wrappers.calibration.stored import below, inside, numbered
+from algorithms.wrappers.dense import KEY as DENSE
+from algorithms.wrappers.dense import DenseModel
 from algorithms.wrappers.wrapped_model import WrappedModel
 
 #: Key of the header, and folder of the arrays.
@@ -129,7 +131,9 @@ class ByColumnsModel(WrappedModel):
 def load_parts(
     arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any], *, load: Load
 ) -> Model:
-    """Return the model in the arrays and the header of a file, which may have several parts.
+    """Return the model in the arrays and the header of a file, with what contenders add to it.
+
+    It may have several parts, or make dense copies of sparse rows.
 
     Parameters
     ----------
@@ -141,6 +145,9 @@ def load_parts(
     ValueError
         The parts have other tasks than the model.
     """
+    if header.get(DENSE):
+        own = {name: value for name, value in header.items() if name != DENSE}
+        return DenseModel(load_parts(arrays, own, load=load))
     if _KEY not in header:
         return load(arrays, header)
     folders, names = numbered(below(arrays, _KEY)), tuple(map(str, header[_KEY]["tasks"]))
