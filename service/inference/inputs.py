@@ -37,8 +37,9 @@ class InputSpecs:
         return source if in_query is None else source._replace(query=composed(in_query))
 
     def _task_source(self, version_id: str, column: str) -> TaskSource:
-        has, options = self._names.has, self._names.options
-        return TaskSource(None, column, partial(has, version_id), partial(options, version_id))
+        names = self._names
+        parts = (partial(f, version_id) for f in (names.has, names.options, names.of))
+        return TaskSource(None, column, *parts)
 
     def of_task(self, served: ServableVersion, model: Model, method: str, task: str) -> InputSpec:
         """Return the specification for rows of a task that the model was trained on."""

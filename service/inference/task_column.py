@@ -31,12 +31,15 @@ class TaskSource(NamedTuple):
         that is unknown, since the columns of some tasks have no names.
     options
         Returns the options of the upload that the model was trained on.
+    known
+        Returns the tasks of the training data. A single one is that of rows without a task.
     """
 
     query: str | None
     column: str
     is_other: Callable[[str], bool | None]
     options: Callable[[], ReadOptions] = ReadOptions
+    known: Callable[[], Collection[str]] = tuple
 
     def names(self, taken: Container[str] = ()) -> list[str]:
         """Return the names under which rows may have their task, without a column that is taken."""
@@ -83,7 +86,9 @@ class TaskSource(NamedTuple):
         columns: Mapping[str, Sequence[Any]],
         in_body: "GivenTasks | None" = None,
     ) -> Tasks | None:
-        """Return the tasks in columns of the rows, else in the body, else in the query, else None.
+        """Return the tasks in columns of the rows, else in the body, else in the query.
+
+        Without any, the single task of the model; None if it has several.
 
         Parameters
         ----------
@@ -96,7 +101,7 @@ class TaskSource(NamedTuple):
             A row has no task, or the tasks of a row contradict each other.
         """
         if not columns and (in_body is None or self.query is None):
-            return self.query if in_body is None else in_body.tasks
+            return self._given_or_single() if in_body is None else in_body.tasks
         chosen = GivenTasks(self.query, {"parameter": "query:task"}, "the query parameter 'task'")
         if in_body is not None:
             chosen.check(in_body)
@@ -106,6 +111,10 @@ class TaskSource(NamedTuple):
             chosen.check(column)
             chosen = column
         return chosen.tasks
+
+    def _given_or_single(self) -> str | None:
+        known = () if self.query is not None else self.known()
+        return next(iter(known)) if len(known) == 1 else self.query
 
 
 class GivenTasks(NamedTuple):

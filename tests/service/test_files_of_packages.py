@@ -104,13 +104,10 @@ def uploaded(client, table):
 def assert_sent_back(service, model, table, n_rows):
     """Check that the file has one prediction for each row, the same by client and command."""
     path = path_of(table)
-    # without a task column, all rows are one task, which is named like the target
-    task = table.target if table.task is None else None
     types = {".csv": "text/csv", ".json": "application/json"}
-    by_client = model.call("predict", path.read_bytes(), types[path.suffix], task=task)
+    by_client = model.call("predict", path.read_bytes(), types[path.suffix], task=None)
     assert len(by_client) == n_rows
     arguments = ["predict", model.name, str(path), "--format", "npy", "--url", service.url]
-    arguments += [] if task is None else ["--task", task]
     end = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert end.exit_code == 0, end.output
     by_command = np.load(io.BytesIO(end.stdout_bytes))

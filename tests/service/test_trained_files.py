@@ -571,6 +571,34 @@ def mtda(client):
     return client.train(dataset, "mtda", model="mtda").wait()
 
 
+def test_rows_without_a_task_are_those_of_the_single_task_of_a_model(service, client, tmp_path):
+    rows = np.arange(24.0).reshape(12, 2) % 7
+    frame = pd.DataFrame(rows, columns=["a", "b"]).assign(y=rows @ [1.0, 2.0])
+    model = client.train(
+        client.upload(frame, name="one task", target_column="y"), "ridge", model="one-task"
+    ).wait()
+    expected = model.predict(rows, task="y").tolist()
+    path = tmp_path / "rows.csv"
+    frame.to_csv(path, index=False)
+    given = (rows, frame, frame.to_dict("records"), path, *map(csr_array, [rows]))
+    assert [model.predict(data).tolist() for data in given] == [expected] * len(given)
+    shape = {"name": "rows", "shape": [12, 2], "datatype": "FP64", "data": rows.ravel().tolist()}
+    bodies = [(NPZ, saved(X=rows, y=frame["y"])), (CSV, path.read_bytes())]
+    bodies += [(JSON, json.dumps({"inputs": rows.tolist()}).encode())]
+    for media_type, body in bodies:
+        response = post(service, model, body, media_type)
+        assert response.json()["outputs"] == expected
+    response = httpx.post(f"{service.url}/v2/models/one-task/infer", json={"inputs": [shape]})
+    assert response.json()["outputs"][0]["data"] == expected
+    response = post(service, model, json.dumps({"inputs": rows.tolist()}).encode(), JSON, task="x")
+    assert response.json()["code"] == "unknown-task"
+
+
+def post(service, model, body, media_type, **params):
+    address = f"{service.url}/v1/models/{model.name}/predict"
+    return httpx.post(address, content=body, headers={"Content-Type": media_type}, params=params)
+
+
 def saved(**arrays):
     file = io.BytesIO()
     np.savez(file, **arrays)

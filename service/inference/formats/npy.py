@@ -19,10 +19,11 @@ _NUMBER_DTYPES: Final = re.compile(r"[<>|=](?:[iu][1248]|f[248])")
 
 
 def read_npy(body: Body, tasks: TaskSource) -> Call:
-    """Parse an array, whose task is in the query."""
-    if tasks.query is None:
+    """Parse an array, whose task is in the query, or the single one of the model."""
+    task = tasks.choose({})
+    if task is None:
         raise_invalid_request("query:task", "expected the query parameter 'task'")
-    return Call(tasks.query, ArrayRows(_read_array(body)))
+    return Call(task, ArrayRows(_read_array(body)))
 
 
 def write_npy(result: InferenceResult) -> bytes:

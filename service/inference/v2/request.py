@@ -134,12 +134,13 @@ def read_request(
     """
     length = None if header_length is None else _length(header_length, len(body))
     if length == 0:
-        if tasks.query is None:
+        task = tasks.choose({})
+        if task is None:
             raise_invalid_request(
                 "query:task", "expected the query parameter 'task' in a raw binary request"
             )
         request = InferRequest(None, [], [], is_binary=True, tensors=[])
-        return request, Call(tasks.query, _RawRows(body))
+        return request, Call(task, _RawRows(body))
     header = body if length is None else body[:length]
     tail = memoryview(body)[len(header) :]
     return _parse_fast(header, tail, names, tasks) or _parse_strict(
