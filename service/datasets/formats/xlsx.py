@@ -19,6 +19,7 @@ from service.datasets.formats.object_columns import column_of, unify
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.validation import check_counts
+from service.datasets.formats.xlsx_layout import lines_of
 from service.datasets.formats.xlsx_percents import percent_columns
 from service.datasets.formats.xlsx_results import unread_results
 from service.datasets.formats.xlsx_sizes import check_sheets
@@ -105,8 +106,10 @@ def read_table(
         if must_exist or sheet in names:
             names = _chosen(names, sheet)
         check_sheets(file, book.sheet_names, names, limits)
-        sheets = [rows for name in names if (rows := _filled_rows(book, name))]
+        found = [_filled_rows(book, name) for name in names]
+        sheets = [rows for rows, _ in found if rows]
         notes = _sheet_notes(book.sheet_names, sheet, [rows[0].place.sheet for rows in sheets])
+        notes += [note for _, noted in found for note in noted]
         notes += unread_results(file, book.sheet_names, names)
         percents = percent_columns(file, book.sheet_names, names)
     except _CORRUPT as error:
@@ -150,16 +153,12 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names[:_MAX_LISTED]) + more
 
 
-def _filled_rows(book: CalamineWorkbook, name: str) -> list[_Row]:
-    """Return the rows of a sheet that have any value."""
+def _filled_rows(book: CalamineWorkbook, name: str) -> tuple[list[_Row], list[str]]:
+    """Return the rows of the table in a sheet that have any value, and notes."""
     sheet = book.get_sheet_by_name(name)
-    if sheet.start is None:
-        return []
-    rows = enumerate(sheet.to_python(skip_empty_area=True), sheet.start[0] + 1)
-    column = sheet.start[1] + 1
-    return [
-        _Row(_Place(name, n, column), cells) for n, cells in rows if any(c != "" for c in cells)
-    ]
+    lines, notes = lines_of(sheet)
+    column = 1 if sheet.start is None else sheet.start[1] + 1
+    return [_Row(_Place(name, n + 1, column), cells) for n, cells in lines], notes
 
 
 def _header(sheets: Sequence[list[_Row]], limits: Limits) -> tuple[list[str], list[int]]:
@@ -179,7 +178,7 @@ def _header(sheets: Sequence[list[_Row]], limits: Limits) -> tuple[list[str], li
     ]
     if filled:
         detail = f"{len(filled)} of {len(first)} columns have no name in {sheets[0][0].place}"
-        advice = "the first row with cells needs all names: remove any title above them"
+        advice = "this row needs all names: remove a second header above them"
         reject("invalid-name", f"{detail}; {advice}", column=filled[0])
     if len(sheets) > 1 and _TASK in first:
         reject("duplicate-column", "a sheet for each task has no column 'task'; remove it")

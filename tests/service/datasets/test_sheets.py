@@ -7,6 +7,7 @@ import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
+from openpyxl.worksheet.cell_range import CellRange
 
 from algorithms.wrappers.preparation.columns import Column, NumberWriting
 from service.inference.call import InputSpec
@@ -30,6 +31,7 @@ def workbook(**sheets):
     return file.getvalue()
 
 
+SOURCE = TaskSource(None, "task", lambda _: True)
 BOOK = workbook(Readme=[["What this is"], ["=1/0"]], Data=ROWS, Empty=[])
 
 
@@ -147,6 +149,62 @@ def test_percentages_have_a_note_and_are_those_of_text_in_rows_for_a_model(
         columns = partial(tuple, ("share", "x"))
         spec = InputSpec("b", "predict", 2, allow_missing=False, columns=columns, kinds=kinds)
         assert call.rows.as_matrix(spec)[1].tolist() == [share, 2]
+
+
+TABLE = [["task", "x", "z"], ["a", 1.5, 1], ["a", 2.5, 2], ["b", 3.5, 3], ["b", 0.5, None]]
+AROUND = {
+    "titles": [["Report"], [], ["of schools", None], *TABLE],
+    "a title in the middle": [[None, "measures"], *TABLE],
+    "a footer": [*TABLE, [], ["Source: registry"], ["as of May"]],
+    "a total without results": [*TABLE, ["Total", "=SUM(B2:B5)"]],
+    "both": [["Report"], *TABLE, [None, "no guarantee"]],
+}
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_text_above_and_below_a_table_is_left_out_with_a_note(reader, name):
+    body = workbook(one=AROUND[name])
+    result = reader.read(body, XLSX)
+    np.testing.assert_array_equal(reader.tasks(result)["b"].X, [[3.5, 3], [0.5, np.nan]])
+    assert any("above the header" in n or "below the table" in n for n in notes(result))
+    assert read_workbook(body, SOURCE).task == ["a", "a", "b", "b"]
+
+
+def test_text_around_the_tables_of_several_sheets_is_left_out(reader):
+    rows = [["x", "z", "v"], [1.5, 1, 2], [2.5, 2, 3]]
+    body = workbook(a=[["Report of a"], *rows], b=[*rows, ["Source: registry"]])
+    result = reader.read(body, XLSX)
+    assert [len(task.X) for task in reader.tasks(result)] == [2, 2]
+    assert sum("Report of a" in n or "Source: registry" in n for n in notes(result)) == 2
+    assert read_workbook(body, SOURCE).task == ["a", "a", "b", "b"]
+
+
+def test_rows_of_one_value_that_are_no_text_around_a_table_stay(reader):
+    rows = [*TABLE, ["a", None, None], [None, None, 7]]
+    reader.assert_rejected(reader.read(workbook(one=rows), XLSX), "empty-cell", "row 7")
+    result = reader.read(workbook(one=rows[:-1]), XLSX)
+    assert len(reader.tasks(result)["a"].X) == 3
+    narrow = reader.read(workbook(one=[["task", "x"], ["a", 1.5], ["b", None]]), XLSX)
+    assert [task.name for task in reader.tasks(narrow)] == ["a", "b"]
+
+
+def test_merged_cells_are_read_in_each_of_their_rows(reader):
+    frame = pd.DataFrame(TABLE[1:], columns=TABLE[0])
+    frame["year"] = [2024, 2024, 2025, 2026]
+    file = io.BytesIO()
+    frame.set_index(["task", "year", "x"]).to_excel(file, startrow=2, startcol=1)  # merges tasks
+    result = reader.read(file.getvalue(), XLSX)
+    assert [len(task.X) for task in reader.tasks(result)] == [2, 2]
+    assert reader.tasks(result)["a"].X[:, 0].tolist() == [2024, 2024]
+    assert read_workbook(file.getvalue(), SOURCE).task == ["a", "a", "b", "b"]
+
+
+def test_cells_with_a_value_keep_it_in_a_merged_range(reader):
+    book = openpyxl.load_workbook(io.BytesIO(workbook(one=TABLE)))
+    book.active.merged_cells.ranges.add(CellRange("A2:A1048576"))
+    file = io.BytesIO()
+    book.save(file)
+    assert [len(task.X) for task in reader.tasks(reader.read(file.getvalue(), XLSX))] == [2, 2]
 
 
 def with_far_cell(**values):
