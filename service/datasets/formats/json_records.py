@@ -1,5 +1,6 @@
 """Parser of JSON: a list of records, records by task, or one record a line."""
 
+import codecs
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +10,14 @@ import orjson
 import pyarrow as pa
 
 from service.datasets.formats.arrow_table import tasks_of
+from service.datasets.formats.csv_text import read_text
 from service.datasets.formats.json_strict import check_strictly, reject_invalid
 from service.datasets.formats.nameless import index_name
 from service.datasets.formats.object_columns import column_of, unify
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.progress import report_progress
+from service.datasets.formats.text_encoding import UTF8, detect_encoding
 from service.datasets.formats.validation import check_counts
 from service.datasets.issues import ValidationIssues, reject
 
@@ -25,6 +28,7 @@ _EXPECTED: Final = (
     '{"a": [records of task a]}'
 )
 _TASK: Final = "task"
+_HEAD_BYTES: Final = 4096
 _LINES_PER_REPORT: Final = 1000
 #: Message of orjson if an allocation fails.
 _NO_MEMORY: Final = "Not enough memory"
@@ -38,7 +42,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
-    return _tasks_of(_read(path, options, limits), options, limits)
+    return _tasks_of(_read(_in_utf8(path, limits), options, limits), options, limits)
 
 
 def parse_lines(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
@@ -49,7 +53,28 @@ def parse_lines(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
+    path = _in_utf8(path, limits)
+    with path.open("rb") as file:
+        is_list = file.read(_HEAD_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
+    if is_list:
+        return _tasks_of(_read(path, options, limits), options, limits)
     return _tasks_of(_table(list(_lines(path)), options, limits), options, limits)
+
+
+def has_lines(text: bytes | bytearray) -> bool:
+    """Return whether a text that is no JSON has a record on its first line, and more lines."""
+    first, _, rest = bytes(text).partition(b"\n")
+    try:
+        return isinstance(orjson.loads(first), dict) and bool(rest.strip())
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _in_utf8(path: Path, limits: Limits) -> Path:
+    """Return a file of JSON in UTF-8, as it is or copied next to it."""
+    with path.open("rb") as file:
+        is_utf8 = detect_encoding(file.read(_HEAD_BYTES)) == UTF8
+    return path if is_utf8 else read_text(path, None, limits).path
 
 
 def _tasks_of(read: tuple[pa.Table, list[str]], options: ReadOptions, limits: Limits) -> Parsed:
@@ -60,11 +85,13 @@ def _tasks_of(read: tuple[pa.Table, list[str]], options: ReadOptions, limits: Li
 
 def _read(path: Path, options: ReadOptions, limits: Limits) -> tuple[pa.Table, list[str]]:
     try:
-        text = path.read_bytes()
+        text = path.read_bytes().removeprefix(codecs.BOM_UTF8)
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         if _NO_MEMORY in str(error):
             raise MemoryError from None
+        if has_lines(text):
+            return _table(list(_lines(path)), options, limits)
         reject_invalid(error, "the file")
     read = _table(_records(document, options.task_column), options, limits)
     check_strictly(text, document)
@@ -78,6 +105,7 @@ def _lines(path: Path) -> Iterator[Record]:
             n_bytes += len(line)
             if number % _LINES_PER_REPORT == 0:
                 report_progress(n_bytes / size)
+            line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
             if not line.strip():
                 continue
             try:

@@ -27,3 +27,14 @@ def detect_encoding(head: bytes | bytearray) -> str:
     if max(even, odd) > _NUL_SHARE * len(head):
         return "utf-16-be" if even > odd else "utf-16-le"
     return UTF8
+
+
+def as_utf8(text: bytes | bytearray) -> bytes | bytearray:
+    """Return text in UTF-8 without a byte order mark; text that cannot be decoded as it is."""
+    encoding = detect_encoding(text)
+    if encoding == UTF8:
+        return text.removeprefix(codecs.BOM_UTF8)
+    try:
+        return text.decode(encoding).removeprefix("\ufeff").encode()
+    except UnicodeError:
+        return text

@@ -11,6 +11,8 @@ import numpy as np
 import orjson
 
 from algorithms.wrappers.preparation.column_matching import clean_name
+from service.datasets.formats.json_records import has_lines
+from service.datasets.formats.text_encoding import as_utf8
 from service.errors.problems import Problem
 from service.errors.validation import json_pointer
 from service.http.bodies import parse_json
@@ -25,6 +27,8 @@ from service.inference.formats.json_rows import (
 from service.inference.formats.numbers import PLACEHOLDER, array_pattern, extract_number_array
 from service.inference.task_column import TASK, GivenTasks, TaskSource, composed
 
+#: First bytes of most bodies, whose encoding is not looked for.
+_STARTS: Final = (b"{", b"[")
 _FIELDS: Final = frozenset({"task", "inputs", "columns"})
 _INPUTS: Final = array_pattern("inputs")
 
@@ -34,13 +38,31 @@ def read_json(body: Body, tasks: TaskSource) -> Call:
 
     The records of an upload, in a list or by task, are rows, too.
     """
-    return _parse_fast(body, tasks) or _of_document(parse_json(body), tasks)
+    if body[:1] not in _STARTS or body[1:2] == b"\0":
+        body = as_utf8(body)
+    return _parse_fast(body, tasks) or _of_document(_parse(body), tasks)
 
 
 def read_json_lines(body: Body, tasks: TaskSource) -> Call:
-    """Parse a body with one record on each line."""
-    lines = [line for line in bytes(body).splitlines() if line.strip()]
-    return _of_document([parse_json(line) for line in lines], tasks)
+    """Parse a body with one record on each line, or a list of records."""
+    body = as_utf8(body)
+    if body.lstrip()[:1] == b"[":
+        return read_json(body, tasks)
+    return _of_document(_parse_lines(body), tasks)
+
+
+def _parse(body: Body) -> Any:
+    """Return the value of a body; of one with a record on each line, the list of records."""
+    try:
+        return parse_json(body)
+    except Problem:
+        if not has_lines(body):
+            raise
+    return _parse_lines(body)
+
+
+def _parse_lines(body: Body) -> list[Any]:
+    return [parse_json(line) for line in bytes(body).splitlines() if line.strip()]
 
 
 def write_json(result: InferenceResult) -> bytes:

@@ -8,8 +8,10 @@ import openpyxl
 import pytest
 
 from service.datasets.formats.registry import FORMATS, UnsupportedFormat, check_magic
+from service.errors.problems import Problem
 from service.inference.call import InputSpec
 from service.inference.formats.csv_body import read_csv
+from service.inference.formats.json_body import read_json, read_json_lines
 from service.inference.task_column import TaskSource
 
 TABLE = "task,reading,hours,maths\na,1.5,2,3\na,2.5,3,4\nb,3.5,4,5\n"
@@ -125,6 +127,37 @@ def test_records_under_a_key_that_have_the_task_column_are_refused(reader):
     data = json.dumps({"data": [{"school": "a", "x": 1}, {"school": "b", "x": 2}]}).encode()
     result = reader.read(data, "application/json", task_column="school")
     reader.assert_rejected(result, "duplicate-column", "'school'", "list of records alone")
+
+
+RECORDS = [{"task": "ab"[i % 2], "x": i + 0.5, "s": "é"} for i in range(4)]
+AS_LIST = json.dumps(RECORDS)
+AS_LINES = "\n".join(map(json.dumps, RECORDS))
+DOCUMENTS = {
+    "lines in a file of a list": ("json", AS_LINES.encode()),
+    "a list in a file of lines": ("x-ndjson", AS_LIST.encode()),
+    "a list on several lines": ("x-ndjson", json.dumps(RECORDS, indent=1).encode()),
+    **{
+        f"{kind} in {encoding}": (kind, text.encode(encoding))
+        for kind, text in {"json": AS_LIST, "x-ndjson": AS_LINES}.items()
+        for encoding in ("utf-8-sig", "utf-16", "utf-16-le")
+    },
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_json_is_read_with_a_byte_order_mark_in_utf_16_and_as_lines_or_a_list(reader, name):
+    kind, data = DOCUMENTS[name]
+    tasks = reader.tasks(reader.read(data, f"application/{kind}"))
+    assert [task.X[:, 0].tolist() for task in tasks] == [[0.5, 2.5], [1.5, 3.5]]
+    read = read_json if kind == "json" else read_json_lines
+    assert read(data, TaskSource(None, "task", lambda _: True)).task == ["a", "b", "a", "b"]
+
+
+@pytest.mark.parametrize("data", [b'{"task": "a", "x": 1}\n{"x"', b"{"])
+def test_json_that_is_cut_off_is_refused(reader, data):
+    reader.assert_rejected(reader.read(data, "application/json"), "corrupt-file")
+    with pytest.raises(Problem):
+        read_json(data, TaskSource(None, "task", lambda _: True))
 
 
 OTHERS = {
