@@ -52,7 +52,12 @@ def list_plots_of_models(
     """List the plots that at least two of the models have, each with its finding in a sentence."""
     contents = compared(_sources(services, owner, query.model))
     plots = [
-        PlotInfo(name=name, title=COMPARED[name].title, sentence=content.sentence)
+        PlotInfo(
+            name=name,
+            title=COMPARED[name].title,
+            sentence=content.sentence,
+            notes=list(content.notes),
+        )
         for name, content in contents.items()
     ]
     return json_response(page_of_all(plots, query))
@@ -70,7 +75,7 @@ def draw_plot_of_models(
     """Draw a plot of several models as `Accept` asks: Vega-Lite (JSON), SVG or PNG."""
     sources = _sources(services, owner, query.model)
     try:
-        drawn = compared_specification(plot, sources, theme=query.theme, has_title=query.title)
+        drawn = compared_specification(plot, sources, **query.drawing())
     except (UnknownPlot, NoPlot) as error:
         raise Problem("no-plot", str(error)) from None
     return drawing(request, services, owner, drawn, media_type=media_type_of(request))

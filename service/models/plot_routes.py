@@ -51,6 +51,16 @@ class PlotQuery(BaseModel):
         description="Whether the title and the sentence are drawn above the plot; a page that has "
         "them as text leaves them out.",
     )
+    width: int | None = Field(
+        None,
+        ge=100,
+        le=2000,
+        description="Largest width of each panel in pixels, with legends below, as on a phone.",
+    )
+
+    def drawing(self) -> dict[str, Any]:
+        """Return the arguments of a specification."""
+        return {"theme": self.theme, "has_title": self.title, "width": self.width}
 
 
 Options = Annotated[PlotQuery, Query()]
@@ -152,7 +162,12 @@ def _list(
         return Response(status_code=304, headers={"ETag": tag})
     contents = available(source_of(services, owner, version))
     plots = [
-        PlotInfo(name=name, title=PLOTS[name].title, sentence=content.sentence)
+        PlotInfo(
+            name=name,
+            title=PLOTS[name].title,
+            sentence=content.sentence,
+            notes=list(content.notes),
+        )
         for name, content in contents.items()
     ]
     return json_response(page_of_all(plots, query), ETag=tag)
@@ -168,13 +183,13 @@ def _draw(
     query: PlotQuery,
 ) -> Response:
     media_type = media_type_of(request)
-    parts = (plot, query.theme, f"title={query.title}", media_type)
+    parts = (plot, query.theme, f"title={query.title}", f"width={query.width}", media_type)
     tag = version_tag(version.row.id, "plots", *parts)
     if plot in PLOTS and is_not_modified(request, tag):
         return Response(status_code=304, headers={**_HEADERS, "ETag": tag})
     try:
         source = source_of(services, owner, version)
-        drawn = specification(plot, source, theme=query.theme, has_title=query.title)
+        drawn = specification(plot, source, **query.drawing())
     except (UnknownPlot, NoPlot) as error:
         raise Problem("no-plot", str(error)) from None
     return drawing(request, services, owner, drawn, media_type=media_type, ETag=tag)

@@ -203,3 +203,4 @@ class PlotInfo(BaseModel):
     name: str = Field(description="Name of the plot in its URL.")
     title: str = Field(description="Title of the plot.")
     sentence: str = Field(description="Finding of the plot in a sentence.")
+    notes: list[str] = Field(description="What the plot leaves out, and why.")

@@ -140,7 +140,7 @@ async def version_page(
 ) -> Response:
     """Return the page of a version of a model."""
     view = await versions.version_view(api, name, version, vega=BUNDLE)
-    scripts = ("actions.js", "try.js", *(["plot.js"] if view.plots else []))
+    scripts = ("actions.js", "try.js", *(["plot.js"] if view.plots or view.charts else []))
     frame = Frame(f"{name} / {version}", _MODELS, view.request, scripts=scripts)
     return render(request, "version.html", frame, view)
 

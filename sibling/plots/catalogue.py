@@ -26,6 +26,8 @@ from sibling.plots.style import config
 
 #: Maximum length of a line below the title.
 _MAX_LETTERS: Final = 66
+#: Pixels of a letter below the title.
+_LETTER: Final = 5
 
 PLOTS: Final[dict[str, Plot]] = {
     plot.name: plot
@@ -78,7 +80,12 @@ def available(source: Source) -> dict[str, Content]:
 
 
 def specification(
-    name: str, source: Source, *, theme: Theme = "light", has_title: bool = True
+    name: str,
+    source: Source,
+    *,
+    theme: Theme = "light",
+    has_title: bool = True,
+    width: int | None = None,
 ) -> dict[str, Any]:
     """Return a plot as a Vega-Lite specification.
 
@@ -86,6 +93,8 @@ def specification(
     ----------
     has_title
         Whether the title and the sentence are drawn above the plot.
+    width
+        Largest width of each panel in pixels, as on a phone; None: as the plot is best.
 
     Raises
     ------
@@ -100,7 +109,7 @@ def specification(
     content = plot.describe(source)
     if content is None:
         raise NoPlot(_reason(plot, source))
-    return assemble(plot.title, content, plot.draw, theme=theme, has_title=has_title)
+    return assemble(plot.title, content, plot.draw, theme=theme, has_title=has_title, width=width)
 
 
 def assemble(
@@ -110,6 +119,7 @@ def assemble(
     *,
     theme: Theme,
     has_title: bool,
+    width: int | None,
 ) -> dict[str, Any]:
     """Return the specification of a chart with its title, its sentence, its notes, and its data.
 
@@ -119,20 +129,38 @@ def assemble(
         Returns the chart without its title.
     has_title
         Whether the title and the sentence are drawn above the chart.
+    width
+        Largest width of each panel in pixels.
     """
     alt = load_altair()
-    texts = (content.sentence, *content.notes) if has_title else content.notes
-    lines = [line for text in texts for line in wrap(text, _MAX_LETTERS)]
+    texts = (content.sentence, *content.notes) if has_title else ()
+    letters = _MAX_LETTERS if width is None else min(_MAX_LETTERS, width // _LETTER)
+    lines = [line for text in texts for line in wrap(text, max(letters, 1))]
     chart = draw(content)
-    if has_title or lines:
-        above = alt.TitleParams(title if has_title else "", subtitle=lines)
-        chart = chart.properties(title=above)
+    if has_title:
+        chart = chart.properties(title=alt.TitleParams(title, subtitle=lines))
     drawn: dict[str, Any] = chart.to_dict()
     drawn["config"] = config(theme)
+    if width is not None:
+        drawn = {**_narrowed(drawn, width), "config": config(theme, is_narrow=True)}
     drawn["description"] = " ".join([content.sentence, *content.notes])
     # the data come last, as altair would check every row against the schema, for seconds
     drawn["datasets"] = {table: list(rows) for table, rows in content.tables.items()}
     return drawn
+
+
+def _narrowed(part: Any, width: int) -> Any:
+    """Return a part of a specification with panels below each other, each up to a width."""
+    if isinstance(part, list):
+        return [_narrowed(one, width) for one in part]
+    if not isinstance(part, dict):
+        return part
+    part = {key: _narrowed(value, width) for key, value in part.items()}
+    own = part.get("width")
+    if isinstance(own, int | float) and own > width:
+        is_square = part.get("height") == own
+        part |= {"width": width, **({"height": width} if is_square else {})}
+    return part | ({"columns": 1} if "columns" in part else {})
 
 
 def _reason(plot: Plot, source: Source) -> str:

@@ -52,7 +52,12 @@ def compared(sources: Sources) -> dict[str, Content]:
 
 
 def compared_specification(
-    name: str, sources: Sources, *, theme: Theme = "light", has_title: bool = True
+    name: str,
+    sources: Sources,
+    *,
+    theme: Theme = "light",
+    has_title: bool = True,
+    width: int | None = None,
 ) -> dict[str, Any]:
     """Return a plot of several models as a Vega-Lite specification.
 
@@ -60,6 +65,8 @@ def compared_specification(
     ----------
     has_title
         Whether the title and the sentence are drawn above the plot.
+    width
+        Largest width of each panel in pixels, as on a phone; None: as the plot is best.
 
     Raises
     ------
@@ -77,7 +84,7 @@ def compared_specification(
     if content is None:
         there = ", ".join(compared(sources)) or "none"
         raise NoPlot(f"fewer than two of these models have the plot '{name}'; their plots: {there}")
-    return assemble(plot.title, content, plot.draw, theme=theme, has_title=has_title)
+    return assemble(plot.title, content, plot.draw, theme=theme, has_title=has_title, width=width)
 
 
 def held_out_scores(report: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Gain of learning together over the best single-task baseline, for each task."""
+"""Gain of learning together over learning alone, for each task."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,30 +20,81 @@ from sibling.plots.style import COLOURS, NEUTRAL
 
 
 def describe(source: Source) -> Content | None:
-    """Return the gain of the candidate of a comparison for each task, with its interval."""
-    comparison = source.part("comparison")
+    """Return the gain of each task by a comparison or an automatic choice, with its interval."""
+    choice = source.part("choice")
+    return _of_comparison(source.part("comparison")) if choice is None else _of_choice(choice)
+
+
+def _of_choice(choice: Mapping[str, Any]) -> Content | None:
+    """Return the gain of all methods over methods that learn each task alone."""
+    pair = choice.get("together_or_apart")
+    if pair is None or pair["verdict"] == NO_VERDICT:
+        return None
+    drawn, level = "", choice.get("task_confidence")  # not in reports of earlier versions
+    if level is not None:
+        drawn = " Gains are drawn to their mean."
+    gains = {name: one for name, one in choice["tasks"].items() if one["verdict"] != NO_VERDICT}
+    over = "learning each task alone"
+    return _content(
+        choice, gains, f"Learning together is better than {over}", over, drawn=drawn, level=level
+    )
+
+
+def _of_comparison(comparison: Mapping[str, Any] | None) -> Content | None:
+    """Return the gain of the candidate over the best method that learns each task alone."""
     best = None if comparison is None else _best_baseline(comparison)
     if comparison is None or best is None or _has_no_verdict(comparison):
         return None
-    all_rows: list[Row] = []
-    for task, gains in comparison["by_task"].items():
-        gain = next((entry for entry in gains if _label(entry) == _label(best)), None)
-        if gain is not None and finite(gain["gain"]) is not None:
-            ends = {end: finite(gain[end]) for end in ("low", "high")}
-            all_rows.append(
-                {"task": task, "gain": gain["gain"], **ends, "side": _side(gain["gain"])}
-            )
+    gains = {
+        task: gain
+        for task, all_gains in comparison["by_task"].items()
+        for gain in all_gains
+        if _label(gain) == _label(best)
+    }
+    name, over = comparison["methods"][0]["algorithm"], _name(best)
+    return _content(comparison, gains, f"{name} is better than {over}", over)
+
+
+def _content(
+    study: Mapping[str, Any],
+    gains: Mapping[str, Mapping[str, Any]],
+    claim: str,
+    over: str,
+    *,
+    drawn: str = "",
+    level: float | None = None,
+) -> Content | None:
+    """Return the known gains, the largest first.
+
+    Parameters
+    ----------
+    claim
+        What a gain above 0 means.
+    drawn
+        A sentence on how gains are estimated.
+    level
+        Confidence of the intervals; None for 95 %.
+    """
+    all_rows: list[Row] = [
+        {
+            "task": task,
+            "gain": gain["gain"],
+            **{end: finite(gain[end]) for end in ("low", "high")},
+            "side": _side(gain["gain"]),
+        }
+        for task, gain in gains.items()
+        if finite(gain["gain"]) is not None
+    ]
     if not all_rows:
         return None
     all_rows.sort(key=lambda row: -row["gain"])
     rows = [all_rows[i] for i in spread(len(all_rows), MAX_NAMES)]
-    name = comparison["methods"][0]["algorithm"]
     counts = sum(row["gain"] > 0 for row in all_rows), len(all_rows)
     sentence = (
-        f"{name} is better than {_name(best)} on {counts[0]} of {counted(counts[1], 'task')}. "
-        "Lines are 95 % confidence intervals; one that crosses 0 may be chance."
+        f"{claim} on {counts[0]} of {counted(counts[1], 'task')}.{drawn} Lines are "
+        f"{100 * (level or 0.95):.0f} % confidence intervals; one that crosses 0 may be chance."
     )
-    title = f"{task_score_name(comparison)}: gain over {_name(best)} (better to the right)"
+    title = f"{task_score_name(study)}: gain over {over} (better to the right)"
     notes = kept(len(rows), len(all_rows), "tasks", "evenly spaced by their gain")
     return Content({"gains": rows}, sentence, notes, {"title": title})
 

@@ -15,11 +15,15 @@ _MAX_TASKS: Final = len(COLOURS)
 _MAX_STEPS: Final = 200
 
 
-def _unit(source: Source) -> str:
-    """Return the name of the target that the rows of a report have, as a clause."""
+def _unit(source: Source) -> str | None:
+    """Return the name of the target that the rows of a report have; None if it is not known."""
     sections = (source.part(name) for name in ("evaluation", "comparison", "choice"))
-    unit = next((section["unit"] for section in sections if section and section.get("unit")), None)
-    return f" in units of {unit}" if unit else ""
+    return next((section["unit"] for section in sections if section and section.get("unit")), None)
+
+
+def _group(source: Source) -> str:
+    """Return the name of the column of tasks."""
+    return "Task" if source.model is None else source.model.task_column.capitalize()
 
 
 def describe_predictions(source: Source) -> Content | None:
@@ -28,14 +32,21 @@ def describe_predictions(source: Source) -> Content | None:
     if rows is None:
         return None
     table, notes = _points(rows)
+    unit = _unit(source)
     error = float(np.sqrt(np.mean((rows.predicted - rows.true) ** 2)))
     ends = [float(np.min([rows.true, rows.predicted])), float(np.max([rows.true, rows.predicted]))]
     diagonal = [{"true": end, "predicted": end} for end in ends]
     sentence = (
         f"Points on the line are predicted exactly; the root mean squared error of "
-        f"{counted(len(rows.true), rows.what)} is {error:.4g}{_unit(source)}."
+        f"{counted(len(rows.true), rows.what)} is {error:.4g}"
+        f"{f' in units of {unit}' if unit else ''}."
     )
-    return Content({"points": table, "diagonal": diagonal}, sentence, notes)
+    return Content(
+        {"points": table, "diagonal": diagonal},
+        sentence,
+        notes,
+        {"unit": unit, "group": _group(source)},
+    )
 
 
 def describe_residuals(source: Source) -> Content | None:
@@ -49,7 +60,9 @@ def describe_residuals(source: Source) -> Content | None:
     sentence = (
         f"The mean residual{of} is {mean:.4g}. A trend or a funnel shows what the model misses."
     )
-    return Content({"points": table}, sentence, notes)
+    return Content(
+        {"points": table}, sentence, notes, {"unit": _unit(source), "group": _group(source)}
+    )
 
 
 def describe_confusion(source: Source) -> Content | None:
@@ -92,7 +105,10 @@ def describe_roc(source: Source) -> Content | None:
                 curves[task] = roc_curve(is_second, scores)
     if not curves or rows is None:
         return None
-    tasks = list(curves)[:_MAX_TASKS]
+    area_of = {task: float(np.trapezoid(true, false)) for task, (false, true) in curves.items()}
+    ranked = sorted(curves, key=area_of.__getitem__)
+    shown = {ranked[i] for i in spread(len(ranked), _MAX_TASKS)}
+    tasks = [task for task in curves if task in shown]
     table: list[Row] = []
     for task in tasks:
         false, true = curves[task]
@@ -100,11 +116,21 @@ def describe_roc(source: Source) -> Content | None:
             {"task": task, "order": i, "false": float(false[i]), "true": float(true[i])}
             for i in spread(len(false), _MAX_STEPS)
         ]
-    areas = [f"{task} {np.trapezoid(curves[task][1], curves[task][0]):.3f}" for task in tasks]
+    areas = [f"{task} {area_of[task]:.3f}" for task in tasks]
     sentence = f"Area under the curve, 0.5 by chance and 1 at best: {', '.join(areas)}."
-    notes = kept(len(tasks), len(curves), "tasks", "the first") + rows.sampled()
+    notes = kept(len(tasks), len(curves), "tasks", "evenly spaced from the smallest to the largest")
+    without = len(set(rows.task.tolist())) - len(curves)
+    if without > 0:
+        none = f"{counted(without, 'task')} {'has' if without == 1 else 'have'} no curve"
+        notes += (f"{none}, which needs two classes, rows of both and their scores.",)
+    notes += rows.sampled()
     chance: list[Row] = [{"false": end, "true": end} for end in (0.0, 1.0)]
-    return Content({"curves": table, "chance": chance}, sentence, notes, {"tasks": tasks})
+    return Content(
+        {"curves": table, "chance": chance},
+        sentence,
+        notes,
+        {"tasks": tasks, "group": _group(source)},
+    )
 
 
 def roc_curve(
@@ -123,10 +149,16 @@ def draw_predictions(content: Content) -> Any:
     import altair as alt
 
     free = alt.Scale(zero=False)
-    line = alt.Chart(alt.NamedData("diagonal")).mark_line(color=NEUTRAL, strokeDash=[4, 4])
-    points = _marks(content).encode(y=alt.Y("predicted:Q", title="Predicted", scale=free))
+    line = alt.Chart(alt.NamedData("diagonal")).mark_line(color=NEUTRAL)
+    points = _marks(content).encode(
+        y=alt.Y("predicted:Q", title=f"Predicted{_of(content)}", scale=free)
+    )
     return alt.layer(
-        line.encode(x=alt.X("true:Q", scale=free), y=alt.Y("predicted:Q", scale=free)), points
+        _dashed(
+            line.encode(x=alt.X("true:Q", scale=free), y=alt.Y("predicted:Q", scale=free)),
+            "predicted exactly",
+        ),
+        points,
     ).properties(width=360, height=360)
 
 
@@ -135,10 +167,11 @@ def draw_residuals(content: Content) -> Any:
     import altair as alt
 
     free = alt.Scale(zero=False)
-    zero = alt.Chart().mark_rule(color=NEUTRAL, strokeDash=[4, 4]).encode(y=alt.datum(0))
+    rule = alt.Chart().mark_rule(color=NEUTRAL).encode(y=alt.datum(0))
+    zero = _dashed(rule, "predicted exactly")
     points = _marks(content).encode(
-        x=alt.X("predicted:Q", title="Predicted", scale=free),
-        y=alt.Y("residual:Q", title="Residual: true minus predicted"),
+        x=alt.X("predicted:Q", title=f"Predicted{_of(content)}", scale=free),
+        y=alt.Y("residual:Q", title=f"Residual{_of(content)}: true minus predicted"),
     )
     layers = alt.layer(zero, points, data=alt.NamedData("points"))
     return layers.properties(width=480, height=300)
@@ -178,13 +211,27 @@ def draw_roc(content: Content) -> Any:
     curves = alt.Chart(alt.NamedData("curves")).encode(
         x=x,
         y=y,
-        color=alt.Color("task:N", sort=tasks, title="Task"),
+        color=alt.Color("task:N", sort=tasks, title=content.options["group"]),
         order="order:Q",
         tooltip=["task:N", "false:Q", "true:Q"],
     )
-    return alt.layer(
-        chance.mark_line(color=NEUTRAL, strokeDash=[4, 4]), curves.mark_line()
-    ).properties(width=360, height=360)
+    line = _dashed(chance.mark_line(color=NEUTRAL), "chance")
+    return alt.layer(line, curves.mark_line()).properties(width=360, height=360)
+
+
+def _of(content: Content) -> str:
+    """Return the name of the target as the end of the title of an axis."""
+    unit = content.options["unit"]
+    return f" {unit}" if unit else ""
+
+
+def _dashed(line: Any, meaning: str) -> Any:
+    """Return a line with dashes, and its entry in the legend."""
+    import altair as alt
+
+    scale = alt.Scale(domain=[meaning], range=[[4, 4]])
+    dash = alt.StrokeDash("line:N", scale=scale, title="Dashed line")
+    return line.transform_calculate(line=f"'{meaning}'").encode(strokeDash=dash)
 
 
 def _numbers(source: Source) -> HeldOut | None:
@@ -214,11 +261,11 @@ def _marks(content: Content) -> Any:
 
     tasks = list(dict.fromkeys(row["task"] for row in content.tables["points"]))
     points = alt.Chart(alt.NamedData("points")).encode(
-        x=alt.X("true:Q", title="True", scale=alt.Scale(zero=False)),
+        x=alt.X("true:Q", title=f"True{_of(content)}", scale=alt.Scale(zero=False)),
         tooltip=["task:N", "true:Q", "predicted:Q"],
     )
     if 1 < len(tasks) <= len(COLOURS):
-        color = alt.Color("task:N", sort=tasks, title="Task")
+        color = alt.Color("task:N", sort=tasks, title=content.options["group"])
         return points.mark_point(filled=True, size=30, opacity=0.6).encode(color=color)
     return points.mark_point(filled=True, size=30, opacity=0.6, color=COLOURS[0])
 

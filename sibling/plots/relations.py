@@ -15,12 +15,14 @@ Array = NDArray[np.float64]
 #: Approximate side of the heat map, and largest side of a cell, in pixels.
 _SIDE: Final = 480
 _MAX_CELL: Final = 40
+#: Strengths this close are equal.
+_ROUNDING: Final = 1e-9
 
 
 def describe(source: Source) -> Content | None:
     """Return the strengths of all pairs of outputs, or of clusters where there are many."""
     relations = None if source.model is None else source.model.relations()
-    if relations is None or len(relations.names) == 1:
+    if relations is None or len(relations.names) == 1 or _is_given(relations.strength):
         return None
     tree = cluster(relations.strength)
     groups, upper = _cut(tree, relations.order, MAX_NAMES)
@@ -41,6 +43,15 @@ def describe(source: Source) -> Content | None:
         (cut,) if len(groups) < len(relations.names) else (),
         {"names": names, "height": float(tree[-1, 2])},
     )
+
+
+def _is_given(strength: Array) -> bool:
+    """Return whether all pairs are equally related, as in a model with one common part.
+
+    Then there is nothing to see; pairs of unrelated outputs are a finding.
+    """
+    pairs = strength[~np.eye(len(strength), dtype=bool)]
+    return bool(len(pairs) > 2 and np.ptp(pairs) < _ROUNDING < abs(pairs[0]))
 
 
 def draw(content: Content) -> Any:

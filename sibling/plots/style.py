@@ -23,8 +23,13 @@ _INK: Final[dict[Theme, dict[str, str]]] = {
 }
 
 
-def config(theme: Theme) -> dict[str, Any]:
+def config(theme: Theme, *, is_narrow: bool = False) -> dict[str, Any]:
     """Return the configuration of a chart.
+
+    Parameters
+    ----------
+    is_narrow
+        Whether names have less room, and legends are below.
 
     Raises
     ------
@@ -35,18 +40,21 @@ def config(theme: Theme) -> dict[str, Any]:
         raise ValueError(explain_unknown(theme, THEMES, what="theme"))
     ink = _INK[theme]
     labels = {"labelColor": ink["text"], "titleColor": ink["text"]}
+    limit, right = (90, 12) if is_narrow else (160, 56)
+    below = {"orient": "bottom", "columns": 2} if is_narrow else {}
     axis = {"domainColor": ink["line"], "tickColor": ink["line"], "gridColor": ink["line"]}
     return {
         "background": ink["page"],
         # room at the right: texts are wider in the fonts of some browsers than where they are drawn
-        "padding": {"left": 12, "top": 12, "right": 56, "bottom": 12},
+        "padding": {"left": 12, "top": 12, "right": right, "bottom": 12},
         "font": "system-ui, sans-serif",
-        "axis": {**labels, **axis, "labelLimit": 160, "gridOpacity": 0.6},
+        "axis": {**labels, **axis, "labelLimit": limit, "gridOpacity": 0.6},
         # labels that would run into each other are left out
         # room for labels that are wider where the image is shown than where it was made
         "axisY": {"titlePadding": 14},
         "axisQuantitative": {"labelOverlap": "greedy", "labelSeparation": 6},
-        "legend": {**labels, "labelLimit": 160},
+        "axisBand": {"labelOverlap": "greedy"},
+        "legend": {**labels, **below, "labelLimit": limit},
         "header": labels,
         "title": {
             "color": ink["text"],

@@ -371,16 +371,69 @@ def test_a_search_is_drawn_in_parallel_coordinates():
         draw("parallel", Source(report={"search": search | {"candidates": one}}))
 
 
-def test_a_plot_without_title_has_the_notes_and_the_description():
+def test_a_plot_without_title_has_its_texts_in_the_description():
     source = fit("mtfl", make_tasks(), selection="given")
     bare, full = (draw("objective", source, has_title=flag) for flag in (False, True))
     assert "title" not in bare
     assert full["title"]["text"] == PLOTS["objective"].title
     assert bare["description"] == full["description"]
     rows = HeldOut(np.repeat("a", 5000), *np.random.default_rng(0).normal(size=(2, 5000)))
-    above = draw("residuals", Source(rows=rows), has_title=False)["title"]
-    assert above["text"] == ""
-    assert "2,000 of 5,000 rows" in " ".join(above["subtitle"])
+    drawn = draw("residuals", Source(rows=rows), has_title=False)
+    assert "title" not in drawn
+    assert "2,000 of 5,000 rows" in drawn["description"]
+
+
+def test_equal_relations_of_all_pairs_are_not_drawn():
+    equal = np.full((4, 4), 0.5) + 0.5 * np.eye(4)
+    assert "relations" not in available(Source(Related(relations_of(equal, list("abcd")))))
+    equal[0, 1] = equal[1, 0] = 0.4
+    assert "relations" in available(Source(Related(relations_of(equal, list("abcd")))))
+
+
+def test_gains_of_an_automatic_choice_have_their_level():
+    known = {"verdict": "unclear", "gain": 0.5, "low": -0.1, "high": 1.0}
+    unknown = {"verdict": "none", "gain": None, "low": None, "high": None}
+    choice = {"title": "RMSE", "metric": "rmse", "unit": "days", "task_confidence": 0.9}
+    choice |= {"together_or_apart": {"verdict": "helps"}, "tasks": {"a": known, "b": unknown}}
+    spec = draw("gains", Source(report={"choice": choice}))
+    assert [row["task"] for row in spec["datasets"]["gains"]] == ["a"]
+    assert "Gains are drawn to their mean. Lines are 90 %" in spec["description"]
+    choice["together_or_apart"] = {"verdict": "none"}
+    assert "gains" not in available(Source(report={"choice": choice}))
+
+
+def test_a_roc_curve_says_which_tasks_it_shows_and_which_have_none():
+    rng = np.random.default_rng(0)
+    names = [f"t{i}" for i in range(9)]
+    true = np.tile(np.repeat(["no", "yes"], 10), 9)
+    true[:20] = "no"
+    # the later the task, the better the scores
+    scores = {
+        name: (rng.normal(size=20) + i * np.repeat([0, 1], 10), ("no", "yes"))
+        for i, name in enumerate(names)
+    }
+    rows = HeldOut(np.repeat(names, 20), true, true, scores)
+    spec = draw("roc", Source(rows=rows))
+    shown = {row["task"] for row in spec["datasets"]["curves"]}
+    areas = {name: roc_auc_score(true[-20:] == "yes", scores[name][0]) for name in names[1:]}
+    assert len(shown) == 6
+    assert {min(areas, key=areas.get), max(areas, key=areas.get)} <= shown
+    assert "6 of 8 tasks are shown" in spec["description"]
+    assert "1 task has no curve" in spec["description"]
+
+
+def test_a_narrow_plot_has_panels_below_each_other_and_legends_below():
+    source = fit("mtfl", make_tasks(), selection="given")
+    spec = draw("objective", source, width=220)
+
+    def widths(part):
+        if isinstance(part, dict):
+            own = [part["width"]] if isinstance(part.get("width"), int | float) else []
+            return own + [width for value in part.values() for width in widths(value)]
+        return [width for one in part for width in widths(one)] if isinstance(part, list) else []
+
+    assert max(widths({k: v for k, v in spec.items() if k not in ("config", "datasets")})) <= 220
+    assert spec["config"]["legend"]["orient"] == "bottom"
 
 
 def test_importance_is_not_drawn_if_no_column_has_any():
@@ -449,7 +502,7 @@ def test_stored_predictions_are_rows_of_plots_and_the_sample_is_told():
     tasks = {"a": labels, "b": labels | {"scores": [None, None]}}
     source = Source(rows=held_out_rows({"predictions": {"n_rows": 4, "tasks": tasks}}))
     assert set(available(source)) == {"confusion", "roc"}
-    assert draw("roc", source)["description"].endswith("1 at best: a 1.000.")
+    assert draw("roc", source)["description"].endswith("rows of both and their scores.")
     assert draw("confusion", source)["description"].startswith("50 % of 4 held-out rows")
     assert held_out_rows({"predictions": None}) is None
 

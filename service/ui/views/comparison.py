@@ -12,6 +12,7 @@ from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.lists import model_href
 from service.ui.views.plots import PlotView, plot_href
 from service.ui.views.reports import mean
+from service.ui.views.words import GroupWords, capital
 from sibling.plots import held_out_scores, metric_words
 
 #: Number of versions that are compared.
@@ -126,15 +127,19 @@ async def _read(api: Api, name: str, version: str) -> _ComparedVersion:
     return _ComparedVersion(model, path, held_out_scores(report), plots)
 
 
+def _words(versions: Sequence[_ComparedVersion]) -> GroupWords:
+    """Return the words for the groups; the common ones if versions have other columns."""
+    columns = {version.model["task_column"] for version in versions}
+    return GroupWords.of(columns.pop() if len(columns) == 1 else None)
+
+
 async def _common_plots(api: Api, versions: Sequence[_ComparedVersion]) -> list[PlotView]:
     if len(versions) < _MIN_MODELS:
         return []
     query = urlencode([("model", version.reference) for version in versions])
     plots = (await api.get("/v1/models:plots", model=[v.reference for v in versions]))["items"]
     return [
-        PlotView(
-            plot["title"], plot["sentence"], plot_href(f"/v1/models:plots/{plot['name']}", query)
-        )
+        PlotView.of(plot, plot_href(f"/v1/models:plots/{plot['name']}", query), _words(versions))
         for plot in plots
     ]
 
@@ -148,7 +153,8 @@ def _sentence(versions: Sequence[_ComparedVersion], common: Sequence[PlotView]) 
     if common and any(version.scores is not None for version in versions):
         return common[0].sentence
     return (
-        "Fewer than two of them were scored on held-out rows: train with 'evaluate' or 'compare'."
+        "Fewer than two of them were scored on rows left out for checking: train with 'evaluate' "
+        "or 'compare'."
     )
 
 
@@ -172,7 +178,10 @@ def _warning(versions: Sequence[_ComparedVersion]) -> str:
         if version.scores is not None
     ]
     if any(options != splits[0] for options in splits):
-        return "Their held-out rows differ (other splits or seeds), so compare them with care."
+        return (
+            "Their rows left out for checking differ (other splits or seeds), so compare them with "
+            "care."
+        )
     return ""
 
 
@@ -198,7 +207,7 @@ def _scores(versions: Sequence[_ComparedVersion]) -> Table:
         rows.append(
             TableRow(f"score-{metric}", [tables.text(metric), *tables.numbers(values, notes)])
         )
-    caption = "Scores, mean over tasks with 95 % intervals"
+    caption = f"Scores, mean over {_words(versions).many} with 95 % intervals"
     return Table(caption, _columns("Score", versions), rows)
 
 
@@ -206,7 +215,7 @@ def _means(version: _ComparedVersion) -> dict[str, tuple[float | None, str]]:
     """Return the scores of a version and their intervals, held-out rows first."""
     held_out = version.scores or {"mean": {}}
     means = {
-        f"{metric_words(name, held_out.get('unit'))} (held out)": (
+        f"{metric_words(name, held_out.get('unit'))} (rows left out for checking)": (
             value,
             formats.interval(held_out.get("interval", {}).get(name)),
         )
@@ -232,8 +241,10 @@ def _tasks(versions: Sequence[_ComparedVersion]) -> Table | None:
         TableRow(f"task-{task}", [tables.text(task), *(column[i] for column in columns)])
         for i, task in enumerate(tasks)
     ]
-    caption = f"{metric_words(metric, first.get('unit'))} on held-out rows, by task"
-    return Table(caption, _columns("Task", versions), rows)
+    words = _words(versions)
+    metric = metric_words(metric, first.get("unit"))
+    caption = f"{metric} on rows left out for checking, by {words.one}"
+    return Table(caption, _columns(capital(words.one), versions), rows)
 
 
 def _params(versions: Sequence[_ComparedVersion]) -> Table:

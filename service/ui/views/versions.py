@@ -130,8 +130,8 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
         sentences=[] if study is None else [words.said(text) for text in study["sentences"]],
         leaderboards=() if study is None else leaderboards(study, words),
         tables=_tables(model, report, words),
-        plots=[_plot(path, plot) for key, plot in plots.items() if key not in hidden],
-        charts={key: _plot(path, plots[key]) for key in _CHARTS if key in plots},
+        plots=[_plot(path, plot, words) for key, plot in plots.items() if key not in hidden],
+        charts={key: _plot(path, plots[key], words) for key in _CHARTS if key in plots},
         vega=vega,
         request=_request(name, version, path, has_report=bool(report)),
         params=[(key, tables.text(value)) for key, value in model["lineage"]["params"].items()],
@@ -222,8 +222,8 @@ async def _plots(api: Api, path: str) -> list[dict[str, Any]]:
     return [] if page is None else list(page["items"])
 
 
-def _plot(path: str, plot: Mapping[str, Any]) -> PlotView:
-    return PlotView(plot["title"], plot["sentence"], plot_href(f"{path}/plots/{plot['name']}"))
+def _plot(path: str, plot: Mapping[str, Any], words: GroupWords) -> PlotView:
+    return PlotView.of(plot, plot_href(f"{path}/plots/{plot['name']}"), words)
 
 
 def _lineage(
