@@ -44,8 +44,9 @@ docs: $(VENV)/.runtime
 benchmarks: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))
 
-# Pages of docs/tutorials, from the notebooks; needs a service (`sibling serve`) for one of them.
+# Pages of docs/tutorials, from the notebooks, and pictures of pages; needs a service (`sibling serve`) without data.
 tutorials: $(VENV)/.dev
+	$(BIN)/python docs/tutorials/browser.py
 	$(BIN)/python docs/tutorials/render.py
 
 # The documentation as a site, which the service has at /help. Warnings are errors.

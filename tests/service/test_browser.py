@@ -3,9 +3,11 @@
 import contextlib
 import os
 import re
+import runpy
 import shutil
 import socket
 import uuid
+from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote, urlsplit
 
@@ -24,6 +26,7 @@ from sibling import Client, NewTasksWarning
 #: half of the time.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = os.environ.get("SIBLING_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 TIMEOUT_MS = 240_000  # only ends a hang
 #: What readers search for in the documentation, and the page that answers it.
 QUERIES = {
@@ -467,6 +470,34 @@ def use_a_model_by_keys(page, keys):
     keys.write("Point this alias at version 1", "production")
     keys.press("Enter")
     page.locator(".state.alias", has_text="production").wait_for()
+
+
+@pytest.mark.slow
+def test_the_tutorial_leads_from_an_empty_service_to_a_report(visit, launch_service):
+    walk = runpy.run_path(str(TUTORIALS / "browser.py"))["walk"]
+    with launch_service() as empty:
+        page, taken = visit(empty.url), []
+
+        def take(name):
+            check_accessibility(page)
+            taken.append(f"browser-{name}.png")
+
+        walk(page, take)
+    shown = re.findall(r"pictures/([^)]*)", (TUTORIALS / "browser.md").read_text())
+    assert taken == shown
+    assert all((TUTORIALS / "pictures" / name).exists() for name in taken)
+
+
+@pytest.mark.slow
+def test_sample_data_lead_to_a_job_with_one_click(visit, launch_service):
+    with launch_service() as empty, Client(empty.url) as client:
+        page = visit(empty.url)
+        page.goto("/")
+        page.get_by_role("button", name="Try it with sample data").click()
+        page.wait_for_url("**/jobs/job_*")
+        (job,) = client.jobs(algorithm="auto")
+        client.job(job["id"]).cancel()
+    assert (job["model"], page.url.rpartition("/")[2]) == ("patients", job["id"])
 
 
 @pytest.mark.slow
