@@ -18,6 +18,9 @@ class AuditEventSchema(BaseModel, title="AuditEvent", from_attributes=True):
     object: str | None = Field(
         description="Path of the resource; null if the request did not create it."
     )
+    name: str | None = Field(
+        None, description="Name of the resource; null if it has none or was deleted."
+    )
     status: int | None = Field(
         description="HTTP status; null for a command, and if the client disconnected."
     )
@@ -33,6 +36,6 @@ class AuditEventSchema(BaseModel, title="AuditEvent", from_attributes=True):
     created_at: datetime = Field(description="Time of the response, or of the command.")
 
     @classmethod
-    def from_row(cls, row: AuditRow) -> Self:
-        """Return the schema of a row."""
-        return cls.model_validate(row)
+    def from_row(cls, row: AuditRow, name: str | None) -> Self:
+        """Return the schema of a row, and of the name of its resource."""
+        return cls.model_validate(row).model_copy(update={"name": name})

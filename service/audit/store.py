@@ -1,6 +1,6 @@
 """SQL of audit events."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
@@ -9,12 +9,25 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.audit.events import AuditEvent
-from service.storage.tables import AuditRow, new_id
+from service.storage.tables import AuditRow, DatasetRow, JobRow, KeyRow, new_id
 
 _LENGTHS: Final = {
     column.name: column.type.length
     for column in AuditRow.__table__.columns
     if isinstance(column.type, sa.String)
+}
+
+
+#: Outcomes of events: of requests with an error, and of all others.
+OUTCOMES: Final = ("done", "refused")
+_FIRST_REFUSED: Final = 400
+#: Parts of a path such as ``/v1/jobs/job_1``.
+_N_PARTS: Final = 4
+#: Collections whose resources have names.
+_NAMED: Final = {
+    "datasets": (DatasetRow.id, DatasetRow.name),
+    "jobs": (JobRow.id, JobRow.model_name),
+    "keys": (KeyRow.id, KeyRow.name),
 }
 
 
@@ -26,6 +39,7 @@ class AuditFilter:
     key_id: str | None = None
     operation: str | None = None
     object: str | None = None
+    outcome: str | None = None
     since: datetime | None = None
     until: datetime | None = None
 
@@ -57,6 +71,9 @@ def list_page(
         value = getattr(where, name)
         if value is not None:
             query = query.where(getattr(AuditRow, name) == value)
+    if where.outcome is not None:
+        is_refused = sa.func.coalesce(AuditRow.status, 0) >= _FIRST_REFUSED
+        query = query.where(is_refused if where.outcome == "refused" else ~is_refused)
     if where.since is not None:
         query = query.where(AuditRow.created_at >= where.since)
     if where.until is not None:
@@ -64,3 +81,17 @@ def list_page(
     if after is not None:
         query = query.where(AuditRow.id < after)
     return session.scalars(query).all()
+
+
+def names_of(session: Session, paths: Iterable[str | None]) -> dict[str, str]:
+    """Return the names of those resources that exist, by their path in the API."""
+    ids: dict[str, set[str]] = {collection: set() for collection in _NAMED}
+    for path in paths:
+        parts = (path or "").split("/")
+        if len(parts) == _N_PARTS and parts[2] in ids:
+            ids[parts[2]].add(parts[3])
+    names = {}
+    for collection, (key, name) in _NAMED.items():
+        rows = session.execute(sa.select(key, name).where(key.in_(ids[collection]))).all()
+        names |= {f"/v1/{collection}/{one}": text for one, text in rows if text}
+    return names

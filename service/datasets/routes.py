@@ -3,7 +3,7 @@
 import asyncio
 import time
 from pathlib import Path as FilePath
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -18,7 +18,7 @@ from service.datasets.table import TABLE_TYPES, DatasetTable
 from service.errors.problems import Problem
 from service.http.documentation import problems
 from service.http.negotiation import preferred_type
-from service.http.paging import Page, SearchQuery, page
+from service.http.paging import ORDER_HELP, Page, SearchQuery, page_of_rows
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, Record, secured
@@ -43,10 +43,17 @@ Wait = Annotated[
 ]
 
 
+DatasetOrder = Literal[
+    *("created_at", "-created_at", "name", "-name"),
+    *("state", "-state", "size_bytes", "-size_bytes"),
+]
+
+
 class DatasetQuery(SearchQuery):
     """Query parameters of the list of datasets."""
 
     state: DatasetState | None = Field(None, description="Only datasets in this state.")
+    order_by: DatasetOrder = Field("-created_at", description=ORDER_HELP)
 
 
 class PreviewQuery(BaseModel):
@@ -78,17 +85,18 @@ class TableQuery(BaseModel):
 def list_datasets(
     services: Context, owner: Owner, query: Annotated[DatasetQuery, Query()]
 ) -> Page[Dataset]:
-    """List datasets, newest first."""
-    with services.database.read() as session:
-        rows = store.list_page(
+    """List datasets, by default newest first."""
+    with query.checked(), services.database.read() as session:
+        found = store.list_page(
             session,
             owner,
-            after=query.after(),
-            limit=query.page_size + 1,
+            query.wanted(query.order_by),
             state=query.state,
             text=query.text,
+            since=query.since,
+            until=query.until,
         )
-    return page([Dataset.from_row(row) for row in rows], query, key=lambda dataset: dataset.id)
+    return page_of_rows([Dataset.from_row(row) for (row,) in found.rows], found)
 
 
 @router.get(

@@ -1,7 +1,7 @@
 """SQL of datasets."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -12,10 +12,11 @@ from service.storage.blob_rows import Blob, release_blob
 from service.storage.database import contains, lock
 from service.storage.dataset_states import DELETED, UNFINISHED_DATASETS, DatasetState
 from service.storage.job_states import UNFINISHED
+from service.storage.ordered_pages import PageRequest, RowPage, created_between, fetch_page
 from service.storage.tables import DatasetRow, IdempotencyRow, JobRow, ModelRow, VersionRow, new_id
 
 #: Number of jobs and of models that are named as users of a dataset.
-MAX_NAMED: Final = 20
+MAX_NAMED: Final = 5
 _ID_PREFIX: Final = "ds_"
 
 
@@ -132,16 +133,26 @@ def has_same(session: Session, owner: str, fingerprint: str) -> bool:
     return session.scalar(query) is not None
 
 
+#: Columns by which datasets can be sorted; ids sort by time of creation.
+ORDERS: Final = {
+    "created_at": DatasetRow.id,
+    "name": DatasetRow.name,
+    "state": DatasetRow.state,
+    "size_bytes": DatasetRow.size_bytes,
+}
+
+
 def list_page(
     session: Session,
     owner: str,
+    wanted: PageRequest,
     *,
-    after: str | None,
-    limit: int,
     state: str | None = None,
     text: str | None = None,
-) -> Sequence[DatasetRow]:
-    """Return datasets, newest first, older than the dataset ``after``.
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> RowPage:
+    """Return a page of datasets.
 
     Parameters
     ----------
@@ -153,9 +164,8 @@ def list_page(
         query = query.where(DatasetRow.state == state)
     if text is not None:
         query = query.where(contains(text, DatasetRow.id, DatasetRow.name))
-    if after is not None:
-        query = query.where(DatasetRow.id < after)
-    return session.scalars(query.order_by(DatasetRow.id.desc()).limit(limit)).all()
+    query = created_between(query, DatasetRow.created_at, since, until)
+    return fetch_page(session, query, ORDERS, DatasetRow.id, wanted)
 
 
 def begin_ingest(session: Session, dataset_id: str, *, is_retry: bool = False) -> DatasetRow | None:
@@ -270,21 +280,22 @@ def forget_unused(session: Session, dataset_id: str) -> None:
 
 def needed_by(session: Session, dataset_id: str) -> list[str]:
     """Return some unfinished jobs that use a dataset, and some models that were trained on it."""
-    jobs = session.scalars(  # in no order: sorting would read all of them
-        sa.select(JobRow.id)
+    jobs = session.execute(  # in no order: sorting would read all of them
+        sa.select(JobRow.id, JobRow.model_name)
         .where(JobRow.dataset_id == dataset_id, JobRow.state.in_(UNFINISHED))
-        .limit(MAX_NAMED)
-    )
+        .limit(MAX_NAMED + 1)
+    ).all()
     models = session.execute(
         sa.select(ModelRow.name, VersionRow.version)
         .join(VersionRow, VersionRow.model_id == ModelRow.id)
         .where(VersionRow.dataset_id == dataset_id)
-        .limit(MAX_NAMED)
-    )
-    return [
-        *(f"job {job_id}" for job_id in sorted(jobs)),
+        .limit(MAX_NAMED + 1)
+    ).all()
+    users = [
         *(f"model {name}, version {version}" for name, version in sorted(models)),
+        *(f"an unfinished job for {name} (job {job_id})" for job_id, name in sorted(jobs)),
     ]
+    return users if len(users) <= MAX_NAMED else [*users[:MAX_NAMED], "and more"]
 
 
 def take_orphans(session: Session) -> list[str]:

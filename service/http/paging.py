@@ -2,20 +2,34 @@
 
 import base64
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Annotated, Final, Generic, TypeVar
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from service.errors.problems import Problem
 from service.http.schemas import WireModel
+from service.storage.ordered_pages import InvalidCursor, PageRequest, RowPage
 
 MAX_PAGE_SIZE: Final = 200
 _TOKEN_CHECK_BYTES: Final = 6
+ORDER_HELP: Final = "Property to sort by; with `-` in front, the largest or newest first."
 #: A key that is a number which every database can store.
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("the time in UTC must be in the years 1 to 9999") from None
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
 
 class PageQuery(WireModel):
@@ -52,6 +66,23 @@ class SearchQuery(PageQuery):
         max_length=200,
         description="Only items whose name or id contains this text, in lower or upper case.",
     )
+    since: Moment | None = Field(None, description="Only items created at this time and later.")
+    until: Moment | None = Field(None, description="Only items created before this time.")
+    total: bool = Field(
+        default=False, description="Whether to count the items of all pages, as `total`."
+    )
+
+    def wanted(self, order_by: str) -> PageRequest:
+        """Return the page that is wanted in an order."""
+        return PageRequest(order_by, self.after(), self.page_size, self.total)
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """Raise a problem for a token of another order, or of another list."""
+        try:
+            yield
+        except InvalidCursor:
+            raise _invalid_token(self.page_token) from None
 
 
 Paging = Annotated[PageQuery, Query()]
@@ -63,6 +94,13 @@ class Page(BaseModel, Generic[Item]):
 
     items: list[Item] = Field(description="The items of the page.")
     next_page_token: str | None = Field(description="Token of the next page; null on the last.")
+    previous_page_token: str | None = Field(
+        None,
+        description="Token of the page before, of lists that can be sorted; null on the first.",
+    )
+    total: int | None = Field(
+        None, description="Number of items of all pages; null unless it was asked for."
+    )
 
 
 def page(items: Sequence[Item], query: PageQuery, *, key: Callable[[Item], str]) -> Page[Item]:
@@ -78,6 +116,19 @@ def page(items: Sequence[Item], query: PageQuery, *, key: Callable[[Item], str])
     if len(items) > query.page_size:
         token = _write_token(key(shown[-1]))
     return Page(items=shown, next_page_token=token)
+
+
+def page_of_rows(items: Sequence[Item], rows: RowPage) -> Page[Item]:
+    """Return a page of a list that can be sorted, with the items of its rows."""
+    following, previous = (
+        None if key is None else _write_token(key) for key in (rows.following, rows.previous)
+    )
+    return Page(
+        items=list(items),
+        next_page_token=following,
+        previous_page_token=previous,
+        total=rows.total,
+    )
 
 
 def page_of_all(items: Sequence[Item], query: PageQuery) -> Page[Item]:

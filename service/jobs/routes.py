@@ -1,7 +1,7 @@
 """HTTP routes of jobs: submit, list, watch, cancel, delete."""
 
 import time
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -12,7 +12,7 @@ from service.errors.problems import Problem
 from service.http.bodies import JSON
 from service.http.documentation import problems
 from service.http.idempotency import IdempotencyKey, fingerprint
-from service.http.paging import Page, SearchQuery, page
+from service.http.paging import ORDER_HELP, Page, SearchQuery, page_of_rows
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.requests import trace_parent
 from service.http.responses import json_response
@@ -53,6 +53,12 @@ ValidateOnly = Annotated[
 ]
 
 
+JobOrder = Literal[
+    *("created_at", "-created_at", "model", "-model"),
+    *("state", "-state", "algorithm", "-algorithm"),
+]
+
+
 class JobQuery(SearchQuery):
     """Query parameters of the list of jobs."""
 
@@ -67,6 +73,7 @@ class JobQuery(SearchQuery):
     parent_id: str | None = Field(
         None, max_length=40, description="Return the child jobs of this job."
     )
+    order_by: JobOrder = Field("-created_at", description=ORDER_HELP)
 
 
 @router.post(
@@ -109,17 +116,12 @@ async def submit_job(
 
 @router.get("", summary="List jobs", responses=problems("invalid-page-token", "invalid-request"))
 def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query()]) -> Page[Job]:
-    """List jobs, newest first."""
-    with services.database.read() as session:
-        rows = queries.list_page(
-            session,
-            owner,
-            queries.JobFilter(**query.model_dump(exclude={"page_size", "page_token"})),
-            after=query.after(),
-            limit=query.page_size + 1,
-        )
-        jobs = read_jobs(session, rows)
-    return page(jobs, query, key=lambda job: job.id)
+    """List jobs, by default newest first."""
+    where = queries.JobFilter(**query.model_dump(include=set(queries.JobFilter.__annotations__)))
+    with query.checked(), services.database.read() as session:
+        found = queries.list_page(session, owner, where, query.wanted(query.order_by))
+        jobs = read_jobs(session, [row for (row,) in found.rows])
+    return page_of_rows(jobs, found)
 
 
 @router.get(

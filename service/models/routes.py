@@ -1,7 +1,7 @@
 """HTTP routes of models and versions: list, inspect, delete."""
 
 import re
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
@@ -9,7 +9,7 @@ from pydantic import Field
 import sibling
 from service.errors.problems import Problem
 from service.http.documentation import problems
-from service.http.paging import Page, Paging, SearchQuery, page
+from service.http.paging import ORDER_HELP, Page, Paging, SearchQuery, page, page_of_rows
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, Record, secured
@@ -24,12 +24,21 @@ Name = Annotated[str, Path(max_length=200, description="Model name, or NAME@ALIA
 Version = Annotated[int, Path(ge=1, lt=2**31, description="Version number.")]
 
 
+ModelOrder = Literal["name", "-name", "created_at", "-created_at", "algorithm", "-algorithm"]
+
+
 class ModelQuery(SearchQuery):
     """Query parameters of the list of models."""
 
     algorithm: str | None = Field(
         None, max_length=64, description="Only models whose latest version has this algorithm."
     )
+    dataset_id: str | None = Field(
+        None,
+        max_length=40,
+        description="Only models whose latest version was trained on this dataset.",
+    )
+    order_by: ModelOrder = Field("name", description=ORDER_HELP)
 
 
 _ONE: Final = {304: {"description": "Not modified."}, **problems("not-found", "invalid-request")}
@@ -39,17 +48,19 @@ _ONE: Final = {304: {"description": "Not modified."}, **problems("not-found", "i
 def list_models(
     services: Context, owner: Owner, query: Annotated[ModelQuery, Query()]
 ) -> Page[Model]:
-    """List the latest version of each model, in the order of their names."""
-    with services.database.read() as session:
-        versions = store.list_models(
+    """List the latest version of each model, by default in the order of their names."""
+    with query.checked(), services.database.read() as session:
+        versions, found = store.list_models(
             session,
             owner,
-            after=query.after(),
-            limit=query.page_size + 1,
+            query.wanted(query.order_by),
             algorithm=query.algorithm,
+            dataset_id=query.dataset_id,
             text=query.text,
+            since=query.since,
+            until=query.until,
         )
-    return page([Model.from_row(v) for v in versions], query, key=lambda model: model.name)
+    return page_of_rows([Model.from_row(version) for version in versions], found)
 
 
 @router.get(

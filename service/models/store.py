@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -14,10 +15,11 @@ from service.models.names import split_method
 from service.storage.blob_rows import release_blob
 from service.storage.database import contains
 from service.storage.job_states import UNFINISHED
+from service.storage.ordered_pages import PageRequest, RowPage, created_between, fetch_page
 from service.storage.tables import AliasRow, JobRow, ModelRow, VersionRow
 
 #: Maximum number of jobs, and of models, that a message names as users of a resource.
-MAX_NAMED: Final = 20
+MAX_NAMED: Final = 5
 #: Separates model and alias; model names cannot contain it.
 ALIAS_SEPARATOR: Final = "@"
 #: Lists do not show reports, which take long to parse.
@@ -34,39 +36,48 @@ class NamedVersion:
     aliases: tuple[str, ...]
 
 
+#: Columns by which models can be sorted; ids of versions sort by time of creation.
+ORDERS: Final = {
+    "name": ModelRow.name,
+    "created_at": VersionRow.id,
+    "algorithm": VersionRow.algorithm,
+}
+
+
 def list_models(
     session: Session,
     owner: str,
+    wanted: PageRequest,
     *,
-    after: str | None,
-    limit: int,
     algorithm: str | None = None,
+    dataset_id: str | None = None,
     text: str | None = None,
-) -> Sequence[NamedVersion]:
-    """Return the latest version of each model, sorted by name, after the name ``after``.
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> tuple[Sequence[NamedVersion], RowPage]:
+    """Return a page of the latest version of each model.
 
     Parameters
     ----------
-    algorithm
-        Only models whose latest version has this algorithm.
+    algorithm, dataset_id
+        Only models whose latest version has this algorithm, or was trained on this dataset.
     text
         Only models whose name contains this text.
     """
-    has_version = sa.exists().where(VersionRow.model_id == ModelRow.id)
-    models = sa.select(ModelRow.name, _latest().label("version"), ModelRow.id)
-    models = models.where(ModelRow.owner == owner, has_version)
-    if after is not None:
-        models = models.where(ModelRow.name > after)
+    # without the versions' long columns, of which only a page is read
+    models = sa.select(VersionRow.id).join(ModelRow, VersionRow.model_id == ModelRow.id)
+    models = models.where(ModelRow.owner == owner, VersionRow.version == _latest())
     if text is not None:
         models = models.where(contains(text, ModelRow.name))
-    if algorithm is not None:
-        matches = (VersionRow.version == _latest()) & (VersionRow.algorithm == algorithm)
-        models = models.where(sa.exists().where(VersionRow.model_id == ModelRow.id, matches))
-    # the page first: PostgreSQL would look for the latest version of every model of the owner
-    page = models.order_by(ModelRow.name).limit(limit).subquery()
-    is_latest = (VersionRow.model_id == page.c.id) & (VersionRow.version == page.c.version)
-    query = sa.select(page.c.name, VersionRow).join(VersionRow, is_latest)
-    return _named(session, query.order_by(page.c.name).options(_WITHOUT_REPORT))
+    for column, value in ((VersionRow.algorithm, algorithm), (VersionRow.dataset_id, dataset_id)):
+        if value is not None:
+            models = models.where(column == value)
+    models = created_between(models, VersionRow.created_at, since, until)
+    found = fetch_page(session, models, ORDERS, VersionRow.id, wanted)
+    ids = [version_id for (version_id,) in found.rows]
+    query = _versions(owner).where(VersionRow.id.in_(ids)).options(_WITHOUT_REPORT)
+    by_id = {named.row.id: named for named in _named(session, query)}
+    return [by_id[version_id] for version_id in ids], found
 
 
 def list_versions(
@@ -195,8 +206,8 @@ def versions_of_jobs(session: Session, job_ids: Sequence[str]) -> dict[str, int]
 
 def needed_by(session: Session, version: VersionRow) -> list[str]:
     """Return some unfinished jobs that use a version, and some models adapted from it."""
-    jobs = session.scalars(
-        sa.select(JobRow.id)
+    jobs = session.execute(
+        sa.select(JobRow.id, JobRow.model_name)
         .where(
             JobRow.owner
             == sa.select(ModelRow.owner).where(ModelRow.id == version.model_id).scalar_subquery(),
@@ -204,19 +215,20 @@ def needed_by(session: Session, version: VersionRow) -> list[str]:
             JobRow.base_version_id == version.id,
         )
         .order_by(JobRow.id)
-        .limit(MAX_NAMED)
-    )
+        .limit(MAX_NAMED + 1)
+    ).all()
     later = session.execute(
         sa.select(ModelRow.name, VersionRow.version)
         .join(VersionRow, VersionRow.model_id == ModelRow.id)
         .where(VersionRow.base_id == version.id)
         .order_by(ModelRow.name, VersionRow.version)
-        .limit(MAX_NAMED)
-    )
-    return [
-        *(f"job {job_id}" for job_id in jobs),
+        .limit(MAX_NAMED + 1)
+    ).all()
+    users = [
         *(f"model {name}, version {number}, adapted from it" for name, number in later),
+        *(f"an unfinished job for {name} (job {job_id})" for job_id, name in jobs),
     ]
+    return users if len(users) <= MAX_NAMED else [*users[:MAX_NAMED], "and more"]
 
 
 def delete_version(session: Session, version: NamedVersion) -> None:

@@ -1,30 +1,19 @@
 """HTTP route of the audit log."""
 
-from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import AfterValidator, AwareDatetime, Field
+from pydantic import Field
 
 from service.audit import store
 from service.audit.schemas import AuditEventSchema
 from service.http.documentation import problems
-from service.http.paging import Page, PageQuery, page
+from service.http.paging import Moment, Page, PageQuery, page
 from service.http.routing import app_state, secured
 from service.storage.database import Database
 
 #: Requires a scope of its own, since the events are about all owners.
 router = APIRouter(prefix="/v1/audit", tags=["audit"], route_class=secured("audit:read"))
-
-
-def _in_utc(moment: datetime) -> datetime:
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("the time in UTC must be in the years 1 to 9999") from None
-
-
-Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
 
 class AuditQuery(PageQuery):
@@ -37,6 +26,9 @@ class AuditQuery(PageQuery):
     )
     object: str | None = Field(
         None, max_length=500, description="Only this resource, such as `/v1/jobs/job_1`."
+    )
+    outcome: Literal[*store.OUTCOMES] | None = Field(
+        None, description="Only events with an error (`refused`), or only the others (`done`)."
     )
     since: Moment | None = Field(None, description="Only events of this time and later.")
     until: Moment | None = Field(None, description="Only events before this time.")
@@ -54,4 +46,6 @@ def list_audit_events(
     where = store.AuditFilter(**query.model_dump(exclude={"page_size", "page_token"}))
     with database.read() as session:
         rows = store.list_page(session, where, after=query.after(), limit=query.page_size + 1)
-    return page([AuditEventSchema.from_row(row) for row in rows], query, key=lambda event: event.id)
+        names = store.names_of(session, {row.object for row in rows})
+    events = [AuditEventSchema.from_row(row, names.get(row.object or "")) for row in rows]
+    return page(events, query, key=lambda event: event.id)

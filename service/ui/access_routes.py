@@ -8,7 +8,7 @@ from starlette.responses import Response
 from service.ui.api_examples import listing
 from service.ui.rendering import Frame, render, scopes_of
 from service.ui.routing import Access, PageRoute
-from service.ui.views.audit import audit_view
+from service.ui.views.audit import audit_csv, audit_view
 from service.ui.views.keys import keys_view
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -29,4 +29,14 @@ async def audit_page(request: Request, api: Access) -> Response:
     """Return the audit log."""
     view = await audit_view(api, request.query_params)
     frame = Frame("Audit log", "/audit", listing("audit", view.query))
-    return render(request, "list.html", frame, view)
+    return render(request, "audit.html", frame, view)
+
+
+@router.get("/audit/export")
+async def audit_export(request: Request, api: Access) -> Response:
+    """Return the events that the filters of the audit log select, as CSV."""
+    return Response(
+        await audit_csv(api, request.query_params),
+        media_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": 'attachment; filename="audit.csv"'},
+    )

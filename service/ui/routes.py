@@ -58,7 +58,7 @@ async def datasets_page(request: Request, api: Access) -> Response:
         None,
         _CHANGES,
         "datasets",
-        scripts=_FIRST,
+        scripts=("select.js", *_FIRST),
     )
     return render(request, "datasets.html", frame, view)
 
@@ -93,7 +93,10 @@ async def dataset_rows_page(request: Request, api: Access, dataset_id: str) -> R
 async def jobs_page(request: Request, api: Access) -> Response:
     """Return the list of jobs."""
     view = await jobs.jobs_view(api, request.query_params)
-    frame = Frame("Jobs", _JOBS, listing("jobs", view.query), None, _CHANGES, "jobs", scripts=_LIVE)
+    scripts = ("select.js", *_LIVE)
+    frame = Frame(
+        "Jobs", _JOBS, listing("jobs", view.query), None, _CHANGES, "jobs", scripts=scripts
+    )
     return render(request, "jobs.html", frame, view)
 
 

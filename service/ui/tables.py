@@ -33,10 +33,31 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row; its key stays the same while its contents change."""
+    """A row; its key stays the same while its contents change.
+
+    Parameters
+    ----------
+    path
+        Path in the API of what can be selected with this row; empty if it cannot be selected.
+    """
 
     key: str
     cells: Sequence[Cell]
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """The link of a column title that sorts by the column.
+
+    Parameters
+    ----------
+    direction
+        Present direction, ascending or descending; empty if the table is sorted by another column.
+    """
+
+    href: str
+    direction: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +70,15 @@ class Table:
         Titles; a title above numbers is aligned with them.
     empty
         Sentence that replaces a table without rows.
+    sorts
+        Links of the titles; None for a column by which the table cannot be sorted.
     """
 
     caption: str
     columns: Sequence[str]
     rows: Sequence[TableRow]
     empty: str = "None yet."
+    sorts: Sequence[Sort | None] = ()
 
     def numbers(self) -> list[bool]:
         """Return whether each column has numbers."""

@@ -13,6 +13,7 @@ from service.jobs.queue.lease import LEASE_NAME
 from service.observability.metrics import RECENT_S, QueueState
 from service.storage.database import Database, contains, now
 from service.storage.job_states import ACTIVE, FINAL, UNFINISHED, JobState, ShownJobState
+from service.storage.ordered_pages import PageRequest, RowPage, created_between, fetch_page
 from service.storage.tables import AttemptRow, EventRow, JobRow, LeaseRow
 
 #: A statement of SQLite has at most 32,766 parameters.
@@ -41,14 +42,22 @@ class JobFilter:
     algorithm: str | None = None
     dataset_id: str | None = None
     text: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
 
 
-def list_page(
-    session: Session, owner: str, where: JobFilter, *, after: str | None, limit: int
-) -> Sequence[JobRow]:
-    """Return jobs older than the job ``after``, newest first."""
+#: Columns by which jobs can be sorted; ids sort by time of creation.
+ORDERS: Final = {
+    "created_at": JobRow.id,
+    "model": JobRow.model_name,
+    "state": JobRow.state,
+    "algorithm": JobRow.algorithm,
+}
+
+
+def list_page(session: Session, owner: str, where: JobFilter, wanted: PageRequest) -> RowPage:
+    """Return a page of jobs."""
     query = sa.select(JobRow).where(JobRow.owner == owner, JobRow.parent_id == where.parent_id)
-    query = query.order_by(JobRow.id.desc())
     if where.state is not None:
         query = query.where(_is_shown_as(where.state))
     for name in ("algorithm", "dataset_id"):
@@ -57,9 +66,8 @@ def list_page(
             query = query.where(getattr(JobRow, name) == value)
     if where.text is not None:
         query = query.where(contains(where.text, JobRow.id, JobRow.model_name))
-    if after is not None:
-        query = query.where(JobRow.id < after)
-    return session.scalars(query.limit(limit)).all()
+    query = created_between(query, JobRow.created_at, where.since, where.until)
+    return fetch_page(session, query, ORDERS, JobRow.id, wanted)
 
 
 def shown_state() -> sa.ColumnElement[str]:

@@ -3,8 +3,10 @@ import { ask, hold, send, show } from "./request.js";
 
 const error = document.getElementById("action-error");
 
+// The error stands right below what the button is in, where the eye is.
 async function attempt(button, change) {
   error.hidden = true;
+  (button.closest(".title, .filters, .scroll, section") ?? error.previousElementSibling)?.after(error);
   await hold(button, () => change().catch(failure => show(error, failure)));
 }
 

@@ -1,14 +1,25 @@
 """The audit log: changes, with owner, key and outcome."""
 
+import csv
+import io
 from collections.abc import Mapping
 from typing import Any, Final
 
+from service.audit.store import OUTCOMES
 from service.ui import formats, tables
 from service.ui.api import Api
 from service.ui.tables import Cell, Table, TableRow
-from service.ui.views.lists import PAGE_SIZE, ListFilter, ListView, list_view
+from service.ui.views.lists import (
+    PAGE_SIZE,
+    ListFilter,
+    ListView,
+    dates,
+    in_utc,
+    list_view,
+    titled,
+)
 
-_FILTERS: Final = {
+_TEXTS: Final = {
     "operation": "Operation",
     "object": "Resource",
     "owner": "Owner",
@@ -17,12 +28,41 @@ _FILTERS: Final = {
 #: Collections whose resources have pages.
 _PAGES: Final = ("datasets", "jobs", "models")
 _FIRST_REFUSED: Final = 400
+#: Events of an export; a longer one is made in parts, by dates.
+MAX_EXPORTED: Final = 100_000
+_COLUMNS: Final = (
+    *("created_at", "operation", "status", "code", "object", "name"),
+    *("owner", "key_id", "source", "request_id"),
+)
+
+
+def filters_of(query: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of the page that the API accepts too, without the others."""
+    names = (*_TEXTS, "outcome", "since", "until", "page_token")
+    return {name: query[name] for name in names if query.get(name)}
+
+
+async def audit_csv(api: Api, query: Mapping[str, str]) -> str:
+    """Return the events that the filters of the page select, as CSV, newest first."""
+    filters = {k: v for k, v in in_utc(filters_of(query)).items() if k != "page_token"}
+    events = await api.items("/v1/audit", limit=MAX_EXPORTED, **filters)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _COLUMNS, extrasaction="ignore", lineterminator="\r\n")
+    writer.writeheader()
+    for event in events[:MAX_EXPORTED]:
+        writer.writerow({name: _harmless(event[name]) for name in _COLUMNS})
+    return text.getvalue()
+
+
+def _harmless(value: Any) -> Any:
+    """Return a value that spreadsheets do not compute."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(tuple("=+-@\t\r")) else value
 
 
 async def audit_view(api: Api, query: Mapping[str, str]) -> ListView:
     """Return a page of the audit log."""
-    filters = {name: query[name] for name in (*_FILTERS, "page_token") if query.get(name)}
-    page = await api.get("/v1/audit", page_size=PAGE_SIZE, **filters)
+    filters = filters_of(query)
+    page = await api.get("/v1/audit", page_size=PAGE_SIZE, **in_utc(filters))
     columns = ("Time", "Operation", "Outcome", "Resource", "Owner", "Key", "From")
     rows = [TableRow(event["id"], _cells(event)) for event in page["items"]]
     empty = "No event matches." if filters else "Nothing has been changed yet."
@@ -32,9 +72,12 @@ async def audit_view(api: Api, query: Mapping[str, str]) -> ListView:
         "Requests and commands of all owners that changed something, or were refused.",
         Table("Audit events, newest first", columns, rows, empty),
         query=filters,
-        token=page["next_page_token"],
+        page=page,
+        noun="event",
         choices=[
-            ListFilter(name, label, (), query.get(name, "")) for name, label in _FILTERS.items()
+            *(ListFilter(name, label, (), query.get(name, "")) for name, label in _TEXTS.items()),
+            ListFilter("outcome", "Outcome", titled(OUTCOMES), query.get("outcome", "")),
+            *dates(filters),
         ],
         has_text=False,
     )
@@ -51,11 +94,16 @@ def _cells(event: Mapping[str, Any]) -> list[Cell]:
         tables.time(event["created_at"]),
         tables.text(event["operation"].replace("_", " ")),
         tables.state(outcome, event["code"] or ""),
-        tables.text(event["object"], _href(event)),
+        tables.text(event["name"] or event["object"], _href(event), note=_path(event)),
         tables.text(event["owner"]),
         tables.code(event["key_id"] or formats.NONE),
         tables.text(event["source"]),
     ]
+
+
+def _path(event: Mapping[str, Any]) -> str:
+    """Return the path of a resource that is shown by its name."""
+    return str(event["object"]) if event["name"] else ""
 
 
 def _href(event: Mapping[str, Any]) -> str | None:

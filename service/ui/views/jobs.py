@@ -13,9 +13,13 @@ from service.ui.views.lists import (
     ListFilter,
     ListView,
     algorithm_names,
+    dataset_filter,
+    dates,
+    in_utc,
     list_view,
     model_href,
     only,
+    titled,
 )
 
 COLUMNS: Final = ("Job", "State", "Progress", "Algorithm", "Model", "Submitted")
@@ -23,7 +27,10 @@ COLUMNS: Final = ("Job", "State", "Progress", "Algorithm", "Model", "Submitted")
 
 def job_rows(items: Sequence[Mapping[str, Any]]) -> list[TableRow]:
     """Return the rows of a table of jobs."""
-    return [TableRow(job["id"], _cells(job, _version_cell(job))) for job in items]
+    return [
+        TableRow(job["id"], _cells(job, _version_cell(job)), f"/v1/jobs/{job['id']}")
+        for job in items
+    ]
 
 
 def table_without_models(
@@ -99,19 +106,24 @@ def progress_cell(job: Mapping[str, Any]) -> Cell:
 async def jobs_view(api: Api, query: Mapping[str, str]) -> ListView:
     """Return a page of jobs."""
     filters = only(query, "state", "algorithm", "dataset_id", "parent_id")
-    page = await api.get("/v1/jobs", page_size=PAGE_SIZE, **filters)
+    page = await api.get("/v1/jobs", page_size=PAGE_SIZE, total="true", **in_utc(filters))
     names = await algorithm_names(api)
     empty = "No job matches." if filters else "No job has been submitted yet."
-    states = [str(state) for state in ShownJobState]
     return list_view(
         "/jobs",
         "Jobs",
-        "Training and batch inference, newest first.",
-        Table("Jobs, newest first", COLUMNS, job_rows(page["items"]), empty),
+        "Training and batch inference.",
+        Table("Jobs", COLUMNS, job_rows(page["items"]), empty),
         query=filters,
-        token=page["next_page_token"],
+        page=page,
+        noun="job",
         choices=[
-            ListFilter("state", "State", states, filters.get("state", "")),
-            ListFilter("algorithm", "Algorithm", names, filters.get("algorithm", "")),
+            ListFilter("state", "State", titled(ShownJobState), filters.get("state", "")),
+            ListFilter("algorithm", "Algorithm", titled(names), filters.get("algorithm", "")),
+            *await dataset_filter(api, filters),
+            *dates(filters),
         ],
+        orders=("model", "state", "", "algorithm", "", "-created_at"),
+        scope="jobs:write",
+        can_cancel=True,
     )

@@ -27,7 +27,9 @@ class KeysView:
     table: Table
     scopes: Sequence[str]
     days: Sequence[int]
+    previous_href: str | None
     next_href: str | None
+    first_href: str
     is_first: bool
 
 
@@ -51,6 +53,8 @@ async def keys_view(api: Api, query: Mapping[str, str], scopes: Sequence[str]) -
         table=Table("API keys, newest first", columns, rows, "There is no key."),
         scopes=[scope for scope in SCOPES if may_write and allows(granted, scope)],
         days=DAYS,
+        previous_href=None,  # keys are few
+        first_href="/keys",
         next_href=None if following is None else f"/keys?page_token={following}",
         is_first=not token,
     )

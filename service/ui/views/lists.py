@@ -1,28 +1,40 @@
 """Lists with filters and pages."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from service.storage.dataset_states import DatasetState
 from service.ui import formats, tables
 from service.ui.api import Api, segment
-from service.ui.tables import Cell, Table, TableRow
+from service.ui.tables import Cell, Sort, Table, TableRow
 from sibling.plots import metric_words
 
 PAGE_SIZE: Final = 50
 FORBIDDEN: Final = 403
+_COMMON: Final = ("text", "since", "until", "order_by", "page_token")
+#: Datasets that a filter offers.
+_N_DATASETS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ListFilter:
-    """A filter with values to choose from; without a list, any text is a value."""
+    """A filter with values and their titles to choose from; without a list, any text is a value.
+
+    Parameters
+    ----------
+    kind
+        Type of the field of a filter without a list.
+    """
 
     name: str
     label: str
-    values: Sequence[str]
+    values: Sequence[tuple[str, str]]
     chosen: str
+    kind: str = "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +47,14 @@ class ListView:
         Filters of the list that have a value.
     text
         Search text, if ``has_text``.
-    next_href
-        Address of the next page; None on the last.
+    previous_href, next_href
+        Addresses of the pages beside this one; None on the first and on the last.
+    total
+        How many there are on all pages, in words; empty if that is unknown.
+    scope
+        Scope with which several can be selected and deleted; empty if they cannot be.
+    can_cancel
+        Whether those that are selected can be cancelled.
     is_empty
         Whether there is nothing at all, so that first steps are shown.
     """
@@ -49,7 +67,13 @@ class ListView:
     text: str
     is_filtered: bool
     is_first: bool
+    previous_href: str | None
     next_href: str | None
+    total: str
+    first_href: str
+    order_by: str
+    scope: str
+    can_cancel: bool
     has_text: bool
     is_empty: bool
 
@@ -61,8 +85,12 @@ def list_view(
     table: Table,
     *,
     query: Mapping[str, str],
-    token: str | None,
+    page: Mapping[str, Any],
+    noun: str,
     choices: Sequence[ListFilter],
+    orders: Sequence[str] = (),
+    scope: str = "",
+    can_cancel: bool = False,
     has_text: bool = True,
 ) -> ListView:
     """Return the view of a page of a list.
@@ -70,32 +98,83 @@ def list_view(
     Parameters
     ----------
     query
-        Filters, and the token of this page.
-    token
-        Token of the next page; None on the last page.
+        Filters, order, and the token of this page.
+    page
+        The page as the API returned it.
+    noun
+        What one item is called.
+    orders
+        Names of the orders of the columns; empty for a column by which it cannot be sorted. The
+        first one is the default.
+    scope, can_cancel
+        As in the view.
     has_text
         Whether the list can be searched for a text.
     """
-    filters = {k: v for k, v in query.items() if k != "page_token" and v}
-    following = urlencode({**filters, "page_token": token})
+    kept = {k: v for k, v in query.items() if k != "page_token" and v}
+    filters = {k: v for k, v in kept.items() if k != "order_by"}
+
+    def href(token: str | None) -> str | None:
+        return None if token is None else f"{path}?{urlencode({**kept, 'page_token': token})}"
+
     return ListView(
         title=title,
         intro=intro,
-        table=table,
+        table=replace(table, sorts=[_sort(path, kept, order) for order in orders]),
         choices=choices,
         query=filters,
         text=query.get("text", ""),
         is_filtered=bool(filters),
         is_first=not query.get("page_token"),
-        next_href=None if token is None else f"{path}?{following}",
+        first_href=f"{path}?{urlencode(kept)}" if kept else path,
+        order_by=kept.get("order_by", ""),
+        scope=scope,
+        can_cancel=can_cancel,
+        previous_href=href(page.get("previous_page_token")),
+        next_href=href(page["next_page_token"]),
+        total="" if page.get("total") is None else formats.count(page["total"], noun),
         has_text=has_text,
         is_empty=not (table.rows or query),
     )
 
 
+def _sort(path: str, kept: Mapping[str, str], order: str) -> Sort | None:
+    """Return the link that sorts by an order, or that turns it round."""
+    if not order:
+        return None
+    name = order.removeprefix("-")
+    present = kept.get("order_by") or ""
+    direction = {name: "ascending", f"-{name}": "descending"}.get(present, "")
+    other = {"ascending": f"-{name}", "descending": name}.get(direction, order)
+    return Sort(f"{path}?{urlencode({**kept, 'order_by': other})}", direction)
+
+
+def titled(values: Iterable[str]) -> list[tuple[str, str]]:
+    """Return values with their titles, of a filter."""
+    return [(value, value.replace("_", " ")) for value in values]
+
+
+def dates(query: Mapping[str, str]) -> list[ListFilter]:
+    """Return the filters by date."""
+    labels = {"since": "From", "until": "To"}
+    return [
+        ListFilter(name, label, (), query.get(name, ""), "date") for name, label in labels.items()
+    ]
+
+
+def in_utc(query: Mapping[str, str]) -> dict[str, str]:
+    """Return parameters of a page with its dates as times of the API; both days belong to it."""
+    found = dict(query)
+    for name, days in (("since", 0), ("until", 1)):
+        with suppress(KeyError, ValueError, OverflowError):  # the API says what is wrong
+            day = date.fromisoformat(found[name]) + timedelta(days=days)
+            found[name] = f"{day}T00:00:00Z"
+    return found
+
+
 def dataset_rows(items: Sequence[Mapping[str, Any]]) -> list[TableRow]:
     """Return the rows of a table of datasets."""
-    return [TableRow(d["id"], _dataset_cells(d)) for d in items]
+    return [TableRow(d["id"], _dataset_cells(d), f"/v1/datasets/{d['id']}") for d in items]
 
 
 DATASET_COLUMNS: Final = ("Dataset", "State", "Tasks", "Rows", "Size", "Uploaded")
@@ -163,6 +242,16 @@ async def algorithm_names(api: Api) -> list[str]:
     return [algorithm["name"] for algorithm in page["items"]]
 
 
+async def dataset_filter(api: Api, query: Mapping[str, str]) -> list[ListFilter]:
+    """Return the filter by dataset; none if the caller may not read datasets, or has none."""
+    page = await api.find("/v1/datasets", refused=FORBIDDEN, page_size=_N_DATASETS)
+    values = [(d["id"], d["name"]) for d in (page or {"items": []})["items"]]
+    chosen = query.get("dataset_id", "")
+    if chosen and chosen not in dict(values):
+        values.append((chosen, chosen))
+    return [ListFilter("dataset_id", "Dataset", values, chosen)] if values else []
+
+
 def dataset_cell(dataset_id: str, dataset: Mapping[str, Any] | None) -> Cell:
     """Return a cell with the name and id of a dataset; only the id if the name is unknown."""
     href = f"/datasets/{dataset_id}"
@@ -173,42 +262,50 @@ def dataset_cell(dataset_id: str, dataset: Mapping[str, Any] | None) -> Cell:
 
 def only(query: Mapping[str, str], *names: str) -> dict[str, str]:
     """Return the query parameters of a page that the API accepts too, without the others."""
-    return {name: query[name] for name in (*names, "text", "page_token") if query.get(name)}
+    return {name: query[name] for name in (*names, *_COMMON) if query.get(name)}
 
 
 async def datasets_view(api: Api, query: Mapping[str, str]) -> ListView:
     """Return a page of datasets."""
     filters = only(query, "state")
-    page = await api.get("/v1/datasets", page_size=PAGE_SIZE, **filters)
+    page = await api.get("/v1/datasets", page_size=PAGE_SIZE, total="true", **in_utc(filters))
     rows = dataset_rows(page["items"])
     empty = "No dataset matches." if filters else "Nothing has been uploaded yet."
     return list_view(
         "/datasets",
         "Datasets",
         "Data of related tasks, to train models on.",
-        Table("Datasets, newest first", DATASET_COLUMNS, rows, empty),
+        Table("Datasets", DATASET_COLUMNS, rows, empty),
         query=filters,
-        token=page["next_page_token"],
+        page=page,
+        noun="dataset",
         choices=[
-            ListFilter(
-                "state", "State", [str(state) for state in DatasetState], filters.get("state", "")
-            )
+            ListFilter("state", "State", titled(DatasetState), filters.get("state", "")),
+            *dates(filters),
         ],
+        orders=("name", "state", "", "", "-size_bytes", "-created_at"),
+        scope="datasets:write",
     )
 
 
 async def models_view(api: Api, query: Mapping[str, str]) -> ListView:
     """Return a page of models."""
-    filters = only(query, "algorithm")
-    page = await api.get("/v1/models", page_size=PAGE_SIZE, **filters)
+    filters = only(query, "algorithm", "dataset_id")
+    page = await api.get("/v1/models", page_size=PAGE_SIZE, total="true", **in_utc(filters))
     names = await algorithm_names(api)
     empty = "No model matches." if filters else "No model has been trained yet."
     return list_view(
         "/models",
         "Models",
-        "The latest version of each model, in the order of their names.",
+        "The latest version of each model.",
         Table("Models", MODEL_COLUMNS, model_rows(page["items"], by_name=True), empty),
         query=filters,
-        token=page["next_page_token"],
-        choices=[ListFilter("algorithm", "Algorithm", names, filters.get("algorithm", ""))],
+        page=page,
+        noun="model",
+        choices=[
+            ListFilter("algorithm", "Algorithm", titled(names), filters.get("algorithm", "")),
+            *await dataset_filter(api, filters),
+            *dates(filters),
+        ],
+        orders=("name", "", "algorithm", "", "", "-created_at"),
     )

@@ -14,6 +14,7 @@ from algorithms.splits.splits import fold_split
 from service.jobs.queue import admission, child_store, queries, store
 from service.jobs.studies.child_jobs import ChildJob
 from service.storage.job_states import JobState
+from service.storage.ordered_pages import PageRequest
 from sibling import Client, JobFailed, ServiceError
 
 LOST = store.AttemptFailure("worker-lost", "gone")
@@ -200,10 +201,9 @@ def test_child_jobs_are_as_old_as_their_parent_and_count_once_in_the_queue(paren
     with database.read() as session:
         assert queries.count_waiting(session, "ada") == 2
         assert {job.id for job in admission.next_queued(session, 3)} == set(children)
-        listed = queries.list_page(
-            session, "ada", queries.JobFilter(parent_id=job_id), after=None, limit=9
-        )
-        assert {job.id for job in listed} == set(children)
+        where, wanted = queries.JobFilter(parent_id=job_id), PageRequest("-created_at", None, 9)
+        listed = queries.list_page(session, "ada", where, wanted).rows
+        assert {job.id for (job,) in listed} == set(children)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from service.storage.job_states import (
     JobState,
     ShownJobState,
 )
+from service.storage.ordered_pages import PageRequest
 from service.storage.tables import BlobRow, JobRow
 
 pytestmark = pytest.mark.sql
@@ -64,10 +65,12 @@ def test_jobs_are_listed_by_the_state_that_they_show(database, new_job, begin):
     def listed(state):
         with database.read() as session:
             where = queries.JobFilter(state=state)
-            rows = queries.list_page(session, "ada", where, after=None, limit=9)
+            rows = queries.list_page(
+                session, "ada", where, PageRequest("-created_at", None, 9)
+            ).rows
             return {
                 row.id: Job.from_row(row, None, [], result=None, child_jobs={}).state
-                for row in rows
+                for (row,) in rows
             }
 
     shown = listed(None)
