@@ -1,4 +1,4 @@
-"""``make tutorials``: walks from a file to a report in a browser, and takes the pictures of a tutorial.
+"""``make tutorials``: walks from a file to a report in a browser, and takes pictures of it.
 
 Needs a service without data at `SIBLING_URL`, and Chromium at `SIBLING_CHROMIUM` or in `PATH`.
 """
