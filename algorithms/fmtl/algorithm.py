@@ -71,6 +71,7 @@ class FMTL(MachineAlgorithm[FMTLParams]):
         "learned together with a matrix of the relations between tasks. For related tasks with "
         "few rows each; with many rows, compare with a machine per task."
     )
+    question = "Which groups are related, and how strongly?"
     reference = "Jawanpuria et al. (2015), https://arxiv.org/abs/1511.05706"
     baselines = (
         Baseline(

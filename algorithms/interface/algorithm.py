@@ -97,6 +97,8 @@ class Algorithm(ABC, Generic[P, M]):
     title: ClassVar[str]
     #: Two or three sentences for the user: what it learns, when to use it.
     summary: ClassVar[str]
+    #: Question that it is the first choice for; empty for most.
+    question: ClassVar[str] = ""
     #: Paper, year and DOI or address.
     reference: ClassVar[str]
     needs: ClassVar[Needs]

@@ -83,6 +83,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
         "ratio of between-class to total variance. On faces the coupling did not help: compare "
         "with lda-rt and lda-tr on your data."
     )
+    question = "Every group has columns and classes of its own: can they still be learned together?"
     reference = "Zhang and Yeung (2011), doi:10.1609/aaai.v25i1.7909"
     baselines = (
         _baseline("lda-rt", "single_task", "gamma_grid"),

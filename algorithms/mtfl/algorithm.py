@@ -105,6 +105,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         "are learned too. For many tasks with few rows each. A duality gap bounds the distance of "
         "every result from the optimum."
     )
+    question = "Do the groups depend on the same few columns?"
     reference = "Argyriou, Evgeniou, Pontil (2008), doi:10.1007/s10994-007-5040-8"
     needs = Needs(same_features=True, target="any", sparse=True, weights=True)
     baselines = (

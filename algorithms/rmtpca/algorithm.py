@@ -90,6 +90,9 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
         "with too few rows for a separate PCA, yet too different for a common one; the coupling "
         "can be chosen by cross-validation."
     )
+    question = (
+        "Nothing is to be predicted, and each group has few rows: which directions do they share?"
+    )
     reference = "Yamane et al. (2016), https://proceedings.mlr.press/v63/yamane65.html"
     baselines = (
         Baseline("pca", "single_task", copied_params=("k",)),

@@ -102,6 +102,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
         "values and returns variances. To reconstruct targets with few rows, transfer-pca is as "
         "good or better on most data, and far cheaper."
     )
+    question = "One group has many rows, the others few: can they use its structure?"
     reference = (
         "Gao et al. (2011), Pattern Recognition 44; "
         "Lawrence (2005), https://jmlr.org/papers/v6/lawrence05a.html"

@@ -17,6 +17,7 @@ class WrappedAlgorithm(Algorithm[Any, Any]):
         self.name = inner.name  # type: ignore[misc]
         self.title = inner.title  # type: ignore[misc]
         self.summary = inner.summary  # type: ignore[misc]
+        self.question = inner.question  # type: ignore[misc]
         self.reference = inner.reference  # type: ignore[misc]
         self.needs = inner.needs  # type: ignore[misc]
         self.role = inner.role  # type: ignore[misc]

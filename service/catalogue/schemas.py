@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from algorithms.interface.algorithm import Algorithm as AnyAlgorithm
+from service.catalogue.families import family_of
 
 
 class Needs(BaseModel):
@@ -28,8 +29,16 @@ class Algorithm(BaseModel):
     name: str = Field(description="Name in job specifications.")
     title: str = Field(description="Full name.")
     summary: str = Field(description="What it learns, and when to use it.")
+    question: str = Field(
+        description="Question that it is the first choice for; empty for most algorithms."
+    )
+    family: str = Field(description="Title of its family, which shares parameters.")
     reference: str = Field(description="Publication.")
     needs: Needs = Field(description="Requirements on the tasks.")
+    baselines: list[str] = Field(
+        description="Names of the algorithms that `compare` compares it with; an algorithm "
+        "without any cannot be compared."
+    )
     methods: list[str] = Field(description="Methods of its models.")
     params: dict[str, Any] = Field(description="JSON Schema of the parameters.")
 
@@ -41,8 +50,11 @@ class Algorithm(BaseModel):
             name=algorithm.name,
             title=algorithm.title,
             summary=algorithm.summary,
+            question=algorithm.question,
+            family=family_of(algorithm),
             reference=algorithm.reference,
             needs=Needs.model_validate(algorithm.needs, from_attributes=True),
+            baselines=list(dict.fromkeys(one.algorithm for one in algorithm.baselines)),
             methods=list(algorithm.Model.methods()),
             params=algorithm.Params.model_json_schema(),
         )

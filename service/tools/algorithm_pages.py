@@ -6,28 +6,14 @@ from typing import Any, Final
 
 import orjson
 
-from algorithms.baselines.linear.params import LinearParams
-from algorithms.families.kernel_machines.params import KernelParams
-from algorithms.families.latent.source import SourceParams
-from algorithms.families.projections.params import ProjectionParams
-from algorithms.families.subspaces.params import SubspaceParams
 from algorithms.interface.algorithm import Algorithm as AnyAlgorithm
-from algorithms.interface.params import Params
 from algorithms.registry import ALGORITHMS, paper_code
+from service.catalogue.families import FAMILIES, family_of
 from service.catalogue.schemas import Algorithm
 
 Algo = AnyAlgorithm[Any, Any]
 Fields = Mapping[str, Mapping[str, Any]]
 
-#: Families by the class of their parameters.
-_FAMILIES: Final[dict[type[Params], str]] = {
-    LinearParams: "Linear functions",
-    KernelParams: "Kernel machines",
-    ProjectionParams: "Discriminant projections",
-    SubspaceParams: "Subspace methods",
-    SourceParams: "Transfer methods",
-    Params: "Further methods",
-}
 _TARGETS: Final = {
     "none": "none needed",
     "numbers": "numbers",
@@ -70,11 +56,10 @@ def _index(families: Mapping[str, Sequence[Algo]]) -> Iterator[str]:
 
 
 def _by_family() -> dict[str, list[Algo]]:
-    """Return the algorithms of every family, sorted by name; of two families, the later counts."""
-    families: dict[str, list[Algo]] = {title: [] for title in _FAMILIES.values()}
+    """Return the algorithms of every family, sorted by name."""
+    families: dict[str, list[Algo]] = {title: [] for title in FAMILIES.values()}
     for _, algorithm in sorted(ALGORITHMS.items()):
-        matching = [f for f in _FAMILIES if f is not Params and issubclass(algorithm.Params, f)]
-        families[_FAMILIES[matching[-1] if matching else Params]].append(algorithm)
+        families[family_of(algorithm)].append(algorithm)
     return families
 
 

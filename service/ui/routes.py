@@ -163,7 +163,7 @@ async def predict_page(
 async def algorithms_page(request: Request, api: Access) -> Response:
     """Return the list of algorithms."""
     frame = Frame("Algorithms", "/algorithms", listing("algorithms", {}))
-    return render(request, "algorithms.html", frame, await algorithms.algorithms_table(api))
+    return render(request, "algorithms.html", frame, await algorithms.algorithms_view(api))
 
 
 @router.get("/algorithms/{name}")

@@ -70,6 +70,31 @@ def test_the_page_of_an_algorithm_shows_it_as_its_paper_states_it(http, name):
     assert [(caption, html.unescape(text)) for caption, text in shown] == expected
 
 
+def test_algorithms_are_found_by_question_and_by_family(http):
+    page = http.get("/algorithms")
+    cards = re.findall(r'<li><h3>[^<]*</h3><p><a href="([^"]*)"', page.text)
+    start = page.text.partition("<h2>Other data</h2>")[0]
+    assert start.count("<li><h3>") == 4
+    assert cards[0] == "/jobs/new?algorithm=auto"
+    described = http.get("/v1/algorithms?page_size=200").json()["items"]
+    asked = {f"/algorithms/{a['name']}" for a in described if a["question"]}
+    assert set(cards[1:]) == asked
+    assert {f"/algorithms/{name}" for name in ALGORITHMS} <= links_of(page)
+    assert all(a["family"] in text_of(page) for a in described)
+
+
+def test_a_form_offers_compare_only_where_there_is_something_to_compare_with(http, dataset):
+    for name, algorithm in ALGORITHMS.items():
+        described = http.get(f"/v1/algorithms/{name}").json()
+        assert set(described["baselines"]) == {one.algorithm for one in algorithm.baselines}
+    offered = {
+        name: 'data-group="compare"'
+        in http.get(f"/jobs/new?dataset={dataset.id}&algorithm={name}").text
+        for name in ("mean-regularised", "fmtl", "ridge", "auto")
+    }
+    assert offered == {"mean-regularised": True, "fmtl": True, "ridge": False, "auto": False}
+
+
 def test_all_rows_of_a_task_are_reached_and_downloaded(http, service):
     rng = np.random.default_rng(0)
     X = {"a & b": rng.normal(size=(120, 3)), "c": rng.normal(size=(7, 3))}

@@ -28,6 +28,7 @@ from algorithms.baselines.linear.choice import (
     column_variance,
     mean_known,
 )
+from algorithms.baselines.linear.clustered import COPIED
 from algorithms.baselines.linear.elimination import Eliminated, TaskSpectrum, left_out_squares
 from algorithms.baselines.linear.params import Gamma, LeaveOneOutParams
 from algorithms.baselines.linear.pooling import check_two_classes
@@ -36,6 +37,7 @@ from algorithms.baselines.linear.work import estimate_mean_regularised
 from algorithms.families.linear.design import Design, Form, prepare
 from algorithms.families.linear.functions import functions_of
 from algorithms.families.linear.model import LinearModel, check_new_task
+from algorithms.interface.algorithm import Baseline
 from algorithms.interface.params import Grid, end_warnings
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -87,6 +89,10 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
     )
     reference = "Evgeniou and Pontil (2004), doi:10.1145/1014052.1014067"
     needs = replace(LinearBaseline.needs, sparse=True)
+    baselines = (
+        Baseline("ridge", "single_task", COPIED, {"form": "task"}),
+        Baseline("ridge", "pooled", COPIED, {"form": "pooled"}),
+    )
     Params = MeanRegularisedParams
 
     def check(self, summaries: Sequence[TaskSummary], params: MeanRegularisedParams) -> None:

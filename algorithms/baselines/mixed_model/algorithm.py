@@ -62,6 +62,7 @@ class MixedModel(LinearBaseline[MixedModelParams]):
         "estimated by REML. The standard method of statistics for grouped rows. For more rows in "
         "total than columns; numbers or two classes."
     )
+    question = "The groups are similar, with few rows each: what do they have in common?"
     reference = "Laird and Ware (1982), doi:10.2307/2529876"
     baselines = (
         Baseline("ridge", "single_task", ("standardise",), {"form": "task"}),

@@ -27,23 +27,77 @@ class AlgorithmView:
     paper: str | None
 
 
-async def algorithms_table(api: Api) -> Table:
-    """Return all algorithms."""
-    page = await api.get("/v1/algorithms", page_size=200)
-    rows = [
-        TableRow(
-            a["name"],
-            [
-                tables.text(a["title"], f"/algorithms/{segment(a['name'])}", note=a["name"]),
-                tables.text(_TARGETS[a["needs"]["target"]]),
-                tables.text(a["summary"]),
-                tables.text(", ".join(a["methods"])),
-            ],
-        )
-        for a in page["items"]
-    ]
-    columns = ("Algorithm", "Needs", "What it learns, and when to use it", "Methods")
-    return Table("Algorithms", columns, rows)
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An algorithm that is the first choice for a question."""
+
+    question: str
+    title: str
+    href: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlgorithmsView:
+    """All algorithms: first choices by question, and the others by family.
+
+    Parameters
+    ----------
+    first, others
+        First choices for tables with numbers or classes to predict, and for other data.
+    """
+
+    n_algorithms: int
+    first: Sequence[Choice]
+    others: Sequence[Choice]
+    families: Sequence[Table]
+
+
+_AUTOMATIC: Final = Choice(
+    "I do not know which: what is best for my data?",
+    "Find the best model",
+    "/jobs/new?algorithm=auto",
+    "Compares all that suit the data on rows that are left out for checking, and trains the best.",
+)
+
+
+async def algorithms_view(api: Api) -> AlgorithmsView:
+    """Return the view of all algorithms."""
+    items = (await api.get("/v1/algorithms", page_size=200))["items"]
+    choices = {
+        is_common: [_choice(a) for a in items if a["question"] and _is_common(a) == is_common]
+        for is_common in (True, False)
+    }
+    families: dict[str, list[TableRow]] = {}
+    for a in sorted(items, key=lambda a: str(a["title"])):
+        families.setdefault(a["family"], []).append(_row(a))
+    columns = ("Algorithm", "Needs", "What it learns, and when to use it")
+    return AlgorithmsView(
+        len(items),
+        [_AUTOMATIC, *choices[True]],
+        choices[False],
+        [Table(family, columns, rows) for family, rows in sorted(families.items())],
+    )
+
+
+def _is_common(algorithm: Mapping[str, Any]) -> bool:
+    return algorithm["needs"]["target"] == "any"
+
+
+def _choice(algorithm: Mapping[str, Any]) -> Choice:
+    href = f"/algorithms/{segment(algorithm['name'])}"
+    return Choice(algorithm["question"], algorithm["title"], href, algorithm["summary"])
+
+
+def _row(a: Mapping[str, Any]) -> TableRow:
+    return TableRow(
+        a["name"],
+        [
+            tables.text(a["title"], f"/algorithms/{segment(a['name'])}", note=a["name"]),
+            tables.text(_TARGETS[a["needs"]["target"]]),
+            tables.text(a["summary"]),
+        ],
+    )
 
 
 async def algorithm_view(api: Api, name: str) -> AlgorithmView:

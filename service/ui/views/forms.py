@@ -129,7 +129,7 @@ async def job_form(api: Api, *, dataset: str, algorithm: str, like: str) -> JobF
         field.is_required or (field.name in _COMMON_OF_AUTO if is_auto else i < _N_COMMON)
         for i, field in enumerate(fields)
     ]
-    groups = [_group(name, spec) for name in _GROUPS if not is_auto or name in _OF_AUTO]
+    groups = [_group(name, spec) for name in _GROUPS if _is_offered(name, chosen, spec)]
     algorithms = await _algorithms(api, dataset, catalogue)
     datasets = await _datasets(api, dataset)
     return JobForm(
@@ -165,6 +165,15 @@ async def _spec_of(api: Api, job_id: str) -> dict[str, Any]:
             raise
     job = await api.get(path)
     return {name: job[name] for name in ("dataset_id", "algorithm", "params", "model", "seed")}
+
+
+def _is_offered(name: str, algorithm: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> bool:
+    """Return whether an algorithm can have an optional part, or the earlier job has it."""
+    if algorithm is None or spec.get(name):
+        return True
+    if algorithm is _AUTO:
+        return name in _OF_AUTO
+    return name != "compare" or bool(algorithm["baselines"])
 
 
 async def _algorithm(api: Api, name: str) -> Mapping[str, Any]:
