@@ -58,7 +58,9 @@ class Model(BaseModel):
     preparation: dict[str, Any] | None = Field(
         description="Options, raw columns and prepared columns; null for a model of plain numbers."
     )
-    stop_reason: str | None = Field(description="converged, stalled or max_iter.")
+    stop_reason: str | None = Field(
+        description="converged, stalled or max_iter; null if the fit is a race of methods."
+    )
     lineage: Lineage = Field(description="Job, dataset and parameters of the training.")
     artifact_sha256: str = Field(description="SHA-256 of the artifact.")
     artifact_bytes: int = Field(description="Size of the artifact, in bytes.")
@@ -143,7 +145,7 @@ class History(BaseModel):
     """Training history of a model."""
 
     stop_reason: str | None = Field(
-        description="converged, stalled or max_iter; null for a fit without iterations."
+        description="converged, stalled or max_iter; null for a fit without iterations, or a race of methods."
     )
     stop_reasons: dict[str, str] = Field(description="Stop reason of each loop.")
     fit_s: float = Field(description="Duration of the fit, in seconds.")

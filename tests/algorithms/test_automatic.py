@@ -605,3 +605,11 @@ def test_a_report_has_a_score_of_each_kind_that_agrees_with_its_verdict():
     assert kinds["pooled"]["value"] == pooled["second_value"]
     assert all(one["low"] < one["value"] < one["high"] for one in kinds.values())
     assert kinds["trivial"]["value"] > kinds["multi_task"]["value"]
+
+
+def test_with_one_task_no_sentence_says_how_tasks_are_learned_or_averaged():
+    tasks = linear_tasks(np.random.default_rng(1), n_tasks=1, n=40)
+    _, report = auto(tasks, algorithms=[*FAST, "fmtl"])
+    estimate = [one for one in report["sentences"] if "no verdict" not in one]
+    words = "tasks together|each task alone|all tasks pooled|mean over tasks"
+    assert not [one for one in estimate if re.search(words, one)]

@@ -35,10 +35,12 @@ _MAX_NAMES: Final = 10
 _MAX_RATIO: Final = 10.0
 
 
-def name_of(method: Mapping[str, Any]) -> str:
-    """Return the name of a contender for readers."""
-    variant = f", {method['variant']}" if method.get("variant") else ""  # not in old reports
-    return f"{method['algorithm']} ({_ROLES[method['role']]}{variant})"
+def name_of(method: Mapping[str, Any], *, n_tasks: int = 2) -> str:
+    """Return the name of a contender for readers; with one task, how it learns tasks is no part."""
+    variant = method.get("variant")  # not in old reports
+    role = _ROLES[method["role"]] if n_tasks > 1 else None
+    words = ", ".join(filter(None, (role, variant)))
+    return f"{method['algorithm']} ({words})" if words else str(method["algorithm"])
 
 
 def summarize_choice(
@@ -72,7 +74,11 @@ def summarize_choice(
         *_describe_tasks(report),
         *describe_few_rows_of(report),
         *about_equal(report.get("rows")),
-        *_describe_left_out(_distinguished(unsuitable, report["leaderboard"]), dropped),
+        *_describe_left_out(
+            _distinguished(unsuitable, report["leaderboard"]),
+            dropped,
+            n_tasks=len(report["tasks"]),
+        ),
     ]
     return {**report, "sentences": sentences}
 
@@ -88,7 +94,8 @@ def update_choice(stored: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _describe_estimate(report: Mapping[str, Any]) -> list[str]:
     estimate, title = report["estimate"], score_name(report)
-    best = report["leaderboard"][0]
+    best = name_of(report["leaderboard"][0], n_tasks=len(report["tasks"]))
+    best_value = report["leaderboard"][0]["value"]
     chosen = (
         f"Chosen: {_describe_chosen(report)}, by the rows that {report['n_splits']} splits hold "
         "out; the model is trained on all rows."
@@ -99,7 +106,7 @@ def _describe_estimate(report: Mapping[str, Any]) -> list[str]:
         "the held-out rows."
     )
     optimistic = (
-        f"The first row of the leaderboard, {name_of(best)} with {_number(best['value'])}, is the "
+        f"The first row of the leaderboard, {best} with {_number(best_value)}, is the "
         f"best of {len(report['leaderboard'])}, so that value is optimistic"
         f"{_describe_best(report['choice_or_best'])}."
     )
@@ -129,10 +136,11 @@ def _describe_order(report: Mapping[str, Any]) -> list[str]:
 def _describe_chosen(report: Mapping[str, Any]) -> str:
     """Return the method of the model, or the methods of a weighted mean, the heaviest first."""
     weighted = [row for row in report["leaderboard"] if row.get("weight")]  # not in old reports
+    n_tasks = len(report["tasks"])
     if not weighted or report["chosen"]["algorithm"] == weighted[0]["algorithm"]:
-        return name_of(report["chosen"])
+        return name_of(report["chosen"], n_tasks=n_tasks)
     heaviest = sorted(weighted, key=lambda row: -row["weight"])
-    shares = [f"{name_of(row)} {row['weight']:.0%}" for row in heaviest]
+    shares = [f"{name_of(row, n_tasks=n_tasks)} {row['weight']:.0%}" for row in heaviest]
     return f"a weighted mean of {_listed(shares)}"
 
 
@@ -287,11 +295,14 @@ def _distinguished(
 
 
 def _describe_left_out(
-    unsuitable: Sequence[Mapping[str, str]], dropped: Sequence[Mapping[str, str]]
+    unsuitable: Sequence[Mapping[str, str]],
+    dropped: Sequence[Mapping[str, str]],
+    *,
+    n_tasks: int = 2,
 ) -> list[str]:
     names_of: dict[str, dict[str, None]] = {}
     for method in dropped:
-        names_of.setdefault(method["reason"], {})[name_of(method)] = None
+        names_of.setdefault(method["reason"], {})[name_of(method, n_tasks=n_tasks)] = None
     sentences = [
         f"Not compared: {', '.join(names)}: {reason}." for reason, names in names_of.items()
     ]

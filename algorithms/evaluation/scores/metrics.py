@@ -196,7 +196,9 @@ def _reconstruction_metric(
 
 
 def score_name(report: Mapping[str, Any]) -> str:
-    """Return the name of the deciding score of a report: metric, target and average."""
+    """Return the name of the deciding score of a report: metric, target and average, if any."""
+    if len(report.get("tasks") or ()) == 1:
+        return task_score_name(report)
     return f"{task_score_name(report)} ({AVERAGES[report['average']]})"
 
 

@@ -182,7 +182,9 @@ def _train(
         "methods": list(model.available_methods()),
         "metrics": model.metrics,
         "warnings": [*_search_warnings(report), *model.warnings],
-        "history": _history(trace, fit_s),
+        "history": _history(
+            trace, fit_s, is_race=chosen is not None or ALGORITHMS[model.algorithm].is_combined
+        ),
         "report": report,
         "importance": None if kind == ADAPT else _importance(model, tasks, request["seed"], fit_s),
         "preparation": None if preparation is None else preparation.describe(),
@@ -302,12 +304,15 @@ class _Progress:
         self._wire.send({"type": "progress", "progress": progress})
 
 
-def _history(trace: Trace, fit_s: float) -> dict[str, Any]:
-    """Return the steps of the fit by column, the stop reasons, the time and the peak memory."""
+def _history(trace: Trace, fit_s: float, *, is_race: bool) -> dict[str, Any]:
+    """Return the steps of the fit by column, the stop reasons, the time and the peak memory.
+
+    The last loop of a race learns the weights, so its stop reason says nothing about the fit.
+    """
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     columns = ("loop", "iteration", "objective", "residual", "elapsed_s")
     return {
-        "stop_reason": trace.stop_reason,
+        "stop_reason": None if is_race else trace.stop_reason,
         "stop_reasons": trace.stop_reasons,
         "fit_s": round(fit_s, 6),
         "peak_memory_mb": round(peak_mb, 1),

@@ -43,6 +43,7 @@ def test_a_weighted_mean_of_the_best_methods_is_trained_on_all_rows(client, data
     assert ((low < predicted) & (predicted < high)).all()
     assert {"predictions", "residuals"} <= {plot["name"] for plot in model.plots()}
     assert model.report()["predictions"]["n_rows"] == 60
+    assert model.info["stop_reason"] is None  # that of the loop of the weights
     assert {"fit ridge pooled", "folds of ridge pooled"} <= model.history()["stop_reasons"].keys()
     again = client.train(dataset, "auto", model="again", seed=3, **FAST).wait()
     assert again.report()["choice"]["estimate"] == choice["estimate"]
