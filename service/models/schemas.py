@@ -145,7 +145,7 @@ class History(BaseModel):
     """Training history of a model."""
 
     stop_reason: str | None = Field(
-        description="converged, stalled or max_iter; null for a fit without iterations, or a race of methods."
+        description="converged, stalled or max_iter; null for a race, or a fit without iterations."
     )
     stop_reasons: dict[str, str] = Field(description="Stop reason of each loop.")
     fit_s: float = Field(description="Duration of the fit, in seconds.")
