@@ -11,6 +11,7 @@ from algorithms.interface.model import Model
 from algorithms.interface.new_tasks import WITH_COMMON_PART, NewTasks
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import unknown_task
+from algorithms.wrappers.calibration.model import CalibratedModel
 from algorithms.wrappers.per_task.model import PerTaskModel
 
 
@@ -37,14 +38,25 @@ class NewTasksModel(PerTaskModel):
     def _call_calibrated(self, method: str, X: object, task: str, **level: float) -> NDArray[Any]:
         part = self.part(task)
         if method not in part.available_methods():
+            missing = _missing_for_levels(self.inner)
             raise InvalidData(
-                f"task '{task}' was not trained, and the calibration of the model is of the tasks "
-                "that were: train with new_tasks 'common' and calibration, which then also leaves "
-                "tasks out",
+                f"task '{task}' was not trained, and {method} of such tasks is learned from tasks "
+                f"that a calibration leaves out; this model was trained {missing}",
                 task=task,
             )
         outputs: NDArray[Any] = getattr(part, method)(X, task=task, **level)
         return outputs
+
+
+def _missing_for_levels(model: Model) -> str:
+    """Return what the training of a model lacked to calibrate it for new tasks, and what to do."""
+    lacks = [] if isinstance(model, CalibratedModel) else ["calibration"]
+    lacks += [] if model.new_tasks == "common" else ["new_tasks 'common'"]
+    if lacks:
+        return (
+            f"without {' and '.join(lacks)}: train it again with calibration and new_tasks 'common'"
+        )
+    return "with a calibration whose 'leave_tasks_out' is false: train it again without that"
 
 
 def check_new_tasks(algorithm: Algorithm[Any, Any], params: Params, new_tasks: Any) -> None:

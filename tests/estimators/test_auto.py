@@ -155,3 +155,29 @@ def test_numbers_that_may_be_codes_are_a_warning_and_parameters_are_cloned():
     with pytest.warns(FitWarning, match="target='classes'"):
         made.fit(X, (Y > 0).astype(int), tasks=TASKS)
     assert made.report_["choice"]["n_splits"] == 3
+
+
+@pytest.mark.parametrize(
+    ("trained", "lacks"),
+    [
+        ({"new_tasks": "common"}, "without calibration: train it again with calibration and"),
+        ({"calibration": True}, "without new_tasks 'common': train it again"),
+        ({}, "without calibration and new_tasks 'common'"),
+        (
+            {"new_tasks": "common", "calibration": {"leave_tasks_out": False}},
+            "'leave_tasks_out' is false",
+        ),
+    ],
+)
+def test_an_interval_of_a_new_task_says_what_the_training_lacked(trained, lacks):
+    made = Auto(algorithms=["ridge"], **trained).fit(X, Y, tasks=TASKS)
+    with pytest.warns(NewTasksWarning), pytest.raises(ValueError, match=lacks):
+        made.predict_interval(X[:2], tasks="e", level=0.5, new_tasks="common")
+
+
+def test_a_calibrated_choice_with_new_tasks_has_their_intervals():
+    made = Auto(algorithms=["ridge"], new_tasks="common", calibration=True)
+    made.fit(X, Y, tasks=TASKS)
+    with pytest.warns(NewTasksWarning):
+        low, high = made.predict_interval(X[:2], tasks="e", level=0.5).T
+    assert (low < high).all()
