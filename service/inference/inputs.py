@@ -10,7 +10,7 @@ from algorithms.wrappers.preparation.columns import Column
 from algorithms.wrappers.preparation.model import preparation_of
 from service.inference.call import InputSpec, raise_invalid_data
 from service.inference.task_column import TaskSource, composed
-from service.models.columns import ColumnNames
+from service.models.columns import ColumnNames, Ranges
 from service.models.store import ServableVersion
 
 #: Size at which a cache is cleared, or forgets the least recently used entry.
@@ -40,6 +40,10 @@ class InputSpecs:
         names = self._names
         parts = (partial(f, version_id) for f in (names.has, names.options, names.of))
         return TaskSource(None, column, *parts)
+
+    def ranges(self, served: ServableVersion) -> Ranges:
+        """Return the columns of numbers of the training rows, with their ranges."""
+        return self._names.ranges(served.id)
 
     def of_task(self, served: ServableVersion, model: Model, method: str, task: str) -> InputSpec:
         """Return the specification for rows of a task that the model was trained on."""

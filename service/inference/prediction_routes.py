@@ -65,6 +65,10 @@ class PredictedRows(BaseModel):
     unknown_categories: dict[str, list[str]] = Field(
         description="Values of categories that the training rows do not have, by column."
     )
+    far_values: dict[str, tuple[float, float]] = Field(
+        description="Columns of numbers that have a value beyond the range of the training rows by "
+        "more than the width of this range, with the range."
+    )
     rows: list[list[Value]] = Field(description="The rows.")
 
 
@@ -111,6 +115,7 @@ class PredictionHandler(MethodHandler):
             {"predict": result, **results},
             task_column=served.task_column,
             unknown=self._unknown,
+            ranges=self.services.inputs.ranges(served),
             has_semicolons=_has_semicolons(self.body),
         )
         headers = [(b"content-type", self._accepted.encode()), (b"vary", b"Accept")]

@@ -16,6 +16,8 @@ from service.datasets.table import inert_texts
 from service.inference.call import Call, InferenceResult
 from service.inference.formats.table import TableRows
 from service.inference.formats.workbook import write_workbook
+from service.inference.sent_rows import find_far_values, table_of
+from service.models.columns import Ranges
 
 #: Methods whose outputs stand beside the predictions of a model that has them.
 MORE_METHODS: Final = ("predict_interval", "predict_proba", "predict_set")
@@ -34,6 +36,8 @@ class PredictionTable:
         The prediction, and its interval, probability or set, as far as the model has them.
     remarks
         A text for each row, empty for most.
+    far
+        Columns with a value far outside the training rows, with the range of these.
     decimal, delimiter
         The decimal separator of the rows, and what divides the cells of a CSV.
     """
@@ -45,6 +49,7 @@ class PredictionTable:
     predicted: Mapping[str, Sequence[Any]]
     remarks: Sequence[str]
     unknown: Mapping[str, Sequence[str]]
+    far: Mapping[str, tuple[float, float]]
     decimal: str
     delimiter: str
 
@@ -76,6 +81,7 @@ class PredictionTable:
                 for name in self.result.new_tasks
             },
             "unknown_categories": self.unknown,
+            "far_values": self.far,
             "rows": list(rows),
         }
         return orjson.dumps(document, default=str)
@@ -104,6 +110,7 @@ def prediction_table(
     *,
     task_column: str,
     unknown: Mapping[str, Sequence[str]],
+    ranges: Ranges,
     has_semicolons: bool,
 ) -> PredictionTable:
     """Return the rows of a call with the outputs of several methods.
@@ -114,15 +121,23 @@ def prediction_table(
         By method; with ``predict``.
     unknown
         Values of categories that the training rows do not have, by column.
+    ranges
+        Ranges of the training rows.
     has_semicolons
         Whether semicolons divide the cells of the rows, as where the decimal separator is a comma.
     """
     result = results["predict"]
     n_rows = len(result.outputs)
-    given = _given(call, task_column, n_rows)
+    rows = table_of(call.rows)
+    given = _given(call.task, rows, task_column, n_rows)
+    far = {} if rows is None else find_far_values(rows, ranges)
+    remarks = _remarks(result, given, task_column, unknown, n_rows)
+    for name, places in far.items():
+        _, low, high = ranges[name]
+        for i in places:
+            remarks[i].append(f"{name} is far outside {low:g} to {high:g}")
     has_level = bool(results.keys() & {"predict_interval", "predict_set"})
-    rows = call.rows
-    shown = rows.decimal if isinstance(rows, TableRows) else None
+    shown = None if rows is None else rows.decimal
     decimal = shown or ("," if has_semicolons else ".")
     return PredictionTable(
         result=result,
@@ -130,8 +145,9 @@ def prediction_table(
         level=(call.level or DEFAULT_LEVEL) if has_level else None,
         given=given,
         predicted=_predicted(results),
-        remarks=_remarks(result, given, task_column, unknown, n_rows),
+        remarks=["; ".join(texts) for texts in remarks],
         unknown=unknown,
+        far={name: ranges[name][1:] for name in far},
         decimal=decimal,
         delimiter=";" if has_semicolons or decimal == "," else ",",
     )
@@ -142,8 +158,8 @@ def known_rows(call: Call, new_tasks: Sequence[str]) -> tuple[Call | None, list[
 
     Rows of formats without columns are not taken apart.
     """
-    rows = call.rows
-    if isinstance(call.task, str) or not isinstance(rows, TableRows):
+    rows = table_of(call.rows)
+    if isinstance(call.task, str) or rows is None:
         return None, []
     places = [i for i, task in enumerate(call.task) if task not in new_tasks]
     if not places:
@@ -163,11 +179,12 @@ def spread(
     return found._replace(outputs=outputs)
 
 
-def _given(call: Call, task_column: str, n_rows: int) -> dict[str, Sequence[Any]]:
-    tasks = [call.task] * n_rows if isinstance(call.task, str) else call.task
+def _given(
+    task: str | list[str], rows: TableRows | None, task_column: str, n_rows: int
+) -> dict[str, Sequence[Any]]:
+    tasks = [task] * n_rows if isinstance(task, str) else task
     given: dict[str, Sequence[Any]] = {task_column: tasks}
-    rows = call.rows
-    if isinstance(rows, TableRows):
+    if rows is not None:
         names = rows.names or [str(j) for j in range(len(rows.columns))]
         for name, values in zip(names, rows.columns, strict=True):
             given[name] = _listed(values)
@@ -212,7 +229,7 @@ def _remarks(
     task_column: str,
     unknown: Mapping[str, Sequence[str]],
     n_rows: int,
-) -> list[str]:
+) -> list[list[str]]:
     """Return the remarks on each row: unknown categories, and tasks that were not trained."""
     remarks: list[list[str]] = [[] for _ in range(n_rows)]
     new = frozenset(result.new_tasks)
@@ -224,7 +241,7 @@ def _remarks(
         for i, value in enumerate(given.get(column, ())):
             if str(value).strip() in wanted:
                 remarks[i].append(f"unknown {column}")
-    return ["; ".join(texts) for texts in remarks]
+    return remarks
 
 
 def _inert(values: Sequence[Any]) -> list[Any]:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Response
 
 from algorithms.interface.methods import DEFAULT_LEVEL, METHODS
+from service.errors.problems import Problem
 from service.http.bodies import JSON, ContentType
 from service.http.documentation import file_body, problems
 from service.http.requests import StrictRequest
@@ -101,6 +102,12 @@ class MethodHandler(InferenceHandler):
         # CSV files may be compressed; a body that is cheap to parse is known not to be
         if not self.is_cheap_to_parse and body.startswith(COMPRESSED):
             body = unpack(body, self.services.settings)
+        if not body or body.isspace():
+            is_json = self.parsed.headers.get("content-type", JSON).startswith(JSON)
+            raise Problem(
+                "malformed-json" if is_json else "malformed-body",
+                "the body is empty; send the rows in it, in the format of its Content-Type",
+            )
         return self._read_body(body, tasks)
 
     def write(self, result: InferenceResult) -> Reply:

@@ -2,21 +2,28 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from algorithms.registry import ALGORITHMS
+from algorithms.wrappers.preparation.columns import Column
 from service.datasets.formats.options import ReadOptions
-from service.datasets.manifest import feature_names_by_task, ignored_of_manifest
+from service.datasets.manifest import (
+    columns_of_manifest,
+    feature_names_by_task,
+    ignored_of_manifest,
+)
 from service.datasets.number_writings import PLAIN_TABLE, NumberWritings
 from service.storage.database import Database
 from service.storage.tables import DatasetRow, VersionRow
 
 #: Column names by task, or None for tasks without names.
 NamesByTask: TypeAlias = Mapping[str, tuple[str, ...] | None]
+#: Columns of numbers of the training rows, with their smallest and largest values.
+Ranges: TypeAlias = Mapping[str, tuple[Column, float, float]]
 #: Maximum number of cached versions; names of wide tasks take megabytes.
 _MAX_CACHED: Final = 64
 
@@ -65,6 +72,12 @@ class ColumnNames:
         """Return the options of the upload that the version was trained on."""
         return self._find(version_id).options
 
+    def ranges(self, version_id: str) -> Ranges:
+        """Return the columns of numbers of the training tables with their ranges, if named."""
+        with self._database.read() as session:
+            tables = [manifest for manifest, _ in _trained_on(session, version_id)]
+        return _ranges(tables, self.numbers(version_id))
+
     def _find(self, version_id: str) -> _Entry:
         with self._lock:
             if version_id in self._cache:
@@ -111,6 +124,25 @@ def _numbers(session: Session, version_id: str) -> NumberWritings:
     """Query how numbers were written, by the newest training table that has them as text."""
     tables = (manifest for manifest, _ in _trained_on(session, version_id))
     return next(filter(None, map(NumberWritings.of_manifest, tables)), PLAIN_TABLE)
+
+
+def _ranges(tables: Sequence[Mapping[str, Any]], written: NumberWritings) -> Ranges:
+    """Return the named columns of numbers of some manifests, with their ranges over all tasks."""
+    found: dict[str, tuple[Column, float, float]] = {}
+    for manifest in tables:
+        kinds = {column.name: column for column in columns_of_manifest(manifest) or ()}
+        names_of = feature_names_by_task(manifest)
+        for entry in manifest["tasks"]:
+            features, names = entry.get("features"), names_of[entry["name"]]
+            if features is None or names is None:
+                continue
+            for name, low, high in zip(names, features["min"], features["max"], strict=False):
+                plain = Column(name, numbers=written.of(name), missing=written.missing)
+                column = kinds.get(name, plain)
+                if column.kind == "number" and low is not None and high is not None:
+                    _, lowest, highest = found.get(name, (column, low, high))
+                    found[name] = column, min(low, lowest), max(high, highest)
+    return found
 
 
 def _options(session: Session, version_id: str) -> ReadOptions:

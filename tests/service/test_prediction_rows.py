@@ -1,13 +1,18 @@
 """The rows of a file come back with their predictions, intervals or probabilities, and remarks."""
 
+import datetime as dt
 import io
 
 import numpy as np
+import orjson
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from service.inference.formats.workbook import write_workbook
 from service.inference.prediction_table import _EMPTY_SET, _inert, _set
+from sibling.frames import table_bytes
 from tests.service.test_pages import text_of
 
 CSV = "text/csv"
@@ -170,3 +175,90 @@ def test_the_page_to_predict_has_a_field_for_each_column(http, numbers):
 
 def test_only_models_that_predict_lead_to_the_page(http, model):
     assert '/predict"' not in http.get(f"/models/{model.name}/1").text
+
+
+@pytest.mark.parametrize("form", ["records", "by_task", "lines", "table", "parquet", "arrow"])
+def test_every_format_with_names_gives_back_the_sent_columns(sent, form):
+    rows = new_rows()
+    records = rows.to_dict("records")
+    plain = rows.drop(columns="hospital").to_dict("records")
+    arrow = pa.Table.from_pandas(rows, preserve_index=False)
+    body, content_type = {
+        "records": (orjson.dumps(records), "application/json"),
+        "by_task": (
+            orjson.dumps({task: [row] for task, row in zip(rows.hospital, plain, strict=True)}),
+            "application/json",
+        ),
+        "lines": (b"\n".join(map(orjson.dumps, records)), "application/x-ndjson"),
+        "table": (
+            orjson.dumps({"columns": list(rows), "inputs": rows.to_numpy().tolist()}),
+            "application/json",
+        ),
+        "parquet": (written(pq.write_table, arrow), "application/vnd.apache.parquet"),
+        "arrow": (table_bytes(arrow), "application/vnd.apache.arrow.stream"),
+    }[form]
+    found = sent(body, content_type=content_type, new_tasks="common").json()
+    assert found["columns"] == [*rows.columns, "prediction", "low", "high", "remarks"], found
+    assert [row[:4] for row in found["rows"]] == rows.to_numpy().tolist()
+    assert [row[-1] for row in found["rows"]] == ["", "unknown ward", "new hospital"]
+    # rows of tasks that were trained have intervals beside one that was not
+    assert [row[5] is None for row in found["rows"]] == [False, False, True]
+
+
+def written(write, table):
+    target = io.BytesIO()
+    write(table, target)
+    return target.getvalue()
+
+
+def test_values_far_outside_the_training_rows_have_a_remark(sent):
+    rows = new_rows().iloc[[0, 0, 0]].assign(age=[500.0, 95.0, -200.0])
+    ages = stays().age
+    for body, kind in (
+        (rows, CSV),
+        (orjson.dumps(rows.to_dict("records")), "application/json"),
+    ):
+        found = sent(body, content_type=kind).json()
+        remark = f"age is far outside {ages.min():g} to {ages.max():g}"
+        assert [row[-1] for row in found["rows"]] == [remark, "", remark]
+        assert found["far_values"] == {"age": [ages.min(), ages.max()]}
+    assert sent(new_rows().iloc[[0]]).json()["far_values"] == {}
+
+
+def test_an_empty_body_is_named_as_such(http, numbers):
+    path = f"/v1/models/{numbers.name}/versions/{numbers.version}"
+    for route in ("predict", "predictions"):
+        for kind in (CSV, "application/json", XLSX, "application/vnd.apache.parquet"):
+            code = "malformed-json" if kind == "application/json" else "malformed-body"
+            refused = http.post(f"{path}/{route}", content=b"", headers={"Content-Type": kind})
+            assert (refused.status_code, refused.json()["code"]) == (400, code), kind
+            assert "the body is empty" in refused.json()["detail"]
+
+
+def test_dates_stay_dates_in_a_workbook():
+    day, zoned = (
+        dt.date(2026, 3, 1),
+        dt.datetime(2026, 3, 1, 14, 30, tzinfo=dt.UTC),
+    )
+    moment = zoned.replace(tzinfo=None)
+    columns = {"day": [day, None], "moment": [moment, moment], "zoned": [zoned, None]}
+    book = pd.read_excel(io.BytesIO(write_workbook(columns)), engine="calamine")
+    assert book["day"][0] == pd.Timestamp(day)
+    assert list(book["moment"]) == [moment, moment]
+    assert book["zoned"][0] == moment
+    old = dt.date(1700, 1, 1)  # which Excel does not know
+    assert write_workbook({"day": [old]})
+
+
+def test_a_workbook_with_dates_comes_back_with_dates(client, sent):
+    frame = stays().assign(
+        seen=lambda rows: pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(len(rows)), "D")
+    )
+    data = client.upload(frame, name="dated", task_column="hospital", target_column="days")
+    model = client.train(data, "ridge", model="predicted-dates").wait()
+    rows = frame.drop(columns="days").iloc[:2]
+    book = io.BytesIO()
+    rows.to_excel(book, index=False)
+    found = sent(book.getvalue(), content_type=XLSX, accept=XLSX, model=model)
+    again = pd.read_excel(io.BytesIO(found.content), engine="calamine")
+    assert list(again["seen"]) == list(rows["seen"])

@@ -1,6 +1,6 @@
 """Tables of numbers with optional column names and an optional column of tasks."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress, takewhile
 from typing import Any, NoReturn, TypeAlias
@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from algorithms.wrappers.preparation.column_matching import check_unique, match_columns
-from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS
+from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column
 from algorithms.wrappers.preparation.encoder import encode, find_decimal, is_text, kind_of_type
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 from algorithms.wrappers.preparation.text_values import is_number_cell
@@ -110,14 +110,29 @@ class TableRows:
         wanted = spec.columns_of(labels)
         decimal = self.decimal if self.is_csv else find_decimal(self.columns, wanted)
         for j, column in enumerate(wanted):
-            values = self.columns[chosen[j]]
             try:
-                matrix[:, j] = encode(values, column, decimal=decimal)
-                if column.numbers.unit == "%" and labels[j] in self.percents:
-                    matrix[:, j] *= 100  # the training table has 12 % as 12
+                matrix[:, j] = self._encode(chosen[j], labels[j], column, decimal)
             except InvalidColumn as error:
                 raise_invalid_values(error, task=spec.task)
         return matrix
+
+    def encoded(self, wanted: Mapping[str, Column]) -> list[NDArray[np.float64]]:
+        """Return columns as numbers that are known to be valid."""
+        names = self.names or ()
+        decimal = self.decimal
+        if not self.is_csv:
+            decimal = find_decimal([self.values_of(name) for name in wanted], [*wanted.values()])
+        return [
+            self._encode(names.index(name), name, column, decimal)
+            for name, column in wanted.items()
+        ]
+
+    def _encode(
+        self, position: int, label: str | int, column: Column, decimal: str | None
+    ) -> NDArray[np.float64]:
+        values = encode(self.columns[position], column, decimal=decimal)
+        # the training table has 12 % as 12
+        return values * 100 if column.numbers.unit == "%" and label in self.percents else values
 
 
 def raise_invalid_values(error: InvalidColumn, *, task: str) -> NoReturn:

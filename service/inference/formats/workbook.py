@@ -6,6 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import date, datetime
 from typing import Any, Final
 
 from service.datasets.formats.options import Limits
@@ -17,6 +18,8 @@ from service.inference.formats.arrow import rows_of_batches
 from service.inference.formats.table import call_of
 from service.inference.task_column import TaskSource
 
+#: First year of the dates of Excel.
+_FIRST_YEAR: Final = 1900
 #: Cells become Python objects, which take many times the memory of their text.
 _MAX_UNPACKED_BYTES: Final = 64 * 1024 * 1024
 _LIMITS: Final = Limits(
@@ -50,12 +53,16 @@ def write_workbook(columns: Mapping[str, Sequence[Any]]) -> bytes:
 
 
 def _cell(sheet: Any, value: Any) -> Any:
-    """Return the content of a cell: a number, a boolean, or text, which is never a formula."""
+    """Return the content of a cell: a number, a boolean, a date, or text, never a formula."""
     from openpyxl.cell import WriteOnlyCell
     from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, datetime):
+        value = value.replace(tzinfo=None)  # Excel has no time zones
+    if isinstance(value, date) and value.year >= _FIRST_YEAR:
+        return value
     if value is None or isinstance(value, bool | int | float):
         return value
     cell = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("", str(value)))
