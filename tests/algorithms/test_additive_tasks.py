@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from service.jobs.studies.automatic import fit_automatic
 
 from algorithms.ensemble.held_out import RowOptions
 from algorithms.evaluation.choice.automatic import AutomaticOptions
@@ -10,7 +11,6 @@ from algorithms.interface.trace import Trace
 from algorithms.wrappers.preparation.algorithm import prepared
 from algorithms.wrappers.preparation.columns import Column
 from service.jobs.studies import plans
-from service.jobs.studies.automatic import fit_automatic
 
 pytestmark = pytest.mark.slow  # a race of all methods for each draw
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from service.jobs.studies.automatic import fit_automatic, plan_automatic
 
 from algorithms.ensemble import Ensemble
 from algorithms.ensemble.contenders import contenders_for
@@ -14,7 +15,6 @@ from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.splits.splits import Splits
 from algorithms.wrappers.by_columns.algorithm import ByColumns, describe_columns
 from algorithms.wrappers.preparation.algorithm import for_model
-from service.jobs.studies.automatic import fit_automatic, plan_automatic
 
 FEW = Splits(n_folds=3, repeats=1)
 

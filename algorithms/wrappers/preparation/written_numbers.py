@@ -55,9 +55,7 @@ _CURRENCY: Final = (
     r"|PLN|CZK|HUF|RON|BGN|RSD|TRY|RUB|UAH|ILS|AED|SAR|EGP|ZAR|BRL|MXN|ARS|CLP|COP|PEN"
     r"|S?Fr\.?|Rs\.?|kr\.?|(?:R|US|CA?|AU?|NZ|HK|S)\$|₹|₽|₩|₺|₪"
 )
-_has_currency: Final = re.compile(
-    rf"[+-]?({_CURRENCY}){_SPACES}?[+-]?(?:{_NUMBER_LIKE})"
-).fullmatch
+_has_currency: Final = re.compile(rf"[+-]?({_CURRENCY}){_SPACES}?[+-]?(?:{_NUMBER_LIKE})").fullmatch
 #: Words after numbers that make them other numbers, or days of a month.
 _is_no_unit: Final = re.compile(rf"(?i:[ap]\.?m\.?|{MONTH_NAME})").fullmatch
 #: So many different texts show a unit; longer ones have none.
