@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from service.jobs.studies.automatic import fit_automatic, plan_automatic
 
+from algorithms.automatic import fit_automatic, plan_automatic
 from algorithms.ensemble import Ensemble
 from algorithms.ensemble.contenders import contenders_for
 from algorithms.ensemble.held_out import RowOptions
