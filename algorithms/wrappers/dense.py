@@ -43,7 +43,8 @@ class DenseModel(WrappedModel):
         return DenseModel(self.inner.for_new_tasks(names))
 
     def _call(self, method: str, X: object, task: str, **options: float) -> NDArray[Any]:
-        return super()._call(method, X.toarray() if issparse(X) else X, task, **options)
+        rows: Any = X
+        return super()._call(method, rows.toarray() if issparse(X) else X, task, **options)
 
 
 class Dense(WrappedAlgorithm):

@@ -228,8 +228,11 @@ class Choice(BaseModel):
     )
     alignment: Alignment | None = Field(
         None,
-        description="The level of the verdict on learning together; null if tasks have different "
-        "columns or share rows, or fewer than two have targets that differ.",
+        description="The level of the verdict on learning together; null if no tasks have the same "
+        "columns, or they share rows, or fewer than two have targets that differ.",
+    )
+    columns: str | None = Field(
+        None, description="What could be shared between tasks with different columns; null if same."
     )
     together_or_apart: ChoicePair | None = Field(
         description="All methods, of which some learn tasks together or pooled, against methods "
