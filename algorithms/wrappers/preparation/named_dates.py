@@ -1,11 +1,12 @@
 """Dates that can be read in one way only, besides ISO dates.
 
 Those with the English name of the month: Jan 1 2000, 1 January 2000, 31-Jan-2024, Jan-24; and
-months and quarters: 2024-01, 01/2024, 2024M01, 2024Q1, Q1 2024, which are their first day.
+months, quarters and weeks: 2024-01, 01/2024, 2024M01, 2024Q1, Q1 2024, 2024-W01, which are their
+first day.
 """
 
 import re
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from algorithms.wrappers.preparation.written_dates import TIME, full_hour, full_year
+from algorithms.wrappers.preparation.written_dates import CLOCK, TIME, full_hour, full_year
 
 _MONTHS: Final = (
     "jan",
@@ -51,9 +52,12 @@ _PATTERNS: Final = (
     rf"^{_YEAR}[ /-]?{MONTH_NAME}$",
     rf"^{_YEAR}[/-]{_MONTH}$",
     rf"^{_MONTH}/{_YEAR}$",
-    rf"^{_YEAR}M{_MONTH}$",
-    rf"^{_YEAR}[ -]?{_QUARTER}$",
+    rf"^{_YEAR}M(?P<month>0?[1-9]|1[0-2])$",
+    rf"^{_YEAR}[ :-]?{_QUARTER}$",
     rf"^{_QUARTER}[ /-]?{_YEAR}$",
+    rf"^{_YEAR}-?W(?P<week>0[1-9]|[1-4][0-9]|5[0-3])(?:-?(?P<weekday>[1-7]))?$",
+    rf"^{_WEEKDAY}{MONTH_NAME} {{1,2}}{_DAY} {CLOCK} (?:(?:UTC|GMT) )?{_YEAR}$",
+    rf"^{_YEAR}年(?P<month>0?[1-9]|1[0-2])月(?P<day>[0-9]{{1,2}})日{TIME}",
 )
 _WITHOUT_YEAR: Final = re.sub(
     r"\?P<\w+>", "?:", f"(?i)^(?:{_DAY}[ /-]?{MONTH_NAME}|{MONTH_NAME}[ -]?{_DAY})$"
@@ -102,10 +106,20 @@ def _moment(parts: dict[str, str | None]) -> datetime | None:
         month = 1 + _MONTHS.index(name[:3].lower())
     if name is None and year not in _YEARS:  # of months and quarters: 1001-01 is a number of a part
         return None
+    if parts.get("week") is not None:
+        return _first_day(year, int(parts["week"] or 0), int(parts["weekday"] or 1))
     iso = f"{year:04}-{month:02}-{int(parts.get('day') or 1):02}"
     if parts.get("hour") is not None:
-        iso += f" {full_hour(int(parts['hour'] or 0), parts['half']):02}:{parts['rest']}"
+        iso += f" {full_hour(int(parts['hour'] or 0), parts.get('half')):02}:{parts['rest']}"
     try:
         return datetime.fromisoformat(iso)
+    except ValueError:
+        return None
+
+
+def _first_day(year: int, week: int, weekday: int) -> datetime | None:
+    """Return a day of an ISO week, or None if the year has no such week."""
+    try:
+        return datetime.combine(date.fromisocalendar(year, week, weekday), datetime.min.time())
     except ValueError:
         return None

@@ -32,7 +32,7 @@ from algorithms.wrappers.preparation.written_dates import (
 #: Rows in which dates with names are looked for first.
 _FIRST_ROWS: Final = 1000
 _DATE_LENGTH: Final = len("2026-01-31")
-_COMPACT: Final = "(?:19|20)[0-9]{6}"
+_COMPACT: Final = "(?:19|20)[0-9]{6}(?:[0-9]{6})?"
 #: Fewer different numbers may look like dates by chance.
 _MIN_COMPACT: Final = 2
 

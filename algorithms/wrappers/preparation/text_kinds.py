@@ -104,7 +104,7 @@ def read_text(texts: Texts, reading: TextReading) -> ReadColumn:
     InvalidColumn
         At least half of the values are numbers, and others are not; or a level cannot be a label.
     """
-    note = None
+    note = codes = None
     if texts.name not in reading.categories:
         numbers = None if are_compact(texts) else read_numbers(texts, reading)
         if numbers is not None:
@@ -117,14 +117,16 @@ def read_text(texts: Texts, reading: TextReading) -> ReadColumn:
         note = dates.note or codes
         if dates.column is not None:
             return ReadColumn(dates.column, dates.values, _listed(note))
-    notes = _listed(note or date_like(texts) or _measure_note(texts)) + _listed(marker_note(texts))
+    note = note or date_like(texts) or _measure_note(texts)
+    notes = _listed(note) + _listed(marker_note(texts))
     n_levels = pc.count_distinct(texts.levels, mode="only_valid").as_py()
     n_values = int(texts.counts()[texts.is_known()].sum())
     repeats = n_levels <= MAX_LEVELS and n_values >= MIN_ROWS_PER_LEVEL * n_levels
     if not repeats and n_levels > FEW_LEVELS:
         text = f"column '{texts.name}' has {n_levels} different texts in"
         text += f" {len(texts.positions)} rows and is left out"
-        advice = f"declare column_kind={texts.name}:category to use it"
+        # of dates and quantities, hardly any level is repeated
+        advice = f"declare column_kind={texts.name}:category to use it" if note is codes else ""
         return ReadColumn(None, notes=(*notes, Note(text, advice)))
     column = Column(texts.name, "category", check_levels(texts, levels_of(texts)))
     return ReadColumn(column, encode(texts, column), notes)

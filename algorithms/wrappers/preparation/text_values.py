@@ -33,7 +33,8 @@ INFINITE: Final = r"(?i:[+-]?inf(?:inity)?)"
 LONG_INTEGER: Final = r"[+-]?[0-9]{16,}"
 _DAY: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME: Final = r"[T ][0-9]{2}(?::[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?)?"
-_ZONE: Final = r"(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)"
+_ZONE: Final = r"(?:Z| ?(?:UTC|GMT)| ?[+-][0-9]{2}(?::?[0-9]{2})?)"
+_BLANK_ZONE: Final = re.compile(" ([+-][0-9]{2}(?::?[0-9]{2})?)$")
 #: ISO dates with or without a time; whether the day exists is checked apart.
 ISO_DATE: Final = f"{_DAY}(?:{_TIME}{_ZONE}?)?"
 #: ISO dates without separators, with a time.
@@ -52,6 +53,8 @@ MICROSECONDS: Final = 1e6
 #: Numbers that can be dates, such as 20240131.
 _FIRST_COMPACT: Final = 1900_01_01
 _LAST_COMPACT: Final = 2099_12_31
+_AFTER_DAY: Final = 10**6
+_DIGITS_OF_TIME: Final = len("20240131143000")
 #: Of texts with these characters alone, float() reads those that match NUMBER; this is faster.
 _CHARACTERS: Final = frozenset("0123456789+-.eE")
 _MAX_DIGITS: Final = 309
@@ -99,23 +102,29 @@ def read_date(text: str, writing: DateWriting) -> float | None:
         How the dates of the column are written that are not in ISO format.
     """
     text = text.strip()
+    if len(text) == _DIGITS_OF_TIME and text.isdigit():
+        text = f"{text[:8]}T{text[8:]}"
     found = _iso_moment(text) or parse_date(text, writing) or parse_named(text)
     return None if found is None else seconds_of(found)
 
 
 def compact_seconds(number: float) -> float | None:
-    """Return the seconds since 1970 of a date such as the number 20240131, None for others."""
-    if not _FIRST_COMPACT <= number <= _LAST_COMPACT or number != int(number):
+    """Return the seconds since 1970 of a date such as the number 20240131, None for others.
+
+    The time of day can follow, as in 20240131143000.
+    """
+    days, clock = divmod(number, _AFTER_DAY) if number > _LAST_COMPACT else (number, 0.0)
+    if not _FIRST_COMPACT <= days <= _LAST_COMPACT or number != int(number):
         return None
-    days, day = divmod(int(number), 100)
     try:
-        return seconds_of(date(*divmod(days, 100), day))
+        return seconds_of(datetime.fromisoformat(f"{int(days)}T{int(clock):06}"))
     except ValueError:
         return None
 
 
 def _iso_moment(text: str) -> datetime | None:
     """Return the moment of an ISO date, also in the basic format, but not by its week."""
+    text = _BLANK_ZONE.sub(r"\1", text.removesuffix("UTC").removesuffix("GMT").rstrip())
     try:
         moment = datetime.fromisoformat(text)
         moment = moment.astimezone(UTC) if moment.tzinfo else moment

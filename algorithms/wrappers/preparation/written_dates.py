@@ -46,28 +46,34 @@ class DateForm(NamedTuple):
 _HALF: Final = "(?:[ \u00a0\u202f]?(?P<half>[AaPp])[Mm])?"
 _SECONDS: Final = r"(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
 #: The end of a date, which can have a time.
-TIME: Final = rf"(?:(?:T|,? )(?P<hour>[0-9]{{1,2}}):(?P<rest>[0-9]{{2}}{_SECONDS}){_HALF})?$"
+CLOCK: Final = rf"(?P<hour>[0-9]{{1,2}}):(?P<rest>[0-9]{{2}}{_SECONDS})"
+TIME: Final = rf"(?:(?:T|,? |:){CLOCK}{_HALF}(?: ?(?:UTC|GMT|Z))?)?$"
 _TIME_PARTS: Final = ("hour", "rest", "half")
 
 
 def _day_or_month_first(separator: str, n_digits: int) -> DateForm:
-    s = re.escape(separator)
+    s = re.escape(separator) + (" ?" if separator == "." else "")
     date = rf"^(?P<a>[0-9]{{1,2}}){s}(?P<b>[0-9]{{1,2}}){s}(?P<c>[0-9]{{{n_digits}}})"
     return DateForm(date + TIME, separator, has_short_years=n_digits == 2)
 
 
-_YEAR_FIRST: Final = r"^(?P<c>[0-9]{4})/(?P<b>[0-9]{1,2})/(?P<a>[0-9]{1,2})"
+_YEAR_FIRST: Final = r"^(?P<c>[0-9]{{4}}){0}(?P<b>[0-9]{{1,2}}){0}(?P<a>[0-9]{{1,2}})"
 _FORMS: Final = (
-    DateForm(_YEAR_FIRST + TIME, "/", is_year_first=True),
+    DateForm(_YEAR_FIRST.format("/") + TIME, "/", is_year_first=True),
+    DateForm(_YEAR_FIRST.format(r"\.") + TIME, ".", is_year_first=True),
     *(_day_or_month_first(separator, n_digits) for n_digits in (4, 2) for separator in "./-"),
 )
-#: Dates with the name of the month, in English or German, which are not read.
+#: Dates which are not read: with the name of the month, in English or German, or a year beside a
+#: time of day or a quarter.
 _NAMED_MONTH: Final = (
     r"(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-zä]{0,6}\.?"
 )
 _WITH_NAMED_MONTH: Final = (
     rf"(?i)^[0-9]{{1,2}}\.?[ /-]?{_NAMED_MONTH},?[ /-]?(?:[0-9]{{4}}|[0-9]{{2}})(?: |,|T|$)"
     rf"|^{_NAMED_MONTH} ?[0-9]{{1,2}}, ?[0-9]{{4}}(?: |,|$)"
+    r"|^.{0,20}(?:19|20)[0-9]{2}[^0-9].{0,10}\b[0-9]{1,2}:[0-9]{2}\b.{0,12}$"
+    r"|^\b[0-9]{1,2}:[0-9]{2}\b.{0,20}(?:19|20)[0-9]{2}$"
+    r"|^[1-4][.a-z]{0,3} ?(?:Quartal|quarter|trimestre) (?:19|20)[0-9]{2}$"
 )
 _NAMES: Final = {"d": "day", "m": "month", "y": "year"}
 _MONTHS: Final = 12

@@ -101,11 +101,12 @@ def _read(path: Path, options: ReadOptions, limits: Limits) -> tuple[pa.Table, l
 def _lines(path: Path) -> Iterator[Record]:
     n_bytes, size, row = 0, path.stat().st_size, 0
     with path.open("rb") as file:
-        for number, read in enumerate(file, start=1):
-            n_bytes += len(read)
+        if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+            file.seek(0)
+        for number, line in enumerate(file, start=1):
+            n_bytes += len(line)
             if number % _LINES_PER_REPORT == 0:
                 report_progress(n_bytes / size)
-            line = read.removeprefix(codecs.BOM_UTF8) if number == 1 else read
             if not line.strip():
                 continue
             try:

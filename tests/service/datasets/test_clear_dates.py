@@ -8,6 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from algorithms.wrappers.preparation.encoder import encode
+from service.datasets.manifest import columns_of_manifest
+
 CSV, JSON, PARQUET = "text/csv", "application/json", "application/vnd.apache.parquet"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 DAYS = [date(2000, 1, 1), date(1995, 2, 28), date(2024, 12, 31)]
@@ -73,6 +76,8 @@ PERIODS = {
     "short years": ["Jan-00", "Feb-95", "Dec-24"],
     "quarters": ["2000Q1", "1995-Q1", "2024 Q4"],
     "quarters first": ["Q1 2000", "Q1/1995", "q4-2024"],
+    "months of Stata": ["2000m1", "1995m2", "2024m12"],
+    "quarters with a colon": ["2000:Q1", "1995:Q1", "2024:Q4"],
 }
 
 
@@ -85,6 +90,40 @@ def test_months_and_quarters_are_their_first_day(reader, read, name):
     months = (1, 1, 10) if "quarters" in name else (1, 2, 12)
     expected = [date(day.year, month, 1) for day, month in zip(DAYS, months, strict=True)]
     assert reader.tasks(result)["a"].X[:, 0].tolist() == seconds(expected)
+
+
+CLOCKS = {
+    "names of zones": "%Y-%m-%d %H:%M:%S UTC",
+    "a space before the zone": "%Y-%m-%d %H:%M:%S +0000",
+    "points after the year": "%Y.%m.%d %H:%M",
+    "spaces after points": "%-d. %-m. %Y",
+    "SAS": "%d%b%Y:%H:%M:%S",
+    "C": "%a %b %e %H:%M:%S %Y",
+    "mail": "%a, %d %b %Y %H:%M:%S GMT",
+    "digits": "%Y%m%d%H%M%S",
+    "weeks": "%G-W%V-%u",
+    "Chinese": "%Y年%-m月%-d日",
+}
+
+
+@pytest.mark.parametrize("name", CLOCKS)
+def test_dates_of_logs_and_programs_are_read_in_tables_and_rows(reader, read, name):
+    has_time = "%H" in CLOCKS[name]
+    days = [datetime(d.year, d.month, d.day, 13 * has_time, 0, tzinfo=UTC) for d in DAYS]
+    texts = [f"{day:{CLOCKS[name]}}" for day in days]
+    result = read(texts)
+    assert column_of(result)[0] == "date"
+    expected = [day.timestamp() for day in days]
+    assert reader.tasks(result)["a"].X[:, 0].tolist() == expected
+    column = columns_of_manifest(result["manifest"])[0]
+    assert encode(texts, column).tolist() == expected
+
+
+def test_weeks_are_their_monday_if_the_year_has_them(reader, read):
+    result = read(["2024-W01", "2024W10"])
+    days = [date(2024, 1, 1), date(2024, 3, 4)]
+    assert reader.tasks(result)["a"].X[:, 0].tolist() == seconds(days)
+    assert column_of(read(["2024-W01", "2024-W53"]))[0] == "category"
 
 
 def test_whole_numbers_that_are_all_dates_are_read_as_such(reader, read):
@@ -107,10 +146,20 @@ def test_other_numbers_stay_numbers(reader, read, numbers):
     assert reader.tasks(result)["a"].X[:, 0].tolist() == numbers
 
 
-@pytest.mark.parametrize("texts", [["31. Januar 2024", "1. Mai 2024"], ["24-Jan", "25-Jan"]])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["31. Januar 2024", "1. Mai 2024"],
+        ["24-Jan", "25-Jan"],
+        ["2024-01-31 12:00:00 CET", "2024-02-28 13:00:00 CET"],
+        ["12:30 31/01/2024", "12:30 28/02/2024"],
+        ["1. Quartal 2024", "2. Quartal 2024"],
+        [f"{i // 60:02}:{i % 60:02} 31/01/2024" for i in range(90)],
+    ],
+)
 def test_dates_that_are_not_read_have_a_note_that_names_dates(read, texts):
     kind, notes = column_of(read(texts))
-    assert kind == "category"
+    assert kind == ("number" if len(texts) > 20 else "category")  # it is left out
     assert f"looks like dates such as '{texts[0]}', but is read as text" in notes
     assert "column_kind" not in notes
 
