@@ -70,7 +70,7 @@ def read_column(
             return read_text(dates, reading)
     if column_kind is None:
         detail = f"column '{name}' has values of type {column.type}; expected numbers, text, dates"
-        detail += " or booleans: convert it, or ignore it"
+        detail += " or booleans"
         raise InvalidColumn(Problem("unsupported-dtype", detail, name))
     levels = find_levels(column) if column_kind == "category" else ()
     check_count(levels, name)

@@ -11,7 +11,7 @@ _ADVICE: Final = {
     "invalid-label": "ignore_column={name} leaves the column out",
     "not-finite": "leave the cell empty if it is unknown",
     "inexact-integer": "ignore columns of ids, or declare column_kind={name}:category",
-    "unsupported-dtype": "convert it, or ignore it",
+    "unsupported-dtype": "convert it, or declare ignore_column={name}",
 }
 
 

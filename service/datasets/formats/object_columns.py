@@ -8,6 +8,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
+from algorithms.wrappers.preparation.text_values import NUMBER
+from algorithms.wrappers.preparation.written_numbers import MEANT
 from service.datasets.issues import reject
 
 _NUMBER: Final = "a number"
@@ -28,6 +30,7 @@ _UNSUPPORTED: Final[dict[type, tuple[str, str]]] = {
 }
 #: Missing markers that a note lists.
 _MAX_MARKERS: Final = 5
+_is_written: Final = re.compile(rf"{NUMBER}|{MEANT}").fullmatch
 _is_digits: Final = re.compile("[0-9]+").fullmatch
 _has_leading_zero: Final = re.compile("0[0-9]+").fullmatch
 
@@ -78,7 +81,9 @@ def column_of(values: Sequence[Any], name: str, place_of: Callable[[int], str] =
 def unify(
     values: Sequence[Any], name: str, markers: Sequence[str]
 ) -> tuple[Sequence[Any], list[str]]:
-    """Return values of which some are text without missing markers, codes all as text; and notes.
+    """Return values of which some are text without missing markers, and notes.
+
+    Codes, and numbers that are partly text, are all text; booleans that are partly text are none.
 
     Parameters
     ----------
@@ -95,7 +100,35 @@ def unify(
         listed = ", ".join(map(repr, sorted(marked)[:_MAX_MARKERS]))
         notes.append(f"text that is read as a missing value: {listed}, in '{name}'")
     values, note = _codes_as_text(values, name)
-    return values, notes if note is None else [*notes, note]
+    return values if note else _as_read(values), [*notes, note] if note else notes
+
+
+def _as_read(values: Sequence[Any]) -> Sequence[Any]:
+    """Return numbers of which some are text all as text, and booleans as such; others as they are.
+
+    Spreadsheets keep pasted numbers as text. They are read by the rules of text, as in CSV.
+    """
+    types = {type(value) for value in values if value is not None}
+    texts = {value for value in values if isinstance(value, str)}
+    if types == {str, bool} and all(map(_is_boolean, texts)):
+        return [v.strip().lower() == "true" if isinstance(v, str) else v for v in values]
+    if str not in types or not types <= {str, int, float} or not all(map(_is_number, texts)):
+        return values
+    return [v if v is None or isinstance(v, str) else repr(_whole(v)) for v in values]
+
+
+def _whole(number: float) -> float:
+    """Return a number as an integer if it is one that a float64 holds exactly."""
+    is_whole = abs(number) <= MAX_EXACT_INTEGER and number == int(number)
+    return int(number) if is_whole else number
+
+
+def _is_number(text: str) -> bool:
+    return _is_written(text.strip()) is not None
+
+
+def _is_boolean(text: str) -> bool:
+    return text.strip().lower() in ("true", "false")
 
 
 def _codes_as_text(values: Sequence[Any], name: str) -> tuple[Sequence[Any], str | None]:

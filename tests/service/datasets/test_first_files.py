@@ -129,6 +129,39 @@ def test_records_under_a_key_that_have_the_task_column_are_refused(reader):
     reader.assert_rejected(result, "duplicate-column", "'school'", "list of records alone")
 
 
+def as_workbook(rows):
+    book, file = openpyxl.Workbook(), io.BytesIO()
+    for row in [[*rows[0]], *(row.values() for row in rows)]:
+        book.active.append([*row])
+    book.save(file)
+    return file.getvalue()
+
+
+WRITERS = {"application/json": lambda rows: json.dumps(rows).encode(), XLSX: as_workbook}
+PARTLY_TEXT = {
+    "numbers": ([1.5, "2.25", 3, "n/a"], [1.5, 2.25, 3, np.nan]),
+    "decimal commas": (["1,5", "2,25", 3], [1.5, 2.25, 3]),
+    "units": (["1 %", "2.5 %", "3%"], [1, 2.5, 3]),
+    "booleans": ([True, "FALSE", "true"], [1, 0, 1]),
+    "large numbers": ([1e300, "2", 0.1], [1e300, 2, 0.1]),
+}
+
+
+@pytest.mark.parametrize("media_type", WRITERS)
+@pytest.mark.parametrize("name", PARTLY_TEXT)
+def test_values_that_are_partly_kept_as_text_are_read_as_in_csv(reader, media_type, name):
+    values, expected = PARTLY_TEXT[name]
+    rows = [{"task": "a", "x": value, "y": value, "z": 1} for value in values]
+    result = reader.read(WRITERS[media_type](rows), media_type, ignore_column="y")
+    np.testing.assert_array_equal(reader.tasks(result)["a"].X[:, 0], expected)
+    if name == "numbers":
+        assert "'x' is text, and is read as numbers" in notes_of(result)
+        targets = reader.tasks(
+            reader.read(WRITERS[media_type](rows), media_type, target_column="y")
+        )
+        assert targets["a"].y[:3].tolist() == expected[:3]
+
+
 RECORDS = [{"task": "ab"[i % 2], "x": i + 0.5, "s": "é"} for i in range(4)]
 AS_LIST = json.dumps(RECORDS)
 AS_LINES = "\n".join(map(json.dumps, RECORDS))

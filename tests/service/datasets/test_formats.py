@@ -663,11 +663,11 @@ BROKEN = {
         "duplicate-column",
         "2 columns are named 'x'",
     ),
-    "workbook with a title": (
+    "workbook with a second header": (
         XLSX,
-        workbook([["Results"], [], ["task", "x", "y"], ["a", 1, 2]], title="May"),
+        workbook([["Results", None, "Age"], [], ["task", "x", "y"], ["a", 1, 2]], title="May"),
         "invalid-name",
-        "2 of 3 columns have no name in sheet 'May', row 1; the first row with cells needs all",
+        "1 of 3 columns have no name in sheet 'May', row 1; this row needs all",
     ),
     "workbook that is a bomb": (XLSX, bomb, "decompression-limit", "upload the table as CSV"),
     "json cut": (JSON, b'[{"task": "a", "x": 1}', "corrupt-file", "not valid JSON"),
@@ -680,7 +680,7 @@ BROKEN = {
     ),
     "json of mixed types": (
         JSON,
-        b'[{"task": "a", "x": 1}, {"task": "a", "x": "1"}]',
+        b'[{"task": "a", "x": 1}, {"task": "a", "x": "one"}]',
         "mixed-types",
         "row 1, column 'x': this is text, but row 0 has a number",
     ),
@@ -734,7 +734,7 @@ BROKEN = {
         "column 'x': this is a list",
     ),
     "json lines cut": (LINES, b'{"task": "a", "x": 1}\n{"task":', "corrupt-file", "line 2"),
-    "json lines of lists": (LINES, b"[1]\n", "corrupt-file", "line 1 is not an object"),
+    "json lines of lists": (LINES, b"[1]\n", "corrupt-file", "row 0 is not a record"),
     "json without records": (JSON, b"[]", "no-rows", "no records"),
     "matlab cut": (
         MATLAB,
