@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.optimize import check_grad
+from scipy.optimize import check_grad, minimize
+from scipy.special import expit, log_expit
 
 from algorithms.baselines.mixed_model import MixedModel
+from algorithms.baselines.mixed_model.binomial import DEVIATION_RATE, BinomialProblem
 from algorithms.baselines.mixed_model.covariance import Structure
 from algorithms.baselines.mixed_model.likelihood import MixedModelProblem
 from algorithms.interface.errors import InvalidData, InvalidParams
@@ -261,3 +263,122 @@ def test_unsuitable_tasks_and_parameters_are_rejected() -> None:
 def test_a_fit_that_ends_early_warns() -> None:
     assert "did not converge in 1 steps" in fit(made(), max_iter=1).warnings[0]
     assert fit(made()).warnings == ()
+
+
+def classes_of(*, n_tasks=6, n=12, d=2, seed=0) -> TaskSet:
+    """Return tasks of two classes by the log-odds of a mixed model."""
+    rng = np.random.default_rng(seed)
+    tasks = []
+    for task in made(n_tasks=n_tasks, n=n, d=d, seed=seed, spread=(0.5,)):
+        p = expit(task.y - 2)
+        tasks.append(Task.from_rows(task.name, task.X, y=np.where(rng.random(len(p)) < p, 1, 0)))
+    return TaskSet(tuple(tasks))
+
+
+def binomial(tasks, *, has_slopes) -> BinomialProblem:
+    rng = np.random.default_rng(1)
+    return BinomialProblem.of(
+        [task.X for task in tasks],
+        [2.0 * task.y - 1 for task in tasks],
+        has_slopes=has_slopes,
+        weights=[0.2 + rng.random(task.n_samples) for task in tasks],
+    )
+
+
+def dense_log_odds(problem):
+    """Return the matrix (n, d + 1 + Tq) of all effects, and the function −log of their density."""
+    T, q, ends = len(problem.rows), problem.n_effects, [len(X) for X in problem.rows]
+    A = np.column_stack([np.ones(sum(ends)), np.concatenate(problem.rows)])
+    same = np.repeat(np.arange(T), ends)[:, np.newaxis] == np.arange(T)
+    Z = (same[:, :, np.newaxis] * A[:, np.newaxis, :q]).reshape(len(A), T * q)
+    design, signs = np.hstack([A, Z]), 2 * problem.y - 1
+
+    def loss(effects, Q):
+        return 0.5 * effects @ Q @ effects - problem.weights @ log_expit(signs * (design @ effects))
+
+    return design, loss
+
+
+@pytest.mark.parametrize("has_slopes", [False, True])
+@pytest.mark.parametrize("n", [3, 12])
+def test_the_likelihood_of_classes_is_laplaces_by_another_solver(has_slopes, n) -> None:
+    problem = binomial(classes_of(n=n, d=2 if n > 3 else 5), has_slopes=has_slopes)
+    design, loss = dense_log_odds(problem)
+    q, T = problem.n_effects, len(problem.rows)
+    structure = Structure.of("full", q)
+    z = structure.start() + 0.3 * np.random.default_rng(2).normal(size=structure.start().shape)
+    Psi = structure.matrix(z)
+    k = len(problem.precision)
+    Q = np.zeros((k + T * q, k + T * q))
+    Q[:k, :k], Q[k:, k:] = np.diag(problem.precision), np.kron(np.eye(T), np.linalg.inv(Psi))
+    found = minimize(loss, np.zeros(len(Q)), args=(Q,), method="BFGS", options={"gtol": 1e-9})
+    p = expit(design @ found.x)
+    H = Q + (design.T * problem.weights * p * (1 - p)) @ design
+    # the determinants of log|M| and log|I + GΨ| are log|H| + T log|Ψ|
+    logdets = np.linalg.slogdet(H).logabsdet + T * np.linalg.slogdet(Psi).logabsdet
+    prior = DEVIATION_RATE * np.exp(z[: structure.n_variances]).sum()
+    value, _ = problem.objective(z, structure)
+    assert value == pytest.approx(found.fun + 0.5 * logdets + prior, rel=1e-7)
+    effects = problem.effects(Psi)
+    np.testing.assert_allclose(np.append(effects.b, effects.U), found.x, atol=1e-5)
+
+
+def test_the_likelihood_of_classes_is_near_the_integral_over_all_effects() -> None:
+    problem = binomial(classes_of(n_tasks=2, n=15, d=1), has_slopes=False)
+    design, loss = dense_log_odds(problem)
+    structure = Structure.of("diagonal", 1)
+    points, weights = np.polynomial.hermite_e.hermegauss(12)
+    grid, mass = (
+        np.stack(np.meshgrid(*[one] * 4), axis=-1).reshape(-1, 4) for one in (points, weights)
+    )
+    for z in (np.log([0.3]), np.log([1.0])):
+        Psi = structure.matrix(z)
+        Q = np.diag([*problem.precision, 1 / Psi[0, 0], 1 / Psi[0, 0]])
+        centre = np.append(problem.effects(Psi).b, problem.effects(Psi).U)
+        p = expit(design @ centre)
+        root = np.linalg.inv(np.linalg.cholesky(Q + (design.T * p * (1 - p)) @ design)).T
+        values = np.array([loss(one, Q) for one in centre + grid @ root.T])
+        integral = mass.prod(axis=1) @ np.exp((grid**2).sum(axis=1) / 2 - values)
+        exact = np.log(Psi[0, 0]) - np.log(integral * np.linalg.det(root) / (2 * np.pi) ** 2)
+        value = problem.objective(z, structure)[0] - DEVIATION_RATE * np.exp(z[0])
+        assert value == pytest.approx(exact, abs=0.1)  # the error of the approximation
+
+
+@pytest.mark.parametrize("form", ["shared", "diagonal", "full"])
+@pytest.mark.parametrize("has_slopes", [False, True])
+def test_the_gradient_of_classes_is_that_of_finite_differences(form, has_slopes) -> None:
+    problem = binomial(classes_of(n_tasks=5, n=6), has_slopes=has_slopes)
+    structure = Structure.of(form, problem.n_effects)
+    z = structure.start() + 0.3 * np.random.default_rng(1).normal(size=structure.start().shape)
+    value, gradient = (lambda z, i=i: problem.objective(z, structure)[i] for i in range(2))
+    assert check_grad(value, gradient, z, epsilon=1e-6) < 1e-4
+
+
+def test_a_new_task_of_classes_gets_the_mode_given_the_common_part(tmp_path) -> None:
+    tasks = classes_of(n_tasks=12)
+    save_model(fit(tasks, standardise="features"), tmp_path / "m")
+    model = load_model(tmp_path / "m")
+    assert model.fit_info["link"] == "logit"
+    task = tasks.tasks[3]
+    again = MixedModel().adapt(model, replace(task, name="new"))
+    rows = np.random.default_rng(3).normal(size=(5, 2))
+    np.testing.assert_allclose(
+        again.decision_function(rows, task="new"),
+        model.decision_function(rows, task=task.name),
+        atol=1e-4,
+    )
+
+
+def test_scores_of_classes_are_log_odds_and_separable_tasks_have_finite_ones() -> None:
+    tasks = classes_of(n_tasks=40, n=30, d=1)
+    model = fit(tasks, random="intercepts")
+    fresh = classes_of(n_tasks=40, n=30, d=1)  # the same tasks
+    p = np.concatenate([expit(model.decision_function(t.X, task=t.name)) for t in fresh])
+    truth = np.concatenate([task.y for task in fresh])
+    for part in np.array_split(np.argsort(p), 4):
+        assert p[part].mean() == pytest.approx(truth[part].mean(), abs=0.06)
+    separable = TaskSet(
+        tuple(Task.from_rows(f"t{t}", np.arange(-3.0, 3.0)[:, np.newaxis], y=[0, 0, 0, 1, 1, 1])
+              for t in range(5))
+    )  # fmt: skip
+    assert np.abs(fit(separable).decision_function([[3.0]], task="t0")) < 20

@@ -5,13 +5,14 @@
 X_t has a column of ones. The fixed effects b are common to all tasks, and task t adds u_t: an
 intercept, or an intercept and coefficients. Σ and σ² maximise the restricted likelihood (REML), so
 that the data decide how far each coefficient is drawn to the common one: none where tasks differ,
-all the way where they do not. The prediction is X(b + E[u_t]) (empirical Bayes, or BLUP). Two
-classes are coded as −1 and 1, which is least squares and not a logistic link. The noise of a row of
-weight s has the variance σ²/s.
+all the way where they do not. The prediction is X(b + E[u_t]) (empirical Bayes, or BLUP). The noise
+of a row of weight s has the variance σ²/s. Of two classes, X_t(b + u_t) is the log-odds of the
+second, and the likelihood is Laplace's approximation
+(:mod:`algorithms.baselines.mixed_model.binomial`).
 
-Cost: O(T d² min(d, n_t)) per quasi-Newton step, never n × n. All levels of a category share one
-variance, as each alone is in few rows. A new task gets
-E[u] from its own rows, with b, Σ and σ² fixed.
+Cost: O(T d² min(d, n_t)) per quasi-Newton step, some ten times that for classes, never n × n. All
+levels of a category share one variance, as each alone is in few rows. A new task gets E[u] from its
+own rows, with b, Σ and σ² fixed.
 
 Reference: Laird, Ware, *Random-effects models for longitudinal data*, Biometrics 1982,
 doi:10.2307/2529876 (equations: :mod:`algorithms.baselines.mixed_model.likelihood`)
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 
 from algorithms.baselines.linear.baseline import LinearBaseline
 from algorithms.baselines.linear.pooling import check_two_classes
+from algorithms.baselines.mixed_model.binomial import BinomialProblem
 from algorithms.baselines.mixed_model.covariance import Structure
 from algorithms.baselines.mixed_model.likelihood import MixedModelProblem, posterior_mean
 from algorithms.baselines.mixed_model.params import MixedModelParams
@@ -50,6 +52,12 @@ MAX_PRODUCTS: Final = 100_000_000
 #: three columns, which are slow because the matrices are small.
 N_STEPS: Final = 70.0
 STEP_FLOPS: Final = 40.0
+#: Linear models of a quasi-Newton step for classes, and numbers that pass through memory for each
+#: entry of the rows of one, as measured.
+N_NEWTON: Final = 8.0
+ROW_VALUES: Final = 12.0
+#: Derivatives of the approximate likelihood of classes may be so many times the tolerance.
+APPROXIMATE: Final = 100.0
 
 
 class MixedModel(LinearBaseline[MixedModelParams]):
@@ -60,7 +68,7 @@ class MixedModel(LinearBaseline[MixedModelParams]):
     summary = (
         "Partial pooling: common coefficients plus random ones of each task, whose variances are "
         "estimated by REML. The standard method of statistics for grouped rows. For more rows in "
-        "total than columns; numbers or two classes."
+        "total than columns; numbers, or two classes with a logit link."
     )
     question = "The groups are similar, with few rows each: what do they have in common?"
     reference = "Laird and Ware (1982), doi:10.2307/2529876"
@@ -105,10 +113,15 @@ class MixedModel(LinearBaseline[MixedModelParams]):
         T, p = len(summaries), summaries[0].n_features + 1
         q = p if params.random == "slopes" else 1
         n_steps, n_most = min(N_STEPS, params.max_iter), max(s.n_samples for s in summaries)
+        values = 0.0
+        if summaries[0].target == "classes":
+            n_steps *= N_NEWTON
+            values = ROW_VALUES * n_steps * sum(s.n_samples for s in summaries) * p
         steps = WorkEstimate(
-            f"{n_steps:g} quasi-Newton steps of {T:,} tasks with {p:,} coefficients",
+            f"{n_steps:g} steps of {T:,} tasks with {p:,} coefficients",
             "use random 'intercepts', or fewer columns or tasks",
             flops=n_steps * STEP_FLOPS * T * q * min(q, n_most) * p,
+            values=values,
             steps=n_steps * T,
         )
         return estimate_preparation(summaries) + steps
@@ -126,7 +139,8 @@ class MixedModel(LinearBaseline[MixedModelParams]):
             has_intercept=True,
             coordinates="own",
         )
-        problem = MixedModelProblem.of(
+        is_numbers = tasks.tasks[0].target == "numbers"
+        problem = (MixedModelProblem if is_numbers else BinomialProblem).of(
             design.rows,
             [target.Y[:, 0] for target in design.targets],
             has_slopes=params.random == "slopes",
@@ -141,6 +155,7 @@ class MixedModel(LinearBaseline[MixedModelParams]):
             loop="likelihood",
             max_iter=params.max_iter,
             tolerance=params.tolerance,
+            scale=1.0 if is_numbers else APPROXIMATE,
         )
         Psi = structure.matrix(end.z)
         effects = problem.effects(Psi)
@@ -153,10 +168,12 @@ class MixedModel(LinearBaseline[MixedModelParams]):
         unit = design.target_unit
         fit_info: dict[str, Any] = {
             "params": params.model_dump(mode="json"),
+            "link": "identity" if is_numbers else "logit",
             "fixed_effects": (unit * units * effects.b).tolist(),
-            "residual_variance": unit**2 * effects.noise,
             "relative_covariance": (Psi if structure.is_full else np.diag(Psi)).tolist(),
         }
+        if is_numbers:
+            fit_info["residual_variance"] = unit**2 * effects.noise
         return LinearModel(
             functions_of(
                 tasks,
@@ -190,8 +207,15 @@ class MixedModel(LinearBaseline[MixedModelParams]):
         Psi = np.array(info["relative_covariance"])
         effects = b.copy()
         Psi = Psi if params.covariance == "full" else np.diag(Psi)
-        A, Y = (times_roots(part, targets.weights) for part in (A, targets.Y))
-        effects[: len(Psi)] += posterior_mean(A, Y[:, 0], b=b, Psi=Psi)
+        if info.get("link") == "logit":
+            has_slopes, y = params.random == "slopes", targets.Y[:, 0]
+            of_task = BinomialProblem.of(
+                [rows], [y], has_slopes=has_slopes, weights=[targets.weights], known=b
+            )
+            effects[: len(Psi)] += of_task.effects(Psi).U[0]
+        else:  # numbers, or classes of a model of an earlier version
+            A, Y = (times_roots(part, targets.weights) for part in (A, targets.Y))
+            effects[: len(Psi)] += posterior_mean(A, Y[:, 0], b=b, Psi=Psi)
         W, intercept = effects[1:, np.newaxis], effects[:1]
         fitted = rows @ W + intercept
         return LinearModel(

@@ -52,10 +52,14 @@ class Structure:
         group = np.unique(np.array(sources), return_inverse=True)[1] + 1
         return cls(np.append(0, group).astype(np.intp), is_full=False)
 
+    @property
+    def n_variances(self) -> int:
+        """Number of the first parameters, which are logarithms of standard deviations."""
+        return int(self.group.max()) + 1
+
     def start(self) -> Array:
         """Return the parameters of independent effects."""
-        n_variances = int(self.group.max()) + 1
-        logs = np.full(n_variances, np.log(START_DEVIATION))
+        logs = np.full(self.n_variances, np.log(START_DEVIATION))
         q = len(self.group)
         return np.concatenate([logs, np.zeros(q * (q - 1) // 2)]) if self.is_full else logs
 

@@ -49,6 +49,8 @@ class Effects:
         −log L up to a constant.
     gradient : (q, q)
         Derivative of ``value`` by Ψ.
+    g : (T, q)
+        U = gΨ.
     """
 
     b: Array
@@ -56,6 +58,7 @@ class Effects:
     noise: float
     value: float
     gradient: Array
+    g: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +81,10 @@ class MixedModelProblem:
         Bound on the noise, in units of (n − p) σ².
     blocks : (T, N, d + 2) or None
         [A_t y_t] with rows of zeros, if there are fewer rows N than effects; Z_t is then A_t.
+    noise
+        σ², if it is known.
+    precision : (d + 1,) or None
+        Inverse variances of the fixed effects; None: any are as likely.
     """
 
     A: Array
@@ -88,6 +95,8 @@ class MixedModelProblem:
     h: Array
     floor: float
     blocks: Array | None = None
+    noise: float | None = None
+    precision: Array | None = None
 
     @classmethod
     def of(
@@ -97,6 +106,8 @@ class MixedModelProblem:
         *,
         has_slopes: bool,
         weights: Sequence[Array | None],
+        noise: float | None = None,
+        precision: Array | None = None,
     ) -> "MixedModelProblem":
         """Return the problem for the rows (n_t, d) and targets (n_t,) of each task.
 
@@ -115,17 +126,19 @@ class MixedModelProblem:
         ]
         A, y = np.concatenate(blocks), np.concatenate(targets)
         q = A.shape[1] if has_slopes else 1
-        _, s, right = np.linalg.svd(A, full_matrices=False)
+        B = np.eye(A.shape[1]) if precision is not None else _independent(A)
         C = np.stack([X[:, :q].T @ X for X in blocks])
         return cls(
             A=A,
             y=y,
             task=np.repeat(np.arange(len(rows)), [len(X) for X in rows]),
-            B=right[s > RANK_RTOL * s[0]].T,
+            B=B,
             C=C,
             h=np.stack([X[:, :q].T @ z for X, z in zip(blocks, targets, strict=True)]),
             floor=MIN_NOISE * max(float(np.sum((y - y.mean()) ** 2)), np.finfo(float).tiny),
             blocks=_padded(blocks, targets) if max(map(len, blocks)) < q else None,
+            noise=noise,
+            precision=precision,
         )
 
     @property
@@ -154,7 +167,7 @@ class MixedModelProblem:
         U, noise, value = self._value(Psi, K, M, b, g)
         D = V[:, :, :q].sum(axis=0) - g.T @ g / noise
         D -= np.tensordot(V @ P, V, axes=([0, 2], [0, 2]))
-        return Effects(b, U, noise, value, 0.25 * (D + D.T))
+        return Effects(b, U, noise, value, 0.25 * (D + D.T), g)
 
     def _effects_by_rows(self, blocks: Array, Psi: Array) -> Effects:
         """Return the same as :meth:`effects`, by matrices of the size of the rows of a task."""
@@ -163,15 +176,14 @@ class MixedModelProblem:
         W = np.linalg.inv(K)
         solved = W @ blocks
         WA, Wy = solved[:, :, :-1], solved[:, :, -1]
-        M = np.tensordot(A, WA, axes=([0, 1], [0, 1]))
-        M = self.B.T @ (M + M.T) @ self.B / 2
+        M = self._projected(np.tensordot(A, WA, axes=([0, 1], [0, 1])))
         P = self.B @ np.linalg.solve(M, self.B.T)
         b = P @ np.tensordot(A, Wy, axes=([0, 1], [0, 1]))
         g = np.einsum("tnq,tn->tq", A, Wy - WA @ b)
         U, noise, value = self._value(Psi, K, M, b, g)
         H = W - WA @ P @ np.swapaxes(WA, 1, 2)
         D = np.tensordot(A, H @ A, axes=([0, 1], [0, 1])) - g.T @ g / noise
-        return Effects(b, U, noise, value, 0.25 * (D + D.T))
+        return Effects(b, U, noise, value, 0.25 * (D + D.T), g)
 
     def _value(
         self, Psi: Array, K: Array, M: Array, b: Array, g: Array
@@ -182,9 +194,12 @@ class MixedModelProblem:
         residuals = residuals - np.einsum("nq,nq->n", self.A[:, :q], U[self.task])
         # r'Wr as a sum of positive terms, without cancellation
         squares = float(residuals @ residuals) + float(np.vdot(g, U)) + self.floor
-        noise = squares / self.freedom
+        if self.precision is not None:
+            squares += float(self.precision @ b**2)
+        noise = squares / self.freedom if self.noise is None else self.noise
+        fit = self.freedom * np.log(noise) if self.noise is None else squares / noise
         value = 0.5 * (
-            self.freedom * np.log(noise)
+            fit
             + float(np.linalg.slogdet(K).logabsdet.sum())
             + float(np.linalg.slogdet(M).logabsdet)
         )
@@ -193,12 +208,34 @@ class MixedModelProblem:
     def _fixed_system(self, Psi: Array, V: Array, w: Array) -> tuple[Array, Array]:
         """Return M (p, p) and Σ A_tᵀW_ty_t (d + 1,)."""
         if self.n_effects == self.A.shape[1]:  # Z = A, so that nothing cancels
-            M, c = V.sum(axis=0), w.sum(axis=0)
-        else:
-            M = self.A.T @ self.A - np.einsum("tqi,qr,trj->ij", self.C, Psi, V, optimize=True)
-            c = self.A.T @ self.y - np.einsum("tqi,qr,tr->i", self.C, Psi, w, optimize=True)
+            return self._fixed_matrix(Psi, V), w.sum(axis=0)
+        c = self.A.T @ self.y - np.einsum("tqi,qr,tr->i", self.C, Psi, w, optimize=True)
+        return self._fixed_matrix(Psi, V), c
+
+    def _fixed_matrix(self, Psi: Array, V: Array) -> Array:
+        """Return M (p, p), given Z_tᵀW_tA_t (T, q, d + 1)."""
+        if self.n_effects == self.A.shape[1]:
+            return self._projected(V.sum(axis=0))
+        M = self.A.T @ self.A - np.einsum("tqi,qr,trj->ij", self.C, Psi, V, optimize=True)
+        return self._projected(M)
+
+    def leverages(self, Psi: Array) -> Array:
+        """Return the diagonal (n,) of the matrix that turns y into the fitted A_tb + Z_tu_t."""
+        q = self.n_effects
+        inverses = np.linalg.inv(np.eye(q) + self.C[:, :, :q] @ Psi)
+        V = inverses @ self.C
+        P = self.B @ np.linalg.solve(self._fixed_matrix(Psi, V), self.B.T)
+        found = []
+        for t, A in enumerate(np.split(self.A, np.flatnonzero(np.diff(self.task)) + 1)):
+            ZPsi = A[:, :q] @ Psi
+            R = A - ZPsi @ V[t]
+            found.append(((ZPsi @ inverses[t]) * A[:, :q]).sum(axis=1) + ((R @ P) * R).sum(axis=1))
+        return np.concatenate(found)
+
+    def _projected(self, M: Array) -> Array:
+        """Return a matrix (d + 1, d + 1) of the fixed effects in the basis B, (p, p)."""
         M = self.B.T @ (M + M.T) @ self.B / 2
-        return M, c
+        return M if self.precision is None else M + np.diag(self.precision)
 
     def objective(self, z: Array, structure: Structure) -> tuple[float, Array]:
         """Return −log L and its gradient by the parameters z of Ψ; infinity on overflow."""
@@ -210,6 +247,12 @@ class MixedModelProblem:
             gradient = structure.pull_back(z, effects.gradient)
         is_finite = np.isfinite(effects.value) and np.isfinite(gradient).all()
         return (effects.value, gradient) if is_finite else (np.inf, np.zeros_like(z))
+
+
+def _independent(A: Array) -> Array:
+    """Return a basis (d + 1, p) of the independent combinations of columns."""
+    _, s, right = np.linalg.svd(A, full_matrices=False)
+    return np.asarray(right[s > RANK_RTOL * s[0]].T)
 
 
 def _padded(blocks: Sequence[Array], targets: Sequence[Array]) -> Array:

@@ -33,6 +33,7 @@ class MixedModelParams(Params):
         le=0.1,
         title="Tolerance",
         description="Stop once the derivatives of the restricted log-likelihood by the logarithms "
-        "of the standard deviations are below this.",
+        "of the standard deviations are below this; for classes, whose likelihood is approximate, "
+        "below a hundred times this.",
     )
     max_iter: Iterations = Field(500, description="Maximum number of quasi-Newton steps.")
