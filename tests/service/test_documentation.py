@@ -4,6 +4,7 @@ import json
 import os
 import re
 import runpy
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -63,16 +64,42 @@ def test_the_examples_of_a_page_run_and_print_what_is_shown(page, read):
         assert shown in _without_numbers(block["output"]), block["code"]
 
 
-@pytest.mark.slow  # it compiles the library of Go
-@pytest.mark.skipif(shutil.which("go") is None, reason="Go is not installed")
-def test_the_program_in_go_prints_what_is_shown(read, documented):
+#: Programs of the page in other languages: their file, the tool that runs them, and its command.
+PROGRAMS = {
+    "go": ("main.go", "go", "go run main.go"),
+    "java": ("Main.java", "java", "java Main.java"),
+    "csharp": ("Program.cs", "dotnet", "dotnet run"),
+    "r": ("main.R", "Rscript", "Rscript main.R"),
+    "julia": ("main.jl", "julia", "julia main.jl"),
+}
+#: Commands that prepare a folder, or fail where a library of the language is missing.
+PREPARED = {
+    "csharp": "dotnet new console --force --name program --output .",
+    "r": "Rscript -e 'library(httr2); library(jsonlite)'",
+    "julia": "julia -e 'using HTTP, JSON'",
+}
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_a_program_in_another_language_prints_what_is_shown(read, documented, language):
+    file, tool, command = PROGRAMS[language]
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    if language in PREPARED:
+        done = subprocess.run(
+            shlex.split(PREPARED[language]), check=False, capture_output=True, text=True
+        )
+        if done.returncode:
+            pytest.skip(f"{PREPARED[language]}: {done.stderr.strip()[-300:]}")
     read(CALLS)
-    found = re.search(r"```go\n(.*?)```\n+```text\n(.*?)```", CALLS.read_text(), re.DOTALL)
+    block = rf"```{language}\n(.*?)```\n+```text\n(.*?)```"
+    code, shown = re.search(block, CALLS.read_text(encoding="utf-8"), re.DOTALL).groups()
     address = urlsplit(documented.url).netloc
-    code = found[1].replace(SESSION["DOCUMENTED_ADDRESS"], address)
-    Path("main.go").write_text(code, encoding="utf-8")
-    printed = subprocess.run(["go", "run", "main.go"], capture_output=True, text=True, check=True)
-    assert _without_numbers(printed.stdout) == _without_numbers(found[2])
+    code = code.replace(SESSION["DOCUMENTED_ADDRESS"], address)
+    Path(file).write_text(code, encoding="utf-8")
+    printed = subprocess.run(command.split(), check=False, capture_output=True, text=True)
+    assert printed.returncode == 0, printed.stderr
+    assert _without_numbers(printed.stdout) == _without_numbers(shown)
 
 
 def _without_numbers(text):
