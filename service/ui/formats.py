@@ -38,6 +38,11 @@ def column(values: Sequence[float | None], digits: int = 4) -> list[str]:
     smallest = min(value for value in finite if value > largest * _NEAR_ZERO)
     if smallest < 10 ** (1 - decimals):
         return [number(value, digits) for value in values]
+    return aligned(values, decimals)
+
+
+def aligned(values: Sequence[float | None], decimals: int) -> list[str]:
+    """Return numbers with equally many decimals, such as 1 for percentage points."""
     return [
         NONE
         if value is None or not math.isfinite(value)

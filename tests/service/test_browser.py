@@ -878,6 +878,27 @@ def test_an_automatic_choice_shows_the_best_so_far_and_leads_to_its_result(page,
 
 
 @pytest.mark.slow
+def test_a_group_that_was_not_trained_is_added_from_the_page(page, client, tmp_path):
+    options = {"task_column": "hospital", "target_column": "days"}
+    table = hospitals()
+    data = client.upload(table[table.hospital != "H7"], name="extended", **options)
+    client.train(data, "mixed-model", model="browser-extended").wait()
+    new = table[table.hospital == "H7"]
+    new.drop(columns="days").to_csv(tmp_path / "rows.csv", index=False)
+    new.to_csv(tmp_path / "known.csv", index=False)
+    page.goto("/models/browser-extended/1/predict")
+    page.set_input_files("#file", tmp_path / "rows.csv")
+    page.get_by_role("heading", name="Add “H7” to the model").wait_for()
+    check_accessibility(page)
+    page.set_input_files("#add-file", tmp_path / "known.csv")
+    page.get_by_role("button", name="Add to the model").click()
+    page.wait_for_url("**/jobs/job_*")
+    page.get_by_role("link", name="See the result").click()
+    page.wait_for_url("**/models/browser-extended/2")
+    assert client.model("browser-extended", 2).tasks[-1] == "H7"
+
+
+@pytest.mark.slow
 def test_roles_and_kinds_of_columns_are_changed_before_anything_is_stored(page, http, tmp_path):
     hospitals().to_csv(tmp_path / "roles.csv", index=False)
     page.goto("/datasets/new")
@@ -919,7 +940,7 @@ def test_a_file_is_predicted_as_it_is_and_a_row_by_a_form(page, client, tmp_path
     rows.to_csv(tmp_path / "rows.csv", index=False, sep=";", decimal=",")
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto("/models/browser-predicted/1")
-    page.get_by_role("link", name="Predict", exact=True).click()
+    page.get_by_role("link", name="Predict", exact=True).first.click()
     check_accessibility(page)
     page.set_input_files("#file", tmp_path / "rows.csv")
     page.get_by_role("heading", name="3 rows predicted").wait_for()

@@ -1,5 +1,5 @@
 // The rows of a file come back with their predictions; a row that is typed has its own answer.
-import { hold, request, send, show } from "./request.js";
+import { hold, request, send, show, untilRead } from "./request.js";
 
 const $ = id => document.getElementById(id);
 const page = $("predict"), file = $("file"), drop = $("drop"), error = $("error"), level = $("level"), task = $("task");
@@ -20,10 +20,14 @@ function query(more) {
   return new URLSearchParams({ new_tasks: "common", ...level && { level: level.value }, ...more });
 }
 
+function typeOf({ name }) {
+  const ending = Object.keys(TYPES).find(suffix => name.toLowerCase().endsWith(suffix));
+  if (!ending) throw new Error(`The name of the file must end in ${Object.keys(TYPES).join(", ")}. If ${name} is such a file, rename it.`);
+  return TYPES[ending];
+}
+
 function call(accept, more = {}) {
-  const [data] = file.files, ending = Object.keys(TYPES).find(suffix => data.name.toLowerCase().endsWith(suffix));
-  if (!ending) throw new Error(`The name of the file must end in ${Object.keys(TYPES).join(", ")}. If ${data.name} is such a file, rename it.`);
-  const headers = { "Content-Type": TYPES[ending], Accept: accept };
+  const [data] = file.files, headers = { "Content-Type": typeOf(data), Accept: accept };
   return request(`${path}/predictions?${query({ ...more, ...task.value && { task: task.value } })}`, { method: "POST", body: data, headers });
 }
 
@@ -62,12 +66,10 @@ function quoted(names) { return names.slice(0, 5).map(name => `“${name}”`).j
 
 function warn({ unknown_categories: unknown }, names) {
   const lines = Object.entries(unknown).map(([column, values]) => line(`${column}: ${quoted(values)} was never seen in training and counts as unknown.`));
-  if (names.length) {
-    const help = document.createElement("a"), added = line(`${quoted(names)} was not in the training data. `);
-    help.href = "/help/how-to/add-a-task.html";
-    help.textContent = names.length === 1 ? `Add this ${taskColumn} to the model` : "Add them to the model";
-    added.append(help, ", if you have rows of which the outcome is known.");
-    lines.push(added);
+  if (names.length) lines.push(line(`${quoted(names)} ${names.length === 1 ? "was" : "were"} not in the training data.`));
+  if ($("add")) {
+    $("add").hidden = !names.length;
+    $("add-title").textContent = `Add ${quoted(names)} to the model`;
   }
   $("unknown").replaceChildren(...lines);
   $("unknown").hidden = !lines.length;
@@ -133,6 +135,22 @@ $("downloads").addEventListener("click", async ({ target: button }) => {
       link.click();
       URL.revokeObjectURL(link.href);
     } catch (failure) { show(error, failure); }
+  });
+});
+
+// Rows of new groups become data of their own, by which the model is adapted.
+$("add-button")?.addEventListener("click", ({ target: button }) => {
+  const [data] = $("add-file").files, failed = $("add-error"), { query: reading, model, version, algorithm } = $("add").dataset;
+  failed.hidden = true;
+  if (!data) return $("add-file").click();
+  hold(button, async () => {
+    try {
+      const name = new URLSearchParams({ name: data.name.replace(/\.[^.]*$/, "").slice(0, 200) || "rows" });
+      const { body: { id } } = await send("POST", `/v1/datasets?${reading}&${name}`, { body: data, headers: { "Content-Type": typeOf(data) } });
+      if (!await untilRead(id)) return `/datasets/${id}`; // says why
+      const { body: job } = await send("POST", "/v1/jobs", { json: { dataset_id: id, algorithm, model, adapt: { model, version: Number(version) } } });
+      return `/jobs/${job.id}`;
+    } catch (failure) { show(failed, failure); }
   });
 });
 

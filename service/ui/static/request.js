@@ -1,6 +1,6 @@
 // Requests to the API, confirmation of actions, and error messages.
 
-const SESSION_ENDED = 401;
+const SESSION_ENDED = 401, WAIT_S = 20;
 
 // Where a proxy offers the service; this file is at /assets/VERSION/request.js below it.
 const ROOT = new URL("../..", import.meta.url).pathname.slice(0, -1);
@@ -72,6 +72,14 @@ export async function hold(button, act) {
 function enable(button, hadFocus) {
   button.disabled = false;
   if (hadFocus && document.activeElement === document.body) button.focus();
+}
+
+// Waits until an uploaded file is read; returns whether it can be trained on.
+export async function untilRead(id) {
+  for (;;) {
+    const { body: { state } } = await send("GET", `/v1/datasets/${id}?wait=${WAIT_S}`);
+    if (["ready", "rejected"].includes(state)) return state === "ready";
+  }
 }
 
 // Resolves to whether the answer is yes; the focus returns to where it was.

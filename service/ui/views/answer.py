@@ -117,7 +117,7 @@ def lead(study: Mapping[str, Any], subject: Subject) -> str:
     sentence = f"{_off(score, subject, first)}, and {_short(score, second)} {alone}."
     scale, unit = (100.0, " percentage points") if score.metric == "error_rate" else (1.0, "")
     known = [pair[name] for name in ("gain", "low", "high") if pair[name] is not None]
-    gain, *ends = formats.column([scale * value for value in known], 2)
+    gain, *ends = _gains([scale * value for value in known], score)
     around = f" (95 % interval {' to '.join(ends)})" if ends else ""
     sentence += f" The gain is {gain}{unit}{around}."
     more = more_rows(study) if "together_or_apart" in study and "rows" in study else None
@@ -125,6 +125,14 @@ def lead(study: Mapping[str, Any], subject: Subject) -> str:
         rows = formats.count(more, "more row")
         sentence += f" About {rows} per {subject.words.one} would settle it, by the gain so far."
     return sentence
+
+
+def _gains(values: Sequence[float], score: ScoreWords) -> list[str]:
+    """Return gains with equally many decimals, two digits of the largest."""
+    if score.metric == "error_rate":
+        return formats.aligned(values, 1)
+    largest = max(map(abs, values)) or 1.0
+    return formats.aligned(values, max(0, 1 - math.floor(math.log10(largest))))
 
 
 def _off(score: ScoreWords, subject: Subject, value: str) -> str:
@@ -228,7 +236,7 @@ def who_gains(study: Mapping[str, Any], words: GroupWords) -> Chart | None:
     unit = f" in {score.unit}" if score.unit else f" in {score.title}"
     unit = " in percentage points" if scale > 1 else unit
     ranked = sorted(known.items(), key=lambda item: -item[1]["gain"])
-    texts = formats.column([scale * one["gain"] for _, one in ranked], 2)
+    texts = _gains([scale * one["gain"] for _, one in ranked], score)
     values = [
         Value(
             name,

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from service.ui import formats
 from service.ui.api import Api, segment
 from service.ui.api_examples import ApiExample
 from service.ui.views.dataset_rows import value_cell
+from service.ui.views.lists import FORBIDDEN
 from sibling.client.datasets import MEDIA_TYPES
 
 #: Levels to choose from, in percent, and the first choice.
@@ -47,6 +49,8 @@ class PredictView:
         Name of what is predicted.
     fields
         Fields for one row; none if the columns of the training data are not known.
+    adding
+        Query that uploads rows of a new group; empty if the dataset is not known.
     levels
         Levels of intervals or sets, in percent; none if the model has neither.
     """
@@ -58,6 +62,7 @@ class PredictView:
     levels: Sequence[int]
     types: Mapping[str, str]
     n_shown: int
+    adding: str
     request: ApiExample
 
 
@@ -83,8 +88,16 @@ async def predict_view(api: Api, name: str, version: int) -> PredictView:
         levels=LEVELS if has_level else (),
         types=MEDIA_TYPES,
         n_shown=N_SHOWN,
+        adding=_adding(await api.find(dataset.removesuffix("/preview"), refused=FORBIDDEN)),
         request=example,
     )
+
+
+def _adding(dataset: Mapping[str, Any] | None) -> str:
+    """Return the query by which rows of a new group are read as those of a dataset were."""
+    options = {} if dataset is None else dataset["options"]
+    names = ("task_column", "target_column", "column_kind", "missing_marker")
+    return urlencode({name: options[name] for name in names if options.get(name)}, doseq=True)
 
 
 def _field(column: Mapping[str, Any]) -> RowField:

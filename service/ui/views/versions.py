@@ -26,6 +26,8 @@ _STOPPED: Final = {
     "stalled": "it stopped because the objective no longer improved",
     "max_iter": "it stopped at the maximum number of iterations",
 }
+#: What a warning says that calls for another training.
+_ACTS: Final = ("max_iter", "budget_s", "converge")
 #: What stands in for missing values.
 _IMPUTED: Final = {"median": "the median", "mean": "the mean", "most_frequent": "the commonest"}
 
@@ -107,7 +109,7 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
     subject = Subject(len(model["tasks"]), words, _target(dataset))
     plots = {plot["name"]: plot for plot in await _plots(api, path)}
     hidden = (*_CHARTS, *(_OF_RACE if report.get("choice") else ()))
-    warnings, facts = _notes(model, report, dataset, words)
+    warnings, facts = _notes(model, report, words)
     cell = dataset_cell(model["lineage"]["dataset_id"], dataset)
     return VersionView(
         model=model,
@@ -172,17 +174,16 @@ def _tables(model: Mapping[str, Any], report: Mapping[str, Any], words: GroupWor
 def _notes(
     model: Mapping[str, Any],
     report: Mapping[str, Any],
-    dataset: Mapping[str, Any] | None,
     words: GroupWords,
 ) -> tuple[list[str], list[str]]:
     """Return the notes that need an act, and those that are good to know."""
-    read = [] if dataset is None else dataset["warnings"]
     leaks = [leak["sentence"] for leak in report.get("leaking_columns", ())]
-    warnings = [*leaks, *(text for text in model["warnings"] if text not in read)]
+    acts = [text for text in model["warnings"] if any(word in text for word in _ACTS)]
+    warnings = [*leaks, *acts]
     facts = [
         *(report.get("evaluation") or {}).get("sentences", ()),
         *(report.get("classes") or {}).get("sentences", ()),
-        *(text for text in model["warnings"] if text in read),
+        *(text for text in model["warnings"] if text not in acts),
         *_prepared(model),
     ]
     if model["new_tasks"] == "common":
