@@ -209,6 +209,7 @@ def test_methods_are_grouped_by_kind_and_constants_apart():
     )
 
 
+@pytest.mark.seconds("trains by an automatic choice, and shows once what its page says")
 def test_the_page_of_a_choice_answers_in_the_words_of_its_columns(client, http):
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"ward": np.repeat(list("abcdef"), 8), "age": rng.normal(size=48)})

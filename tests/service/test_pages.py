@@ -580,7 +580,7 @@ def test_a_comparison_shows_its_parts_as_a_grid_of_methods_and_splits(client, ht
     # the scores of a comparison are comparable with those of an evaluation
     client.train(data, "constant", model="grid", evaluate={"splits": splits}).wait()
     compared = text_of(http.get("/compare?models=grid/1,grid/2"))
-    assert "RMSE on held-out rows, best of 2 tasks: grid/1 in 2, grid/2 in 0." in compared
+    assert "left out for checking, best of 2 groups: grid/1 in 2, grid/2 in 0." in compared
 
 
 def test_a_job_of_inference_leads_to_its_outputs(client, http, dataset, model):

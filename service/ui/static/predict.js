@@ -44,6 +44,7 @@ async function predict() {
     if (number !== newest) return;
     for (const id of ["result", "downloads", "unknown"]) $(id).hidden = true;
     $("lead").textContent = "Nothing was predicted.";
+    offer(failure.body?.code === "unknown-task" ? `a new ${taskColumn}` : "");
     show(error, failure);
   }
 }
@@ -67,12 +68,16 @@ function quoted(names) { return names.slice(0, 5).map(name => `“${name}”`).j
 function warn({ unknown_categories: unknown }, names) {
   const lines = Object.entries(unknown).map(([column, values]) => line(`${column}: ${quoted(values)} was never seen in training and counts as unknown.`));
   if (names.length) lines.push(line(`${quoted(names)} ${names.length === 1 ? "was" : "were"} not in the training data.`));
-  if ($("add")) {
-    $("add").hidden = !names.length;
-    $("add-title").textContent = `Add ${quoted(names)} to the model`;
-  }
+  offer(names.length ? quoted(names) : "");
   $("unknown").replaceChildren(...lines);
   $("unknown").hidden = !lines.length;
+}
+
+// Rows that are added can be predicted by any method, even one without a common prediction.
+function offer(groups) {
+  if (!$("add")) return;
+  $("add").hidden = !groups;
+  $("add-title").textContent = `Add ${groups} to the model`;
 }
 
 function line(text) {
