@@ -23,6 +23,30 @@ Scope = Literal[
     "admin",
 ]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+#: What a key with a scope can do.
+MEANINGS: Final[dict[Scope, str]] = {
+    "datasets:read": "see and download datasets",
+    "datasets:write": "upload and delete datasets",
+    "jobs:read": "see jobs and their results",
+    "jobs:write": "train models, cancel and delete jobs",
+    "models:read": "see models, reports and plots, and download models",
+    "models:write": "delete models, and move aliases",
+    "infer": "call models for predictions",
+    "keys:read": "see keys",
+    "keys:write": "create and revoke keys, with scopes that the key itself has",
+    "metrics:read": "see figures about the service and all owners",
+    "audit:read": "see the changes of all owners",
+    "admin": "do all of this",
+}
+#: Scopes of common purposes.
+PRESETS: Final[dict[str, tuple[Scope, ...]]] = {
+    "calls models": ("models:read", "infer"),
+    "trains": (
+        *("datasets:read", "datasets:write", "jobs:read", "jobs:write"),
+        *("models:read", "models:write", "infer"),
+    ),
+    "administers": ("admin",),
+}
 
 _KEY: Final = re.compile(r"sib_([a-z0-9]{12})_([A-Za-z0-9_-]{32,128})")
 _ID_BYTES: Final = 6

@@ -1023,6 +1023,12 @@ def test_keys_are_made_and_revoked_by_one_who_has_signed_in(visit, guarded):
     create.click()  # without a scope: the browser asks for one
     scope = admin.get_by_label("datasets:read")
     assert scope.evaluate("box => box.validationMessage") == "Choose at least one scope."
+    admin.get_by_label("The program").select_option("calls models")
+    ticked = admin.locator("[name=scopes]:checked")
+    assert ticked.evaluate_all("boxes => boxes.map(box => box.value)") == ["models:read", "infer"]
+    for name in ("models:read", "infer"):
+        admin.get_by_label(name).uncheck()
+    assert admin.get_by_label("The program").input_value() == ""
     admin.get_by_label("jobs:read").check()
     create.dblclick()  # makes one key
     made = admin.locator("#new-key-text")

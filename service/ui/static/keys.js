@@ -7,7 +7,12 @@ const shown = document.getElementById("new-key"), text = document.getElementById
 // the browser asks for a scope, as it does for other required fields
 const scopes = form?.querySelectorAll("[name=scopes]") ?? [];
 function check() { scopes[0]?.setCustomValidity([...scopes].some(box => box.checked) ? "" : "Choose at least one scope."); }
-form?.addEventListener("change", check);
+form?.addEventListener("change", ({ target }) => {
+  const preset = document.getElementById("key-preset");
+  if (target === preset && preset.value) for (const box of scopes) box.checked = preset.value.split(" ").includes(box.value);
+  else if (target.name === "scopes" && preset) preset.value = "";
+  check();
+});
 check();
 
 form?.addEventListener("submit", async event => {

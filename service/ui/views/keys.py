@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from service.access.keys import SCOPES, allows
+from service.access.keys import MEANINGS, PRESETS, allows
 from service.ui import tables
 from service.ui.api import Api
 from service.ui.tables import Cell, Table, TableRow
@@ -21,11 +21,14 @@ class KeysView:
     Parameters
     ----------
     scopes
-        Scopes that a new key can have; none if the caller cannot create keys.
+        Scopes that a new key can have, with their meanings; none if the caller cannot create keys.
+    presets
+        Purposes whose scopes a new key can all have.
     """
 
     table: Table
-    scopes: Sequence[str]
+    scopes: Mapping[str, str]
+    presets: Mapping[str, Sequence[str]]
     days: Sequence[int]
     previous_href: str | None
     next_href: str | None
@@ -45,13 +48,17 @@ async def keys_view(api: Api, query: Mapping[str, str], scopes: Sequence[str]) -
     page = await api.get("/v1/keys", page_size=PAGE_SIZE, page_token=token)
     granted = list(scopes)
     may_write = allows(granted, "keys:write")
+    offered: dict[str, str] = {
+        scope: text for scope, text in MEANINGS.items() if may_write and allows(granted, scope)
+    }
     rows = [TableRow(key["id"], _cells(key, may_write=may_write)) for key in page["items"]]
     titles = ("Name", "Key", "State", "Scopes", "Created", "Created by", "Expires")
     columns = (*titles, "", "") if may_write else titles
     following = page["next_page_token"]
     return KeysView(
         table=Table("API keys, newest first", columns, rows, "There is no key."),
-        scopes=[scope for scope in SCOPES if may_write and allows(granted, scope)],
+        scopes=offered,
+        presets={name: of for name, of in PRESETS.items() if offered.keys() >= set(of)},
         days=DAYS,
         previous_href=None,  # keys are few
         first_href="/keys",

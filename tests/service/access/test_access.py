@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from algorithms.interface.methods import METHODS
 from service.access import store
 from service.access.bootstrap import ensure_bootstrap_key
-from service.access.keys import SCOPES, Key, allows, new_key, parse_key
+from service.access.keys import MEANINGS, PRESETS, SCOPES, Key, allows, new_key, parse_key
 from service.settings import Settings
 from service.storage.database import now
 from service.storage.tables import Row
@@ -20,7 +20,7 @@ from sibling import Client, ServiceError
 
 ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(5, 4) ** 1.2}
 #: What anybody may see: that the service lives, and its pages, which hold no data.
-OPEN = {"/", "/v2/health/live", "/v2/health/ready", "/docs", "/redoc", "/openapi.json"}
+OPEN = {"/", "/v2/health/live", "/v2/health/ready", "/docs", "/docs/try", "/openapi.json"}
 OPEN |= {"/docs/oauth2-redirect", "/v2"}
 #: What lists things of the caller under /v2.
 LISTS = {"/v2/repository/index": [], "/v2/models/stats": {"model_stats": []}}
@@ -102,6 +102,11 @@ def test_a_key_is_read_back_and_nothing_else_is_one():
     assert parse_key(key.text()) == key
     for text in ("", "sib_", "sib_a_b", key.text() + "!", key.text().replace("sib", "sob")):
         assert parse_key(text) is None
+
+
+def test_every_scope_has_a_meaning_and_presets_have_scopes():
+    assert tuple(MEANINGS) == SCOPES
+    assert all(set(scopes) <= set(SCOPES) for scopes in PRESETS.values())
 
 
 def test_admin_allows_everything_and_any_other_scope_only_itself():
