@@ -88,6 +88,7 @@ class MethodHandler(InferenceHandler):
         self._method = parsed.path.rpartition("/")[2].replace("-", "_")
         self._media_type = accepted_type(headers.get("accept", ""))
         self._read_body, is_cheap = reader_of(headers.get("content-type", JSON))
+        self._is_table = not is_cheap  # JSON and .npy say themselves that they are empty
         self.is_cheap_to_parse &= is_cheap and not body.startswith(COMPRESSED)
 
     def find(self) -> ResolvedModel:
@@ -102,12 +103,9 @@ class MethodHandler(InferenceHandler):
         # CSV files may be compressed; a body that is cheap to parse is known not to be
         if not self.is_cheap_to_parse and body.startswith(COMPRESSED):
             body = unpack(body, self.services.settings)
-        if not body or body.isspace():
-            is_json = self.parsed.headers.get("content-type", JSON).startswith(JSON)
-            raise Problem(
-                "malformed-json" if is_json else "malformed-body",
-                "the body is empty; send the rows in it, in the format of its Content-Type",
-            )
+        if self._is_table and (not body or body.isspace()):
+            kind = self.parsed.headers["content-type"]
+            raise Problem("malformed-body", f"the body is empty; send the rows in it, as {kind}")
         return self._read_body(body, tasks)
 
     def write(self, result: InferenceResult) -> Reply:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from sibling.commands.option_names import use_options_of
 from sibling.commands.output import json_output
 
 Function = Callable[..., Any]
@@ -90,6 +91,7 @@ def _with_json(function: Function) -> Function:
 
     @functools.wraps(function)
     def run(*, as_json: bool, **arguments: Any) -> Any:
+        use_options_of(signature)
         with json_output(enabled=as_json):
             return function(**arguments)
 

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sibling.commands.option_names import with_option_names
+
 _is_json: Final = ContextVar("is_json", default=False)
 _JSON_OPTIONS: Final = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
 
@@ -79,8 +81,8 @@ def print_text(text: str = "") -> None:
 
 
 def print_note(text: str) -> None:
-    """Print a line of text to standard error."""
-    lines = "\n".join(map(_printable, text.split("\n")))
+    """Print a line of text, with options in place of names of the API, to standard error."""
+    lines = "\n".join(map(_printable, with_option_names(text).split("\n")))
     Console(stderr=True, highlight=False).print(lines, markup=False, soft_wrap=True)
 
 
