@@ -16,6 +16,7 @@ bootstrap*, 1981, doi:10.1214/aos/1176345338
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -89,9 +90,9 @@ class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
         return found.model(tasks, params, left_out=unsuitable)
 
     def adapt_task(self, model: EnsembleModel, task: Task, *, trace: Trace) -> EnsembleModel:
-        """Return the model with a new task, which every member learns; weights stay.
+        """Return the model with a new task, which the members learn that can; weights stay.
 
-        Intervals and sets of the task are those of rows of other tasks.
+        A warning names the others. Intervals and sets of the task are those of rows of other tasks.
         """
         labels = class_labels_of(TaskSet((task,)))
         if labels and not set(labels[0]) <= set(model.every_label):
@@ -110,6 +111,7 @@ class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
             labels=(*model.labels, *labels),
             members=members,
             conformal=held_out,
+            warnings=(*model.warnings, *_describe_missing(model, members, task.name)),
         )
 
     def has_common_part(self, params: EnsembleParams) -> bool:
@@ -171,25 +173,49 @@ class ChosenEnsemble(Ensemble):
         )
 
 
+def _describe_missing(model: EnsembleModel, members: Sequence[Model], task: str) -> tuple[str, ...]:
+    """Return a warning that names the members that could not learn a task."""
+    missing = [i for i, member in enumerate(members) if not member.has_task(task)]
+    if not missing:
+        return ()
+    names = ", ".join(dict.fromkeys(members[i].algorithm for i in missing))
+    share = float(model.weights[missing].sum())
+    warning = (
+        f"task '{task}' is predicted without {names} ({share:.0%} of the weight), which cannot "
+        "learn a task that is added; a new model of all tasks can have it"
+    )
+    return (warning,)
+
+
+def _adapting(member: Model) -> Algorithm[Any, Any] | None:
+    """Return the algorithm of a member that can learn a further task; None if it cannot."""
+    algorithm = ALGORITHMS.get(member.algorithm)
+    is_whole = not isinstance(member, ByColumnsModel | DenseModel)
+    can_adapt = algorithm is not None and is_whole and algorithm.supports_adaptation()
+    return algorithm if can_adapt else None
+
+
 def _adapted(members: Sequence[Model], task: Task, trace: Trace) -> tuple[Model, ...]:
-    """Return the members with a new task.
+    """Return the members, with a new task those that can learn it.
 
     Raises
     ------
     InvalidData
-        A member cannot be adapted.
+        No member can be adapted.
     """
     adapted: dict[int, Model] = {}
+    algorithms = [_adapting(member) for member in members]
+    if all(algorithm is None for algorithm in algorithms):
+        raise InvalidData(
+            f"{members[0].algorithm}, a member of the ensemble, cannot be adapted to a new task "
+            f"such as '{task.name}', nor can another; train a new model with all tasks",
+            task=task.name,
+        )
 
     def adapt(i: int) -> Model:
-        algorithm = ALGORITHMS.get(members[i].algorithm)
-        is_whole = not isinstance(members[i], ByColumnsModel | DenseModel)
-        if algorithm is None or not (is_whole and algorithm.supports_adaptation()):
-            raise InvalidData(
-                f"{members[i].algorithm}, a member of the ensemble, cannot be adapted to a new "
-                f"task such as '{task.name}'; train a new model with all tasks",
-                task=task.name,
-            )
+        algorithm = algorithms[i]
+        if algorithm is None:
+            return members[i]
         model: Model = algorithm.adapt(members[i], task, trace=trace.nested())
         return model
 

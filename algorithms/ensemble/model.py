@@ -44,7 +44,7 @@ class EnsembleModel(Model):
         Labels of each task, sorted; none for numbers.
     members
         The models, by decreasing weight. One of weight 0 answers for tasks that were not trained
-        where no other can.
+        where no other can. Members that could not learn a task that was added do not have it.
     weights : (M,)
         Of sum 1.
     maps : (M, C, 2)
@@ -99,7 +99,7 @@ class EnsembleModel(Model):
         """Return the number of features."""
         del method
         self.task_index(task)
-        return self.members[0].width("predict", task=task)
+        return self.members[self._of(task)[0][0]].width("predict", task=task)
 
     def classes(self, task: str) -> Labels:
         """Return the labels of a task, sorted; empty for numbers."""
@@ -108,16 +108,17 @@ class EnsembleModel(Model):
 
     def relations(self) -> Relations | None:
         """Return the relations of the tasks in the heaviest member that has some."""
-        found = (member.relations() for member in self.members)
+        found = (one.relations() for one in self.members if len(one.tasks) == len(self.tasks))
         return next((one for one in found if one is not None), None)
 
     def coefficients(self, task: str) -> Array | None:
         """Return the weighted mean of the coefficients; None if a member is not linear."""
         self.task_index(task)
-        parts = [self.members[i].coefficients(task) for i in np.flatnonzero(self.weights)]
+        used, weights = self._of(task)
+        parts = [self.members[i].coefficients(task) for i in used]
         if self.labels or any(part is None for part in parts):
             return None
-        found = zip(self.weights[self.weights > 0], parts, strict=True)
+        found = zip(weights, parts, strict=True)
         return np.asarray(sum(w * part for w, part in found if part is not None))
 
     def learned(self) -> dict[str, Any]:
@@ -264,7 +265,8 @@ class EnsembleModel(Model):
         M, T = len(self.members), len(self.tasks)
         check_array(self.weights, (M,), name="weights")
         check_array(self.maps, (M, len(self.every_label), 2), name="maps")
-        if any(set(member.tasks) != set(self.tasks) for member in self.members):
+        known = [set(member.tasks) for member in self.members]
+        if set().union(*known) != set(self.tasks):
             raise ValueError("the members have other tasks")
         if len(self.labels) not in {0, T} or not M:
             raise ValueError(f"{len(self.labels)} sets of labels for {T} tasks")
@@ -280,22 +282,38 @@ class EnsembleModel(Model):
         return every
 
     def _numbers(self, rows: Array, task: str) -> Array:
-        used = [(self.members[i], self.weights[i]) for i in np.flatnonzero(self.weights)]
-        parts = [w * apply(member, "predict", rows, task=task) for member, w in used]
+        parts = [
+            w * apply(self.members[i], "predict", rows, task=task)
+            for i, w in zip(*self._of(task), strict=True)
+        ]
         return np.asarray(np.sum(parts, axis=0))
+
+    def _of(self, task: str) -> tuple[NDArray[np.intp], Array]:
+        """Return the positions and weights of the members that have a task.
+
+        If none of these has a weight, theirs are equal.
+        """
+        known = np.array([member.has_task(task) for member in self.members])
+        weights = self.weights
+        if not known.all():
+            weights = np.where(known, weights, 0.0)
+            weights = weights if weights.any() else known.astype(np.float64)
+            weights = weights / weights.sum()
+        used = np.flatnonzero(weights)
+        return used, weights[used]
 
     def _mixed(self, rows: Array, task: str) -> Array:
         """Return the probabilities of the classes of a task, (n_samples, n_classes)."""
         every = self.every_label
         own = np.isin(np.array(every), np.array(self.classes(task)))
         is_possible = np.tile(own, (rows.shape[0], 1))
-        used = np.flatnonzero(self.weights)
+        used, weights = self._of(task)
         data = Task(task, rows)
         log_p = [
             log_probabilities(outputs_of(self.members[i], data, every), self.maps[i], is_possible)
             for i in used
         ]
-        return mix(np.stack(log_p), self.weights[used])[0][:, own]
+        return mix(np.stack(log_p), weights)[0][:, own]
 
     def _held_out(self, task: str) -> ConformalScores:
         if self.conformal is None:

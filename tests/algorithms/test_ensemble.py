@@ -522,13 +522,6 @@ def test_a_new_task_is_learned_by_every_member_and_has_intervals(kind, tmp_path)
     tasks = made(n_tasks=6, n=12)
     tasks = tasks if kind == "numbers" else labelled(tasks)
     model = fit(TaskSet(tasks.tasks[:5]), budget_s=2.0)
-    kept = [one.algorithm != "kernel-ridge" for one in model.members]
-    model = replace(
-        model,
-        members=tuple(one for one, is_kept in zip(model.members, kept, strict=True) if is_kept),
-        weights=model.weights[kept] / model.weights[kept].sum(),
-        maps=model.maps[kept],
-    )
     adapted = ENSEMBLE.adapt(model, tasks.tasks[5])
     save_model(adapted, tmp_path / "model")
     loaded = load_model(tmp_path / "model")
@@ -539,7 +532,44 @@ def test_a_new_task_is_learned_by_every_member_and_has_intervals(kind, tmp_path)
     assert np.isfinite(getattr(loaded, method)(new.X, task=new.name, level=0.5)).all()
 
 
-def test_a_member_that_cannot_be_adapted_is_named() -> None:
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_a_new_task_is_learned_by_the_members_that_can(kind, tmp_path) -> None:
+    tasks = made(n_tasks=4, n=12)
+    tasks = tasks if kind == "numbers" else labelled(tasks)
+    known, new = TaskSet(tasks.tasks[:3]), tasks.tasks[3]
+    algorithms = [ALGORITHMS["kernel-ridge"], ALGORITHMS["mean-regularised"]]
+    members = tuple(
+        one.fit(known, one.parse({}), trace=Trace(), rng=np.random.default_rng(0))
+        for one in algorithms
+    )
+    model = fit(known, budget_s=1e-3)
+    maps = np.tile(model.maps[:1], (2, 1, 1))
+    model = replace(model, members=members, weights=np.array([0.75, 0.25]), maps=maps)
+    adapted = ENSEMBLE.adapt(model, new)
+    assert adapted.tasks == tasks.names
+    assert "kernel-ridge" in adapted.warnings[-1]
+    assert "75%" in adapted.warnings[-1]
+    save_model(adapted, tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    method = "predict" if kind == "numbers" else "predict_proba"
+    rows = known.tasks[0].X
+    for task in known.names:
+        np.testing.assert_array_equal(
+            getattr(loaded, method)(rows, task=task), getattr(model, method)(rows, task=task)
+        )
+    alone = replace(adapted, members=adapted.members[1:], weights=np.ones(1), maps=maps[1:])
+    np.testing.assert_array_equal(
+        getattr(loaded, method)(rows, task=new.name), getattr(alone, method)(rows, task=new.name)
+    )
+    assert loaded.width("predict", task=new.name) == 3
+    # another task, after the file was loaded
+    again = ENSEMBLE.adapt(loaded, replace(new, name="again"))
+    np.testing.assert_array_equal(
+        again.predict(rows, task="again"), loaded.predict(rows, task=new.name)
+    )
+
+
+def test_an_ensemble_of_members_that_cannot_be_adapted_names_one() -> None:
     tasks = made(n_tasks=3)
     model = fit(TaskSet(tasks.tasks[:2]), budget_s=1e-3)
     alone = ALGORITHMS["kernel-ridge"]

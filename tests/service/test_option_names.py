@@ -13,7 +13,6 @@ from sibling.commands.exit_codes import ExitCode
 from sibling.commands.option_names import use_options_of, with_option_names
 from tests.service.test_commands import fails  # noqa: F401 - a fixture
 
-
 RIDGE = ("--task-column", "shop", "--target-column", "y", "-a", "ridge")
 
 
