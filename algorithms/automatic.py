@@ -20,9 +20,9 @@ from algorithms.evaluation.scores.leaks import find_leaks
 from algorithms.evaluation.scores.metrics import METRICS, Metric, deciding_metric
 from algorithms.evaluation.scores.recall import report_classes
 from algorithms.evaluation.selection.failures import describe_left_out
+from algorithms.interface import model
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams, explain_unknown
-from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, WITH_COMMON_PART, NewTasks
 from algorithms.interface.tasks import TaskSet, TaskSummary
@@ -43,7 +43,7 @@ Plan = dict[str, Any]
 _METHODS: Final = frozenset({"predict", "decision_function", "predict_proba"})
 
 
-class Auto(Algorithm[AutomaticOptions, Model]):
+class Auto(Algorithm[AutomaticOptions, model.Model]):
     """The automatic choice with plain rows. It is no algorithm of the registry, which it needs."""
 
     name = "auto"
@@ -65,7 +65,7 @@ class Auto(Algorithm[AutomaticOptions, Model]):
 
     def fit(
         self, tasks: TaskSet, params: AutomaticOptions, *, trace: Trace, rng: np.random.Generator
-    ) -> Model:
+    ) -> model.Model:
         """Return the model of the choice."""
         plan, seed = plan_automatic(tasks.summaries(), params), int(rng.integers(2**31))
         return fit_automatic(plan, tasks, rows=PLAIN, seed=seed, trace=trace)[0].model

@@ -99,7 +99,8 @@ class EnsembleModel(Model):
         """Return the number of features."""
         del method
         self.task_index(task)
-        return self.members[self._of(task)[0][0]].width("predict", task=task)
+        first: Model = self.members[self._of(task)[0][0]]
+        return first.width("predict", task=task)
 
     def classes(self, task: str) -> Labels:
         """Return the labels of a task, sorted; empty for numbers."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal, get_args
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -19,7 +19,8 @@ _LENGTHS: Final = {
 
 
 #: Outcomes of events: of requests with an error, and of all others.
-OUTCOMES: Final = ("done", "refused")
+Outcome = Literal["done", "refused"]
+OUTCOMES: Final = get_args(Outcome)
 _FIRST_REFUSED: Final = 400
 #: Parts of a path such as ``/v1/jobs/job_1``.
 _N_PARTS: Final = 4
@@ -90,7 +91,7 @@ def names_of(session: Session, paths: Iterable[str | None]) -> dict[str, str]:
         parts = (path or "").split("/")
         if len(parts) == _N_PARTS and parts[2] in ids:
             ids[parts[2]].add(parts[3])
-    names = {}
+    names: dict[str, str] = {}
     for collection, (key, name) in _NAMED.items():
         rows = session.execute(sa.select(key, name).where(key.in_(ids[collection]))).all()
         names |= {f"/v1/{collection}/{one}": text for one, text in rows if text}

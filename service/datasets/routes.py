@@ -44,8 +44,7 @@ Wait = Annotated[
 
 
 DatasetOrder = Literal[
-    *("created_at", "-created_at", "name", "-name"),
-    *("state", "-state", "size_bytes", "-size_bytes"),
+    "created_at", "-created_at", "name", "-name", "state", "-state", "size_bytes", "-size_bytes"
 ]
 
 

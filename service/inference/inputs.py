@@ -38,8 +38,13 @@ class InputSpecs:
 
     def _task_source(self, version_id: str, column: str) -> TaskSource:
         names = self._names
-        parts = (partial(f, version_id) for f in (names.has, names.options, names.of))
-        return TaskSource(None, column, *parts)
+        return TaskSource(
+            None,
+            column,
+            partial(names.has, version_id),
+            partial(names.options, version_id),
+            partial(names.of, version_id),
+        )
 
     def ranges(self, served: ServableVersion) -> Ranges:
         """Return the columns of numbers of the training rows, with their ranges."""

@@ -54,8 +54,7 @@ ValidateOnly = Annotated[
 
 
 JobOrder = Literal[
-    *("created_at", "-created_at", "model", "-model"),
-    *("state", "-state", "algorithm", "-algorithm"),
+    "created_at", "-created_at", "model", "-model", "state", "-state", "algorithm", "-algorithm"
 ]
 
 

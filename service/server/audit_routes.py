@@ -1,6 +1,6 @@
 """HTTP route of the audit log."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import Field
@@ -27,7 +27,7 @@ class AuditQuery(PageQuery):
     object: str | None = Field(
         None, max_length=500, description="Only this resource, such as `/v1/jobs/job_1`."
     )
-    outcome: Literal[*store.OUTCOMES] | None = Field(
+    outcome: store.Outcome | None = Field(
         None, description="Only events with an error (`refused`), or only the others (`done`)."
     )
     since: Moment | None = Field(None, description="Only events of this time and later.")

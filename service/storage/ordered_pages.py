@@ -110,10 +110,11 @@ def _is_behind(
     column: Any, key: Any, position: tuple[Any, str], *, is_descending: bool
 ) -> sa.ColumnElement[bool]:
     value, last = position
+    is_after: sa.ColumnElement[bool] = key < last if is_descending else key > last
     if column is key:
-        return key < last if is_descending else key > last
-    beyond, tie = (column < value, key < last) if is_descending else (column > value, key > last)
-    return sa.or_(beyond, sa.and_(column == value, tie))
+        return is_after
+    is_beyond = column < value if is_descending else column > value
+    return sa.or_(is_beyond, sa.and_(column == value, is_after))
 
 
 def _write(direction: str, row: Any) -> str:

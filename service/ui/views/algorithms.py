@@ -81,7 +81,7 @@ async def algorithms_view(api: Api) -> AlgorithmsView:
 
 
 def _is_common(algorithm: Mapping[str, Any]) -> bool:
-    return algorithm["needs"]["target"] == "any"
+    return bool(algorithm["needs"]["target"] == "any")
 
 
 def _choice(algorithm: Mapping[str, Any]) -> Choice:

@@ -67,14 +67,15 @@ async def report_view(api: Api, name: str, version: int) -> ModelReport:
     report = await api.find(f"{view.path}/report") or {}
     titles = await _algorithms(api)
     data, columns = await _data(api, view.model)
-    tables = (view.methods, view.means, view.recall, view.gains, view.candidates, view.scores)
+    plots = (*view.charts.values(), *view.plots)
+    tables = (*view.leaderboards[1:], *view.tables)
     algorithm = titles[view.model["algorithm"]]
     return ModelReport(
         title=f"Report on {name}, version {version}",
         made=formats.exact(datetime.now(UTC).isoformat()),
         version=view,
-        figures=await asyncio.gather(*(_figure(api, plot) for plot in view.plots)),
-        tables=[table for table in tables if table and table.rows and len(table.columns) > 1],
+        figures=await asyncio.gather(*(_figure(api, plot) for plot in plots)),
+        tables=[table for table in tables if table.rows and len(table.columns) > 1],
         method=f"{algorithm['title']}: {algorithm['summary']}",
         data=data,
         columns=columns,
