@@ -23,6 +23,9 @@ from algorithms.wrappers.preparation.written_numbers import MINUS, as_plain
 MISSING_MARKERS: Final = (
     *("NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "NaN", "nan", "NAN", "-nan"),
     *("NULL", "Null", "null", "None", "?"),
+    # errors of Excel, in English, German and French
+    *("#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"),
+    *("#NV", "#WERT!", "#BEZUG!", "#ZAHL!", "#VALEUR!", "#NOMBRE!", "#NOM?"),
 )
 MARKERS: Final = frozenset(MISSING_MARKERS)
 #: Numbers with the decimal separator "."; another one is replaced before.

@@ -29,7 +29,7 @@ def levels_of(result, name):
     return columns[name]["levels"]
 
 
-@pytest.mark.parametrize("marker", ["NA", "None", "NaN", "null", "?"])
+@pytest.mark.parametrize("marker", ["NA", "None", "NaN", "null", "?", "#DIV/0!", "#NV"])
 def test_markers_are_missing_in_categories_of_every_format(reader, read, marker):
     size = ["S", marker, "M", "S", "M", f" {marker} "]
     result = read({"x": [1.0, 2, 3, 4, 5, 6], "size": size})
