@@ -1,5 +1,6 @@
 """Files with rows for a model, whose format is known by their first bytes."""
 
+import codecs
 import gzip
 import io
 from typing import Any, Final
@@ -21,6 +22,12 @@ _MEDIA_TYPES: Final = {
     b"MATLAB ": "application/x-matlab-data",
     b"\x89HDF": "application/x-matlab-data",
     b"PK\x03\x04": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+#: Encodings by their byte order mark.
+_MARKS: Final = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
 }
 _NPY_MAGIC: Final = b"\x93NUMPY"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -59,8 +66,10 @@ def _parse(body: bytes) -> NDArray[Any] | tuple[bytes, str]:
         return body, _NPZ
     if body[8:9] == b"{" and int.from_bytes(body[:8], "little") < len(body):  # size of its header
         return body, _SAFETENSORS
-    if body.lstrip()[:1] in (b"[", b"{"):
-        return _read_json(body)
+    encoding = next((name for mark, name in _MARKS.items() if body.startswith(mark)), None)
+    text = body if encoding is None else body.decode(encoding, "replace").encode()
+    if text.lstrip()[:1] in (b"[", b"{"):
+        return _read_json(text)
     return body, next((t for magic, t in _MEDIA_TYPES.items() if body.startswith(magic)), _CSV)
 
 

@@ -288,6 +288,23 @@ def json_lines_with_gaps():
     return made(body, NDJSON, ".jsonl", regression(), (frame, kept))
 
 
+def json_lines_in_utf_16():
+    frame, kept = wards()
+    body = "\n".join(json.dumps(record) for record in records_of(frame)).encode("utf-16")
+    return made(body, JSON, ".json", regression(), (frame, kept))
+
+
+def workbook_with_text_around_the_table_and_merged_tasks():
+    frame, kept = wards()
+    frame = frame.sort_values("hospital").reset_index(drop=True)
+    file = io.BytesIO()
+    with pd.ExcelWriter(file) as book:
+        frame.set_index(["hospital", "row"]).to_excel(book, startrow=2)
+        sheet = book.sheets["Sheet1"]
+        sheet["A1"], sheet[f"A{N + 5}"] = "Wards 2026", "Source: registry"
+    return made(file.getvalue(), XLSX, ".xlsx", regression(), (frame, kept))
+
+
 def json_by_task():
     frame, kept = wards()
     frame = frame.sort_values("hospital", kind="stable")
@@ -447,6 +464,8 @@ FILES = (
     workbook_with_numbers_as_tasks,
     json_records,
     json_lines_with_gaps,
+    json_lines_in_utf_16,
+    workbook_with_text_around_the_table_and_merged_tasks,
     json_by_task,
     pandas_with_tasks_in_the_index,
     polars_with_numbers_as_tasks,
