@@ -87,7 +87,9 @@ def _ordered_dates(texts: Texts, form: DateForm) -> DateColumn:
     """Return a column of dates whose order of day and month is found, or a note why not."""
     if form.has_short_years:
         reason = f"{_short_years(texts)}: it is read as text"
-        return DateColumn(note=Note(reason, f"{_advice(texts)}, and {SHORT_YEARS}"))
+        advice = f"{_advice(texts)}, and {SHORT_YEARS}"
+        year_first = "" if form.separator == "." else "; years that come first need four digits"
+        return DateColumn(note=Note(reason, advice + year_first))
     order = order_of(texts.levels, form)
     if order in UNCLEAR:
         return DateColumn(

@@ -119,6 +119,11 @@ def test_dates_of_logs_and_programs_are_read_in_tables_and_rows(reader, read, na
     assert encode(texts, column).tolist() == expected
 
 
+def test_advice_on_years_of_two_digits_warns_of_those_that_come_first(read):
+    assert "come first need four digits" in column_of(read(["24-01-03", "24-02-05"]))[1]
+    assert "come first" not in column_of(read(["24.01.03", "24.02.05"]))[1]
+
+
 def test_weeks_are_their_monday_if_the_year_has_them(reader, read):
     result = read(["2024-W01", "2024W10"])
     days = [date(2024, 1, 1), date(2024, 3, 4)]
