@@ -4,7 +4,8 @@ python peer_methods.py METHOD FOLDER
 
 Each ``.npz`` file of the folder has training rows ``X`` (n, d) with their ``task`` (n,) and targets
 ``y`` (n,): numbers, or positions of classes; and rows ``X_new``, ``task_new`` to predict. The
-answers are written to ``METHOD/`` in the folder: predictions, and seconds of processor time.
+answers are written to ``METHOD/`` in the folder: predictions, or the probability of each class
+from methods that have some, and seconds of processor time.
 """
 
 import sys
@@ -50,6 +51,14 @@ class Case:
         scale[scale == 0] = 1.0
         return (self.X - mean) / scale, (self.X_new - mean) / scale
 
+    def answer(self, model: Any, X_new: Any) -> Array:
+        """Return the predictions of a fitted model, or the probability of each class."""
+        if not self.is_classes:
+            return np.asarray(model.predict(X_new))
+        p = np.zeros((len(X_new), int(self.y.max()) + 1))
+        p[:, np.unique(self.y)] = model.predict_proba(X_new)
+        return p
+
 
 def ridge(case: Case) -> Array:
     """Return predictions of scikit-learn's ridge, or logistic, regression with dummies of tasks."""
@@ -58,7 +67,7 @@ def ridge(case: Case) -> Array:
     case.X, case.X_new = case.standardised()
     X, X_new = case.with_task(is_column=False)
     model = LogisticRegressionCV(max_iter=1000) if case.is_classes else RidgeCV(np.logspace(-3, 3))
-    return np.asarray(model.fit(X, case.y).predict(X_new))
+    return case.answer(model.fit(X, case.y), X_new)
 
 
 def forest(case: Case) -> Array:
@@ -67,7 +76,8 @@ def forest(case: Case) -> Array:
 
     X, X_new = case.with_task(is_column=False)
     kind = RandomForestClassifier if case.is_classes else RandomForestRegressor
-    return np.asarray(kind(300, min_samples_leaf=2, random_state=0).fit(X, case.y).predict(X_new))
+    model = kind(300, min_samples_leaf=2, random_state=0)
+    return case.answer(model.fit(X, case.y), X_new)
 
 
 def lightgbm(case: Case) -> Array:
@@ -78,7 +88,7 @@ def lightgbm(case: Case) -> Array:
     kind = lightgbm.LGBMClassifier if case.is_classes else lightgbm.LGBMRegressor
     model = kind(min_child_samples=5, num_leaves=8, verbose=-1, n_jobs=1, random_state=0)
     model.fit(X, case.y, categorical_feature=[X.shape[1] - 1])
-    return np.asarray(model.predict(X_new))
+    return case.answer(model, X_new)
 
 
 def catboost(case: Case) -> Array:
@@ -88,12 +98,11 @@ def catboost(case: Case) -> Array:
     kind = CatBoostClassifier if case.is_classes else CatBoostRegressor
     model = kind(verbose=0, thread_count=1, random_seed=0, allow_writing_files=False)
 
-    def pool(X: Array, task: Array, y: Array | None = None) -> Any:
-        rows = [[str(t), *row] for t, row in zip(task.tolist(), X.tolist(), strict=True)]
-        return Pool(rows, y, cat_features=[0])
+    def rows(X: Array, task: Array) -> list[Any]:
+        return [[str(t), *row] for t, row in zip(task.tolist(), X.tolist(), strict=True)]
 
-    model.fit(pool(case.X, case.task, case.y))
-    return np.asarray(model.predict(pool(case.X_new, case.task_new))).ravel()
+    model.fit(Pool(rows(case.X, case.task), case.y, cat_features=[0]))
+    return case.answer(model, rows(case.X_new, case.task_new))
 
 
 def gpboost(case: Case) -> Array:
@@ -113,7 +122,7 @@ def gpboost(case: Case) -> Array:
     booster = gpboost.train(params=params, train_set=data, gp_model=effects, num_boost_round=100)
     found = booster.predict(data=case.X_new, group_data_pred=case.task_new, pred_latent=False)
     response = np.asarray(found["response_mean"])
-    return (response > 0.5).astype(int) if case.is_classes else mean + scale * response
+    return np.column_stack([1 - response, response]) if case.is_classes else mean + scale * response
 
 
 def flaml(case: Case) -> Array:
@@ -128,7 +137,7 @@ def flaml(case: Case) -> Array:
     task = "classification" if case.is_classes else "regression"
     model = AutoML()
     model.fit(X, case.y, task=task, time_budget=FLAML_S, n_jobs=1, verbose=0, seed=0)
-    return np.asarray(model.predict(X_new))
+    return case.answer(model, X_new)
 
 
 def gpy(case: Case) -> Array:

@@ -9,6 +9,10 @@ of the standard deviation of the task, or of the error rate.
 - `rank`: mean over the tables, 1 is the best.
 - `loss above the best`: median over the tables, relative to the smallest loss of any method.
 - `seconds`: processor time of fit and predictions, one thread, median.
+- `log loss`, `Brier score`: of probabilities of at least .0001, means over the tasks, relative to
+  those of the automatic choice (geometric mean), for methods with probabilities on all tables.
+- `coverage`: share of new rows whose target is in the interval of 90 %, or whose class is in the
+  set; mean over the tasks, and the least of tasks of at least 20 new rows.
 
 Each peer runs in an environment of its own, with numpy and what it needs, which is made once below
 the folder that ``SIBLING_PEERS`` names, or below a temporary one. A method that fails on a
@@ -69,6 +73,12 @@ PEERS: Final = {
     "gpy": ("GPy", "GPy, common and own part"),
     "flaml": ("flaml[automl]", "FLAML, ten seconds"),
 }
+#: Names of the scores: loss, seconds, those of probabilities, and coverage.
+LOSS, SECONDS, LOG_LOSS, BRIER = "loss", "seconds", "log loss", "Brier"
+COVERAGE, LEAST = "coverage", "least coverage of a task"
+#: Smallest probability, and smallest number of new rows of a task whose coverage is reported.
+MIN_PROBABILITY: Final = 1e-4
+MIN_ROWS: Final = 20
 #: A loss within 2 % of the best is as good.
 AS_GOOD: Final = 1.02
 ABOVE: Final = "loss above the best in %"
@@ -137,8 +147,8 @@ def drawn(frame: pd.DataFrame, source: Source, n: int) -> dict[str, Array] | Non
     return arrays | {"X_new": X[k:], "task_new": task[k:], "y_new": y[k:]}
 
 
-def own_answer(algorithm: Algorithm[Any, Any], case: dict[str, Array]) -> tuple[Array, float]:
-    """Return the predictions of an algorithm of this project, and seconds."""
+def own_scores(algorithm: Algorithm[Any, Any], case: dict[str, Array]) -> dict[str, float]:
+    """Return the scores of an algorithm of this project."""
     started = time.process_time()
     tasks = TaskSet(
         tuple(
@@ -148,11 +158,58 @@ def own_answer(algorithm: Algorithm[Any, Any], case: dict[str, Array]) -> tuple[
     )
     params = algorithm.parse({})
     model = algorithm.fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
-    predicted = np.empty(len(case["y_new"]))
-    for t in range(len(tasks)):
-        rows = case["task_new"] == t
-        predicted[rows] = model.predict(case["X_new"][rows], task=f"t{t:03}")
-    return predicted, time.process_time() - started
+    has_probabilities = case["y"].dtype.kind == "i" and hasattr(model, "predict_proba")
+    shape = (len(case["y_new"]), int(case["y"].max()) + 1)
+    predicted = np.zeros(shape if has_probabilities else shape[:1])
+    for name, rows in _rows_by_task(case):
+        if has_probabilities:
+            labels = np.asarray(model.classes(name))
+            predicted[np.ix_(rows, labels)] = model.predict_proba(case["X_new"][rows], task=name)
+        else:
+            predicted[rows] = model.predict(case["X_new"][rows], task=name)
+    seconds = time.process_time() - started
+    scores = scores_of(predicted, case) | {SECONDS: seconds}
+    return scores | coverage_of(model, case) if hasattr(model, "predict_interval") else scores
+
+
+def _rows_by_task(case: dict[str, Array]) -> list[tuple[str, Array]]:
+    """Return the name and the positions of new rows of each task."""
+    return [(f"t{t:03}", np.flatnonzero(case["task_new"] == t)) for t in np.unique(case["task"])]
+
+
+def coverage_of(model: Any, case: dict[str, Array]) -> dict[str, float]:
+    """Return the mean coverage of intervals or sets over tasks, and the least."""
+    shares, sizes = [], []
+    for name, rows in _rows_by_task(case):
+        X, y = case["X_new"][rows], case["y_new"][rows]
+        if y.dtype.kind == "i":
+            found = model.predict_set(X, task=name)
+            is_covered = (found > 0) & (y[:, np.newaxis] == np.asarray(model.classes(name)))
+            shares.append(float(is_covered.any(axis=1).mean()))
+        else:
+            low, high = model.predict_interval(X, task=name).T
+            shares.append(float(np.mean((low <= y) & (y <= high))))
+        sizes.append(len(rows))
+    counted = [share for share, size in zip(shares, sizes, strict=True) if size >= MIN_ROWS]
+    return {COVERAGE: float(np.mean(shares)), LEAST: min(counted, default=np.nan)}
+
+
+def scores_of(predicted: Array, case: dict[str, Array]) -> dict[str, float]:
+    """Return the loss of predictions, and scores of probabilities (n, C)."""
+    if predicted.ndim == 1:
+        return {LOSS: loss_of(predicted, case)}
+    p, y = np.maximum(predicted, MIN_PROBABILITY), case["y_new"]
+    p /= p.sum(axis=1, keepdims=True)
+    is_class = y[:, np.newaxis] == np.arange(p.shape[1])
+    unknown = y >= p.shape[1]  # a class without training rows
+    log_loss = np.where(unknown, -np.log(MIN_PROBABILITY), -np.log(np.where(is_class, p, 1)).sum(1))
+    brier = ((p - is_class) ** 2).sum(axis=1) + unknown
+    tasks = [rows for _, rows in _rows_by_task(case)]
+    return {
+        LOSS: loss_of(predicted.argmax(axis=1), case),
+        LOG_LOSS: float(np.mean([log_loss[rows].mean() for rows in tasks])),
+        BRIER: float(np.mean([brier[rows].mean() for rows in tasks])),
+    }
 
 
 def loss_of(predicted: Array, case: dict[str, Array]) -> float:
@@ -186,22 +243,20 @@ def run(context: Context) -> Iterator[Block]:
         folder = Path(temporary, "cases")
         folder.mkdir()
         cases = _cases(folder, environments, is_quick=context.is_quick)
-        losses: dict[str, dict[str, float]] = {}
-        seconds: dict[str, dict[str, float]] = {}
+        scores: dict[str, dict[str, dict[str, float]]] = {}
         for name, title in OURS.items():
-            losses[title], seconds[title] = {}, {}
+            scores[title] = {}
             for key, case in cases.items():
                 with suppress(AlgorithmError):
-                    predicted, seconds[title][key] = own_answer(ALGORITHMS[name], case)
-                    losses[title][key] = loss_of(predicted, case)
+                    scores[title][key] = own_scores(ALGORITHMS[name], case)
         for name, (_, title) in PEERS.items():
             peer_answers(name, folder, environments)
-            losses[title], seconds[title] = {}, {}
+            scores[title] = {}
             for path in (folder / name).glob("*.npz"):
                 with np.load(path, allow_pickle=False) as file:
-                    losses[title][path.stem] = loss_of(file["predicted"], cases[path.stem])
-                    seconds[title][path.stem] = float(file["seconds"])
-    yield from _blocks(losses, seconds)
+                    found = scores_of(file["predicted"], cases[path.stem])
+                    scores[title][path.stem] = found | {SECONDS: float(file["seconds"])}
+    yield from _blocks(scores)
 
 
 def _cases(folder: Path, environments: Path, *, is_quick: bool) -> dict[str, dict[str, Array]]:
@@ -222,11 +277,18 @@ def _cases(folder: Path, environments: Path, *, is_quick: bool) -> dict[str, dic
     return cases
 
 
-def _blocks(
-    losses: dict[str, dict[str, float]], seconds: dict[str, dict[str, float]]
-) -> Iterator[Block]:
-    keys = list(losses[AUTO])
-    frame, times = (pd.DataFrame(values, index=keys) for values in (losses, seconds))
+def _blocks(scores: dict[str, dict[str, dict[str, float]]]) -> Iterator[Block]:
+    keys = list(scores[AUTO])
+
+    def of(score: str) -> pd.DataFrame:
+        """Return a score of each case (rows) and method (columns)."""
+        values = {
+            title: {key: found.get(score, np.nan) for key, found in by_case.items()}
+            for title, by_case in scores.items()
+        }
+        return pd.DataFrame(values, index=keys)
+
+    frame, times = of(LOSS), of(SECONDS)
     rows_of = {key: int(key.rpartition("-")[2]) for key in keys}
     auto = frame[AUTO]
     for n in (*sorted({*rows_of.values()}), None):
@@ -268,4 +330,52 @@ def _blocks(
         text=f"Its loss is {ratio:.3f} of that of the best other package of each table in "
         "hindsight (geometric mean; 1.02 wanted).",
         is_confirmed=ratio <= AS_GOOD,
+    )
+    yield from _probability_blocks(of(LOG_LOSS), of(BRIER))
+    yield from _coverage_blocks(of(COVERAGE)[AUTO], of(LEAST)[AUTO], rows_of)
+
+
+def _probability_blocks(log_losses: pd.DataFrame, briers: pd.DataFrame) -> Iterator[Block]:
+    """Yield the scores of probabilities, relative to those of the automatic choice."""
+    log_losses, briers = (one.dropna(how="all").dropna(axis=1) for one in (log_losses, briers))
+    relative = [np.exp(np.log(one.div(one[AUTO], axis=0)).mean()) for one in (log_losses, briers)]
+    yield Table(
+        caption="Probabilities",
+        columns=("method", "tables", LOG_LOSS, BRIER),
+        rows=tuple(
+            (title, len(log_losses), *(round(float(one[title]), 3) for one in relative))
+            for title in relative[0].sort_values().index
+        ),
+    )
+    for name, one in ((LOG_LOSS, log_losses), (BRIER, briers)):
+        best = one[[title for title in one if not title.startswith("Sibling")]].min(axis=1)
+        ratio = float(np.exp(np.log(one[AUTO] / best).mean()))
+        yield Claim(
+            text=f"Its {name} is {ratio:.3f} of that of the best other package of each table in "
+            "hindsight (geometric mean; 1.02 wanted).",
+            is_confirmed=ratio <= AS_GOOD,
+        )
+
+
+def _coverage_blocks(
+    mean: "pd.Series[float]", least: "pd.Series[float]", rows_of: dict[str, int]
+) -> Iterator[Block]:
+    """Yield the coverage of intervals and sets of the automatic choice."""
+    by_rows = {
+        n: [key for key in mean.index if rows_of[key] == n] for n in sorted({*rows_of.values()})
+    }
+    yield Table(
+        caption="Coverage of intervals and sets of 90 %",
+        columns=("rows per task", "tables", COVERAGE, "lowest table", LEAST),
+        rows=tuple(
+            (
+                n,
+                len(keys),
+                *(
+                    round(float(v), 3)
+                    for v in (mean[keys].mean(), mean[keys].min(), least[keys].min())
+                ),
+            )
+            for n, keys in by_rows.items()
+        ),
     )

@@ -7,8 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.metrics import log_loss
 
+from benchmarks import peers
 from benchmarks.harness import page, results
 from benchmarks.harness.benchmark import Benchmark
 from benchmarks.harness.catalogue import BENCHMARKS
@@ -205,3 +208,16 @@ def test_the_two_newest_runs_are_kept_and_survive_storage(tmp_path, monkeypatch)
 )
 def test_cells_have_three_significant_digits(cell, text):
     assert cell_text(cell) == text
+
+
+def test_scores_of_probabilities_are_means_over_tasks():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), size=40)
+    y, task = rng.integers(0, 3, size=40), np.repeat([0, 1], [10, 30])
+    case = {"task": np.array([0, 1]), "task_new": task, "y": y, "y_new": y}
+    parts = [(p[task == t], y[task == t]) for t in (0, 1)]
+    found = peers.scores_of(p, case)
+    expected = np.mean([log_loss(own, q, labels=[0, 1, 2]) for q, own in parts])
+    assert found[peers.LOG_LOSS] == pytest.approx(expected, rel=1e-3)
+    brier = np.mean([((q - np.eye(3)[own]) ** 2).sum(axis=1).mean() for q, own in parts])
+    assert found[peers.BRIER] == pytest.approx(brier, rel=1e-3)
