@@ -8,6 +8,7 @@ owner. With ``priority_across_owners`` they come before everything else.
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -140,7 +141,12 @@ def _page() -> sa.Select[str, int, str, int]:
     queued = (
         JobRow.state == JobState.QUEUED,
         JobRow.owner == sa.bindparam("owner"),
-        sa.or_(JobRow.retry_at.is_(None), JobRow.retry_at <= sa.bindparam("now", type_=UtcTime)),
+        sa.or_(
+            JobRow.retry_at.is_(None),
+            JobRow.retry_at <= sa.bindparam("now", type_=UtcTime),
+            # later than any delay: the clock has been set back since
+            JobRow.retry_at > sa.bindparam("latest", type_=UtcTime),
+        ),
     )
     highest = sa.select(sa.func.max(JobRow.priority)).where(
         *queued, JobRow.priority < sa.bindparam("below")
@@ -165,7 +171,9 @@ _PAGE: Final = _page()
 def _queue_of(session: Session, owner: str, limit: int) -> Iterator[QueuedJob]:
     """Yield the queued jobs of an owner, by priority, then age."""
     size = min(limit, PAGE_SIZE)
-    owned = {"owner": owner, "size": size, "now": now()}
+    time = now()
+    latest = time + timedelta(seconds=store.MAX_DELAY_S)
+    owned = {"owner": owner, "size": size, "now": time, "latest": latest}
     below, last = _ABOVE_ALL, None  # the last job read of the present priority
     while True:
         after = ("", "") if last is None else (last.root_id, last.id)

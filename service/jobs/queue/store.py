@@ -19,7 +19,7 @@ from service.storage.tables import AttemptRow, BlobRow, EventRow, JobRow, new_id
 #: Outcome of an attempt on a machine that lacked space, memory or file handles.
 POSTPONED: Final = "postponed"
 _FIRST_DELAY_S: Final = 2
-_MAX_DELAY_S: Final = 300
+MAX_DELAY_S: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,7 +441,7 @@ def postpone(session: Session, job: JobRow, code: str, detail: str) -> bool:
     earlier = sa.select(sa.func.count()).where(
         AttemptRow.job_id == job.id, AttemptRow.outcome == POSTPONED
     )
-    delay_s = min(_FIRST_DELAY_S * 2 ** (session.scalar(earlier) or 0), _MAX_DELAY_S)
+    delay_s = min(_FIRST_DELAY_S * 2 ** (session.scalar(earlier) or 0), MAX_DELAY_S)
     return move(
         *here,
         JobState.QUEUED,

@@ -1,4 +1,5 @@
 import threading
+from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -362,6 +363,24 @@ def test_a_postponed_job_waits_longer_each_time_and_counts_no_attempt(
     begin(job_id)
     assert read_job(job_id).retry_at is None
     assert queries.shortage(database) is None
+
+
+def test_a_postponed_job_does_not_wait_for_a_clock_that_was_set_back(database, new_job, begin):
+    job_id = new_job()
+    begin(job_id)
+    with database.write() as session:
+        row = store.get(session, job_id)
+        assert store.postpone(session, row, "resource-shortage", "No space left on device")
+
+    def is_due(after_s):
+        at = now() + timedelta(seconds=after_s)
+        with database.write() as session:
+            session.execute(sa.update(JobRow).where(JobRow.id == job_id).values(retry_at=at))
+        with database.read() as session:
+            return [job.id for job in admission.next_queued(session, 9)] == [job_id]
+
+    assert not is_due(store.MAX_DELAY_S - 60)
+    assert is_due(3600)  # the clock was an hour ahead when the job was postponed
 
 
 @pytest.mark.parametrize(
