@@ -5,8 +5,10 @@ import io
 import json
 import warnings
 from collections.abc import Mapping
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -344,6 +346,32 @@ class RemoteModel(Remote[Mode]):
         return await self._http.download(f"{self._path}/artifact", target)
 
     @remote_method
+    async def to_mlflow(self, target: str | Path) -> Path:
+        """Write the model as a directory that MLflow loads and serves without the service.
+
+        Raises
+        ------
+        ImportError
+            MLflow or the algorithms are not installed.
+        sibling.export.NotExportable
+            The tasks of the model have different columns.
+        """
+        return await self._export("mlflow_model", target)
+
+    @remote_method
+    async def to_onnx(self, target: str | Path) -> Path:
+        """Write the model as an ONNX graph with the inputs ``task`` and ``rows``.
+
+        Raises
+        ------
+        ImportError
+            The package onnx or the algorithms are not installed.
+        sibling.export.NotExportable
+            No graph gives the same outputs; the message says why.
+        """
+        return await self._export("onnx_model", target)
+
+    @remote_method
     async def set_alias(self, alias: str) -> None:
         """Point an alias, such as ``production``, at this version.
 
@@ -411,6 +439,15 @@ class RemoteModel(Remote[Mode]):
         """Return numbers and durations of the requests to this version since the start."""
         statistics: dict[str, Any] = await self._http.get(f"{self._v2}/stats")
         return statistics
+
+    async def _export(self, module: str, target: str | Path) -> Path:
+        """Write the model by a module of :mod:`sibling.export`."""
+        import_module("algorithms.interface.packages")
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "model.safetensors"
+            await self._http.download(f"{self._path}/artifact", file)
+            written: Path = import_module(f"sibling.export.{module}").write(file, Path(target))
+            return written
 
     async def _fetch_plot(self, name: str, media_type: str, theme: str) -> bytes:
         response = await self._http.send(

@@ -30,7 +30,7 @@ from sibling.commands.output import (
     print_text,
 )
 
-models = noun("Look at models, download and delete them.")
+models = noun("Look at models, download, export and delete them.")
 naming = App()
 
 _COLUMNS: Final = ("name", "version", "algorithm", "methods", "created_at")
@@ -153,6 +153,34 @@ def report(model: Model, *, output: Output = None, url: Url = DEFAULT_URL) -> No
     with Client(url) as client:
         remote = find_model(client, model)
         file = remote.save_report(output or _file_name(remote, ".html"))
+    print_result(f"{remote.name}, version {remote.version}: {file}", file=str(file))
+
+
+@models.command()
+def export(
+    model: Model,
+    *,
+    mlflow: Annotated[
+        Path | None, typer.Option(help="Folder that MLflow loads and serves; it must not exist.")
+    ] = None,
+    onnx: Annotated[
+        Path | None, typer.Option(help="File with an ONNX graph in double precision.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Write a model in the format of other programs, which run it without the service."""
+    if (mlflow is None) == (onnx is None):
+        raise typer.BadParameter("give one of --mlflow FOLDER and --onnx FILE")
+    with Client(url) as client:
+        remote = find_model(client, model)
+        try:
+            if mlflow is None:
+                assert onnx is not None  # checked above
+                file = remote.to_onnx(onnx)
+            else:
+                file = remote.to_mlflow(mlflow)
+        except ImportError as error:
+            raise OSError(str(error)) from None
     print_result(f"{remote.name}, version {remote.version}: {file}", file=str(file))
 
 
