@@ -266,7 +266,7 @@ def predict(page, http, tmp_path):
 
     page.get_by_label("Rows as CSV").fill("age,dose\n1,0\n0,1")
     assert shown() == expected([[1, 0], [0, 1]])
-    page.get_by_label("Task", exact=True).select_option("south")
+    page.get_by_label("Group", exact=True).select_option("south")
     page.get_by_role("button", name="Take 5 rows").click()
     page.locator("#try-take:enabled").wait_for()
     written = page.get_by_label("Rows as CSV").input_value().splitlines()
@@ -302,7 +302,7 @@ def compare(page, client, dataset):
     page.get_by_role("button", name="Compare").click()
     page.get_by_role("link", name="browser-other / 1").first.wait_for()
     said = page.locator("main").inner_text()
-    assert "on held-out rows" in said
+    assert "on rows left out for checking" in said
     assert "cannot be compared" not in said
     assert page.locator("figure img").count() >= 4  # the same plots of both, side by side
     check_accessibility(page)
@@ -456,10 +456,10 @@ def use_a_model_by_keys(page, keys):
     keys.use("button", "Interactive: Predicted against true")
     page.locator(".vega svg.marks").wait_for()
     page.locator(".vega.scroll:focus").wait_for()
-    keys.to(page.get_by_label("Task", exact=True))
+    keys.to(page.get_by_label("Group", exact=True))
     keys.press("ArrowDown")
-    assert page.get_by_label("Task", exact=True).input_value() == "south"
-    take = page.get_by_role("button", name="Take 5 rows of the task")
+    assert page.get_by_label("Group", exact=True).input_value() == "south"
+    take = page.get_by_role("button", name="Take 5 rows of the group")
     keys.to(take)
     with page.expect_response("**/preview?*"):
         keys.press("Enter")
@@ -778,9 +778,9 @@ def test_the_file_of_the_training_can_be_tried(page, client, tmp_path, wait_unti
     page.goto("/models/tried-file/1")
     answer, run = page.locator("#try-answer"), page.get_by_role("button", name="Run")
     for name in files:
-        page.get_by_label("Task", exact=True).select_option("south")
+        page.get_by_label("Group", exact=True).select_option("south")
         page.set_input_files("#try-file", tmp_path / name)
-        wait_until(lambda: page.get_by_label("Task", exact=True).input_value() == "")
+        wait_until(lambda: page.get_by_label("Group", exact=True).input_value() == "")
         run.click()
         answer.wait_for()
         outputs = [float(line) for line in answer.inner_text().split()]
@@ -1199,8 +1199,8 @@ def test_tasks_that_were_not_trained_can_be_tried(page, client, wait_until):
         expected = model.predict(rows)
     page.goto("/models/tried-new/1")
     page.get_by_label("Rows as CSV").fill(rows.to_csv(index=False))
-    wait_until(lambda: page.get_by_label("Task", exact=True).input_value() == "")
-    takes, run = page.get_by_label("tasks that it was not trained on"), page.locator("#try")
+    wait_until(lambda: page.get_by_label("Ward", exact=True).input_value() == "")
+    takes, run = page.get_by_label("wards that it was not trained on"), page.locator("#try")
     assert takes.is_checked()  # the default of the model
     run.get_by_role("button", name="Run").click()
     page.locator("#try-note", has_text=": d").wait_for()
