@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: demo test test-all test-slow lint format docs benchmarks tutorials site lock clean
 
-demo: $(VENV)/.runtime
+demo: $(VENV)/.runtime site
 	@$(BIN)/sibling demo
 
 # The quick tests, for every commit; all of them; and those that the quick ones leave out. Tests are
@@ -51,11 +51,12 @@ tutorials: $(VENV)/.dev
 
 # The documentation as a site, which the service has at /help. Warnings are errors.
 SITE := service/help
+DOCS := $(VENV)/docs
 site: $(SITE)/index.html
 
-$(SITE)/index.html: $(shell find docs -type f -not -path '*/__pycache__/*') | $(VENV)/.dev
+$(SITE)/index.html: $(shell find docs -type f -not -path '*/__pycache__/*') | $(DOCS)/.installed
 	@rm -rf $(SITE)
-	$(BIN)/python -m sphinx -E -W --keep-going -q -d $(VENV)/site docs $(SITE)
+	$(DOCS)/bin/python -m sphinx -E -W --keep-going -q -d $(VENV)/site docs $(SITE)
 	@rm -rf $(SITE)/.buildinfo $(SITE)/objects.inv $(SITE)/_sources
 
 # Lock files with versions and hashes, without registry addresses.
@@ -80,6 +81,12 @@ $(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/pyvenv.cfg
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib algorithms migrations service sibling
 	@$(BIN)/python -m service.operations.warm
+	@touch $@
+
+# An environment of its own, as two of its packages have other versions than those of the service.
+$(DOCS)/.installed: requirements-docs.lock | $(VENV)/pyvenv.cfg
+	@$(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes -r requirements-docs.lock
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime

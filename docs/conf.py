@@ -21,7 +21,6 @@ html_sidebars = {
     "**": [
         "sidebar/scroll-start.html",
         "sidebar/brand.html",
-        "sidebar/service.html",
         "sidebar/search.html",
         "sidebar/navigation.html",
         "sidebar/scroll-end.html",

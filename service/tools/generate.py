@@ -61,9 +61,9 @@ def _openapi() -> str:
 
 def _api() -> Iterator[str]:
     yield from ("# API", "")
-    yield "The service has the whole reference: at `/docs` with forms to try requests, at `/redoc`"
-    yield "to read, and at `/openapi.json` for programs ([the same file](openapi.json)). This page"
-    yield "lists the requests. Everything about a model under `/v1/models/{name}` is about its"
+    yield "The service has the whole reference: at `/docs` to read, at `/docs/try` with forms to"
+    yield "try requests, and at `/openapi.json` for programs ([the same file](openapi.json)). This"
+    yield "page lists the requests. Everything about a model under `/v1/models/{name}` is about its"
     yield "latest version, and the same under `/v1/models/{name}/versions/{version}` about another;"
     yield "`{name}` may also be a name with an alias, such as `pupils@production`."
     by_tag: dict[str, list[str]] = {}

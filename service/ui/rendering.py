@@ -107,7 +107,7 @@ def render(
 ) -> HTMLResponse:
     """Return a page; its template asks ``may(scope)`` before it offers an action with a scope."""
     is_open = request.app.state.authenticator.is_open
-    scopes = list(scopes_of(request))
+    scopes, prefix = list(scopes_of(request)), prefix_of(request.scope)
     text = _environment.get_template(template).render(
         frame=frame,
         view=view,
@@ -117,8 +117,8 @@ def render(
         is_live=frame.live_path != "" and allows(scopes, "jobs:read"),
         pages=pages_of(scopes, is_open=is_open),
         origin=base_of(request),
+        prefix=prefix,
     )
-    prefix = prefix_of(request.scope)
     if prefix:
         text = _LINK.sub(rf"\1{prefix}", text)
     return HTMLResponse(text, status_code=status, headers=HEADERS)

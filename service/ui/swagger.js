@@ -1,6 +1,6 @@
 "use strict";
 SwaggerUIBundle({
-  url: "openapi.json",
+  url: "../openapi.json",
   dom_id: "#swagger-ui",
   deepLinking: true,
   presets: [SwaggerUIBundle.presets.apis, SwaggerUIBundle.SwaggerUIStandalonePreset],

@@ -12,7 +12,7 @@ from service.jobs.worker.tls import make_certificates
 
 pytestmark = pytest.mark.slow  # a browser
 
-PAGES = ["/", "/docs", "/redoc"]
+PAGES = ["/", "/docs", "/docs/try"]
 
 
 @pytest.mark.parametrize("path", PAGES)

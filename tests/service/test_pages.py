@@ -13,6 +13,7 @@ import pytest
 from algorithms.registry import ALGORITHMS, paper_code
 from service.access.keys import new_key
 from service.datasets.formats.options import ReadOptions
+from service.errors.codes import ERRORS
 from service.storage.database import now
 from service.storage.job_states import ShownJobState
 from service.ui import formats
@@ -68,6 +69,19 @@ def test_the_page_of_an_algorithm_shows_it_as_its_paper_states_it(http, name):
     code = paper_code(name)
     expected = [] if code is None else [("The algorithm as the paper states it", code)]
     assert [(caption, html.unescape(text)) for caption, text in shown] == expected
+
+
+def test_the_reference_has_every_request_and_links_to_every_error(http):
+    page = http.get("/docs")
+    document = http.get("/openapi.json").json()
+    said = " ".join(text_of(page).split())
+    for path, operations in document["paths"].items():
+        assert all(f"{method.upper()} {path}" in said for method in operations)
+    assert all(f'id="schema-{name}"' in page.text for name in document["components"]["schemas"])
+    codes = {link.partition("#")[2] for link in links_of(page) if "errors.html#" in link}
+    assert {"in-use", "not-found", "quota-exceeded"} <= codes <= set(ERRORS)
+    targets = {link[1:] for link in links_of(page) if link.startswith("#")}
+    assert {target for target in targets if f'id="{target}"' not in page.text} == set()
 
 
 def test_algorithms_are_found_by_question_and_by_family(http):

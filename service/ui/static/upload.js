@@ -1,5 +1,6 @@
 // A file is looked at as soon as it is chosen; a button stores it, and goes on to the best model.
 import { findBest } from "./best.js";
+import { takeDropped } from "./dropped.js";
 import { hasTarget, kinds, options, setFound } from "./columns.js";
 import { hold, send, show } from "./request.js";
 import { upload } from "./tus.js";
@@ -22,8 +23,10 @@ for (const kind of ["dragover", "dragleave", "drop"]) document.addEventListener(
 
 function take(files) {
   errors.hidden = true;
-  if (files.length > 1) return show(errors, new Error(`A dataset is one file, but you dropped ${files.length}. Drop one; datasets can be combined later.`));
-  file.files = files;
+  if (files.length !== 1) return show(errors, new Error(`A dataset is one file, but you dropped ${files.length}. Drop one; datasets can be combined later.`));
+  const held = new DataTransfer(); // a list of files that a field takes
+  held.items.add(files[0]);
+  file.files = held.files;
   chosen();
 }
 
@@ -142,3 +145,6 @@ form.addEventListener("submit", event => {
   if (best && !best.disabled && !$("found").hidden) store(best, id => findBest(id, form.querySelector("[name=name]").value));
 });
 $("store").addEventListener("click", () => { if (form.reportValidity()) store($("store"), id => `/datasets/${id}`); });
+
+const before = await takeDropped();
+if (before) take(before);
