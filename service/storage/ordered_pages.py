@@ -106,9 +106,7 @@ def created_between(
     return query if until is None else query.where(column < until)
 
 
-def _is_behind(
-    column: Any, key: Any, position: tuple[Any, str], *, is_descending: bool
-) -> sa.ColumnElement[bool]:
+def _is_behind(column: Any, key: Any, position: tuple[Any, str], *, is_descending: bool) -> Any:
     value, last = position
     is_after: sa.ColumnElement[bool] = key < last if is_descending else key > last
     if column is key:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from service.errors.codes import ERRORS
 from service.ui import formats, tables
 from service.ui.tables import Table, TableRow
 
@@ -13,7 +14,6 @@ _V1: Final = "/v1"
 _ORDER: Final = ("datasets", "jobs", "models", "inference")
 _SCHEMA: Final = "#/components/schemas/"
 _CODE: Final = re.compile(r"`([a-z-]+)`")
-_FIRST_ERROR: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> Operatio
 
 def _answer(status: str, answer: Mapping[str, Any]) -> Answer:
     text = answer["description"]
-    codes = _CODE.findall(text) if int(status) >= _FIRST_ERROR else []
+    codes = [code for code in _CODE.findall(text) if code in ERRORS]
     contents = answer.get("content", {}).values()
     names = [] if codes else [_name(content.get("schema", {})) for content in contents]
     return Answer(status, "" if codes else text, codes, next(filter(None, names), ""))
