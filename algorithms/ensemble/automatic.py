@@ -203,6 +203,7 @@ class _Report:
             "budget_s": options.budget_s,
             "rows": describe_rows(self.tasks, options.splits),
             "few_rows": entries[0].scores.get("few_rows", []),
+            "new_tasks": self._new_tasks(members),
         }
         sample = scorer.sample(outcome.predictions)
         return Choice(
@@ -224,6 +225,15 @@ class _Report:
             return ensemble, ChosenEnsemble(ensemble, members), values
         only = members[0]
         return ensemble.members[0], only.algorithm, dict(only.values)
+
+    def _new_tasks(self, members: Sequence[Contender]) -> dict[str, Any] | None:
+        """Return the members that answer for tasks without rows, and their weight, if asked for."""
+        if not self.how.leaves_tasks_out:
+            return None
+        weights = dict(zip(self.outcome.finished, self.outcome.weights.tolist(), strict=True))
+        able = [one for one in members if one.has_common_part]
+        weight = sum(weights[one] for one in able)
+        return {"members": [one.names() for one in able], "weight": weight}
 
     def _entries(self, whole: Mixtures) -> list[Entry]:
         """Return all contenders that finished, with their scores."""

@@ -203,6 +203,13 @@ class LearnedAlone(BaseModel):
     tasks: list[str] = Field(description="Names of these tasks.")
 
 
+class NewTasksAnswer(BaseModel):
+    """Methods that answer for tasks that were not trained."""
+
+    members: list[MethodLabel] = Field(description="Those with a part that tasks have in common.")
+    weight: float = Field(description="Their part of the weight, 0 to 1.")
+
+
 class Choice(BaseModel):
     """Automatic choice of the algorithm."""
 
@@ -244,6 +251,9 @@ class Choice(BaseModel):
     )
     tasks: dict[str, ChoiceTask] = Field(
         description="Learning together against learning alone, by task."
+    )
+    new_tasks: NewTasksAnswer | None = Field(
+        None, description="Who answers for tasks without rows; null unless `new_tasks` is 'common'."
     )
     task_confidence: float | None = Field(
         None,

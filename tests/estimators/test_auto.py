@@ -181,3 +181,27 @@ def test_a_calibrated_choice_with_new_tasks_has_their_intervals():
     with pytest.warns(NewTasksWarning):
         low, high = made.predict_interval(X[:2], tasks="e", level=0.5).T
     assert (low < high).all()
+
+
+def test_members_without_a_common_part_are_left_out_for_new_tasks_and_the_report_says_so():
+    rng = np.random.default_rng(5)
+    rows, tasks = rng.standard_normal((120, 2)), np.repeat(["a", "b", "c"], 40)
+    # a curve of each task, which lines do not have, around a common line
+    y = rows[:, 0] + np.sin(3 * rows[:, 1] + np.repeat([0, 2, 4], 40))
+    made = Auto(
+        algorithms=["kernel-ridge", "mean-regularised"], new_tasks="common", calibration=True
+    ).fit(rows, y, tasks=tasks)
+    choice = made.report_["choice"]
+    weighted = [row for row in choice["leaderboard"] if row["weight"]]
+    shared = [row for row in weighted if row["role"] != "single_task"]
+    answer = choice["new_tasks"]
+    assert [one["algorithm"] for one in answer["members"]] == [row["algorithm"] for row in shared]
+    assert 0 < answer["weight"] < 1
+    assert answer["weight"] == pytest.approx(sum(row["weight"] for row in shared))
+    assert any(f"{answer['weight']:.0%} of the weight" in one for one in choice["sentences"])
+    with pytest.warns(NewTasksWarning):
+        low, high = made.predict_interval(rows[:9], tasks="new", level=0.5).T
+    assert (low < high).all()
+    # what new tasks are off by is learned from tasks that are left out
+    own = made.predict_interval(rows[:9], tasks="a", level=0.5)
+    assert (high - low).mean() > np.diff(own).mean()

@@ -31,6 +31,8 @@ _ROLES: Final = {
 }
 #: Maximum number of tasks that a sentence names.
 _MAX_NAMES: Final = 10
+#: Weights of all members add up to at least this, but for rounding errors.
+_WHOLE: Final = 1 - 1e-9
 #: Largest ratio of an interval's half width to a gain for which the rows needed are extrapolated.
 _MAX_RATIO: Final = 10.0
 
@@ -72,6 +74,7 @@ def summarize_choice(
             may_help=report["together_or_apart"]["verdict"] == "helps" or _is_former(report),
         ),
         *_describe_tasks(report),
+        *_describe_new_tasks(report),
         *describe_few_rows_of(report),
         *about_equal(report.get("rows")),
         *_describe_left_out(
@@ -247,6 +250,19 @@ def _describe_tasks(report: Mapping[str, Any]) -> list[str]:
         none += " Gains of tasks are drawn to their mean; losses need 40 rows."
     corrected = f"Benjamini-Hochberg over {n_tested} tasks, false discovery rate {LEVEL:.0%}"
     return [f"{' '.join(sentences) or none} ({corrected}.)"]
+
+
+def _describe_new_tasks(report: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on the methods that answer for tasks without rows, if not all do."""
+    answer = report.get("new_tasks")  # not in old reports
+    if answer is None or not answer["members"] or answer["weight"] > _WHOLE:
+        return []
+    names = _listed([name_of(method) for method in answer["members"]])
+    sentence = (
+        f"Tasks that were not trained are answered by what {names} learned of all tasks together, "
+        f"which has {answer['weight']:.0%} of the weight; the other methods are left out there."
+    )
+    return [sentence]
 
 
 def more_rows(report: Mapping[str, Any]) -> int | None:
