@@ -146,6 +146,16 @@ class HeldOutRows:
         """The folds that have a row."""
         return sorted(set(self.fold.tolist()))
 
+    @cached_property
+    def fit_weights(self) -> Array:
+        """Weights of the rows in fits, (n,): those of their classes are in them."""
+        if self.options.class_weight is None:
+            return self.weights
+        weighed = weigh(self.tasks, self.options.class_weight)
+        first = np.cumsum([0] + [task.n_samples for task in self.tasks])
+        every = np.concatenate([weights_of(task) for task in weighed])
+        return np.asarray(every[first[self.owner] + self.row])
+
     def divide(self, fold: int) -> tuple[Indices, Indices]:
         """Return the positions of rows that the fold does not hold out, and of those it does.
 

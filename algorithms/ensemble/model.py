@@ -99,7 +99,8 @@ class EnsembleModel(Model):
         """Return the number of features."""
         del method
         self.task_index(task)
-        first: Model = self.members[self._of(task)[0][0]]
+        used, _ = self._of(task)
+        first: Model = self.members[used[0]]
         return first.width("predict", task=task)
 
     def classes(self, task: str) -> Labels:

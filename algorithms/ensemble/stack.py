@@ -74,7 +74,7 @@ class Stack(ABC):
     def means(self, values: Array, chosen: Indices) -> Array:
         """Return means of values (n_chosen, ...) of the chosen rows over tasks, (T, ...)."""
         owner = self.owner(chosen)
-        return task_means(values, owner, self.rows.weights[chosen], int(owner.max()) + 1)
+        return task_means(values, owner, self.rows.fit_weights[chosen], int(owner.max()) + 1)
 
     def learn_weights(self, chosen: Indices, *, is_single: bool, trace: Trace, seed: int) -> Array:
         """Return w (A,) by the chosen rows; all of it for the smallest mean loss if single."""
@@ -159,7 +159,7 @@ class ClassStack(Stack):
 
     def maps(self, chosen: Indices) -> Array:
         """Return slope and intercept of each label's sigmoid, by the chosen rows, (A, C, 2)."""
-        y, weights = self.rows.y[chosen], self.rows.weights[chosen]
+        y, weights = self.rows.y[chosen], self.rows.fit_weights[chosen]
         possible = self.rows.is_possible[chosen]
         found = np.zeros((*self.outputs.shape[::2], 2))
         for a, scores in enumerate(self.outputs[:, chosen]):
@@ -184,7 +184,7 @@ class ClassStack(Stack):
 
     def objective(self, chosen: Indices) -> Objective:
         """Return the mean over tasks of the mean log loss."""
-        owner, weights = self.owner(chosen), self.rows.weights[chosen]
+        owner, weights = self.owner(chosen), self.rows.fit_weights[chosen]
         sums = np.bincount(owner, weights)
         shares = weights / sums[owner] / len(sums)
         return log_loss_objective(self.log_p[:, chosen], -self.row_losses[:, chosen], shares)

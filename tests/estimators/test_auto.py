@@ -205,3 +205,18 @@ def test_members_without_a_common_part_are_left_out_for_new_tasks_and_the_report
     # what new tasks are off by is learned from tasks that are left out
     own = made.predict_interval(rows[:9], tasks="a", level=0.5)
     assert (high - low).mean() > np.diff(own).mean()
+
+
+def test_weights_of_classes_decide_what_is_answered():
+    rng = np.random.default_rng(3)
+    noise = rng.standard_normal((90, 2))
+    tasks, labels = np.repeat(["a", "b", "c"], 30), np.where(rng.random(90) < 0.5, "ill", "well")
+    answers = [
+        Auto(algorithms=["ridge", "constant"], class_weight=weights)
+        .fit(noise, labels, tasks=tasks)
+        .predict(noise, tasks=tasks)
+        for weights in ({"ill": 1000.0}, {"well": 1000.0})
+    ]
+    # the maps from scores to probabilities had undone the weights
+    assert (answers[0] == "ill").mean() > 0.9
+    assert (answers[1] == "well").mean() > 0.9
