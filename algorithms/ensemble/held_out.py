@@ -1,7 +1,7 @@
 """Outputs of the contenders for rows that were held out of their fits, and what they are worth."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Self
 
@@ -165,6 +165,11 @@ class HeldOutRows:
         own = np.flatnonzero(self.fold == fold)
         others = np.flatnonzero(~np.isin(place, place[own]))
         return (others if len(others) else own), own
+
+    def take(self, chosen: Indices) -> Self:
+        """Return some of the held-out rows."""
+        names = ("owner", "row", "fold", "weights", "y", "is_possible")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     def whole(self) -> PreparedRows:
         """Return all rows, prepared."""

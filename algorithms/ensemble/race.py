@@ -1,7 +1,8 @@
 """The race: each contender is fitted to all rows, then to the rows outside of each fold.
 
 The models of all rows are the ones that serve. The fits of folds only say what a model is worth on
-rows that it has not seen. A contender whose fit fails, or would exceed the budget, is left out.
+rows that it has not seen. A contender whose fit fails, would exceed the budget, or is clearly
+behind another while its folds take long, is left out.
 """
 
 import math
@@ -14,8 +15,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.ensemble.behind import leader_of
 from algorithms.ensemble.contenders import Contender
 from algorithms.ensemble.held_out import HeldOutRows
+from algorithms.evaluation.comparison.no_verdict import APART, TOGETHER, TRIVIAL
 from algorithms.interface.errors import AlgorithmError, Cancelled, InvalidData
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSummary
@@ -31,6 +34,8 @@ FITS_SHARE: Final = 0.6
 CHEAP_SHARE: Final = 0.02
 #: A fit that is expected to take so many times what it may take is not tried.
 MAX_OVERRUN: Final = 2.0
+#: Expected seconds of the further folds from which a contender that is behind is stopped.
+MIN_SAVED_S: Final = 5.0
 #: Why a contender is left out for the budget.
 TOO_SLOW: Final = "it would exceed the time budget"
 
@@ -218,6 +223,13 @@ class Race:
             limit = math.inf if is_first else self.clock.share(1.0)
             if self.clock.spent() + n_left * mean > limit:
                 return state.left_out(TOO_SLOW)
+            if n_left < len(folds) and n_parts == N_PARTS:
+                leader = self._leader_of(contender, state.outputs, n_left)
+                if leader is not None:
+                    n = len(folds) - n_left
+                    return state.left_out(
+                        f"it was clearly behind {leader} after {n} of {len(folds)} folds"
+                    )
 
             def fit(trace: Trace) -> RaceState:
                 fold = folds[-n_left]
@@ -245,6 +257,23 @@ class Race:
         start = RaceState.start(len(folds), unknown)
         is_done, outputs = self._run(loop, contender, step, start)
         return outputs if is_done else None
+
+    def _leader_of(self, contender: Contender, outputs: Array, n_left: int) -> str | None:
+        """Return the contender that one is clearly behind, if its further folds take long.
+
+        That depends on their expected time, which is the same on every machine. The only one of a
+        side of the verdict that is no constant is not stopped.
+        """
+        side = APART if contender.role in APART else TOGETHER
+        others = [
+            one
+            for one in self.contenders
+            if one.label in self.outputs and one.role in side and one.algorithm.name != TRIVIAL
+        ]
+        seconds = n_left * contender.algorithm.work(self._summaries, contender.params).seconds
+        if not others or seconds < MIN_SAVED_S:
+            return None
+        return leader_of(self.rows, self.outputs, outputs)
 
     def _run(
         self,
