@@ -4,7 +4,7 @@ The inputs of a graph are ``task``, a text for each row, and ``rows``, numbers i
 columns of training. A task that the model does not have is an error of the runtime.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -49,7 +49,7 @@ def write(artifact: Path, target: Path) -> Path:
 def graph_of(model: Model) -> Any:
     """Return a model as an ``onnx.ModelProto``; see :func:`write`."""
     inner, preparation = model, None
-    add: Callable[..., None]
+    add: Any  # of the class of the inner model
     if isinstance(model, PreparedModel):
         inner, preparation = model.inner, model.preparation
     if isinstance(inner, FunctionModel) and inner.functions.basis.references is None:
