@@ -670,7 +670,7 @@ def test_the_reference_of_the_api_works_under_its_policy(page):
     page.locator("#list_models").get_by_text("List the latest version of each model").wait_for()
     assert page.locator("main section").first.get_attribute("id") == "datasets"
     check_accessibility(page)
-    page.get_by_role("link", name="in-use").first.wait_for(state="attached")
+    page.locator("a[href$='errors.html#in-use']").first.wait_for(state="attached")
     page.get_by_role("link", name="Try requests").click()
     page.locator("#operations-models-list_models .opblock-summary-control").click()
     page.get_by_role("button", name="Try it out").click()
