@@ -30,6 +30,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import settings
 
+from algorithms.interface.algorithm import Algorithm
 from algorithms.registry import ALGORITHMS, EXTENSIONS
 from service.storage.database import Database
 from service.storage.migration import migrate
@@ -340,8 +341,8 @@ def _names(item: pytest.Item) -> set[str]:
     """Return the names of algorithms, and of those of estimators, among a test's parameters."""
     values = _params(item).values()
     texts = {value for value in values if isinstance(value, str)}
-    own = {value._algorithm.name for value in values if hasattr(value, "_algorithm")}
-    return (texts & ALGORITHMS.keys()) | own
+    own = (getattr(value, "_algorithm", None) for value in values)
+    return (texts & ALGORITHMS.keys()) | {one.name for one in own if isinstance(one, Algorithm)}
 
 
 def pytest_terminal_summary(
