@@ -33,9 +33,7 @@ def tasks_of(widths, *, n=20, target="numbers") -> TaskSet:
 def choose(tasks, **options):
     """Return an automatic choice and the report of its model."""
     plan = plan_automatic(tasks.summaries(), AutomaticOptions(splits=FEW, **options))
-    found, report = fit_automatic(
-        plan, tasks, rows=RowOptions(), wrap=lambda base: base, seed=0, trace=Trace()
-    )
+    found, report = fit_automatic(plan, tasks, rows=RowOptions(), seed=0, trace=Trace())
     return found, report["choice"]
 
 

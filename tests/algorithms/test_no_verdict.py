@@ -20,12 +20,15 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.splits.splits import Splits
 from service.models.report_schemas import Report
 from service.ui.views import reports
+from service.ui.views.answer import Subject, headline
+from service.ui.views.words import GroupWords
 from sibling.plots import gains, learning_curve
 from sibling.plots.source import Source
 from tests.algorithms.test_automatic import FAST, FEW, auto, entry, report_of
 from tests.algorithms.test_comparison import linear_tasks, study, table
 
 RMSE = METRICS["rmse"]
+GROUPS = GroupWords.of(None)
 OPTIONS = CompareOptions(splits=Splits(n_folds=3, repeats=1))
 TESTED = ("gain", "low", "high", "p_value", "margin")
 #: What a sentence with a verdict on learning together has.
@@ -54,8 +57,10 @@ def assert_no_verdict_in_words(report, reason):
     kind = "comparison" if "sharing" in report else "choice"
     assert any(reason in sentence for sentence in report["sentences"])
     assert [one for one in report["sentences"] if VERDICT.search(one) and reason not in one] == []
-    assert reason in reports.verdict_of(report)
-    assert reports.gains(report) is None
+    subject = Subject(len(report["tasks"]), GROUPS, "")
+    said = "nothing can be learned together" if reason == ONE_TASK else GROUPS.said(reason)
+    assert said in headline(report, subject)
+    assert reports.gains(report, GROUPS) is None
     source = Source(report={kind: report})
     assert gains.describe(source) is None
     assert learning_curve.describe(source) is None
@@ -167,7 +172,7 @@ def test_a_task_without_scores_has_no_verdict_and_is_not_counted() -> None:
     assert_no_verdict(found["tasks"]["flat"], FEW_SCORES)
     assert "Benjamini-Hochberg over 3 tasks" in found["sentences"][-1]
     assert "no verdict 1" in found["sentences"][-1]
-    rows = reports.gains(found)
+    rows = reports.gains(found, GROUPS)
     assert rows is not None
 
 

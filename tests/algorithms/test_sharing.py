@@ -11,9 +11,17 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.splits.splits import Splits
 from service.models.choice_schemas import Choice
 from service.ui.views import reports
+from service.ui.views.answer import Subject, headline
+from service.ui.views.words import GroupWords
 from tests.algorithms.test_automatic import FAST, FEW, auto, entry, report_of
 
 UNCLEAR = SharingVerdict("unclear")
+GROUPS = GroupWords.of(None)
+
+
+def headline_of(choice):
+    """Return the first line of the page of a model with a choice."""
+    return headline(choice, Subject(len(choice["tasks"]), GROUPS, ""))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +91,7 @@ def test_a_report_has_the_level_the_gain_and_the_words() -> None:
     words = " ".join(found["sentences"])
     assert "together or pooled very likely helps" in words
     assert "p = 0.001" in words
-    assert reports.verdict_of(found) == "Learning the tasks together very likely helps."
+    assert headline_of(found).startswith("Learning the 5 groups together very likely lowers")
 
 
 @pytest.mark.parametrize("p_value", [0.001, 0.5])
@@ -95,7 +103,7 @@ def test_a_loss_is_never_said_to_hurt(p_value) -> None:
     words = " ".join(found["sentences"])
     assert "cannot be told" in words
     assert "no gain was found" in words
-    assert "hurt" not in words + reports.verdict_of(found)
+    assert "hurt" not in words + headline_of(found)
 
 
 def test_the_uncertainty_of_a_gain_covers_tasks_and_splits() -> None:
@@ -121,7 +129,7 @@ def test_gains_of_tasks_are_drawn_to_their_mean() -> None:
     lows = 1 - np.exp(-(L.mean() + (L - L.mean()) / 4 - reach))
     np.testing.assert_allclose([task["low"] for task in found["tasks"].values()], lows, rtol=1e-6)
     assert found["task_confidence"] == 0.9
-    assert reports.gains(found).columns[3] == "90 % interval"
+    assert reports.gains(found, GROUPS).columns[3] == "90 % interval"
 
 
 @pytest.mark.slow
@@ -195,8 +203,8 @@ def test_the_api_shows_new_reports_and_old_ones() -> None:
     old["together_or_apart"] = {**pair, "verdict": "hurts"}
     shown = Choice.model_validate(old).model_dump()
     assert shown["together_or_apart"]["verdict"] == "hurts"
-    assert reports.verdict_of(shown) == "Learning the tasks together hurts."
-    assert reports.gains(shown).columns[3] == "95 % interval"
+    assert headline_of(shown).startswith("Learning the 4 groups together lowers")
+    assert reports.gains(shown, GROUPS).columns[3] == "95 % interval"
     one = {**old, "tasks": {"t0": old["tasks"]["t0"]}}
     assert Choice.model_validate(one).model_dump()["together_or_apart"]["certainty"] is None
 

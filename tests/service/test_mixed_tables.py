@@ -160,8 +160,10 @@ def test_records_and_tables_in_any_order_have_the_same_outputs(http):
     for answer in answers:
         assert answer.status_code == 200, answer.text
         assert answer.json()["outputs"] == outputs
-    operation = http.get("/openapi.json").json()["paths"]["/v1/models/{name}/predict"]["post"]
+    document = http.get("/openapi.json").json()
+    operation = document["paths"]["/v1/models/{name}/predict"]["post"]
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    schema = {**schema, "components": document["components"]}
     for inputs in (records, lists):
         jsonschema_rs.validate(schema, {"task": "north", "inputs": inputs})
 

@@ -298,7 +298,7 @@ def test_the_command_prints_a_note_and_names_the_tasks_in_json(
     arguments = ("predict", model.name, "rows.csv", "--url", service.url)
     refused = command(*arguments, cwd=tmp_path)
     assert refused.returncode not in (0, 2)
-    assert "new_tasks=common" in refused.stderr
+    assert "--new-tasks=common" in refused.stderr
     end = command(*arguments, "--new-tasks", "common", cwd=tmp_path)
     assert end.returncode == 0, end
     np.testing.assert_allclose(np.loadtxt(io.StringIO(end.stdout)), expected(frame), rtol=1e-12)
@@ -357,7 +357,7 @@ def test_an_evaluation_has_the_error_on_left_out_tasks_beside_left_out_rows(
     left_out = evaluation["left_out_tasks"]
     page = httpx.get(f"{service.url}/models/evaluated/{model.version}")
     assert page.status_code == 200
-    assert "on left-out tasks" in page.text
+    assert "on schools left out for checking" in page.text
     assert left_out["failed"] is None
     # the levels of schools have the deviation 1, and rows 0.1
     assert evaluation["mean"]["rmse"] < 0.3

@@ -55,7 +55,7 @@ def test_a_class_that_is_never_answered_is_named_with_what_to_do(client, clinics
 def test_a_page_shows_recall_by_class(http, plain):
     page = http.get(f"/models/{plain.name}/{plain.version}")
     text = html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.text)))
-    assert "Recall in 300 held-out rows" in text
+    assert "Recall in 300 rows left out for checking" in text
     assert "The model never answers 'ill'" in text
 
 

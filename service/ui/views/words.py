@@ -11,6 +11,7 @@ from typing import Any, Final
 from algorithms.evaluation.choice.entries import kind_of
 from algorithms.evaluation.scores.metrics import IN_TARGET_UNITS
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
+from algorithms.registry import ALGORITHMS
 from service.ui import formats
 
 #: Names of columns that are a noun, whose plural can be formed.
@@ -92,9 +93,9 @@ def kind_of_row(method: Mapping[str, Any]) -> str:
 
 def name_of(method: Mapping[str, Any]) -> str:
     """Return the name of a method for readers."""
-    name = str(method["algorithm"]).replace("-", " ")
-    name = {"gp": "Gaussian process", "mtfl": "MTFL", "ensemble": "weighted mean"}.get(name, name)
-    return f"{name} {method.get('variant') or ''}".strip()
+    name = str(method["algorithm"])
+    known = ALGORITHMS.get(name)
+    return f"{name if known is None else known.title} {method.get('variant') or ''}".strip()
 
 
 @dataclass(frozen=True, slots=True)
