@@ -1,9 +1,10 @@
 """Classes of tasks that lack some of them: a hospital without an event, or without a rare one.
 
 Such a task can have rows of another class later. Tasks are connected if they have a class in
-common. A task that has rows of a single class, and every task of a connected set that has half of
-its classes on average, has all classes of the set. Others are different problems, such as pairs of
-ten digits: each has its own classes.
+common. A task that has rows of a single class has all classes of its connected set, and so have all
+tasks of a set that is one problem: they have at least half of its classes on average, and one of
+them has all, or they have 70 % on average. Others are different problems, such as pairs of ten
+digits, or 'healthy or flu' beside 'healthy or cold': each has its own classes.
 """
 
 from collections import defaultdict
@@ -12,8 +13,10 @@ from typing import Any, Final
 
 Classes = tuple[Any, ...]
 
-#: Smallest mean share of the classes of connected tasks that makes them one problem.
+#: Smallest mean share of the classes of connected tasks that makes them one problem, if one of them
+#: has all classes, and if none has.
 MIN_MEAN_SHARE: Final = 0.5
+MIN_MEAN_SHARE_WITHOUT_ALL: Final = 0.7
 
 
 def complete_classes(classes: Sequence[Classes]) -> list[Classes]:
@@ -41,7 +44,14 @@ def complete_classes(classes: Sequence[Classes]) -> list[Classes]:
     shares = defaultdict(list)
     for own, every in zip(classes, of_task, strict=True):
         shares[every].append(len(own) / max(len(every), 1))
+    are_one = {every: _is_one_problem(found) for every, found in shares.items()}
     return [
-        every if len(own) == 1 or sum(shares[every]) >= MIN_MEAN_SHARE * len(shares[every]) else own
+        every if len(own) == 1 or are_one[every] else own
         for own, every in zip(classes, of_task, strict=True)
     ]
+
+
+def _is_one_problem(shares: Sequence[float]) -> bool:
+    """Return whether connected tasks have so many of their classes that they are one problem."""
+    least = MIN_MEAN_SHARE if max(shares) == 1.0 else MIN_MEAN_SHARE_WITHOUT_ALL
+    return sum(shares) >= least * len(shares)

@@ -106,7 +106,7 @@ def test_pooled_constants_are_those_of_all_rows(target, tmp_path) -> None:
     ("other", "message"),
     [
         (Task.from_rows("u", rows(3, 2), y=["a", "b", "a"]), "has 3 features, task 'u' 2"),
-        (Task.from_rows("u", rows(3, 3), y=["c", "d", "c"]), "needs the same classes"),
+        (Task.from_rows("u", rows(3, 3), y=["a", "c", "a"]), "needs the same classes"),
         (Task.from_rows("u", rows(3, 3), y=[1.0, 2.0, 3.0]), "needs the same kind"),
     ],
 )

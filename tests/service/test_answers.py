@@ -74,7 +74,10 @@ def test_a_race_shows_the_best_of_each_kind_so_far_and_no_verdict():
     assert view.title == "So far: 1.20 together, 1.80 alone"
     assert view.sentence.startswith("4 of 11 methods are scored. 1 method failed or took too long.")
     names = [(bar.value.name, bar.value.detail) for bar in view.bars.bars]
-    assert names == [("Together", "Gaussian process"), ("Each hospital alone", "ridge")]
+    assert names == [
+        ("Together", "Multi-task Gaussian process"),
+        ("Each hospital alone", "Ridge regression"),
+    ]
     assert view.bars.bars[0].length == pytest.approx(view.bars.bars[1].length * 1.2 / 1.8, rel=1e-3)
     assert "of days" in view.caption
 
@@ -195,10 +198,10 @@ def test_methods_are_grouped_by_kind_and_constants_apart():
         "Averages only",
     ]
     assert [row.cells[1].text for row in everything.rows] == [
-        "Gaussian process",
-        "MTFL",
-        "ridge",
-        "constant",
+        "Multi-task Gaussian process",
+        "Multi-task feature learning",
+        "Ridge regression",
+        "Constant prediction",
     ]
     assert tuple(best.columns) == (
         "Learns",

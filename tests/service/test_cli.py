@@ -309,8 +309,8 @@ def test_train_accepts_a_dataset_id_and_the_url_from_the_environment(run, servic
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("DATASET", "-a", "pca", "-p", "k=0"), ("error: invalid-params", "/params/k")),
-        (("DATASET", "-a", "pca", "-p", "model=1"), ("/params/model",)),
+        (("DATASET", "-a", "pca", "-p", "k=0"), ("error: invalid-params", "--param k")),
+        (("DATASET", "-a", "pca", "-p", "model=1"), ("--param model",)),
         (("DATASET", "-a", "no"), ("unknown algorithm 'no'", "pca")),
         (("ds_no", "-a", "pca"), ("no dataset 'ds_no'",)),
         (("none.csv", "-a", "pca"), ("none.csv",)),

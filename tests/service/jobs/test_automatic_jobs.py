@@ -59,7 +59,7 @@ def test_one_method_is_the_model_if_it_is_asked_for(client, service, dataset) ->
     (row,) = [row for row in choice["leaderboard"] if row["weight"]]
     assert model.info["algorithm"] == choice["chosen"]["algorithm"] == row["algorithm"]
     assert model.info["lineage"]["params"] == row["params"]
-    assert "100% of the weight" in httpx.get(f"{service.url}/models/single/1").text
+    assert "100 %" in httpx.get(f"{service.url}/models/single/1").text
 
 
 def test_a_choice_for_classes_has_the_plots_of_held_out_rows(client) -> None:
