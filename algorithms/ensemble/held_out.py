@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model, apply
@@ -133,7 +133,10 @@ class HeldOutRows:
             own = [task.class_labels() for task in tasks]
             every = np.unique(np.concatenate(own))
             labels, y = tuple(every.tolist()), np.searchsorted(every, y)
-            is_possible = np.array([np.isin(every, some) for some in own])[owner]
+            possible = np.zeros((len(own), len(every)), dtype=bool)
+            for t, some in enumerate(own):
+                possible[t, places_of(some, every)] = True
+            is_possible = possible[owner]
         weights = np.concatenate([weights_of(task) for task in tasks])
         kept: dict[tuple[int | None, int], PreparedRows] = {}
         if whole is not None:
@@ -249,6 +252,15 @@ def held_out_by(splits: Splits, tasks: TaskSet, *, seed: int, min_rows: int) -> 
     return [{name: mask & counts[name] for name, mask in part.items()} for part in parts]
 
 
+def places_of(labels: ArrayLike, every: ArrayLike) -> NDArray[np.intp]:
+    """Return the positions of labels among those of all tasks, sorted.
+
+    These are text if those of some tasks are numbers, and of others text.
+    """
+    known = np.asarray(every)
+    return np.searchsorted(known, np.asarray(labels).astype(known.dtype))
+
+
 def outputs_of(model: Model, task: Task, labels: Labels) -> Array:
     """Return predicted numbers (n, 1), or a score for each label (n, C).
 
@@ -266,6 +278,6 @@ def outputs_of(model: Model, task: Task, labels: Labels) -> Array:
     elif scores.shape[1] == 1:
         scores = np.hstack([-scores, scores])
     outputs = np.tile(scores.min(axis=1, keepdims=True), len(labels))
-    columns = np.searchsorted(np.asarray(labels), known)
+    columns = places_of(known, labels)
     outputs[:, columns] = scores[:, -len(columns) :]
     return outputs

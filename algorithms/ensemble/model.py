@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.ensemble.contenders import ALGORITHMS, Algo
-from algorithms.ensemble.held_out import Labels, outputs_of
+from algorithms.ensemble.held_out import Labels, outputs_of, places_of
 from algorithms.ensemble.stack import log_probabilities
 from algorithms.ensemble.weights import mix
 from algorithms.interface.errors import UnknownTask
@@ -307,8 +307,9 @@ class EnsembleModel(Model):
     def _mixed(self, rows: Array, task: str) -> Array:
         """Return the probabilities of the classes of a task, (n_samples, n_classes)."""
         every = self.every_label
-        own = np.isin(np.array(every), np.array(self.classes(task)))
-        is_possible = np.tile(own, (rows.shape[0], 1))
+        own = places_of(self.classes(task), every)
+        is_possible = np.zeros((rows.shape[0], len(every)), dtype=bool)
+        is_possible[:, own] = True
         used, weights = self._of(task)
         data = Task(task, rows)
         log_p = [

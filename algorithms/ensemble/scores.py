@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.ensemble.held_out import HeldOutRows, Labels
+from algorithms.ensemble.held_out import HeldOutRows, Labels, places_of
 from algorithms.evaluation.scores.metrics import METRICS, Metric
 from algorithms.evaluation.scores.predictions import (
     Predictions,
@@ -47,8 +47,8 @@ class Answers:
         self._labels = {
             task.name: task.class_labels() for task in rows.tasks if task.target == "classes"
         }
-        self._is_own = {
-            name: np.isin(np.array(rows.labels), labels) for name, labels in self._labels.items()
+        self._places = {
+            name: places_of(labels, rows.labels) for name, labels in self._labels.items()
         }
 
     def classes(self, task: str) -> Labels:
@@ -64,7 +64,7 @@ class Answers:
 
     def predict_proba(self, X: Array, *, task: str) -> Array:
         """Return the probabilities of the classes."""
-        return np.asarray(self._predictions[X[:, 0].astype(np.intp)][:, self._is_own[task]])
+        return np.asarray(self._predictions[X[:, 0].astype(np.intp)][:, self._places[task]])
 
     def decision_function(self, X: Array, *, task: str) -> Array:
         """Return logarithms of the probabilities; of two classes, of the odds of the second."""

@@ -23,8 +23,8 @@ _PLAIN: Final = (
     (r"tasks together or pooled", "{many} together"),
     (r"\bheld-out rows\b", "rows left out for checking"),
     (r"\bheld out\b", "left out for checking"),
-    (r"(?<!['\"])\btasks\b", "{many}"),
-    (r"(?<!['\"])\btask\b", "{one}"),
+    (r"(?<!['\"-])\btasks\b", "{many}"),
+    (r"(?<!['\"-])\btask\b", "{one}"),
     (r"\bTasks\b", "{Many}"),
     (r"\bTask\b", "{One}"),
 )

@@ -7,6 +7,7 @@ import pytest
 from service.jobs.queue import child_store, store
 from service.jobs.studies.child_jobs import ChildJob
 from service.storage.job_states import JobState
+from service.ui.views.words import GroupWords
 from sibling import ServiceError
 
 #: Few splits and fast methods.
@@ -92,10 +93,11 @@ def test_a_learning_curve_is_in_the_report_the_plots_and_on_the_page(
     starts = ("Learning together", "From about", "The number of rows per task")
     (sentence,) = [one for one in choice["sentences"][4:] if one.startswith(starts)]
     page = httpx.get(f"{service.url}/models/curve/1").text
-    assert "Scores by training rows per task" in page
-    assert sentence.split("(")[0].strip() in page
-    assert "Methods on the same held-out rows" in page
-    assert "of the weight" in page
+    assert "Scores by training rows per group" in page
+    said = GroupWords.of(None).said(sentence)
+    assert said.split("(")[0].strip() in page
+    assert "The best method of each kind" in page
+    assert "Weight in the model" in page
 
 
 def test_a_method_without_parameters_to_select_is_trained(client) -> None:
