@@ -39,10 +39,10 @@ CASES = {
 
 
 def params_of(estimator):
-    """Return the parameters of the algorithm, as a job has them."""
-    fields = estimator._algorithm.Params.model_fields
+    """Return the parameters of the algorithm that are not the default, as a job has them."""
+    fields, plain = estimator._algorithm.Params.model_fields, type(estimator)()
     given = {name: getattr(estimator, name) for name in fields}
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in given.items() if value != getattr(plain, name)}
 
 
 @pytest.mark.filterwarnings("ignore::sibling.FitWarning")
