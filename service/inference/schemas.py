@@ -1,6 +1,6 @@
 """API schemas of inference, for the documentation only: pydantic does not parse the rows.
 
-Rows of different kinds are told apart one by one: generated clients check no more of a list.
+Each item of a list may be numbers or a record: generated clients look at each one by itself.
 """
 
 from typing import TypeAlias
