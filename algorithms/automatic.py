@@ -30,7 +30,7 @@ from algorithms.interface.trace import Trace
 from algorithms.numerics.threads import limit_blas_threads
 from algorithms.registry import ALGORITHMS, EXTENSIONS
 from algorithms.splits.requirements import Algo, check_nested
-from algorithms.wrappers.by_columns.algorithm import describe_columns
+from algorithms.wrappers.by_parts.algorithm import describe_columns
 from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.calibration.options import Calibration
 from algorithms.wrappers.preparation.algorithm import prepared

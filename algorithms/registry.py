@@ -21,7 +21,7 @@ from algorithms.interface.lazy_mapping import LazyMapping
 from algorithms.interface.model import Model
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from algorithms.interface.stored_fields import json_ready
-from algorithms.wrappers.by_columns.model import load_parts
+from algorithms.wrappers.by_parts.model import load_parts
 from algorithms.wrappers.calibration.model import load_calibration, without_calibration
 from algorithms.wrappers.per_task.model import load_alone, without_alone
 from algorithms.wrappers.preparation.learning import Preparation, without_preparation

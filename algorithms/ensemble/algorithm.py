@@ -33,7 +33,7 @@ from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.interface.work import MemoryEstimate, WorkEstimate, without_fold
-from algorithms.wrappers.by_columns.model import ByColumnsModel
+from algorithms.wrappers.by_parts.model import PartsModel
 from algorithms.wrappers.dense import DenseModel
 
 
@@ -190,7 +190,7 @@ def _describe_missing(model: EnsembleModel, members: Sequence[Model], task: str)
 def _adapting(member: Model) -> Algorithm[Any, Any] | None:
     """Return the algorithm of a member that can learn a further task; None if it cannot."""
     algorithm = ALGORITHMS.get(member.algorithm)
-    is_whole = not isinstance(member, ByColumnsModel | DenseModel)
+    is_whole = not isinstance(member, PartsModel | DenseModel)
     can_adapt = algorithm is not None and is_whole and algorithm.supports_adaptation()
     return algorithm if can_adapt else None
 

@@ -30,7 +30,7 @@ from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.splits.requirements import min_train_rows
 from algorithms.splits.tied_rows import describe_rows
-from algorithms.wrappers.by_columns.algorithm import groups_of_columns
+from algorithms.wrappers.by_parts.algorithm import groups_of_columns
 
 
 @dataclass(frozen=True, eq=False)

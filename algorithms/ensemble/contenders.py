@@ -24,7 +24,7 @@ from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.mtda import MTDA
 from algorithms.mtfl import MTFL
-from algorithms.wrappers.by_columns.algorithm import ByColumns, groups_of_columns
+from algorithms.wrappers.by_parts.algorithm import ByParts, each_task, groups_of_columns
 from algorithms.wrappers.dense import Dense, is_small
 
 Algo = Algorithm[Any, Any]
@@ -62,8 +62,9 @@ class Contender:
     @property
     def label(self) -> str:
         """Unique name in the race."""
-        words = (self.algorithm.name, _FORMS.get(self.values.get("form", "")), self.variant)
-        return " ".join(filter(None, words))
+        is_apart = isinstance(self.algorithm, ByParts) and self.role == "single_task"
+        form = "task" if is_apart else self.values.get("form", "")
+        return " ".join(filter(None, (self.algorithm.name, _FORMS.get(form), self.variant)))
 
     @property
     def role(self) -> Role:
@@ -124,7 +125,7 @@ def contenders_for(tasks: Sequence[TaskSummary]) -> list[Contender]:
     is_alone = len(groups) == len(tasks)
     own = [*_ALONE[kind]] if is_alone else [*CONTENDERS[kind]]
     own = [
-        replace(one, algorithm=ByColumns(one.algorithm, "single_task" if is_alone else one.role))
+        replace(one, algorithm=ByParts(one.algorithm, "single_task" if is_alone else one.role))
         if one.algorithm.needs.same_features or one.role == "pooled"
         else one
         for one in own
@@ -171,6 +172,9 @@ def _contender(algorithm: Algo, variant: str = "", **values: Any) -> Contender:
     return Contender(algorithm, variant, values)
 
 
+#: A Gaussian process of each task: without it, what curves gain would count as a gain of sharing.
+_GP_PER_TASK: Final = ByParts(GP(), "single_task", parts_of=each_task)
+
 #: For numbers. Of two Gaussian processes one learns logarithms, if all targets are above 0.
 _NUMBERS: Final = (
     _contender(Constant(), form="task"),
@@ -181,6 +185,8 @@ _NUMBERS: Final = (
     _contender(KernelRidge(), form="task"),
     _contender(GP(), logarithms="never"),
     _contender(GP(), "of logarithms", logarithms="always"),
+    _contender(_GP_PER_TASK, logarithms="never"),
+    _contender(_GP_PER_TASK, "of logarithms", logarithms="always"),
     _contender(BoostedTrees()),
     _contender(MTFL()),
     _contender(MixedModel()),
@@ -193,6 +199,7 @@ _CLASSES: Final = (
     _contender(Ridge(), form="task"),
     _contender(KernelRidge(), form="task"),
     _contender(GP()),
+    _contender(_GP_PER_TASK),
     _contender(BoostedTrees()),
     _contender(MTFL()),
     _contender(MixedModel()),

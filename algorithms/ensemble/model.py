@@ -19,7 +19,7 @@ from algorithms.interface.model import Model, apply, check_array
 from algorithms.interface.new_tasks import no_common_part
 from algorithms.interface.relations import Relations
 from algorithms.interface.tasks import TargetKind, Task
-from algorithms.wrappers.by_columns.model import load_parts
+from algorithms.wrappers.by_parts.model import load_parts
 from algorithms.wrappers.calibration.conformal import (
     ConformalScores,
     adaptive_scores,

@@ -9,7 +9,7 @@ from algorithms.interface.errors import AlgorithmError
 from algorithms.interface.tasks import TaskSummary
 from algorithms.splits.requirements import fitting_candidates
 from algorithms.splits.splits import Splits
-from algorithms.wrappers.by_columns.algorithm import groups_of_columns
+from algorithms.wrappers.by_parts.algorithm import groups_of_columns
 
 #: Contenders, and why others are left out.
 Found = tuple[list[Contender], list[dict[str, str]]]

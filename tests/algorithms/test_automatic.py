@@ -277,7 +277,13 @@ def test_an_algorithm_has_a_contender_for_each_form_and_alternative() -> None:
         "logistic-regression pooled": "pooled",
         "logistic-regression per task": "single_task",
     }
-    assert len(contenders_of(ALGORITHMS["gp"], LIKE["numbers"])) == 2  # one learns logarithms
+    gp = contenders_of(ALGORITHMS["gp"], LIKE["numbers"])
+    assert {one.label: one.role for one in gp} == {
+        "gp": "multi_task",
+        "gp of logarithms": "multi_task",
+        "gp per task": "single_task",
+        "gp per task of logarithms": "single_task",
+    }
     for kind, own in CONTENDERS.items():
         labels = [one.label for one in own]
         assert len(set(labels)) == len(labels), kind
@@ -613,3 +619,16 @@ def test_with_one_task_no_sentence_says_how_tasks_are_learned_or_averaged():
     estimate = [one for one in report["sentences"] if "no verdict" not in one]
     words = "tasks together|each task alone|all tasks pooled|mean over tasks"
     assert not [one for one in estimate if re.search(words, one)]
+
+
+@pytest.mark.slow  # two races with Gaussian processes
+@pytest.mark.parametrize("seed", [0, 2])
+def test_what_curves_gain_is_no_gain_of_learning_together(seed) -> None:
+    rng, tasks = np.random.default_rng(seed), []
+    for t in range(8):
+        X, w, phases = rng.normal(size=(40, 3)), rng.normal(size=3), 3 * rng.normal(size=2)
+        curves = np.sin(2 * X[:, 0] + phases[0]) + 0.6 * np.cos(2.2 * X[:, 1] + phases[1])
+        y = curves + 0.3 * X @ w + 0.2 * rng.normal(size=40)
+        tasks.append(Task.from_rows(f"t{t}", X, y=y))
+    _, report = choose(TaskSet(tuple(tasks)))
+    assert report["choice"]["together_or_apart"]["gain"] < 0.12  # with lines alone: .28

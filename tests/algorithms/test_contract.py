@@ -125,7 +125,7 @@ CASES = [
 ]
 
 
-def is_by_columns(algorithm, tasks) -> bool:
+def is_by_parts(algorithm, tasks) -> bool:
     """Return whether an algorithm has a model of its own for each set of columns of the tasks."""
     return algorithm.is_combined and len({task.n_features for task in tasks}) > 1
 
@@ -137,7 +137,7 @@ over_adapting_cases = pytest.mark.parametrize(
         case
         for case in CASES
         if case.values[0].supports_adaptation()
-        if not is_by_columns(*case.values)
+        if not is_by_parts(*case.values)
     ],
 )
 over_algorithms = pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_name_and_descriptions_are_present(algorithm) -> None:
 @over_cases
 def test_a_model_answers_for_new_tasks_if_its_algorithm_says_so(algorithm, tasks) -> None:
     model = fitted(algorithm, tasks).model
-    if not algorithm.has_common_part(algorithm.Params()) or is_by_columns(algorithm, tasks):
+    if not algorithm.has_common_part(algorithm.Params()) or is_by_parts(algorithm, tasks):
         with pytest.raises(UnknownTask, match="'new'"):
             model.for_new_tasks(("new",))
         return
@@ -753,7 +753,7 @@ def test_a_new_task_is_added_or_rejected_with_a_reason(algorithm, tasks) -> None
     model = fitted(algorithm, tasks).model
     old = tasks.tasks[0]
     new = Task("new", old.X, old.input, old.y)
-    if not algorithm.supports_adaptation() or is_by_columns(algorithm, tasks):
+    if not algorithm.supports_adaptation() or is_by_parts(algorithm, tasks):
         with pytest.raises(InvalidData, match="'new'"):
             algorithm.adapt(model, new)
         return
@@ -809,7 +809,7 @@ sized_cases = [
     case
     for case in CASES
     if case.id.split("-")[-2] not in ("identical", "covariances")
-    if not is_by_columns(*case.values)  # members that refuse a size leave the mean
+    if not is_by_parts(*case.values)  # members that refuse a size leave the mean
 ]
 
 

@@ -10,8 +10,8 @@ from algorithms.interface.model import Model
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.wrappers.by_columns.algorithm import ByColumns
-from algorithms.wrappers.by_columns.model import ByColumnsModel
+from algorithms.wrappers.by_parts.algorithm import ByParts
+from algorithms.wrappers.by_parts.model import PartsModel
 from algorithms.wrappers.dense import Dense, DenseModel
 from algorithms.wrappers.per_task.model import PerTaskModel
 from algorithms.wrappers.wrapped_algorithm import WrappedAlgorithm
@@ -38,8 +38,8 @@ class PerTaskAdaptation(WrappedAlgorithm):
 
 def for_parts(algorithm: Algo, model: Model) -> Algo:
     """Return the algorithm that adds tasks to a model, which may be of two fits."""
-    if isinstance(model, ByColumnsModel):
-        return ByColumns(algorithm, algorithm.role)
+    if isinstance(model, PartsModel):
+        return ByParts(algorithm, algorithm.role)
     if isinstance(model, DenseModel):
         return Dense(algorithm)
     return PerTaskAdaptation(algorithm) if isinstance(model, PerTaskModel) else algorithm

@@ -145,10 +145,11 @@ def test_progress_has_the_best_score_so_far_of_each_kind_of_method(client, datas
     while not (race := (job.refresh(wait_s=0.2).progress or {}).get("race")):
         assert not job.info["is_final"]
     assert race["metric"] == "rmse"
-    assert race["best"][-1] == {
+    naive = race["best"][-1]
+    assert naive.pop("role") in ("single_task", "pooled")  # whichever is ahead at that time
+    assert naive == {
         "kind": "trivial",
         "algorithm": "constant",
-        "role": "single_task",
         "variant": "",
         "value": pytest.approx(2.0, rel=1.0),
     }

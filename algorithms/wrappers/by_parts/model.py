@@ -1,4 +1,4 @@
-"""A trained model of several fits, one for the tasks of each set of columns."""
+"""A trained model of several fits, each of a part of the tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ from algorithms.wrappers.dense import DenseModel
 from algorithms.wrappers.wrapped_model import WrappedModel
 
 #: Key of the header, and folder of the arrays.
-_KEY: Final = "by_columns"
+_KEY: Final = "by_parts"
 
 #: Makes a model of its arrays and its header.
 Load = Callable[[Mapping[str, NDArray[Any]], Mapping[str, Any]], Model]
 
 
 @dataclass(frozen=True, eq=False)
-class ByColumnsModel(WrappedModel):
-    """Models of an algorithm, each of which has the tasks with some columns.
+class PartsModel(WrappedModel):
+    """Models of an algorithm, each of which has a part of the tasks.
 
     Attributes
     ----------
@@ -70,8 +70,8 @@ class ByColumnsModel(WrappedModel):
         return self._by_task[task]
 
     def for_new_tasks(self, names: tuple[str, ...]) -> Model:
-        """Raise UnknownTask: tasks of different columns have no common part."""
-        raise no_common_part(self.algorithm, names, "its tasks have different columns")
+        """Raise UnknownTask: the parts have nothing in common."""
+        raise no_common_part(self.algorithm, names, "it has several models, of different tasks")
 
     def width(self, method: str, *, task: str) -> int:
         """Return the number of input columns of a method for a task."""
@@ -154,4 +154,4 @@ def load_parts(
     parts = [load(folders[i], own) for i, own in enumerate(header[_KEY]["parts"])]
     if sorted(task for part in parts for task in part.tasks) != sorted(names):
         raise ValueError("the parts have other tasks than the model")
-    return ByColumnsModel(parts[0], parts, names)
+    return PartsModel(parts[0], parts, names)

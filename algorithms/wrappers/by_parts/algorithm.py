@@ -1,10 +1,10 @@
-"""An algorithm that needs the same columns in every task, for tasks with different columns.
+"""An algorithm that is fitted to several parts of the tasks, each apart from the others.
 
-It is fitted to the tasks of each set of columns apart from the others, so that tasks share only
-with those of the same columns. A task whose columns no other has is learned alone.
+An algorithm that needs the same columns in every task learns tasks with different columns so: tasks
+share only with those of the same columns. One that learns tasks together learns each alone so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from algorithms.interface.params import Params
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.work import MemoryEstimate, WorkEstimate
-from algorithms.wrappers.by_columns.model import ByColumnsModel
+from algorithms.wrappers.by_parts.model import PartsModel
 from algorithms.wrappers.wrapped_algorithm import WrappedAlgorithm
 
 Described = TypeVar("Described", Task, TaskSummary)
@@ -30,37 +30,51 @@ def groups_of_columns(tasks: Sequence[Described]) -> list[list[Described]]:
     return list(groups.values())
 
 
-class ByColumns(WrappedAlgorithm):
-    """An algorithm that is fitted to the tasks of each set of columns.
+def each_task(tasks: Sequence[Described]) -> list[list[Described]]:
+    """Return the parts that learn each task alone."""
+    return [[task] for task in tasks]
+
+
+class ByParts(WrappedAlgorithm):
+    """An algorithm that is fitted to parts of the tasks, which have a set of columns each by default.
 
     Parameters
     ----------
     role
         How it learns the tasks then.
+    parts_of
+        Divides tasks, or their summaries.
     """
 
-    def __init__(self, inner: Algorithm[Any, Any], role: Role) -> None:
+    def __init__(
+        self,
+        inner: Algorithm[Any, Any],
+        role: Role,
+        *,
+        parts_of: Callable[[Sequence[Any]], list[list[Any]]] = groups_of_columns,
+    ) -> None:
         super().__init__(inner)
+        self._parts_of = parts_of
         self.role = role  # type: ignore[misc]
         self.needs = replace(inner.needs, same_features=False)  # type: ignore[misc]
 
     def check(self, summaries: Sequence[TaskSummary], params: Params) -> None:
         """Raise InvalidData or InvalidParams if the algorithm cannot be fitted to some tasks."""
-        for group in groups_of_columns(summaries):
+        for group in self._parts_of(summaries):
             self._inner.check(group, params)
 
     def memory(self, summaries: Sequence[TaskSummary], params: Params) -> MemoryEstimate:
         """Return the expected peak memory of the largest fit."""
-        needed = [self._inner.memory(group, params) for group in groups_of_columns(summaries)]
+        needed = [self._inner.memory(group, params) for group in self._parts_of(summaries)]
         return max(needed, key=lambda one: one.n_bytes)
 
     def work(self, summaries: Sequence[TaskSummary], params: Params) -> WorkEstimate:
         """Return the expected work of all fits."""
-        works = [self._inner.work(group, params) for group in groups_of_columns(summaries)]
+        works = [self._inner.work(group, params) for group in self._parts_of(summaries)]
         return sum(works[1:], works[0])
 
     def has_common_part(self, params: Params) -> bool:
-        """Return False: tasks of different columns have no common part."""
+        """Return False: what tasks have in common is learned in each part anew."""
         del params
         return False
 
@@ -70,13 +84,13 @@ class ByColumns(WrappedAlgorithm):
 
     def fit(
         self, tasks: TaskSet, params: Params, *, trace: Trace, rng: np.random.Generator
-    ) -> ByColumnsModel:
-        """Return the model of the tasks of all sets of columns."""
+    ) -> PartsModel:
+        """Return the model of all parts."""
         parts = [
             self._inner.fit(TaskSet(tuple(own)), params, trace=trace.nested(), rng=deepcopy(rng))
-            for own in groups_of_columns(tasks.tasks)
+            for own in self._parts_of(tasks.tasks)
         ]
-        return ByColumnsModel(parts[0], parts, tasks.names)
+        return PartsModel(parts[0], parts, tasks.names)
 
 
 def describe_columns(tasks: Sequence[TaskSummary], sharing: Sequence[str]) -> str | None:
