@@ -336,6 +336,7 @@ def test_one_method_is_the_model_if_it_is_asked_for() -> None:
     assert set(report["leaderboard"][0]) >= {"weight", "loss", "fit_s", "params"}
 
 
+@pytest.mark.slow  # races
 def test_constant_targets_are_a_tie() -> None:
     rng = np.random.default_rng(0)
     y = np.full(20, 3.0)
@@ -361,6 +362,7 @@ def test_the_reason_why_no_row_is_held_out_is_true() -> None:
     assert "have only one row" in explain_nothing_held_out(single)
 
 
+@pytest.mark.slow  # a race
 def test_a_report_says_why_its_order_is_not_that_of_the_weights_and_which_tasks_count() -> None:
     rng = np.random.default_rng(3)
     tasks = []

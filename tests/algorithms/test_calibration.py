@@ -108,6 +108,7 @@ def test_every_kind_of_score_becomes_a_probability_and_survives_a_file(name, tmp
         assert right.mean() > 0.4  # a third by chance
 
 
+@pytest.mark.slow  # several algorithms
 def test_the_model_itself_is_that_of_the_algorithm_alone() -> None:
     tasks = TaskSet((classes_task(np.random.default_rng(5)),))
     alone = ALGORITHMS["boosted-trees"]

@@ -455,6 +455,7 @@ def test_the_verdict_is_hurts_and_names_the_best_method() -> None:
     assert (found["best"]["algorithm"], found["best"]["tied"]) == ("pca", [])
 
 
+@pytest.mark.slow  # statistics
 def test_the_verdict_is_unclear_for_unrelated_tasks() -> None:
     found = study("rmt-pca", subspaces(related=False, n_samples=20), k=2)
     assert found["verdict"] in {"unclear", "equal"}
@@ -481,6 +482,7 @@ def test_sharing_helps_related_tasks_of_few_rows_though_another_method_is_better
     assert found["best"]["algorithm"] != "mtfl"
 
 
+@pytest.mark.slow  # a comparison
 def test_a_baseline_that_does_not_fit_is_left_out_once() -> None:
     found = study("mtfl", linear_tasks(n_tasks=2), selection="given")
     (left,) = found["left_out"]

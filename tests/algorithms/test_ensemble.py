@@ -240,6 +240,7 @@ def test_platt_maps_are_logistic_regressions_of_the_scores() -> None:
     assert intercept == pytest.approx(sklearn.intercept_[0], abs=0.05)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_how_often_a_class_is_in_the_other_rows_says_nothing_of_held_out_coins(seed) -> None:
     # rows of a class are rarer in the training rows of the fold that holds them out
@@ -265,6 +266,7 @@ def test_probabilities_of_a_row_come_from_maps_without_its_fold() -> None:
     assert (other.row_losses[0, own].mean()) > stack.row_losses[0, own].mean()
 
 
+@pytest.mark.slow  # statistics
 def test_sets_of_classes_cover_their_share_of_new_rows() -> None:
     tasks, covered, sizes = labelled(made(n_tasks=12, n=40, noise=2.0)), [], []
     model = fit(TaskSet(tuple(one.take(np.arange(20)) for one in tasks)))
@@ -376,6 +378,7 @@ def test_a_fit_that_is_expected_to_exceed_the_budget_is_not_tried(monkeypatch) -
     assert reasons["gp"] == race_module.TOO_SLOW
 
 
+@pytest.mark.slow  # a race
 def test_a_method_that_needs_too_much_memory_is_left_out(monkeypatch) -> None:
     def fit_much(*_, **__):
         raise MemoryError("Unable to allocate 8 TiB")
@@ -405,6 +408,7 @@ def test_tasks_without_rows_to_hold_out_are_refused() -> None:
         fit(tasks)
 
 
+@pytest.mark.slow  # statistics
 def test_intervals_cover_their_share_of_new_rows() -> None:
     tasks, covered = made(n_tasks=12, n=40), []
     half = [one.take(np.arange(20)) for one in tasks]
@@ -454,6 +458,7 @@ def test_new_tasks_get_the_members_with_a_common_part() -> None:
         extended.predict_interval(np.zeros((1, 3)), task="new")
 
 
+@pytest.mark.slow  # races of numbers and classes
 def test_raw_rows_have_probabilities_sets_and_intervals(tmp_path) -> None:
     algorithm = prepared(ENSEMBLE, None, Recipe())
     for tasks, methods in (
@@ -483,6 +488,7 @@ def test_a_calibration_replaces_its_own_probabilities() -> None:
     assert model.predict_proba(tasks.tasks[0].X, task="t0").shape == (20, 2)
 
 
+@pytest.mark.slow  # three races
 def test_weights_change_with_the_rows_and_not_with_the_order_of_columns() -> None:
     tasks = made(n_tasks=5)
     turned = TaskSet(tuple(replace(one, X=one.X[:, ::-1].copy()) for one in tasks))
@@ -517,6 +523,7 @@ def test_folds_of_a_gp_start_from_its_fit_of_all_rows() -> None:
     )
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", ["numbers", "classes"])
 def test_a_new_task_is_learned_by_every_member_and_has_intervals(kind, tmp_path) -> None:
     tasks = made(n_tasks=6, n=12)

@@ -282,7 +282,7 @@ def test_the_objective_is_that_of_another_solver(penalty, k, loss, is_shared) ->
 @over_penalties
 @pytest.mark.parametrize("loss", ["huber", "epsilon-insensitive"])
 @pytest.mark.parametrize("is_shared", [False, True])
-@pytest.mark.quick(7)
+@pytest.mark.quick(5)
 def test_the_objective_for_numbers_is_that_of_another_solver(penalty, k, loss, is_shared) -> None:
     tasks = related("numbers", n=9, T=3, is_shared=is_shared, seed=3, noise=1.0)
     C, epsilon = 3.0, 0.1

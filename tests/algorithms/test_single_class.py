@@ -242,7 +242,7 @@ def grades(rng) -> tuple[TaskSet, np.ndarray, np.ndarray]:
 
 
 @over_classifiers
-@pytest.mark.quick(10)
+@pytest.mark.quick(6)
 def test_every_method_trains_where_a_task_lacks_one_of_three_classes(algorithm, form) -> None:
     tasks, X, _ = grades(np.random.default_rng(1))
     if algorithm.name in {"mean-regularised", "mixed-model"}:

@@ -39,6 +39,7 @@ def test_one_is_behind_if_its_loss_is_larger_beyond_chance(n_tasks, target) -> N
         assert leader_of(rows, finished, own) == expected
 
 
+@pytest.mark.slow  # two races of large tables
 def test_a_race_stops_one_that_is_behind_and_chooses_the_same(monkeypatch) -> None:
     tasks = linear_tasks(np.random.default_rng(0), n_tasks=10, n=20, shared=1.0, noise=0.3)
     names = ["ridge", "boosted-trees", "mean-regularised"]

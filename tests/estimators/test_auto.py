@@ -122,6 +122,7 @@ def test_a_calibrated_choice_reports_its_calibration():
     assert made.predict_interval(X[:2], tasks="a").shape == (2, 2)
 
 
+@pytest.mark.slow  # four races
 def test_weights_of_rows_and_of_classes_count():
     weights = np.where(TASKS == "a", 1.0, 3.0) * (np.arange(60) % 5 > 0)
     plain, weighted = (
@@ -157,6 +158,7 @@ def test_numbers_that_may_be_codes_are_a_warning_and_parameters_are_cloned():
     assert made.report_["choice"]["n_splits"] == 3
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("trained", "lacks"),
     [
@@ -175,6 +177,7 @@ def test_an_interval_of_a_new_task_says_what_the_training_lacked(trained, lacks)
         made.predict_interval(X[:2], tasks="e", level=0.5, new_tasks="common")
 
 
+@pytest.mark.slow  # a race that leaves tasks out
 def test_a_calibrated_choice_with_new_tasks_has_their_intervals():
     made = Auto(algorithms=["ridge"], new_tasks="common", calibration=True)
     made.fit(X, Y, tasks=TASKS)

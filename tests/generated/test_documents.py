@@ -218,6 +218,7 @@ def _texts(path):
     ]
 
 
+@pytest.mark.slow  # imports all algorithms
 def test_members_that_the_notation_names_exist():
     notation = (DOCS.parent / "algorithms" / "NOTATION.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([A-Z]\w+)\.(\w+)", notation))

@@ -90,7 +90,7 @@ def test_outputs_equal_online_inference_bit_for_bit(client, model, source, rows,
 
 
 @pytest.mark.parametrize("algorithm", FAMILIES)
-@pytest.mark.quick(3)
+@pytest.mark.quick(2)
 def test_every_method_equals_online_inference(client, dataset, algorithm, tmp_path):
     model = client.train(dataset, algorithm, model=f"batch-{algorithm}").wait()
     rng = np.random.default_rng(5)
@@ -113,6 +113,7 @@ def test_every_method_equals_online_inference(client, dataset, algorithm, tmp_pa
         assert (outputs.dataset_id is None) == (expected.dtype.kind != "f")
 
 
+@pytest.mark.slow  # wide rows
 def test_wide_rows_are_summed_as_in_online_inference(client, tmp_path):
     """With more threads than online, the last bits of long sums would differ."""
     rng = np.random.default_rng(2)

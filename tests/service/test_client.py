@@ -299,6 +299,7 @@ def test_a_retry_after_that_is_not_a_number_is_ignored(stopwatch, given):
         assert elapsed_s() < 5
 
 
+@pytest.mark.slow  # waits between retries
 def test_the_last_error_is_raised_after_all_retries():
     with (
         server_with_responses(BUSY) as (url, requests),

@@ -135,6 +135,7 @@ def use_everything(client, tmp_path):
     )
 
 
+@pytest.mark.slow  # every operation
 @pytest.mark.sql
 def test_the_client_reaches_every_operation(client, service, requested, tmp_path):
     document = httpx.get(f"{service.url}/openapi.json", timeout=240).json()

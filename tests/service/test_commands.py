@@ -289,6 +289,7 @@ def test_a_missing_version_says_which_there_are(fails, pair, dataset):
         assert f"no model '{name}' with version 9; it has the versions 2, 1" in text
 
 
+@pytest.mark.slow  # several commands
 def test_a_mistyped_id_suggests_the_right_one_and_another_none(fails, client, dataset):
     job = client.train(dataset, "pca", model="cli-ids", k=1)
     job.wait()

@@ -128,6 +128,7 @@ def test_a_head_that_stops_gets_408(strict, before):
         assert raw.is_ended()
 
 
+@pytest.mark.slow  # waits
 def test_a_head_of_single_bytes_gets_408(strict):
     """A byte now and then does not prolong the time of a head."""
     with Raw(strict) as raw:
@@ -268,6 +269,7 @@ def test_trailers_are_limited(strict, path):
         assert process.memory_info().rss - before < 100 * MIB
 
 
+@pytest.mark.slow  # waits
 def test_chunks_of_single_bytes_pass(strict):
     path, media_type, body = BODIES["control"]
     body = body.ljust(200_000)

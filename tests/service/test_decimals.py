@@ -133,6 +133,7 @@ def test_a_list_with_too_many_unparsed_numbers_is_unsupported():
     assert parse(text, max_unparsed=4)[0] is None
 
 
+@pytest.mark.slow  # many examples
 @settings(max_examples=1000, deadline=None)
 @given(st.lists(PIECES, max_size=25).map("".join))
 def test_only_valid_json_is_parsed_and_never_beyond_the_end(inside):

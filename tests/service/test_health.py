@@ -81,6 +81,7 @@ def held_still(database):
             process.send_signal(signal.SIGCONT)
 
 
+@pytest.mark.slow  # waits
 def test_a_database_that_hangs_is_reported_and_health_responds(
     launch_on, postgres, until, stopwatch
 ):

@@ -175,6 +175,7 @@ def test_a_client_that_disconnects_does_not_affect_the_service(connect, expected
         assert connection.answer()[::2] == (200, reference)
 
 
+@pytest.mark.slow  # a service of its own
 @pytest.mark.usefixtures("model")
 def test_a_stopping_service_answers_requests_that_are_arriving(start_replica):
     running = start_replica()

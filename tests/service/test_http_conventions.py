@@ -768,6 +768,7 @@ def test_a_part_that_does_not_exist_is_404_whatever_the_client_has(http, model, 
         assert (response.status_code, response.json()["code"]) == (404, f"no-{part}")
 
 
+@pytest.mark.slow  # trains models
 def test_each_part_of_a_version_has_its_own_etag(http, client, dataset):
     model = client.train(dataset, "fmtl", model="tagged", evaluate=True).wait()
     path = f"/v1/models/{model.name}/versions/{model.version}"

@@ -87,6 +87,7 @@ def _model(model):
     """All tests call the model ``shared``."""
 
 
+@pytest.mark.quick(2)
 @pytest.mark.seconds("reads and unpacks as much as the limit allows")
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_is_refused_and_the_service_stays(http, name):

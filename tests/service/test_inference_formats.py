@@ -257,6 +257,7 @@ def test_integers_that_are_inexact_as_float64_are_rejected_with_their_location(h
 # --- truncated, corrupt and highly compressed bodies ---------------------------------------------
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", [ARROW, PARQUET])
 def test_a_truncated_table_never_causes_an_internal_error(http, X, kind):
     body = TABLES[kind](columns_of(X))
@@ -293,6 +294,7 @@ def test_compressed_arrow_buffers_count_with_their_decompressed_size(http, codec
     assert_rejected(call(http, body, ARROW), 413, "body-too-large", "bytes")
 
 
+@pytest.mark.slow  # many rows
 def test_a_small_parquet_file_with_many_rows_is_rejected(http):
     zeros = np.zeros(30_000_000)
     body = as_parquet(dict.fromkeys(NAMES, zeros), compression="zstd")

@@ -59,6 +59,7 @@ def test_calls_rows_and_failures_of_inference_are_counted(http):
     assert after["sibling_ready",] == 1
 
 
+@pytest.mark.slow  # a service of its own
 @pytest.mark.sql
 def test_the_queue_is_read_from_the_database(start_service):
     """A job that waits for its parts is not ended, and not queued."""

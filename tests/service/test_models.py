@@ -16,7 +16,7 @@ OTHER_TASKS = {"okl", "convex-okl", "mean-regularised", "mixed-model"}
 
 
 @pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - OTHER_TASKS))
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 def test_a_model_has_its_lineage(client, dataset, algorithm):
     job = client.train(dataset, algorithm, model=f"lineage-{algorithm}", seed=11)
     model = job.wait()
@@ -106,6 +106,7 @@ def test_a_stored_model_that_cannot_be_read_is_an_error_of_the_service(client, s
     assert model.transform([[0.0] * 5], task="north").shape == (1, 1)
 
 
+@pytest.mark.slow  # trains many models
 @pytest.mark.sql
 def test_pages_list_every_model_and_every_version_once(client, http, dataset):
     names = [f"page-{letter}" for letter in "abc"]

@@ -35,7 +35,7 @@ def file_of(model, path):
     ],
     ids=("numbers", "balanced classes", "one class"),
 )
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 def test_job_estimator_and_remote_estimator_have_the_same_bits(
     client, tmp_path, estimator, targets
 ):

@@ -36,7 +36,7 @@ def each_task(tasks: Sequence[Described]) -> list[list[Described]]:
 
 
 class ByParts(WrappedAlgorithm):
-    """An algorithm that is fitted to parts of the tasks, which have a set of columns each by default.
+    """An algorithm that is fitted to parts of the tasks: by default, those of each set of columns.
 
     Parameters
     ----------

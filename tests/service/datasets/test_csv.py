@@ -579,6 +579,7 @@ def test_kinds_of_columns_are_found(reader):
     assert "column 'e' has no values and is left out" in manifest["warnings"]
 
 
+@pytest.mark.slow  # a large file
 def test_kinds_may_change_after_the_start_of_a_large_table(reader):
     """The start of the file decides first; a later cell of another kind is no mistake of it."""
     rows = b"a,1,,1,x\n" * 200_000
@@ -586,6 +587,7 @@ def test_kinds_may_change_after_the_start_of_a_large_table(reader):
     assert [column["kind"] for column in manifest["columns"]] == ["number"] * 2 + ["category"] * 2
 
 
+@pytest.mark.slow  # a large file
 def test_one_mistake_far_down_a_column_of_numbers_is_located(reader):
     result = reader.read(b"task,x\n" + b"a,1\n" * 400_000 + b"b,l\n")
     place = {"task": "b", "row": 400_000, "column": "x"}
@@ -838,6 +840,7 @@ def test_any_bytes_are_read_or_rejected(tmp_path, body):
             assert parse(path, options, LIMITS)
 
 
+@pytest.mark.slow  # a large file
 def test_a_header_may_be_longer_than_the_sample(reader):
     names = [f"{'c' * 50}{i}" for i in range(6000)]  # more than 256 KiB
     rows = [",".join(["n", *map(str, range(i, i + 6000))]) for i in range(2)]

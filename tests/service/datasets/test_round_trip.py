@@ -145,6 +145,7 @@ def test_a_table_of_arrays_is_restored_in_the_order_of_first_rows(read, data):
     check(*read(npz(arrays), NPZ), sent)
 
 
+@pytest.mark.slow  # many examples
 @EXAMPLES
 @given(data=st.data())
 def test_a_csv_with_interleaved_tasks_is_restored(read, data):

@@ -55,6 +55,7 @@ def test_values_that_are_too_large_fail_the_job_with_the_task(client, base):
         client.adapt(base, dataset).wait()
 
 
+@pytest.mark.slow  # a long job
 def test_an_adaptation_has_a_history_and_progress_and_can_be_cancelled(client):
     rng = np.random.default_rng(8)
     # so many that the last one is cancelled in the middle, and so few that the others end soon

@@ -477,6 +477,7 @@ def test_studies_of_a_precomputed_kernel_are_rejected(http, client, study):
     assert "no row can be held out" in response.json()["detail"]
 
 
+@pytest.mark.slow  # a comparison of many splits
 def test_a_baseline_that_fails_on_a_split_is_left_out_with_the_reason(client):
     rng = np.random.default_rng(0)
     rows = {"tiny": rng.normal(size=(2, 3)), "large": rng.normal(size=(12, 3))}

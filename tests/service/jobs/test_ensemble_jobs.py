@@ -19,6 +19,7 @@ def shops() -> pd.DataFrame:
     return pd.DataFrame({"shop": shop, "price": price, "day": day, "sales": sales, "busy": busy})
 
 
+@pytest.mark.slow  # a race
 def test_numbers_have_intervals_without_a_calibration(client, shops) -> None:
     table = shops.drop(columns="busy")
     data = client.upload(table, task_column="shop", target_column="sales")

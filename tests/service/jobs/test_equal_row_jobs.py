@@ -20,6 +20,7 @@ def dataset(client):
     return client.upload(ROWS, TARGETS, name="counties")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("ties", "n_units", "words"),
     [

@@ -36,6 +36,7 @@ def one_task(client, tmp_path):
     return client.upload(file, target_column="y")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("algorithm", "options"),
     [

@@ -47,6 +47,7 @@ def test_no_algorithm_is_closed_by_tasks_without_events(client, hospitals) -> No
     assert closed == {"okl", "convex-okl"}  # they need the same rows in every task
 
 
+@pytest.mark.slow  # a calibrated race
 @pytest.mark.seconds("waits for all parts of a choice, and for the fits of a calibration")
 def test_a_calibrated_choice_has_probabilities_there(client, hospitals) -> None:
     job = client.train(hospitals, "auto", model="hospitals", calibration={"n_folds": 2}, **FAST)

@@ -135,6 +135,7 @@ def test_a_request_returns_a_model_and_its_description(run, supervisor, small):
     assert len({len(column) for column in steps.values()}) == 1
 
 
+@pytest.mark.slow  # processes
 def test_a_child_that_returned_a_result_is_used_again(run, supervisor, small):
     run(supervisor, small)
     pid = supervisor.warm_up()
@@ -152,12 +153,14 @@ def test_a_job_gets_the_requested_threads(run, supervisor, small):
         assert environment["NUMBA_NUM_THREADS"] == str(threads)
 
 
+@pytest.mark.slow  # processes
 def test_a_released_fit_leaves_a_checkpoint(run, patient_supervisor, long):
     outcome, _, _ = run(patient_supervisor, long, should_stop=any, command=AttemptCommand.RELEASE)
     assert outcome.kind == "released"
     assert Path(long["checkpoint"]).stat().st_size > 0
 
 
+@pytest.mark.slow  # processes
 def test_invalid_data_fails_with_its_place(run, supervisor, request_for):
     rows = [np.ones((3, 4)), np.ones((1, 4))]
     outcome, _, _ = run(supervisor, request_for(rows, k=2))
