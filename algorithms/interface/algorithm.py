@@ -93,25 +93,25 @@ class Algorithm(ABC, Generic[P, M]):
     """A training method for a set of tasks."""
 
     #: Short name in the API: lower case, words joined by hyphens.
-    name: ClassVar[str]
-    title: ClassVar[str]
+    name: str
+    title: str
     #: Two or three sentences for the user: what it learns, when to use it.
-    summary: ClassVar[str]
+    summary: str
     #: Question that it is the first choice for; empty for most.
-    question: ClassVar[str] = ""
+    question: str = ""
     #: Paper, year and DOI or address.
-    reference: ClassVar[str]
-    needs: ClassVar[Needs]
+    reference: str
+    needs: Needs
     #: How it learns the tasks. Ignored if it has a parameter ``form`` ('task' or 'pooled').
-    role: ClassVar[Role] = "multi_task"
+    role: Role = "multi_task"
     #: Baselines that show whether learning together helps.
-    baselines: ClassVar[tuple[Baseline, ...]] = ()
+    baselines: tuple[Baseline, ...] = ()
     #: Whether it fits other algorithms, which a choice among all algorithms compares themselves.
     is_combined: ClassVar[bool] = False
     #: Parameter whose values are fitted faster along a path with warm starts than separately.
-    path_param: ClassVar[str | None] = None
+    path_param: str | None = None
     #: Direction in which the objective provably moves; None if it is not monotone.
-    monotone: ClassVar[Literal["up", "down"] | None] = None
+    monotone: Literal["up", "down"] | None = None
     Params: type[P]
     Model: type[M]
 

@@ -52,7 +52,7 @@ class Dense(WrappedAlgorithm):
 
     def __init__(self, inner: Algorithm[Any, Any]) -> None:
         super().__init__(inner)
-        self.needs = replace(inner.needs, sparse=True)  # type: ignore[misc]
+        self.needs = replace(inner.needs, sparse=True)
 
     def check(self, summaries: Sequence[TaskSummary], params: Params) -> None:
         """Raise InvalidData or InvalidParams if the algorithm cannot be fitted."""

@@ -14,16 +14,16 @@ class WrappedAlgorithm(Algorithm[Any, Any]):
 
     def __init__(self, inner: Algorithm[Any, Any]) -> None:
         self._inner = inner
-        self.name = inner.name  # type: ignore[misc]
-        self.title = inner.title  # type: ignore[misc]
-        self.summary = inner.summary  # type: ignore[misc]
-        self.question = inner.question  # type: ignore[misc]
-        self.reference = inner.reference  # type: ignore[misc]
-        self.needs = inner.needs  # type: ignore[misc]
-        self.role = inner.role  # type: ignore[misc]
-        self.baselines = inner.baselines  # type: ignore[misc]
-        self.path_param = inner.path_param  # type: ignore[misc]
-        self.monotone = inner.monotone  # type: ignore[misc]
+        self.name = inner.name
+        self.title = inner.title
+        self.summary = inner.summary
+        self.question = inner.question
+        self.reference = inner.reference
+        self.needs = inner.needs
+        self.role = inner.role
+        self.baselines = inner.baselines
+        self.path_param = inner.path_param
+        self.monotone = inner.monotone
         self.Params = inner.Params
         self.Model = inner.Model
 

@@ -264,6 +264,20 @@ def command() -> Command:
     return run
 
 
+@pytest.fixture
+def fails(command: Command, service: Service, tmp_path: Path) -> Callable[..., str]:
+    """``fails(code, *arguments)``: standard error of a command that fails with a code."""
+
+    def run_command(code: int, *arguments: str, **env: str) -> str:
+        env = {"SIBLING_URL": service.url} | env
+        end = command(*arguments, cwd=tmp_path, **env)
+        assert end.returncode == code, end
+        assert end.stdout == ""
+        return end.stderr
+
+    return run_command
+
+
 def _wait_ready(service: Service) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     with httpx.Client(base_url=service.url, timeout=5) as http:

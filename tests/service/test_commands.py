@@ -38,20 +38,6 @@ def run(command, service, tmp_path):
     return run_command
 
 
-@pytest.fixture
-def fails(command, service, tmp_path):
-    """``fails(code, *arguments)``: standard error of a command that fails with a code."""
-
-    def run_command(code, *arguments, **env):
-        env = {"SIBLING_URL": service.url} | env
-        end = command(*arguments, cwd=tmp_path, **env)
-        assert end.returncode == code, end
-        assert end.stdout == ""
-        return end.stderr
-
-    return run_command
-
-
 @pytest.fixture(scope="module")
 def pair(client, dataset):
     """Two versions of a model on the same rows, the second of them evaluated."""

@@ -11,7 +11,6 @@ import typer
 
 from sibling.commands.exit_codes import ExitCode
 from sibling.commands.option_names import use_options_of, with_option_names
-from tests.service.test_commands import fails  # noqa: F401 - a fixture
 
 RIDGE = ("--task-column", "shop", "--target-column", "y", "-a", "ridge")
 
@@ -50,7 +49,7 @@ def table(tmp_path):
         ),
     ],
 )
-def test_a_message_names_the_option_of_the_command(fails, table, arguments, expected, absent):  # noqa: F811
+def test_a_message_names_the_option_of_the_command(fails, table, arguments, expected, absent):
     algorithm = () if "-a" in arguments else ("-a", "ridge")
     message = fails(ExitCode.REJECTED, "train", table, *algorithm, *arguments)
     assert expected in message

@@ -55,8 +55,8 @@ class ByParts(WrappedAlgorithm):
     ) -> None:
         super().__init__(inner)
         self._parts_of = parts_of
-        self.role = role  # type: ignore[misc]
-        self.needs = replace(inner.needs, same_features=False)  # type: ignore[misc]
+        self.role = role
+        self.needs = replace(inner.needs, same_features=False)
 
     def check(self, summaries: Sequence[TaskSummary], params: Params) -> None:
         """Raise InvalidData or InvalidParams if the algorithm cannot be fitted to some tasks."""
