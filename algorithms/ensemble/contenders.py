@@ -62,7 +62,8 @@ class Contender:
     @property
     def label(self) -> str:
         """Unique name in the race."""
-        is_apart = isinstance(self.algorithm, ByParts) and self.role == "single_task"
+        together = ALGORITHMS.get(self.algorithm.name, self.algorithm).role
+        is_apart = self.role == "single_task" != together
         form = "task" if is_apart else self.values.get("form", "")
         return " ".join(filter(None, (self.algorithm.name, _FORMS.get(form), self.variant)))
 
@@ -230,4 +231,5 @@ _ALONE: Final = {
 ALGORITHMS: Final = {
     one.algorithm.name: one.algorithm
     for one in itertools.chain(*CONTENDERS.values(), *_ALONE.values())
+    if not isinstance(one.algorithm, ByParts)
 }

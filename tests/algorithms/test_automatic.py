@@ -12,7 +12,7 @@ from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from algorithms.automatic import fit_automatic
 from algorithms.baselines.linear.ridge import Ridge
-from algorithms.ensemble.contenders import CONTENDERS, contenders_of
+from algorithms.ensemble.contenders import CONTENDERS, contenders_for, contenders_of
 from algorithms.ensemble.held_out import RowOptions
 from algorithms.ensemble.scores import pooled_roots
 from algorithms.ensemble.suitable import find_contenders
@@ -287,6 +287,8 @@ def test_an_algorithm_has_a_contender_for_each_form_and_alternative() -> None:
     for kind, own in CONTENDERS.items():
         labels = [one.label for one in own]
         assert len(set(labels)) == len(labels), kind
+        sparse = [one.label for one in contenders_for([replace(LIKE[kind][0], n_stored=9)] * 2)]
+        assert sparse == labels
 
 
 def test_contenders_that_do_not_suit_are_left_out_with_the_reason() -> None:
