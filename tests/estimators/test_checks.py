@@ -104,7 +104,7 @@ def failures_of_weights(estimator):
             own["check_classifiers_one_label_sample_weights"] = FEW_ROWS
         return own
     if name == "Auto":
-        forms = ("dense", "sparse") if estimator.target == "numbers" else ("sparse",)
+        forms = ("dense", "sparse") if estimator.target == "numbers" else ()
         return {f"check_sample_weight_equivalence_on_{form}_data": DRAWN for form in forms}
     is_open = getattr(estimator, "target", None) == "auto" and algorithm.needs.target == "any"
     if not is_open and name in WITHOUT_STRENGTH:
