@@ -17,28 +17,19 @@ default ('auto') rows are the same sample
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
 from algorithms.interface.tasks import Task
+from algorithms.interface.ties import Ties
 from algorithms.numerics.sparse_rows import as_canonical, concatenate_rows, is_sparse
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
-#: Which equal rows are held out together: the same samples, all ('values'), or none.
-Ties: TypeAlias = Literal["auto", "values", "none"]
-DEFAULT_TIES: Final = "auto"
-TIES_DESCRIPTION: Final = (
-    "Which rows of equal values are held out together, if they have no group: `auto`, those that "
-    "are the same sample, in a design that comes again in several tasks or as copies; all "
-    "(`values`), as for copies in tables of one or two columns; or `none`, as for answers of many "
-    "persons to the same items."
-)
-
 #: Largest probability of so few equal pairs within tasks, by which they are of a design.
 MAX_DESIGN_P: Final = 0.001
 #: How many times as often equal pairs of a design lie across tasks as within, at least.

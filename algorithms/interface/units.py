@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.equal_rows import DEFAULT_TIES, TiedRows, Ties, tie_equal
+from algorithms.interface.equal_rows import TiedRows, tie_equal
 from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.ties import DEFAULT_TIES, Ties
 from algorithms.numerics.row_hashes import Hashes, hash_rows
 
 Indices = NDArray[np.intp]

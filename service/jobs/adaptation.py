@@ -6,11 +6,11 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.equal_rows import DEFAULT_TIES
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.needs import refuse_sparse_adaptation
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from algorithms.interface.tasks import TaskSummary
+from algorithms.interface.ties import DEFAULT_TIES
 from algorithms.wrappers.calibration.model import CALIBRATED_METHODS
 from algorithms.wrappers.preparation.column_matching import match_columns
 from service.datasets.column_orders import pack_orders

@@ -6,8 +6,8 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from algorithms.evaluation.comparison.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.selection.search import SearchOptions
-from algorithms.interface.equal_rows import DEFAULT_TIES, TIES_DESCRIPTION, Ties
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, NewTasks
+from algorithms.interface.ties import DEFAULT_TIES, TIES_DESCRIPTION, Ties
 from algorithms.interface.weights import CLASS_WEIGHT_DESCRIPTION, ClassWeight
 from algorithms.wrappers.calibration.options import Calibration
 from algorithms.wrappers.preparation.recipe import Recipe

@@ -8,9 +8,9 @@ from sqlalchemy import ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from ulid import ULID
 
-from algorithms.interface.equal_rows import DEFAULT_TIES
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
+from algorithms.interface.ties import DEFAULT_TIES
 from service.storage.database import UtcTime, now
 
 #: Names of constraints, so that migrations can refer to them on every database.

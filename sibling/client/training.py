@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
-from algorithms.interface.equal_rows import DEFAULT_TIES, Ties
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, NewTasks
+from algorithms.interface.ties import DEFAULT_TIES, Ties
 from sibling.client.datasets import Dataset, dataset_id_of
 from sibling.client.http import path
 from sibling.client.job import InferenceJob, TrainingJob

@@ -8,9 +8,9 @@ from typing import Any, Final
 from sklearn.base import TransformerMixin
 
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.equal_rows import DEFAULT_TIES
 from algorithms.interface.errors import explain_unknown
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
+from algorithms.interface.ties import DEFAULT_TIES
 from algorithms.wrappers.calibration.model import METHODS_FOR, CalibratedModel
 from sibling.estimators.estimator import Estimator
 from sibling.estimators.kinds import kinds_of

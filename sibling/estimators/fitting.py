@@ -9,13 +9,13 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.equal_rows import Ties
 from algorithms.interface.errors import InvalidData, InvalidParams, UnusedWeights
 from algorithms.interface.model import Model
 from algorithms.interface.new_tasks import NewTasks
 from algorithms.interface.params import Params, StrictModel
 from algorithms.interface.task_values import class_codes
 from algorithms.interface.tasks import TargetKind, TaskSummary
+from algorithms.interface.ties import Ties
 from algorithms.interface.trace import Trace
 from algorithms.interface.units import tie_rows
 from algorithms.interface.weights import ClassWeight

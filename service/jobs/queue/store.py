@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import CursorResult
 from sqlalchemy.orm import Session
 
-from algorithms.interface.equal_rows import DEFAULT_TIES
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
+from algorithms.interface.ties import DEFAULT_TIES
 from service.storage.blob_rows import release_blob
 from service.storage.database import now
 from service.storage.job_states import FINAL, TRANSITIONS, AttemptCommand, JobState
