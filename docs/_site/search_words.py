@@ -16,7 +16,10 @@ from sphinx.util import logging
 SEARCH_WORDS = {
     "choose": "which algorithm, which method, choose an algorithm, choose a method",
     "choose#hospitals-with-12-patients-each": "hospitals, hospital, patients",
-    "how-to/upload-data": "upload, upload data, upload a file, import data, file formats",
+    "how-to/upload-data": (
+        "upload, upload data, upload a file, import data, file formats, "
+        "how do i upload an excel file"
+    ),
     "how-to/upload-data#csv": "csv, upload csv, semicolon, delimiter, separator, decimal comma",
     "how-to/upload-data#parquet-arrow-and-feather": "parquet, upload parquet, arrow, feather",
     "how-to/upload-data#excel": "excel, upload excel, xlsx, spreadsheet",
@@ -32,7 +35,7 @@ SEARCH_WORDS = {
     "how-to/judge-sharing#read-the-verdict": "verdict, sharing helps, helps, hurts, unclear",
     "how-to/training-time": (
         "training time, duration, how long, how long does training take, remaining time, budget_s, "
-        "slow training"
+        "slow training, how long will training take"
     ),
     "how-to/call-a-model#javascript": "javascript, js, node, fetch, cors",
     "how-to/call-a-model#go": "go, golang",

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from service.jobs.studies.automatic import fit_automatic
 
+from algorithms.automatic import fit_automatic
 from algorithms.ensemble.held_out import RowOptions
 from algorithms.evaluation.choice.automatic import AutomaticOptions
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.wrappers.preparation.algorithm import prepared
 from algorithms.wrappers.preparation.columns import Column
 from service.jobs.studies import plans
 
@@ -100,7 +99,6 @@ def test_additive_effects_are_predicted_as_by_the_model_that_knows_of_them(
             plans.plan_choice(tasks.summaries(), choices).plan["auto"],
             tasks,
             rows=RowOptions(columns=(column,)),
-            wrap=lambda base, column=column: prepared(base, (column,)),
             seed=seed,
             trace=Trace(),
         )

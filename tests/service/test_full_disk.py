@@ -124,7 +124,7 @@ class SmallService:
         job = {"dataset_id": trained, "algorithm": "pca", "model": "more"}
         batch = {"dataset_id": trained, "model": "loaded", "method": "predict"}
         table = {"params": {"name": "new", **READ_AS}, "headers": CSV, "content": TABLE}
-        whole = {"sources": [{"dataset_id": trained}], "name": "again"}
+        whole = {"sources": [{"dataset_id": trained}], "name": f"again {time.monotonic_ns()}"}
         return {
             "upload": lambda: send("POST", "/v1/datasets", **table),
             "resumable upload": lambda: self.begin_upload(1000),

@@ -388,8 +388,9 @@ def npz(parts, kept):
 
 def sparse_npz(parts, _kept=()):
     sparse = {name: X for name, X in parts.items() if not name.endswith("/X")}
-    for name in parts.keys() - sparse:
-        sparse |= sparse_arrays(csr_array(parts[name]), name)
+    for name in parts:
+        if name not in sparse:
+            sparse |= sparse_arrays(csr_array(parts[name]), name)
     file = io.BytesIO()
     np.savez(file, **sparse)
     return file.getvalue()
