@@ -195,7 +195,8 @@ def test_each_write_to_a_full_database_is_refused_and_works_with_space_again(sma
         assert "No space left" in page.text
     answers = {name: write() for name, write in writes.items()}
     assert {name: answer.text for name, answer in answers.items() if answer.is_error} == {}
-    small.client.dataset(answers["upload"].json()["id"])
+    uploaded = answers["upload"].json()["id"]
+    wait_for(lambda: small.dataset(uploaded)["state"] == "ready")
     for kind in ("job", "batch inference"):
         assert small.client.job(answers[kind].json()["id"]).wait()
 

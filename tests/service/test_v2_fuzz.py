@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from algorithms.wrappers.preparation.column_matching import clean_name
 from service.errors.problems import Problem
 from service.inference.call import InputSpec
 from service.inference.task_column import TaskSource
@@ -129,7 +130,7 @@ def test_binary_strings_are_parsed_completely_or_rejected(texts, cut):
         assert cut
     else:
         assert not cut
-        assert call.task == [text.strip() for text in texts]
+        assert call.task == [clean_name(text) for text in texts]
 
 
 # --- a real server -------------------------------------------------------------------------------
