@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from service.storage.database import lock, now
 from service.storage.tables import AliasRow, ModelRow, VersionRow, new_id
+from service.webhooks.events import EventType, emit
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +43,33 @@ def get_alias(session: Session, owner: str, name: str, alias: str) -> NamedAlias
 def move(session: Session, version: VersionRow, alias: str) -> None:
     """Point an alias at a version of its model; create the alias if needed."""
     row = session.get(AliasRow, (version.model_id, alias))
+    previous = None if row is None else _number(session, row)
     if row is None:
         row = AliasRow(model_id=version.model_id, alias=alias)
         session.add(row)
     row.version_id, row.move_id, row.moved_at = version.id, new_id("move"), now()
     session.flush()
+    _emit(session, "alias.moved", row, version=version.version, previous_version=previous)
 
 
 def delete(session: Session, row: AliasRow) -> None:
     """Delete an alias, but not the version that it points to."""
+    _emit(session, "alias.deleted", row, previous_version=_number(session, row))
     key = (AliasRow.model_id == row.model_id, AliasRow.alias == row.alias)
     session.execute(sa.delete(AliasRow).where(*key))
+
+
+def _emit(session: Session, kind: EventType, row: AliasRow, **versions: int | None) -> None:
+    model = session.get_one(ModelRow, row.model_id)
+    path = f"/v1/models/{model.name}"
+    data = {"model": model.name, "alias": row.alias, **versions}
+    subject = f"{path}/aliases/{row.alias}"
+    emit(session, model.owner, kind, source=path, subject=subject, data=data)
+
+
+def _number(session: Session, row: AliasRow) -> int | None:
+    """Return the number of the version that an alias points to."""
+    return session.scalar(sa.select(VersionRow.version).where(VersionRow.id == row.version_id))
 
 
 def _aliases(owner: str, name: str) -> sa.Select[AliasRow, int]:

@@ -11,6 +11,7 @@ from service.storage.blob_rows import Blob
 from service.storage.blobs import BlobStore
 from service.storage.database import lock
 from service.storage.tables import DatasetRow, JobRow, ModelRow, VersionRow, new_id
+from service.webhooks.events import emit
 
 
 def add_version(
@@ -32,7 +33,17 @@ def add_version(
     # locks in the same order as deleting a version does, to avoid a deadlock
     model = _next_version(session, job)
     blob = blobs.put_file(session, artifact)
-    session.add(_version(job, dataset, result, model, blob))
+    version = _version(job, dataset, result, model, blob)
+    session.add(version)
+    names = ("id", "version", "job_id", "dataset_id", "algorithm")
+    emit(
+        session,
+        job.owner,
+        "version.created",
+        source=f"/v1/models/{model.name}",
+        subject=f"/v1/models/{model.name}/versions/{version.version}",
+        data={"model": model.name, **{name: getattr(version, name) for name in names}},
+    )
 
 
 def _next_version(session: Session, job: JobRow) -> ModelRow:

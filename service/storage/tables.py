@@ -403,6 +403,73 @@ class AuditRow(Row):
     created_at: Mapped[datetime] = mapped_column(default=now)
 
 
+class WebhookRow(Row):
+    """An address that gets the events of an owner."""
+
+    __tablename__ = "webhooks"
+    __table_args__ = (Index("ix_webhooks_list", "owner", "id"),)
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    owner: Mapped[str] = mapped_column(sa.String(200))
+    #: Purpose of the webhook.
+    name: Mapped[str | None] = mapped_column(sa.String(200))
+    url: Mapped[str] = mapped_column(sa.String(2000))
+    #: Types of its events; None: all.
+    types: Mapped[list[Any] | None] = mapped_column(sa.JSON(none_as_null=True))
+    #: Key of the signatures, which needs to be known to sign.
+    secret: Mapped[str] = mapped_column(sa.String(100))
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class DeliveryRow(Row):
+    """An event to be sent to a webhook, with the outcome of its last attempt."""
+
+    __tablename__ = "webhook_deliveries"
+    __table_args__ = (
+        Index("ix_webhook_deliveries_list", "webhook_id", "id"),
+        # pending ones: those that are due, and the first of each source
+        *(
+            Index(
+                f"ix_webhook_deliveries_{name}",
+                "webhook_id",
+                *columns,
+                sqlite_where=sa.text("due_at IS NOT NULL"),
+                postgresql_where=sa.text("due_at IS NOT NULL"),
+            )
+            for name, columns in (("due", ["due_at"]), ("pending", ["source", "id"]))
+        ),
+        Index("ix_webhook_deliveries_created_at", "created_at"),
+    )
+
+    id: Mapped[int] = mapped_column(
+        sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True
+    )
+    webhook_id: Mapped[str] = mapped_column(ForeignKey("webhooks.id", ondelete="CASCADE"))
+    #: The same for all webhooks.
+    event_id: Mapped[str] = mapped_column(sa.String(40))
+    type: Mapped[str] = mapped_column(sa.String(64))
+    #: Path of the resource whose events are sent in order, and path of what has changed in it.
+    source: Mapped[str] = mapped_column(sa.String(300))
+    subject: Mapped[str] = mapped_column(sa.String(500))
+    body: Mapped[str] = mapped_column(sa.Text, deferred=True)
+    n_attempts: Mapped[int] = mapped_column(default=0)
+    #: Time of the next attempt; None once it is delivered, or has failed for good.
+    due_at: Mapped[datetime | None]
+    attempted_at: Mapped[datetime | None]
+    #: HTTP status of the last attempt; None without a response.
+    status: Mapped[int | None]
+    #: Why the last attempt failed.
+    error: Mapped[str | None] = mapped_column(sa.String(500))
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+    @property
+    def state(self) -> str:
+        """Whether it is pending, delivered or failed."""
+        if self.due_at is not None:
+            return "pending"
+        return "delivered" if self.error is None else "failed"
+
+
 class LeaseRow(Row):
     """An exclusive role of one process, such as dispatching."""
 

@@ -15,11 +15,19 @@ from service.storage.blob_rows import release_blob
 from service.storage.database import now
 from service.storage.job_states import FINAL, TRANSITIONS, AttemptCommand, JobState
 from service.storage.tables import AttemptRow, BlobRow, EventRow, JobRow, new_id
+from service.webhooks.events import EventType, emit
 
 #: Outcome of an attempt on a machine that lacked space, memory or file handles.
 POSTPONED: Final = "postponed"
 _FIRST_DELAY_S: Final = 2
 MAX_DELAY_S: Final = 300
+#: Types of the events of jobs that end.
+_END_EVENTS: Final[dict[JobState, EventType]] = {
+    JobState.SUCCEEDED: "job.succeeded",
+    JobState.FAILED: "job.failed",
+    JobState.CANCELLED: "job.cancelled",
+    JobState.TIMED_OUT: "job.timed_out",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +210,21 @@ def move(
         _end_attempt(session, job_id, attempt, outcome or enter, values.get("error"))
     if enter in FINAL:
         set_checkpoint(session, job_id, None)
+        _emit_end(session, job_id, enter)
     return True
+
+
+def _emit_end(session: Session, job_id: str, state: JobState) -> None:
+    """Emit the event of a job that has ended; child jobs have none."""
+    names = ("id", "state", "algorithm", "dataset_id", "error", "created_at", "finished_at")
+    columns = (JobRow.owner, JobRow.parent_id, JobRow.model_name)
+    query = sa.select(*columns, *(getattr(JobRow, name) for name in names))
+    job = session.execute(query.where(JobRow.id == job_id)).one()
+    if job.parent_id is None:
+        data = {"model": job.model_name, **{name: getattr(job, name) for name in names}}
+        kind = _END_EVENTS[state]
+        path = f"/v1/jobs/{job_id}"
+        emit(session, job.owner, kind, source=path, subject=path, data=data)
 
 
 def update_one(session: Session, statement: sa.Update, **values: Any) -> bool:
