@@ -387,6 +387,17 @@ class Settings(BaseSettings):
         20 * 1024 * MIB, gt=0, description="Disk space for local copies of datasets and models."
     )
 
+    webhook_hosts: str = Field(
+        "",
+        description="Host names that webhooks may be sent to, separated by commas; *.example.com "
+        "allows all below example.com, and '*' any. Default: none, so that there are no webhooks.",
+    )
+    webhook_networks: str = Field(
+        "",
+        description="Networks that webhooks may be sent to although their addresses are not "
+        "public, such as 10.1.0.0/16, separated by commas. Default: none.",
+    )
+
     retention_events_days: float = Field(
         0,
         ge=0,
@@ -430,6 +441,13 @@ class Settings(BaseSettings):
         le=36500,
         description="Days after the last write at which unreferenced data is deleted, such as the "
         "data of an interrupted upload.",
+    )
+    retention_webhook_deliveries_days: float = Field(
+        30,
+        ge=4,
+        le=36500,
+        description="Age in days at which deliveries of webhooks are deleted. It is longer than "
+        "a delivery is tried again.",
     )
     retention_interval_s: float = Field(
         600, gt=0, description="Time between two deletions of expired data, in seconds."
@@ -475,6 +493,18 @@ class Settings(BaseSettings):
             raise PydanticCustomError("database_url", "{text}", {"text": text})
         return value
 
+    @field_validator("webhook_networks")
+    @classmethod
+    def _require_networks(cls, value: str) -> str:
+        """Raise an error for text that is no network."""
+        for part in _parts(value):
+            try:
+                ipaddress.ip_network(part)
+            except ValueError as error:
+                text = f"{error}; expected networks such as 10.1.0.0/16, separated by commas"
+                raise PydanticCustomError("networks", "{text}", {"text": text}) from None
+        return value
+
     @model_validator(mode="after")
     def _require_heartbeats_before_timeout(self) -> Self:
         """Raise an error if attempts that run could be considered lost between two heartbeats."""
@@ -493,6 +523,14 @@ class Settings(BaseSettings):
         if self.database_url:
             return self.database_url
         return f"sqlite:///{(self.data_dir / 'sibling.db').resolve()}"
+
+    def resolved_webhook_hosts(self) -> list[str]:
+        """Return the host names that webhooks may be sent to; none if there are no webhooks."""
+        return _parts(self.webhook_hosts.lower())
+
+    def resolved_webhook_networks(self) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+        """Return the networks that webhooks may be sent to although they are not public."""
+        return [ipaddress.ip_network(part) for part in _parts(self.webhook_networks)]
 
     def is_local(self) -> bool:
         """Return whether only this machine can reach the service."""
@@ -531,3 +569,8 @@ class Settings(BaseSettings):
         """Return the number of inference requests that each process computes at the same time."""
         share = (os.cpu_count() or 1) // self.workers
         return self.inference_threads or max(1, share)
+
+
+def _parts(value: str) -> list[str]:
+    """Return the parts of a setting that are separated by commas."""
+    return [part.strip() for part in value.split(",") if part.strip()]

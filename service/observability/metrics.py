@@ -132,6 +132,12 @@ class Metrics:
             ("result",),
             registry=self.registry,
         )
+        self._webhook_attempts = Counter(
+            "sibling_webhook_attempts",
+            "Attempts to send an event to a webhook: delivered or failed.",
+            ("result",),
+            registry=self.registry,
+        )
         # a cache, since looking up labels takes longer than counting
         self._children: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
 
@@ -164,6 +170,10 @@ class Metrics:
     def count_audit_event(self, result: str) -> None:
         """Count an audit event: ``stored``, ``failed`` or ``limited``."""
         self._audit_events.labels(result).inc()
+
+    def count_webhook_attempt(self, result: str) -> None:
+        """Count an attempt to send an event: ``delivered`` or ``failed``."""
+        self._webhook_attempts.labels(result).inc()
 
     def report_workers(self, *, n_silent: int, n_workers: int) -> None:
         """Set the number of workers; both are 0 in a process that does not dispatch jobs."""

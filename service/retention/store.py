@@ -20,6 +20,7 @@ from service.storage.tables import (
     AttemptRow,
     AuditRow,
     BlobRow,
+    DeliveryRow,
     EventRow,
     IdempotencyRow,
     JobRow,
@@ -186,16 +187,25 @@ def expire_idempotency_keys(database: Database, before: datetime) -> Iterator[in
 
 def expire_audit_events(database: Database, before: datetime) -> Iterator[int]:
     """Delete audit events created before ``before``; yield the number at each step."""
+    yield from _expire_oldest(database, AuditRow, before)
+
+
+def expire_deliveries(database: Database, before: datetime) -> Iterator[int]:
+    """Delete deliveries of webhooks created before ``before``; yield the number at each step."""
+    yield from _expire_oldest(database, DeliveryRow, before)
+
+
+def _expire_oldest(
+    database: Database, row: type[AuditRow | DeliveryRow], before: datetime
+) -> Iterator[int]:
+    """Delete rows of a table that were created before ``before``."""
     query = (
-        sa.select(AuditRow.id)
-        .where(AuditRow.created_at < before)
-        .order_by(AuditRow.created_at)
-        .limit(BATCH_SIZE)
+        sa.select(row.id).where(row.created_at < before).order_by(row.created_at).limit(BATCH_SIZE)
     )
     while True:
         with database.read() as session:
             ids = session.scalars(query).all()
-        yield _delete(database, AuditRow, AuditRow.id.in_(ids), n_rows=len(ids))
+        yield _delete(database, row, row.id.in_(ids), n_rows=len(ids))
         if len(ids) < BATCH_SIZE:
             return
 

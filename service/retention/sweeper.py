@@ -27,6 +27,7 @@ _KINDS: Final[Mapping[str, Expire]] = {
     "jobs": store.expire_jobs,
     "idempotency_keys": store.expire_idempotency_keys,
     "audit": store.expire_audit_events,
+    "webhook_deliveries": store.expire_deliveries,
     "uploads": store.expire_uploads,
     "blobs": store.expire_blobs,
 }
