@@ -20,6 +20,7 @@ from sibling.commands.models import models, naming
 from sibling.commands.output import print_note, print_result, print_text
 from sibling.commands.predict import inference
 from sibling.commands.train import training
+from sibling.commands.webhooks import webhooks
 
 _EXIT_CODES: Final = "\n\n".join(f"{code}: {meaning}" for code, meaning in MEANINGS.items())
 
@@ -173,6 +174,7 @@ app.add_typer(naming)
 app.add_typer(inference)
 app.add_typer(batch)
 app.add_typer(keys, name="keys")
+app.add_typer(webhooks, name="webhooks")
 app.add_typer(operations)
 app.add_typer(audit)
 

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 keys = noun("Create, list and revoke API keys in the configured database.")
 
 #: Scopes that a key has only if the command names them.
-_OPERATOR_SCOPES: Final = ("keys:read", "keys:write", "metrics:read", "audit:read", "admin")
+_OPERATOR_SCOPES: Final = (
+    *("keys:read", "keys:write", "webhooks:read", "webhooks:write"),
+    *("metrics:read", "audit:read", "admin"),
+)
 _DEFAULT_SCOPES: Final = ",".join(s for s in SCOPES if s not in _OPERATOR_SCOPES)
 
 

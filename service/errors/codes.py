@@ -324,7 +324,8 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
     "quota-exceeded": ErrorSpec(
         429,
         "Quota exceeded",
-        "The owner has as many datasets, model versions or stored bytes as the operator allows.",
+        "The owner has as many datasets, model versions, keys, webhooks or stored bytes as are "
+        "allowed.",
         "Delete what you no longer need, or ask the operator for more; waiting does not help.",
     ),
     "rate-limited": ErrorSpec(

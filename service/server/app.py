@@ -60,6 +60,7 @@ from service.ui import (
     vega_routes,
 )
 from service.ui.error_pages import install_error_pages
+from service.webhooks.routes import router as webhooks
 
 DESCRIPTION = """Train related tasks together, and serve the models over HTTP.
 
@@ -92,6 +93,7 @@ _ROUTERS: Final = (
     aliases,
     audit,
     keys,
+    webhooks,
     assets.router,
     vega_routes.router,
     reference_routes.router,

@@ -42,6 +42,7 @@ from service.settings import Settings
 from service.storage.blobs import BlobStore, open_blobs
 from service.storage.database import Database
 from service.storage.migration import database_error, open_database
+from service.webhooks.sender import Sender
 
 #: Threads of routes, of the watcher of jobs, and of authentication: anyio's default.
 N_REQUEST_THREADS: Final = 40
@@ -67,6 +68,15 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         )
         sweeper.start()
         stack.callback(sweeper.stop)
+        if settings.resolved_webhook_hosts():
+            sender = Sender(
+                database,
+                settings,
+                is_leader=dispatcher.is_leader,
+                count=metrics.count_webhook_attempt,
+            )
+            sender.start()
+            stack.callback(sender.stop)
         readiness = _start_readiness(stack, settings, database, dispatcher)
         metrics.report_state(
             partial(queue_state, database), readiness.reasons, settings.data_dir.resolve()
@@ -127,6 +137,7 @@ def _count_database_threads(settings: Settings) -> int:
         + 1  # recovery of uploads, at the start
         + 1  # dispatcher
         + 1  # retention
+        + 1  # webhooks
         + 1  # audit events
         + 2  # readiness: the database, the machines of workers
         + 1  # start and stop

@@ -12,9 +12,16 @@ from sibling.client.models import ModelMethods
 from sibling.client.modes import Async, Collection, Listing, Mode, Sync, remote_method
 from sibling.client.training import JobMethods
 from sibling.client.transport import AsyncTransport, BlockingTransport
+from sibling.client.webhooks import WebhookMethods
 
 
-class ServiceMethods(DatasetMethods[Mode], JobMethods[Mode], ModelMethods[Mode], KeyMethods[Mode]):
+class ServiceMethods(
+    DatasetMethods[Mode],
+    JobMethods[Mode],
+    ModelMethods[Mode],
+    KeyMethods[Mode],
+    WebhookMethods[Mode],
+):
     """All methods of the client, in either mode."""
 
     @remote_method

@@ -101,6 +101,7 @@ IDS = {"name": "mïne", "version": "7", "dataset_id": "ds_0", "job_id": "job_0",
 IDS["upload_id"] = "up_0"
 IDS["plot"] = "relations"
 IDS["key_id"] = "0" * 12
+IDS |= {"webhook_id": "wh_0", "delivery_id": "1"}
 
 
 def filled(path):

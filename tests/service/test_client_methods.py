@@ -26,6 +26,8 @@ EXCEPTIONS = {
     r".*_of_latest|.*_latest": "a model has the number of its version, and its methods use it",
     r"get_upload|continue_upload|create_upload": "Client.upload uses them for large files only; "
     "tests/service/datasets/test_resumable_clients.py",
+    r"get_delivery": "Client.test_webhook reads the delivery that it has made; "
+    "tests/service/webhooks/test_routes.py",
     r"stream_changes": "for pages that show lists; RemoteJob.wait waits for a job",
     r"live": "whether the process runs is for supervisors; Client.health says if it is ready",
     r"v2_(infer|configuration|ready|index|load|unload).*": "for clients of the Open Inference "
@@ -53,6 +55,21 @@ def use_keys(client):
         client.keys["k1"]
     with pytest.raises(ServiceError, match="not-found"):
         client.revoke_key("k1")
+
+
+def use_webhooks(client):
+    """Call the methods for webhooks, of a service that allows none."""
+    assert list(client.webhooks) == []
+    with pytest.raises(ServiceError, match="sends no webhooks"):
+        client.create_webhook("https://example.com")
+    with pytest.raises(ServiceError, match="sends no webhooks"):
+        client.test_webhook("w1")
+    with pytest.raises(ServiceError, match="not-found"):
+        client.webhooks["w1"]
+    with pytest.raises(ServiceError, match="not-found"):
+        list(client.webhook_deliveries("w1"))
+    with pytest.raises(ServiceError, match="not-found"):
+        client.delete_webhook("w1")
 
 
 def use_comparison(client, dataset, model):
@@ -96,7 +113,7 @@ def use_everything(client, tmp_path):
     with pytest.raises(ServiceError, match="not-found"):
         client.delete_upload("upl_1")
     list(client.audit())
-    use_keys(client)
+    use_keys(client), use_webhooks(client)
 
     assert client.validate(dataset, "lda-rt", {"d": 1})["params"]["d"] == 1
     job = client.train(dataset, "lda-rt", model="everything", d=1, evaluate=True)

@@ -52,7 +52,8 @@ def make_key(service, owner, scopes) -> str:
 def guarded(launch_service):
     """A service that requires keys, with a model and other data of its owner ada."""
     first = Key("a" * 12, "s" * 40).text()
-    with launch_service(SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=first) as running:
+    env = {"SIBLING_REQUIRE_KEYS": "true", "SIBLING_WEBHOOK_HOSTS": "localhost"}
+    with launch_service(SIBLING_BOOTSTRAP_KEY=first, **env) as running:
         yield running
 
 
@@ -94,6 +95,8 @@ def everything(guarded, ada):
     ids["upload_id"] = begin_upload(guarded)
     ids["plot"] = "spectrum"
     ids["key_id"] = parse_key(make_key(guarded, "ada", "infer")).id
+    ids["webhook_id"] = ada.create_webhook("http://localhost/")["id"]
+    ids["delivery_id"] = str(ada.test_webhook(ids["webhook_id"])["id"])
     return list(requests_of(guarded, ids))
 
 
@@ -204,7 +207,8 @@ def test_resources_of_another_owner_are_not_found(guarded, ada, everything):
         if path in LISTS:
             assert response.json() == LISTS[path]
             continue
-        if path in ("/v1/jobs", "/v1/jobs:infer", "/v1/datasets", "/v1/models", "/v1/uploads"):
+        lists = {f"/v1/{name}" for name in ("jobs", "datasets", "models", "uploads", "webhooks")}
+        if path in {*lists, "/v1/jobs:infer"}:
             if method == "GET":
                 assert response.json()["items"] == []
             continue
