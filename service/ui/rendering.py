@@ -15,6 +15,7 @@ from service.access.authenticator import Authenticator
 from service.access.keys import allows
 from service.http.requests import base_of, prefix_of
 from service.http.routing import session_of
+from service.settings import Settings
 from service.ui import assets, formats
 from service.ui.api_examples import ApiExample
 
@@ -34,6 +35,7 @@ _PAGES: Final = (
     ("/models", "Models", "models:read"),
     ("/algorithms", "Algorithms", None),
     ("/keys", "Keys", "keys:read"),
+    ("/webhooks", "Webhooks", "webhooks:read"),
     ("/audit", "Audit", "audit:read"),
     ("/docs", "API", None),
     ("/help/", "Help", None),
@@ -93,12 +95,22 @@ def scopes_of(request: Request) -> Sequence[str]:
     return authenticator.describe(request.headers.get("authorization", session)).scopes
 
 
-def pages_of(scopes: Sequence[str], *, is_open: bool) -> list[tuple[str, str]]:
+def has_webhooks(request: Request) -> bool:
+    """Return whether the operator allows webhooks."""
+    settings: Settings = request.app.state.settings
+    return bool(settings.resolved_webhook_hosts())
+
+
+def pages_of(
+    scopes: Sequence[str], *, is_open: bool, has_webhooks: bool = False
+) -> list[tuple[str, str]]:
     """Return the paths and titles of the pages of a caller; the first page is their start page."""
+    hidden = {"/keys"} if is_open else set()
+    hidden |= set() if has_webhooks else {"/webhooks"}
     return [
         (path, title)
         for path, title, scope in _PAGES
-        if allows(list(scopes), scope) and not (is_open and path == "/keys")
+        if allows(list(scopes), scope) and path not in hidden
     ]
 
 
@@ -115,7 +127,7 @@ def render(
         is_signed_in=is_open or bool(scopes),
         may=partial(allows, scopes),
         is_live=frame.live_path != "" and allows(scopes, "jobs:read"),
-        pages=pages_of(scopes, is_open=is_open),
+        pages=pages_of(scopes, is_open=is_open, has_webhooks=has_webhooks(request)),
         origin=base_of(request),
         prefix=prefix,
     )

@@ -6,7 +6,9 @@ import re
 import runpy
 import shutil
 import socket
+import threading
 import uuid
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote, urlsplit
@@ -1128,6 +1130,43 @@ def test_a_form_whose_session_has_ended_leads_to_the_sign_in(visit, guarded):
     page.get_by_text("Your session has ended.").wait_for()
     page.locator("#key-error").get_by_role("link", name="Sign in").click()
     page.wait_for_url("**/login?next=%2Fkeys")
+
+
+@pytest.mark.slow
+def test_a_webhook_is_made_tested_and_deleted_on_its_pages(visit, launch_service):
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.send_response(503)
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Print nothing."""
+
+    allowed = {"SIBLING_WEBHOOK_HOSTS": "localhost", "SIBLING_WEBHOOK_NETWORKS": "127.0.0.0/8"}
+    with launch_service(**allowed) as running, HTTPServer(("127.0.0.1", 0), Receiver) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = visit(running.url)
+        page.set_viewport_size({"width": 390, "height": 800})
+        page.goto("/")
+        page.get_by_role("link", name="Webhooks").click()
+        page.get_by_label("Address").fill("http://elsewhere.example.com/")
+        page.get_by_role("button", name="Create").click()
+        page.get_by_text("may not be sent to the host").wait_for()
+        page.get_by_label("Address").fill(f"http://localhost:{server.server_port}/hook")
+        page.get_by_label("job.failed").check()
+        check_accessibility(page)
+        page.get_by_role("button", name="Create").click()
+        page.get_by_text("whsec_").wait_for()
+        page.get_by_role("link", name="Done").click()
+        page.get_by_text("No event has been sent yet.").wait_for()
+        page.get_by_role("button", name="Send a test event").click()
+        page.get_by_text("the response has the status 503").wait_for()
+        check_accessibility(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.get_by_role("button", name="Delete").click()
+        page.get_by_role("button", name="Yes").click()
+        page.get_by_text("There is no webhook.").wait_for()
+        server.shutdown()
 
 
 @pytest.fixture
