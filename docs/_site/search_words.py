@@ -31,6 +31,7 @@ SEARCH_WORDS = {
         "weights, weight, sample weight, sample weights, sample_weight, class weight, "
         "imbalanced classes"
     ),
+    "how-to/webhooks": "webhook, webhooks, events, notification, notifications, callback",
     "how-to/judge-sharing": "sharing, transfer, transfer learning, does learning together help",
     "how-to/judge-sharing#read-the-verdict": "verdict, sharing helps, helps, hurts, unclear",
     "how-to/training-time": (

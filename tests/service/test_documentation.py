@@ -31,7 +31,9 @@ pytestmark = pytest.mark.slow  # every example
 @pytest.fixture(scope="module")
 def documented(launch_service):
     """A server of its own: pages create keys, and the names of their datasets are ambiguous."""
-    with launch_service(SIBLING_WORKER_SLOTS=1, SIBLING_INGEST_WAIT_S=40) as running:
+    webhooks = {"HOSTS": "localhost", "NETWORKS": "127.0.0.0/8,::1/128"}
+    env = {f"SIBLING_WEBHOOK_{name}": value for name, value in webhooks.items()}
+    with launch_service(SIBLING_WORKER_SLOTS=1, SIBLING_INGEST_WAIT_S=40, **env) as running:
         yield running
 
 
