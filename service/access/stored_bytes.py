@@ -7,7 +7,16 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.storage.database import lock
-from service.storage.tables import BlobRow, DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
+from service.storage.tables import (
+    BlobRow,
+    DatasetRow,
+    JobRow,
+    ModelRow,
+    MonitoredRow,
+    MonitorRow,
+    UploadRow,
+    VersionRow,
+)
 
 
 class StoredBytesExceeded(Exception):
@@ -20,7 +29,9 @@ def lock_quotas(session: Session, owner: str) -> None:
 
 
 def stored_bytes(session: Session, owner: str) -> int:
-    """Return the bytes of an owner's datasets, models and outputs; equal files count once.
+    """Return the bytes of an owner's datasets, models, outputs and monitored rows.
+
+    Equal files count once.
 
     A resumable upload counts with its whole length from its creation.
     """
@@ -41,7 +52,13 @@ def stored_bytes(session: Session, owner: str) -> int:
     unfinished = sa.select(sa.func.sum(UploadRow.length)).where(
         UploadRow.owner == owner, UploadRow.dataset_id.is_(None)
     )
-    return int(session.scalar(sizes) or 0) + int(session.scalar(unfinished) or 0)
+    monitored = (
+        sa.select(sa.func.sum(MonitoredRow.size_bytes))
+        .join(MonitorRow, MonitorRow.id == MonitoredRow.monitor_id)
+        .join(ModelRow, ModelRow.id == MonitorRow.model_id)
+        .where(ModelRow.owner == owner)
+    )
+    return sum(int(session.scalar(query) or 0) for query in (sizes, unfinished, monitored))
 
 
 def check_after_storing(session: Session, owner: str, limit: int) -> None:

@@ -125,6 +125,8 @@ class InferenceResult(NamedTuple):
         Class labels of the output columns; empty if the columns are not classes.
     new_tasks
         Tasks that the model was not trained on, for which its common part answered.
+    inputs
+        The encoded rows that the method took, in one array or in several.
     """
 
     name: str
@@ -134,6 +136,7 @@ class InferenceResult(NamedTuple):
     outputs: NDArray[Any]
     classes: tuple[str, ...] | tuple[int, ...]
     new_tasks: tuple[str, ...] = ()
+    inputs: tuple[Matrix, ...] = ()
 
 
 class ArrayRows(NamedTuple):

@@ -1,7 +1,7 @@
 """Computation of an inference call, shared by every format and both protocols."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ from service.models.store import ServableVersion
 
 #: With more rows than this, the size of the result is always learned from the first row.
 _MIN_PROBED_ROWS = 1000
+#: Outputs, their classes, and the encoded rows.
+_Applied: TypeAlias = tuple[NDArray[Any], tuple[Any, ...], tuple[Matrix, ...]]
 
 
 def compute(services: InferenceServices, resolved: ResolvedModel, call: Call) -> InferenceResult:
@@ -52,16 +54,16 @@ def compute(services: InferenceServices, resolved: ResolvedModel, call: Call) ->
         return result._replace(task=call.task)
     model, new_tasks = _for_tasks(services.models.get(served), tasks, call)
     if isinstance(call.rows, RowsByTask):
-        outputs, classes = _apply_parts(services, resolved, model, call, call.rows)
+        outputs, classes, inputs = _apply_parts(services, resolved, model, call, call.rows)
     else:
         spec = (
             services.inputs.of_task(served, model, method, call.task)
             if isinstance(call.task, str) and not new_tasks
             else services.inputs.of_tasks(served, model, method, tasks)
         )
-        outputs, classes = _apply(services, served, model, spec, call)
+        outputs, classes, inputs = _apply(services, served, model, spec, call)
     return InferenceResult(
-        served.name, served.version, call.task, method, outputs, classes, new_tasks
+        served.name, served.version, call.task, method, outputs, classes, new_tasks, inputs
     )
 
 
@@ -85,8 +87,8 @@ def _apply(
     call: Call,
     *,
     n_rows: int | None = None,
-) -> tuple[NDArray[Any], tuple[Any, ...]]:
-    """Return the outputs and their classes.
+) -> _Applied:
+    """Return the outputs, their classes, and the encoded rows.
 
     Parameters
     ----------
@@ -108,8 +110,8 @@ def _apply(
     bounded = _BoundedMethod(model, method, call.level, served.artifact_bytes, max_bytes)
     if isinstance(call.task, str):
         outputs = bounded.apply(rows, call.task, n_rows=n_rows)
-        return outputs, model.classes(call.task) if method in CLASS_METHODS else ()
-    return _apply_by_task(bounded, rows, call.task)
+        return outputs, model.classes(call.task) if method in CLASS_METHODS else (), (rows,)
+    return *_apply_by_task(bounded, rows, call.task), (rows,)
 
 
 def _apply_parts(
@@ -118,19 +120,22 @@ def _apply_parts(
     model: Model,
     call: Call,
     by_task: RowsByTask,
-) -> tuple[NDArray[Any], tuple[Any, ...]]:
+) -> _Applied:
     """Return the outputs for rows of several tasks, whose columns may differ."""
     served, method = resolved
-    parts, tasks, classes = [], [], []
+    parts, tasks, classes, inputs = [], [], [], []
     for task, rows in by_task.parts:
         spec = services.inputs.of_tasks(served, model, method, [task])
         own = call._replace(task=task, rows=rows)
-        outputs, labels = _apply(services, served, model, spec, own, n_rows=len(call.task))
+        outputs, labels, matrices = _apply(
+            services, served, model, spec, own, n_rows=len(call.task)
+        )
         parts.append(outputs)
         tasks.append(task)
         classes.append(labels)
+        inputs += matrices
     _check_same_columns(model, method, parts, tasks)
-    return np.concatenate(parts), classes[0]
+    return np.concatenate(parts), classes[0], tuple(inputs)
 
 
 def _name_own_task(problem: Problem, task_of: str | list[str]) -> None:

@@ -8,6 +8,7 @@ from fastapi import Query
 from service.http.routing import app_state
 from service.inference.inputs import InputSpecs
 from service.inference.pool import ComputePool
+from service.inference.row_ids import Record
 from service.inference.statistics import Statistics
 from service.models.cache import ModelCache
 from service.models.resolver import ModelResolver
@@ -26,6 +27,7 @@ class InferenceServices:
     inputs: InputSpecs
     compute: ComputePool
     statistics: Statistics
+    record: Record
 
 
 #: Dependency of routes.

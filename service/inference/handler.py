@@ -17,6 +17,7 @@ from service.inference.compute import compute
 from service.inference.context import InferenceServices
 from service.inference.encoding import compress, decompress
 from service.inference.new_tasks import HEADER, join_names
+from service.inference.row_ids import ROW_IDS, MonitoredCall, monitored_call
 from service.inference.statistics import INFER, INPUT, OUTPUT, QUEUE, Clock
 from service.inference.task_column import TaskSource
 from service.models.latency import LatencyEstimator
@@ -104,6 +105,8 @@ class InferenceHandler(ABC):
         self._call: Call | None = None
         self._n_rows = 0
         self._unknown: dict[str, list[str]] = {}
+        #: What the monitors of the version record once the response is sent.
+        self._monitored: MonitoredCall | None = None
 
     def decompressed_body(self) -> Body:
         """Return the decompressed body."""
@@ -122,6 +125,8 @@ class InferenceHandler(ABC):
             headers = (*headers, (HEADER, join_names(result.new_tasks).encode()))
         if self._unknown:
             headers = (*headers, (UNKNOWN_CATEGORIES, _dump_unknown(self._unknown)))
+        if self._monitored is not None:
+            headers = (*headers, (ROW_IDS.encode(), self._monitored.ids.header.encode()))
         accepted = self.parsed.headers.get("accept-encoding")
         if accepted is None:
             return Reply(content, headers)
@@ -227,6 +232,10 @@ class InferenceHandler(ABC):
             with collect_unknown(self._unknown):
                 result = compute(self.services, resolved, call)
             clock.end(INFER)
+            if resolved.served.monitors or ROW_IDS in self.parsed.headers:
+                self._monitored = monitored_call(
+                    self.parsed.owner, resolved, call.rows, result, self.parsed.headers.get(ROW_IDS)
+                )
             reply = self.write(result)
             clock.end(OUTPUT)
         except Exception:
@@ -241,6 +250,8 @@ class InferenceHandler(ABC):
         self.services.statistics.record_success(
             self.parsed.owner, self._resolved, self.clock, self._n_rows
         )
+        if self._monitored is not None:
+            self.services.record(self._monitored)
 
     def _record_failure(self) -> None:
         if self._resolved is not None:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session, defer
@@ -16,7 +16,7 @@ from service.storage.blob_rows import release_blob
 from service.storage.database import contains
 from service.storage.job_states import UNFINISHED
 from service.storage.ordered_pages import PageRequest, RowPage, created_between, fetch_page
-from service.storage.tables import AliasRow, JobRow, ModelRow, VersionRow
+from service.storage.tables import AliasRow, JobRow, ModelRow, MonitorRow, VersionRow
 
 #: Maximum number of jobs, and of models, that a message names as users of a resource.
 MAX_NAMED: Final = 5
@@ -133,6 +133,22 @@ def find_importance(session: Session, version_id: str) -> dict[str, Any] | None:
     return session.scalar(sa.select(VersionRow.importance).where(VersionRow.id == version_id))
 
 
+class ActiveMonitor(NamedTuple):
+    """A monitor that keeps rows of a version.
+
+    Attributes
+    ----------
+    share
+        Share of the rows that are kept.
+    never_keep
+        Columns whose values are not kept.
+    """
+
+    id: str
+    share: float
+    never_keep: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class ServableVersion:
     """Columns of a version that inference needs; reading whole rows takes longer."""
@@ -148,6 +164,7 @@ class ServableVersion:
     artifact_bytes: int
     task_column: str = DEFAULT_TASK_COLUMN
     new_tasks: str = DEFAULT_NEW_TASKS
+    monitors: tuple[ActiveMonitor, ...] = ()
 
 
 def find_served(
@@ -158,8 +175,12 @@ def find_served(
     query = _ALIASED if is_aliased else _LATEST if version is None else _ONE
     params = {"owner": owner, "name": plain, "version": version, "alias": alias}
     row = session.execute(query, params).first()
-    served = None if row is None else ServableVersion(*row)
-    return served if served is None or version in (None, served.version) else None
+    if row is None or (version is not None and row.version != version):
+        return None
+    monitors = session.execute(_MONITORS, {"version_id": row.id})
+    return ServableVersion(
+        *row, tuple(ActiveMonitor(id_, share, tuple(names)) for id_, share, names in monitors)
+    )
 
 
 def list_served(session: Session, owner: str) -> Sequence[ServableVersion]:
@@ -288,3 +309,10 @@ _NAMED = _served(sa.bindparam("owner")).where(ModelRow.name == sa.bindparam("nam
 _LATEST = _NAMED.where(VersionRow.version == _latest())
 _ONE = _NAMED.where(VersionRow.version == sa.bindparam("version"))
 _ALIASED = _NAMED.join(AliasRow, _ALIAS_OF_VERSION).where(AliasRow.alias == sa.bindparam("alias"))
+_MONITORS = (
+    sa.select(MonitorRow.id, MonitorRow.share, MonitorRow.never_keep)
+    .join(
+        AliasRow, (AliasRow.model_id == MonitorRow.model_id) & (AliasRow.alias == MonitorRow.alias)
+    )
+    .where(AliasRow.version_id == sa.bindparam("version_id"), MonitorRow.share > 0)
+)

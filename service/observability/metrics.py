@@ -138,6 +138,12 @@ class Metrics:
             ("result",),
             registry=self.registry,
         )
+        self._monitored = Counter(
+            "sibling_monitored_rows",
+            "Rows for monitors: recorded, or dropped beyond what the queue or a quota holds.",
+            ("result",),
+            registry=self.registry,
+        )
         # a cache, since looking up labels takes longer than counting
         self._children: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
 
@@ -174,6 +180,10 @@ class Metrics:
     def count_webhook_attempt(self, result: str) -> None:
         """Count an attempt to send an event: ``delivered`` or ``failed``."""
         self._webhook_attempts.labels(result).inc()
+
+    def count_monitored(self, result: str, n: int) -> None:
+        """Count rows that monitors recorded or dropped."""
+        self._monitored.labels(result).inc(n)
 
     def report_workers(self, *, n_silent: int, n_workers: int) -> None:
         """Set the number of workers; both are 0 in a process that does not dispatch jobs."""

@@ -5,7 +5,7 @@ transactions, and checked again inside; a page never looks at more than a batch 
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -24,6 +24,9 @@ from service.storage.tables import (
     EventRow,
     IdempotencyRow,
     JobRow,
+    MonitoredRow,
+    MonitoredTarget,
+    MonitorRow,
     UploadRow,
     VersionRow,
 )
@@ -208,6 +211,33 @@ def _expire_oldest(
         yield _delete(database, row, row.id.in_(ids), n_rows=len(ids))
         if len(ids) < BATCH_SIZE:
             return
+
+
+def expire_monitored(database: Database, moment: datetime) -> Iterator[int]:
+    """Delete monitored rows and targets after the days of their monitor, at a moment.
+
+    Those of monitors that were deleted go, too. Yield the number at each step.
+    """
+    with database.read() as session:
+        days = dict(session.execute(sa.select(MonitorRow.id, MonitorRow.days)).all())
+    for table in (MonitoredRow, MonitoredTarget):
+        after = ""
+        while True:
+            with database.read() as session:
+                following = sa.select(sa.func.min(table.monitor_id)).where(table.monitor_id > after)
+                monitor_id = session.scalar(following)
+            if monitor_id is None:
+                break
+            before = moment - timedelta(days=days[monitor_id]) if monitor_id in days else moment
+            is_old = (table.monitor_id == monitor_id) & (table.created_at < before)
+            batch = sa.select(table.row_id).where(is_old).distinct().limit(BATCH_SIZE)
+            while True:
+                with database.read() as session:
+                    ids = session.scalars(batch).all()
+                yield _delete(database, table, is_old & table.row_id.in_(ids), n_rows=len(ids))
+                if len(ids) < BATCH_SIZE:
+                    break
+            after = monitor_id
 
 
 def expire_blobs(database: Database, before: datetime) -> Iterator[int]:

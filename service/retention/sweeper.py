@@ -20,6 +20,7 @@ _TICK_S: Final = 1.0
 _STOP_TIMEOUT_S: Final = 5
 
 Expire = Callable[[Database, datetime], Iterator[int]]
+_MONITORED: Final = "monitored"
 #: Kinds in the order of their deletion: rows before the blobs that only they reference.
 _KINDS: Final[Mapping[str, Expire]] = {
     "events": store.expire_events,
@@ -29,6 +30,7 @@ _KINDS: Final[Mapping[str, Expire]] = {
     "audit": store.expire_audit_events,
     "webhook_deliveries": store.expire_deliveries,
     "uploads": store.expire_uploads,
+    _MONITORED: store.expire_monitored,
     "blobs": store.expire_blobs,
 }
 
@@ -55,8 +57,13 @@ class Sweeper:
     ) -> None:
         self._database = database
         self._interval_s = settings.retention_interval_s
-        days = {kind: getattr(settings, f"retention_{kind}_days") for kind in _KINDS}
+        days = {
+            kind: getattr(settings, f"retention_{kind}_days")
+            for kind in _KINDS
+            if kind != _MONITORED
+        }
         self._max_age = {kind: timedelta(days=n) for kind, n in days.items() if n > 0}
+        self._max_age[_MONITORED] = timedelta(0)  # monitors have days of their own
         self._is_leader = is_leader
         self._count = count
         self._end = threading.Event()

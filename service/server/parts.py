@@ -33,6 +33,8 @@ from service.models.columns import ColumnNames
 from service.models.context import ModelServices
 from service.models.images import ImageProcess
 from service.models.resolver import ModelResolver
+from service.monitoring.context import MonitorServices
+from service.monitoring.recorder import Recorder
 from service.observability.disk_space import DiskSpace
 from service.observability.metrics import Metrics
 from service.observability.readiness import ReadinessMonitor
@@ -101,9 +103,19 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         state.datasets = DatasetServices(settings, database, blobs, ingester, waiting)
         state.jobs = Jobs(settings, database, dispatcher, watcher, ChangeWatcher(database, waiting))
         state.models = ModelServices(settings, database, blobs, resolver, models, images)
+        recorder = Recorder(database, models, columns, metrics, settings)
+        stack.callback(recorder.close)
         state.inference = InferenceServices(
-            settings, database, resolver, models, InputSpecs(columns), compute, Statistics(metrics)
+            settings,
+            database,
+            resolver,
+            models,
+            InputSpecs(columns),
+            compute,
+            Statistics(metrics),
+            recorder.record,
         )
+        state.monitoring = MonitorServices(state.inference, columns, blobs)
         state.batch = BatchServices(
             settings,
             database,
@@ -139,6 +151,7 @@ def _count_database_threads(settings: Settings) -> int:
         + 1  # retention
         + 1  # webhooks
         + 1  # audit events
+        + 1  # monitors
         + 2  # readiness: the database, the machines of workers
         + 1  # start and stop
     )

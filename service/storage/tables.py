@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from ulid import ULID
 
@@ -480,3 +480,73 @@ class LeaseRow(Row):
     holder: Mapped[str] = mapped_column(sa.String(500))
     #: Number of renewals; waiting processes time its changes with their own clock.
     renewals: Mapped[int] = mapped_column(sa.BigInteger, default=0)
+
+
+class MonitorRow(Row):
+    """The record of the calls of an alias; it ends with the alias."""
+
+    __tablename__ = "monitors"
+    __table_args__ = (
+        UniqueConstraint("model_id", "alias"),
+        ForeignKeyConstraint(
+            ["model_id", "alias"],
+            ["model_aliases.model_id", "model_aliases.alias"],
+            ondelete="CASCADE",
+        ),
+    )
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    model_id: Mapped[str] = mapped_column(sa.String(40))
+    alias: Mapped[str] = mapped_column(sa.String(64))
+    #: Share of the rows that are kept, chosen by the hash of their id.
+    share: Mapped[float]
+    #: Days after which rows and targets are deleted.
+    days: Mapped[int]
+    #: Columns whose values are never kept.
+    never_keep: Mapped[list[Any]]
+    #: Rows that were to be kept, but found the queue or the quota full.
+    n_dropped: Mapped[int] = mapped_column(sa.BigInteger, default=0)
+    #: New with every change, for the ETag.
+    change_id: Mapped[str] = mapped_column(sa.String(40))
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class MonitoredRow(Row):
+    """A row that a version predicted, or a labelled row that none did; monitors may end before."""
+
+    __tablename__ = "monitored_rows"
+    __table_args__ = (Index("ix_monitored_rows_time", "monitor_id", "created_at", "size_bytes"),)
+
+    monitor_id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    row_id: Mapped[str] = mapped_column(sa.String(200), primary_key=True)
+    #: Number of the version; no key, since versions may be deleted.
+    version: Mapped[int] = mapped_column(primary_key=True)
+    task: Mapped[str] = mapped_column(sa.String(1000))
+    #: A number, or a label as text; null for a row that was not predicted.
+    prediction: Mapped[Any | None] = mapped_column(sa.JSON(none_as_null=True))
+    #: Ends of the interval, of a calibrated model of numbers.
+    low: Mapped[float | None]
+    high: Mapped[float | None]
+    #: Probability of the predicted class, of a calibrated classifier.
+    probability: Mapped[float | None]
+    #: Encoded values as float64, in the order of the version's columns; infinite if not kept.
+    values: Mapped[bytes | None]
+    #: Texts of categories that the training rows do not have, by column.
+    unknown: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
+    size_bytes: Mapped[int]
+    created_at: Mapped[datetime]
+
+
+class MonitoredTarget(Row):
+    """The target of a row, as far as it is known."""
+
+    __tablename__ = "monitored_targets"
+    __table_args__ = (Index("ix_monitored_targets_time", "monitor_id", "created_at"),)
+
+    monitor_id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    row_id: Mapped[str] = mapped_column(sa.String(200), primary_key=True)
+    #: A number, or a label as text.
+    target: Mapped[Any] = mapped_column(sa.JSON)
+    #: Time of the first target; corrections do not change it.
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]

@@ -16,6 +16,7 @@ from service.storage.blobs import MAX_SMALL_BYTES, BlobStore
 from service.storage.database import now
 from service.storage.job_states import FINAL, JobState
 from service.storage.tables import (
+    AliasRow,
     AttemptRow,
     BlobChunkRow,
     BlobRow,
@@ -24,6 +25,9 @@ from service.storage.tables import (
     IdempotencyRow,
     JobRow,
     ModelRow,
+    MonitoredRow,
+    MonitoredTarget,
+    MonitorRow,
     VersionRow,
     new_id,
 )
@@ -317,3 +321,39 @@ def test_nothing_is_older_than_a_century(world, database):
     world.job(world.dataset())
     for expire in EVERYTHING:
         assert sum(expire(database, now() - timedelta(days=36500))) == 0
+
+
+# --- monitors ------------------------------------------------------------------------------------
+
+
+def add_monitored(world, monitor_id, ages_days):
+    with world.database.write() as session:
+        for age in ages_days:
+            created_at = now() - timedelta(days=age)
+            key = {"monitor_id": monitor_id, "row_id": f"{age}"}
+            session.add(
+                MonitoredRow(
+                    **key, version=1, task="a", prediction=1.0, size_bytes=1, created_at=created_at
+                )
+            )
+            session.add(
+                MonitoredTarget(**key, target=1.0, created_at=created_at, updated_at=created_at)
+            )
+
+
+def test_monitored_rows_end_after_the_days_of_their_monitor_or_with_it(world):
+    database = world.database
+    version_id = world.version(world.job(world.dataset()))
+    with database.write() as session:
+        model_id = session.get(VersionRow, version_id).model_id
+        alias = {"model_id": model_id, "alias": "production"}
+        session.add(AliasRow(**alias, version_id=version_id, move_id="m", moved_at=now()))
+        session.flush()
+        monitor = {"share": 1.0, "days": 7, "never_keep": [], "change_id": "c"}
+        session.add(MonitorRow(id="mon_1", **alias, **monitor))
+    add_monitored(world, "mon_1", [1, 6, 8, 30])
+    add_monitored(world, "mon_gone", range(BATCH_SIZE + 1))
+    assert sum(store.expire_monitored(database, now())) == 4 + 2 * (BATCH_SIZE + 1)
+    assert ids_of(database, MonitoredRow.row_id) == {"1", "6"}
+    assert ids_of(database, MonitoredTarget.row_id) == {"1", "6"}
+    assert sum(store.expire_monitored(database, now())) == 0

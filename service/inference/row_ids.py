@@ -1,0 +1,96 @@
+"""Ids of the rows of a request, and what monitors record of it."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final, NamedTuple, TypeAlias
+from urllib.parse import quote, unquote
+
+from service.inference.call import InferenceResult, Rows, raise_invalid_request
+from service.models.resolver import ResolvedModel
+from service.models.store import ServableVersion
+from service.storage.database import now
+from service.storage.tables import new_id
+
+#: Header of requests, and of responses of models that have a monitor.
+ROW_IDS: Final = "sibling-row-ids"
+MAX_ID: Final = 200
+
+
+class RowIds(NamedTuple):
+    """Ids of the rows of a request.
+
+    Attributes
+    ----------
+    header
+        The ids as a header has them: percent-encoded, with commas between them; or one of several
+        rows, whose ids are it with ``-0``, ``-1`` and so on behind it.
+    """
+
+    header: str
+    n_rows: int
+
+    def all(self) -> list[str]:
+        """Return the id of each row."""
+        ids = [unquote(quoted) for quoted in self.header.split(",")]
+        if len(ids) == 1 and self.n_rows != 1:
+            return [f"{ids[0]}-{i}" for i in range(self.n_rows)]
+        return ids
+
+
+class MonitoredCall(NamedTuple):
+    """A call of a version that has a monitor, with its results."""
+
+    owner: str
+    served: ServableVersion
+    rows: Rows
+    result: InferenceResult
+    ids: RowIds
+    called_at: datetime
+
+
+#: Keeps a call for the monitors of its version, without waiting.
+Record: TypeAlias = Callable[[MonitoredCall], None]
+
+
+def monitored_call(
+    owner: str, resolved: ResolvedModel, rows: Rows, result: InferenceResult, header: str | None
+) -> MonitoredCall | None:
+    """Return what monitors record of a call; None for other methods, and without a monitor.
+
+    Parameters
+    ----------
+    header
+        Ids in the request; by default, ids are made.
+
+    Raises
+    ------
+    Problem
+        The ids are not valid.
+    """
+    n_rows = len(result.outputs)
+    if header is None:
+        ids = RowIds(new_id("row"), n_rows)
+    else:
+        ids = RowIds(header.replace(" ", ""), n_rows)
+        _check(ids)
+    if not resolved.served.monitors or resolved.method != "predict":
+        return None
+    return MonitoredCall(owner, resolved.served, rows, result, ids, now())
+
+
+def quoted_ids(ids: list[str]) -> str:
+    """Return ids as a header has them."""
+    return ",".join(quote(id_, safe="") for id_ in ids)
+
+
+def _check(ids: RowIds) -> None:
+    place, names = f"header:{ROW_IDS}", ids.all()
+    if len(names) != ids.n_rows:
+        detail = f"expected one id for each of {ids.n_rows} rows, or one for all; got {len(names)}"
+        raise_invalid_request(place, f"{detail}; encode commas within an id as %2C")
+    for row, name in enumerate(names):
+        if not name or len(name) > MAX_ID or not name.isprintable():
+            detail = f"row {row} has the id {name!r:.60}; expected 1 to {MAX_ID} printable"
+            raise_invalid_request(place, f"{detail} characters")
+    if len(set(names)) < len(names):
+        raise_invalid_request(place, "two rows have the same id; give each row its own")

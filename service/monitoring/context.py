@@ -1,0 +1,22 @@
+"""Dependencies of the routes of monitors."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from service.http.routing import app_state
+from service.inference.context import InferenceServices
+from service.models.columns import ColumnNames
+from service.storage.blobs import BlobStore
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorServices:
+    """Components of the application that the package ``service.monitoring`` uses."""
+
+    inference: InferenceServices
+    columns: ColumnNames
+    blobs: BlobStore
+
+
+#: Dependency of routes.
+Context = Annotated[MonitorServices, app_state("monitoring")]

@@ -1,0 +1,243 @@
+"""Storage of monitored calls in the background: bounded, in batches, after their responses."""
+
+import threading
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.exc import SQLAlchemyError
+
+from algorithms.interface.errors import AlgorithmError
+from algorithms.interface.model import Model, apply
+from algorithms.numerics.sparse_rows import is_sparse
+from algorithms.wrappers.new_tasks import for_tasks
+from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL
+from algorithms.wrappers.preparation.model import preparation_of
+from service.inference.row_ids import MonitoredCall
+from service.inference.sent_rows import table_of
+from service.models.cache import ModelCache
+from service.models.columns import ColumnNames
+from service.models.store import ServableVersion
+from service.monitoring import store
+from service.monitoring.columns import names_of, stored_values
+from service.monitoring.sampling import is_kept
+from service.observability.logs import log
+from service.observability.metrics import Metrics
+from service.settings import Settings
+from service.storage.database import Database
+
+#: Maximum number of rows that wait to be written, and that a turn writes.
+MAX_PENDING: Final = 10_000
+MAX_PER_TURN: Final = 1_000
+#: Rows with more columns are kept without their values.
+MAX_COLUMNS: Final = 1_000
+_TURN_S: Final = 1.0
+_CLOSE_TIMEOUT_S: Final = 5.0
+_MAX_TEXT: Final = 200
+#: Bytes of a stored row besides its values.
+_OVERHEAD_BYTES: Final = 200
+
+
+class _Kept(NamedTuple):
+    """A row that at least one monitor keeps."""
+
+    call: MonitoredCall
+    position: int
+    row_id: str
+    task: str
+    x: NDArray[np.float64] | None
+
+
+class Recorder:
+    """A queue of calls, and the thread that stores their rows."""
+
+    def __init__(
+        self,
+        database: Database,
+        models: ModelCache,
+        columns: ColumnNames,
+        metrics: Metrics,
+        settings: Settings,
+    ) -> None:
+        self._database = database
+        self._models = models
+        self._columns = columns
+        self._count = metrics.count_monitored
+        self._max_bytes = settings.max_stored_bytes
+        self._calls: deque[MonitoredCall] = deque()
+        self._n_pending = 0
+        self._dropped: Counter[str] = Counter()
+        self._rows: deque[dict[str, Any]] = deque()
+        self._lock = threading.Lock()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="monitors", daemon=True)
+        self._thread.start()
+
+    def record(self, call: MonitoredCall) -> None:
+        """Queue a call, or count its rows as dropped where the queue is full."""
+        n_rows = call.ids.n_rows
+        with self._lock:
+            if self._n_pending and self._n_pending + n_rows > MAX_PENDING:
+                for monitor in call.served.monitors:
+                    self._dropped[monitor.id] += max(1, round(n_rows * monitor.share))
+                return
+            self._calls.append(call)
+            self._n_pending += n_rows
+
+    def close(self) -> None:
+        """Store what is left, if that takes little time."""
+        self._end.set()
+        self._thread.join(_CLOSE_TIMEOUT_S)
+
+    def _run(self) -> None:
+        while not self._end.wait(_TURN_S):
+            self._turn()
+        while (self._calls or self._rows) and self._turn():
+            pass
+
+    def _turn(self) -> bool:
+        """Store some of the rows; return whether the database accepted them."""
+        try:
+            while self._calls and len(self._rows) < MAX_PER_TURN:
+                with self._lock:
+                    call = self._calls.popleft()
+                self._rows.extend(self._rows_of([call, *self._small_calls(call)]))
+            batch = [self._rows[i] for i in range(min(len(self._rows), MAX_PER_TURN))]
+            with self._lock:
+                dropped, self._dropped = self._dropped, Counter()
+            if batch or dropped:
+                self._write(batch, dropped)
+        except SQLAlchemyError as error:  # the next turn writes them
+            log.warning("monitor.failed", error=type(error).__name__)
+            return False
+        except Exception as error:  # noqa: BLE001 - no error may end the thread
+            log.error("monitor.error", exc_info=error)
+            self._rows.clear()
+        with self._lock:
+            self._n_pending = len(self._rows) + sum(call.ids.n_rows for call in self._calls)
+        return True
+
+    def _small_calls(self, first: MonitoredCall) -> Iterator[MonitoredCall]:
+        """Yield the calls behind a call that fit into a turn with it."""
+        n_rows = first.ids.n_rows
+        with self._lock:
+            while self._calls and (n_rows := n_rows + self._calls[0].ids.n_rows) <= MAX_PER_TURN:
+                yield self._calls.popleft()
+
+    def _write(self, batch: Sequence[dict[str, Any]], dropped: Counter[str]) -> None:
+        try:
+            with self._database.write() as session:
+                full = store.full_monitors(
+                    session, {row["monitor_id"] for row in batch}, self._max_bytes
+                )
+                stored = [row for row in batch if row["monitor_id"] not in full]
+                lost = dropped + Counter(
+                    row["monitor_id"] for row in batch if row["monitor_id"] in full
+                )
+                store.add_rows(session, stored)
+                store.count_dropped(session, lost)
+        except SQLAlchemyError:
+            with self._lock:
+                self._dropped.update(dropped)
+            raise
+        for _ in batch:
+            self._rows.popleft()
+        self._count("recorded", len(stored))
+        self._count("dropped", lost.total())
+
+    def _rows_of(self, calls: Sequence[MonitoredCall]) -> Iterator[dict[str, Any]]:
+        """Yield the rows of calls to store, those of one version and task computed together."""
+        groups: defaultdict[tuple[str, str, int], list[_Kept]] = defaultdict(list)
+        for call in calls:
+            for row in _kept_rows(call):
+                width = -1 if row.x is None else len(row.x)
+                groups[call.served.id, row.task, width].append(row)
+        for rows in groups.values():
+            yield from self._group(rows[0].call.served, rows[0].task, rows)
+
+    def _group(
+        self, served: ServableVersion, task: str, rows: list[_Kept]
+    ) -> Iterator[dict[str, Any]]:
+        model, _ = for_tasks(self._models.get(served), [task], "common")
+        has_labels = bool(model.classes(task)) if task in model.tasks else False
+        X = None if rows[0].x is None else np.stack([row.x for row in rows if row.x is not None])
+        sure = [{}] * len(rows) if X is None else _confidence(model, served, X, task)
+        names = names_of(self._columns, served.id, task, 0 if X is None else X.shape[1])
+        for row, more in zip(rows, sure, strict=True):
+            output = row.call.result.outputs[row.position]
+            unknown = _unknown_texts(model, row)
+            for monitor in served.monitors:
+                if not is_kept(row.row_id, monitor.share):
+                    continue
+                values = None if row.x is None else stored_values(row.x, names, monitor.never_keep)
+                texts = {n: text for n, text in unknown.items() if n not in monitor.never_keep}
+                yield {
+                    "monitor_id": monitor.id,
+                    "row_id": row.row_id,
+                    "version": served.version,
+                    "task": task,
+                    "prediction": str(output) if has_labels else float(output),
+                    "low": None,
+                    "high": None,
+                    "probability": None,
+                    **more,
+                    "values": values,
+                    "unknown": texts or None,
+                    "size_bytes": _OVERHEAD_BYTES + len(row.row_id) + len(values or b""),
+                    "created_at": row.call.called_at,
+                }
+
+
+def _kept_rows(call: MonitoredCall) -> Iterator[_Kept]:
+    share = max(monitor.share for monitor in call.served.monitors)
+    task, inputs = call.result.task, call.result.inputs
+    position = 0
+    ids = call.ids.all()
+    for X in inputs:
+        is_left_out = is_sparse(X) or X.shape[1] > MAX_COLUMNS
+        for i in range(X.shape[0]):
+            if is_kept(ids[position], share):
+                of_row = task if isinstance(task, str) else task[position]
+                x = None if is_left_out else X[i]
+                yield _Kept(call, position, ids[position], of_row, x)
+            position += 1
+
+
+def _confidence(
+    model: Model, served: ServableVersion, X: NDArray[np.float64], task: str
+) -> list[dict[str, float]]:
+    """Return the interval or the probability of the predicted class of each row, if there are."""
+    try:
+        if "predict_interval" in served.methods:
+            ends = apply(model, "predict_interval", X, task=task)
+            return [
+                {"low": float(low), "high": float(high)} if np.isfinite((low, high)).all() else {}
+                for low, high in ends
+            ]
+        if "predict_proba" in served.methods:
+            p = apply(model, "predict_proba", X, task=task).max(axis=1)
+            return [{"probability": float(value)} for value in p]
+    except AlgorithmError:  # too few rows, or no calibration of new tasks
+        pass
+    return [{}] * len(X)
+
+
+def _unknown_texts(model: Model, row: _Kept) -> dict[str, str]:
+    """Return the texts of categories that are not of the training rows, by column."""
+    preparation = preparation_of(model)
+    if row.x is None or preparation is None:
+        return {}
+    columns = preparation.of(row.task).columns
+    places = np.flatnonzero(row.x == UNKNOWN_LEVEL)
+    unknown = [columns[j].name for j in places if columns[j].kind == "category"]
+    table = table_of(row.call.rows) if unknown else None
+    texts = {}
+    for name in unknown:
+        value: Any = ""
+        if table is not None and name in (table.names or ()):
+            value = table.values_of(name)[row.position]
+            value = value.as_py() if hasattr(value, "as_py") else value
+        texts[name] = str(value)[:_MAX_TEXT]
+    return texts
