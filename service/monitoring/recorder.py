@@ -37,7 +37,7 @@ _TURN_S: Final = 1.0
 _CLOSE_TIMEOUT_S: Final = 5.0
 _MAX_TEXT: Final = 200
 #: Bytes of a stored row besides its values.
-_OVERHEAD_BYTES: Final = 200
+OVERHEAD_BYTES: Final = 200
 
 
 class _Kept(NamedTuple):
@@ -185,7 +185,7 @@ class Recorder:
                     **more,
                     "values": values,
                     "unknown": texts or None,
-                    "size_bytes": _OVERHEAD_BYTES + len(row.row_id) + len(values or b""),
+                    "size_bytes": OVERHEAD_BYTES + len(row.row_id) + len(values or b""),
                     "created_at": row.call.called_at,
                 }
 

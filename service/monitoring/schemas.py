@@ -90,9 +90,3 @@ class Feedback(BaseModel):
         "the rows come."
     )
     unknown: list[str] = Field(description="The first of these ids.")
-
-
-class FeedbackDataset(WireModel):
-    """A dataset with targets."""
-
-    dataset_id: str = Field(max_length=40, description="Id of a dataset with a target of each row.")

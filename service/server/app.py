@@ -37,6 +37,7 @@ from service.models.comparison_routes import router as model_comparisons
 from service.models.plot_routes import router as model_plots
 from service.models.routes import router as models
 from service.models.version_routes import router as model_versions
+from service.monitoring.feedback_routes import router as feedback
 from service.monitoring.routes import router as monitors
 from service.observability.metrics import Metrics
 from service.server import openapi
@@ -93,6 +94,7 @@ _ROUTERS: Final = (
     report_routes.router,
     aliases,
     monitors,
+    feedback,
     audit,
     keys,
     webhooks,

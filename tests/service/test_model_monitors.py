@@ -1,5 +1,6 @@
 """Monitors of aliases: which rows are kept, their targets, and the report."""
 
+import io
 import time
 from collections.abc import Callable
 
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from service.storage.tables import MonitoredRow
+from service.storage.tables import MonitoredRow, MonitoredTarget
 
 MODEL = "watched"
 ALIAS = f"/v1/models/{MODEL}/aliases/production"
@@ -261,3 +262,108 @@ def test_calls_of_another_version_are_not_kept(http, client, watched):
     watched.set_alias("production")
     wait_for_rows(http, 1)
     other.delete()
+
+
+# --- feedback ------------------------------------------------------------------------------------
+
+
+def send(http, rows, media_type="application/json"):
+    body = {"json": rows} if media_type == "application/json" else {"content": rows}
+    headers = {"Content-Type": media_type}
+    response = http.post(f"{MONITOR}/feedback", headers=headers, **body)
+    assert response.status_code == 200, response.text
+    return {name: n for name, n in response.json().items() if n}
+
+
+def targets(service):
+    with service.open_database() as database, database.read() as session:
+        return dict(
+            session.execute(sa.select(MonitoredTarget.row_id, MonitoredTarget.target)).all()
+        )
+
+
+@pytest.mark.sql
+@pytest.mark.usefixtures("monitor")
+def test_targets_may_come_late_again_corrected_and_before_their_rows(http, service):
+    rows = without(made_rows(1, n=1), "sales")
+    predict(http, rows, ids="r")
+    wait_for_rows(http, 3)
+    first = [{"row_id": "r-0", "target": 1.5}, {"row_id": "r-1", "target": None}]
+    assert send(http, first) == {"n_rows": 2, "n_new": 1, "n_empty": 1}
+    again = [{"row_id": "r-0", "target": 1.5}, {"row_id": "r-1", "target": 2}]
+    assert send(http, again) == {"n_rows": 2, "n_new": 1, "n_repeated": 1}
+    corrected = [{"row_id": "r-0", "target": 3}, {"row_id": "r-0", "target": 4}]
+    assert send(http, corrected) == {"n_rows": 2, "n_corrected": 1, "n_repeated": 1}
+    early = [{"row_id": "s", "target": 5}]
+    assert send(http, early) == {"n_rows": 1, "n_new": 1, "n_unknown": 1, "unknown": ["s"]}
+    predict(http, rows[:1], ids="s")
+    wait_for_rows(http, 4)
+    assert send(http, early) == {"n_rows": 1, "n_repeated": 1}
+    assert targets(service) == {"r-0": 4.0, "r-1": 2.0, "s": 5.0}
+    assert http.get(MONITOR).json()["n_targets"] == 3
+
+
+@pytest.mark.usefixtures("monitor")
+def test_targets_are_read_from_every_format_of_rows(http, client, service):
+    rows = without(made_rows(1, n=2), "sales")
+    predict(http, rows, ids="1,2,3,4,5,6")
+    wait_for_rows(http, 6)
+    send(http, "row_id;sales\n1;1,5\n2;\n", "text/csv")
+    send(http, b'{"row_id": 3, "target": 3}\n', "application/x-ndjson")
+    sink = io.BytesIO()
+    table = pa.table({"row_id": [4], "sales": [4.0]})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    send(http, sink.getvalue(), "application/vnd.apache.arrow.stream")
+    send(http, {"inputs": [["5", 5.0]], "columns": ["row_id", "target"]})
+    truth = pa.table({"shop": ["c", "a"], "row_id": ["6", "7"], "sales": [6.0, 7.0]})
+    dataset = client.upload(truth, task_column="shop", target_column="sales", name="truth")
+    assert send(http, {"dataset_id": dataset.id})["unknown"] == ["7"]
+    expected = {"1": 1.5, "3": 3.0, "4": 4.0, "5": 5.0, "6": 6.0, "7": 7.0}
+    assert targets(service) == expected
+
+
+@pytest.mark.usefixtures("monitor")
+def test_labelled_rows_that_were_never_predicted_are_kept(http, client, service):
+    rows = made_rows(2, n=1)
+    named = [{**row, "row_id": f"new-{i}", "note": "seen"} for i, row in enumerate(rows)]
+    assert send(http, named) == {"n_rows": 3, "n_new": 3, "n_unpredicted": 3}
+    dataset = client.upload(
+        pa.Table.from_pylist(rows), task_column="shop", target_column="sales", name="more"
+    )
+    assert send(http, {"dataset_id": dataset.id}) == {"n_rows": 3, "n_new": 3, "n_unpredicted": 3}
+    kept = stored(service)
+    values = {row.row_id: (row.task, row.values, row.prediction) for row in kept}
+    assert len(kept) == 6
+    for i, row in enumerate(rows):
+        assert values[f"new-{i}"] == values[f"{dataset.id}-{i}"]
+        task, x, prediction = values[f"new-{i}"]
+        assert (task, np.frombuffer(x)[0], prediction) == (row["shop"], row["price"], None)
+
+
+@pytest.mark.usefixtures("watched")
+def test_targets_outside_of_the_share_are_counted_and_not_kept(http, service):
+    http.put(MONITOR, json={"share": 0.5})
+    rows = [{"row_id": f"r{i}", "target": 1.0} for i in range(100)]
+    answer = send(http, rows)
+    assert answer["n_not_kept"] + answer["n_new"] == 100
+    assert 25 < answer["n_new"] == len(targets(service)) < 75
+    http.delete(MONITOR)
+    assert targets(service) == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ([{"row_id": "a"}], "invalid-request"),
+        ([{"target": 1}], "invalid-request"),
+        ([{"row_id": None, "target": 1}], "invalid-data"),
+        ([{"row_id": "a", "target": "much"}], "invalid-data"),
+        ({"dataset_id": 3}, "invalid-request"),
+        ({"dataset_id": "ds_absent"}, "not-found"),
+    ],
+)
+@pytest.mark.usefixtures("monitor")
+def test_feedback_that_is_not_valid_is_refused(http, body, code):
+    status = 404 if code == "not-found" else 422
+    assert_rejected(http.post(f"{MONITOR}/feedback", json=body), status, code)
