@@ -169,3 +169,33 @@ def _trained_on(session: Session, version_id: str) -> Iterator[tuple[Mapping[str
         ).one()
         assert manifest is not None  # a model was trained on it
         yield manifest, algorithm
+
+
+class TrainingTask(NamedTuple):
+    """What the manifest of a training dataset says of a task.
+
+    Attributes
+    ----------
+    entry
+        Entry of the manifest.
+    names
+        Names of its columns; None without names.
+    kinds
+        Kinds of the columns of its dataset, by name; empty if all are numbers.
+    """
+
+    entry: Mapping[str, Any]
+    names: tuple[str, ...] | None
+    kinds: Mapping[str, Column]
+
+
+def training_tasks(session: Session, version_id: str) -> dict[str, TrainingTask]:
+    """Query what the manifests of a version and its bases say of each task that was trained."""
+    found: dict[str, TrainingTask] = {}
+    for manifest, _ in _trained_on(session, version_id):
+        kinds = {column.name: column for column in columns_of_manifest(manifest) or ()}
+        names = feature_names_by_task(manifest)
+        for entry in manifest["tasks"]:
+            task = TrainingTask(entry, names[entry["name"]], kinds)
+            found.setdefault(entry["name"], task)
+    return found

@@ -1,5 +1,6 @@
 """Dependencies of the routes of monitors."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -16,6 +17,7 @@ class MonitorServices:
     inference: InferenceServices
     columns: ColumnNames
     blobs: BlobStore
+    report_alarms: Callable[[str, str, str, int], None]
 
 
 #: Dependency of routes.

@@ -144,6 +144,13 @@ class Metrics:
             ("result",),
             registry=self.registry,
         )
+        self._alarms = Gauge(
+            "sibling_monitor_alarms",
+            "Alarms in the last report of a monitor: of errors and of columns.",
+            ("owner", "model", "alias"),
+            registry=self.registry,
+            multiprocess_mode="mostrecent",
+        )
         # a cache, since looking up labels takes longer than counting
         self._children: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
 
@@ -184,6 +191,10 @@ class Metrics:
     def count_monitored(self, result: str, n: int) -> None:
         """Count rows that monitors recorded or dropped."""
         self._monitored.labels(result).inc(n)
+
+    def report_alarms(self, owner: str, model: str, alias: str, n: int) -> None:
+        """Set the number of alarms in the last report of a monitor."""
+        self._alarms.labels(owner, model, alias).set(n)
 
     def report_workers(self, *, n_silent: int, n_workers: int) -> None:
         """Set the number of workers; both are 0 in a process that does not dispatch jobs."""

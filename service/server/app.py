@@ -38,6 +38,7 @@ from service.models.plot_routes import router as model_plots
 from service.models.routes import router as models
 from service.models.version_routes import router as model_versions
 from service.monitoring.feedback_routes import router as feedback
+from service.monitoring.report_routes import router as monitor_reports
 from service.monitoring.routes import router as monitors
 from service.observability.metrics import Metrics
 from service.server import openapi
@@ -95,6 +96,7 @@ _ROUTERS: Final = (
     aliases,
     monitors,
     feedback,
+    monitor_reports,
     audit,
     keys,
     webhooks,

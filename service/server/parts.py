@@ -115,7 +115,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
             Statistics(metrics),
             recorder.record,
         )
-        state.monitoring = MonitorServices(state.inference, columns, blobs)
+        state.monitoring = MonitorServices(state.inference, columns, blobs, metrics.report_alarms)
         state.batch = BatchServices(
             settings,
             database,

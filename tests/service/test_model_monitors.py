@@ -367,3 +367,127 @@ def test_targets_outside_of_the_share_are_counted_and_not_kept(http, service):
 def test_feedback_that_is_not_valid_is_refused(http, body, code):
     status = 404 if code == "not-found" else 422
     assert_rejected(http.post(f"{MONITOR}/feedback", json=body), status, code)
+
+
+# --- the report ----------------------------------------------------------------------------------
+
+REPORT = f"{MONITOR}/report"
+
+
+def predict_and_label(http, rows, prefix, scale=1.0):
+    """Predict rows, and send their targets, whose distances from the predictions are scaled."""
+    for first in range(0, len(rows), 500):
+        part = rows[first : first + 500]
+        name = f"{prefix}-{first}"
+        outputs = predict(http, without(part, "sales"), ids=name).json()["outputs"]
+        factors = [scale if row["shop"] == "b" else 1.0 for row in part]
+        named = [
+            {"row_id": f"{name}-{i}", "target": y + factor * (row["sales"] - y)}
+            for i, (row, y, factor) in enumerate(zip(part, outputs, factors, strict=True))
+        ]
+        send(http, named)
+    return len(rows)
+
+
+def test_a_report_without_rows_says_so(http, monitor):
+    report = http.get(REPORT).json()
+    assert report["verdict"] == "nothing"
+    assert report["overall"]["n_rows"] == 0
+    assert report["since"] == monitor["created_at"]
+
+
+@pytest.mark.sql
+@pytest.mark.usefixtures("monitor")
+def test_a_model_that_does_as_promised_is_quiet(http):
+    wait_for_rows(http, predict_and_label(http, made_rows(3, n=100), "q"))
+    report = http.get(REPORT).json()
+    assert report["verdict"] == "quiet", report["sentences"]
+    assert [task["task"] for task in report["tasks"]] == ["a", "b", "c"]
+    for state in (report["overall"], *report["tasks"]):
+        error, coverage = state["error"], state["coverage"]
+        assert error["low"] < error["value"] < error["high"]
+        assert error["alarm_since"] is None
+        assert 0.5 < error["value"] / error["promised"] < 1.5
+        assert (coverage["level"], coverage["high"] > 0.9) == (0.9, True)
+        assert state["estimated_error"] is None
+    assert all(column["alarm_since"] is None for column in report["columns"])
+    assert {column["column"] for column in report["columns"]} == {"price", "town"}
+    assert "sibling_monitor_alarms" in http.get("/metrics").text
+
+
+@pytest.mark.usefixtures("monitor")
+def test_a_task_that_breaks_is_told_from_all(http):
+    wait_for_rows(http, predict_and_label(http, made_rows(4, n=150), "b", scale=4.0))
+    report = http.get(REPORT).json()
+    assert (report["verdict"], report["changed_tasks"]) == ("tasks", ["b"]), report["sentences"]
+    first = report["tasks"][0]
+    assert first["task"] == "b"
+    assert first["error"]["alarm_since"] is not None
+    assert first["own_change"] > 2
+    assert first["coverage"]["high"] < 0.9
+    assert "'b'" in report["sentences"][0]
+
+
+@pytest.mark.usefixtures("monitor")
+def test_columns_that_move_unknown_categories_and_late_targets_are_told(http):
+    rows = without(made_rows(5, n=100), "sales")
+    for row in rows:
+        row["price"] += 2
+        if row["shop"] == "c":
+            row["town"] = "east"
+    predict(http, rows, ids="m")
+    wait_for_rows(http, 300)
+    report = http.get(REPORT).json()
+    assert report["verdict"] == "columns"
+    moved = {(c["task"], c["column"]) for c in report["columns"] if c["alarm_since"] is not None}
+    assert moved >= {("a", "price"), ("b", "price"), ("c", "price"), ("c", "town"), (None, "price")}
+    assert ("a", "town") not in moved
+    assert report["unknown_categories"] == {"town": {"east": 100}}
+    assert report["overall"]["error"] is None
+    assert 0 < report["overall"]["estimated_error"] < 1
+    town = next(c for c in report["columns"] if (c["task"], c["column"]) == ("c", "town"))
+    assert dict(zip(town["bins"], town["now"], strict=True))["unknown"] == 1
+
+
+@pytest.mark.usefixtures("monitor")
+def test_columns_that_are_never_kept_are_not_reported(http):
+    http.put(MONITOR, json={"never_keep": ["price"]})
+    predict(http, without(made_rows(5, n=10), "sales"), ids="m")
+    wait_for_rows(http, 30)
+    assert {column["column"] for column in http.get(REPORT).json()["columns"]} == {"town"}
+
+
+@pytest.mark.sql
+def test_a_classifier_is_reported_by_its_rate_of_errors(http, client):
+    rng = np.random.default_rng(0)
+
+    def rows(n):
+        x = rng.standard_normal((n, 2))
+        label = np.where(x[:, 0] + 0.5 * rng.standard_normal(n) > 0, "ill", "well")
+        return x, label
+
+    tasks = {name: rows(80) for name in ("h1", "h2")}
+    dataset = client.upload(
+        {name: x for name, (x, _) in tasks.items()}, {n: y for n, (_, y) in tasks.items()}
+    )
+    model = client.train(
+        dataset, "logistic-regression", model="wards", calibration=True, evaluate=True
+    ).wait()
+    model.set_alias("production")
+    url = "/v1/models/wards/aliases/production/monitor"
+    assert http.put(url, json={}).status_code == 201
+    x, labels = rows(200)
+    body = {"task": "h1", "inputs": x.tolist()}
+    headers = {"Sibling-Row-Ids": "w"}
+    assert http.post("/v1/models/wards/predict", json=body, headers=headers).is_success
+    truth = [{"row_id": f"w-{i}", "target": str(label)} for i, label in enumerate(labels)]
+    assert http.post(f"{url}/feedback", json=truth[:100]).is_success
+    wait_for(lambda: http.get(url).json()["n_rows"] == 200)
+    report = http.get(f"{url}/report").json()
+    assert report["verdict"] == "quiet", report["sentences"]
+    (state,) = report["tasks"]
+    assert (state["error"]["metric"], state["n_targets"]) == ("error_rate", 100)
+    assert state["error"]["low"] < state["error"]["promised"] < state["error"]["high"]
+    assert 0 < state["estimated_error"] < 0.4
+    assert sum(point["n"] for point in report["reliability"]) == 100
+    http.delete(url)

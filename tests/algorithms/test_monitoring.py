@@ -1,0 +1,253 @@
+"""Is a model still as good as it promised? Evidence, pooled changes, columns and errors."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom, kstest
+
+from algorithms.evaluation.monitoring.columns import (
+    ALL_TASKS,
+    Histogram,
+    column_changes,
+    stability_index,
+)
+from algorithms.evaluation.monitoring.errors import (
+    Promise,
+    TaskErrors,
+    error_changes,
+    pooled_ratios,
+    share_interval,
+)
+from algorithms.evaluation.monitoring.pooling import pool_changes
+from algorithms.evaluation.monitoring.sequential import (
+    conformal_p_values,
+    excess_bets,
+    log_evidence,
+    uniformity_bets,
+)
+
+PERIOD = 45.0
+YEAR_ALPHA = 0.05
+#: 5 % a year, of which columns and errors have one half each.
+ALPHA = YEAR_ALPHA * PERIOD / 365 / 2
+N_TASKS, N_TRAINING = 10, 100
+
+
+def histogram_of(values, n_levels=None):
+    if n_levels:
+        return Histogram(np.bincount(values, minlength=n_levels).astype(float), 0)
+    counts, (low, *_, high) = np.histogram(values, 10)
+    return Histogram(counts.astype(float), 0, low, high)
+
+
+class World:
+    """Tasks with two columns of numbers and one of levels, and a model with normal errors."""
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+        self.centers = self.rng.standard_normal(N_TASKS)
+        self.histograms, self.promises = {}, {}
+        for t in range(N_TASKS):
+            for name, values in self.columns(t, N_TRAINING).items():
+                n_levels = 5 if name == "town" else None
+                self.histograms[f"t{t}", name] = histogram_of(values, n_levels)
+            errors = self.rng.standard_normal(N_TRAINING)
+            self.promises[f"t{t}"] = Promise(float((errors**2).mean()), N_TRAINING)
+
+    def columns(self, t, n, shift=0.0):
+        center = self.centers[t] + shift
+        return {
+            "price": self.rng.normal(center, 1, n),
+            "days": self.rng.exponential(1 + abs(center), n),
+            "town": self.rng.choice(5, n, p=[0.4, 0.3, 0.15, 0.1, 0.05]),
+        }
+
+    def period(self, rows_per_week, *, broken=(), drifting=(), start=0.0, factor=2.0, shift=1.0):
+        """Values, losses and days of a period; tasks are broken or drift from a day on."""
+        values, days, errors = {}, {}, {}
+        n = round(rows_per_week * PERIOD / 7)
+        for t in range(N_TASKS):
+            task = f"t{t}"
+            days[task] = np.sort(self.rng.uniform(0, PERIOD, n))
+            late = days[task] >= start
+            new, moved = self.columns(t, n), self.columns(t, n, shift)
+            for name, column in new.items():
+                is_moved = late & (t in drifting)
+                values[task, name] = np.where(is_moved, moved[name], column).astype(float)
+            losses = self.rng.standard_normal(n) ** 2
+            losses *= np.where(late & (t in broken), factor**2, 1)
+            errors[task] = TaskErrors(losses, days[task])
+        return values, days, errors
+
+    def alarms(self, values, days, errors, alpha=ALPHA):
+        columns = column_changes(self.histograms, values, days, n_days=PERIOD, alpha=alpha, seed=0)
+        options = {"is_rate": False, "n_days": PERIOD, "alpha": alpha}
+        by_task, common = error_changes(errors, self.promises, **options)
+        found = [("column", c.task, c.alarm_day) for c in columns if c.alarm_day is not None]
+        found += [("error", t, e.alarm_day) for t, e in by_task.items() if e.alarm_day is not None]
+        if common.alarm_day is not None:
+            found.append(("error", ALL_TASKS, common.alarm_day))
+        return found
+
+
+# --- evidence ------------------------------------------------------------------------------------
+
+
+def test_conformal_p_values_of_the_same_distribution_are_uniform():
+    rng = np.random.default_rng(0)
+    p = []
+    for _ in range(300):
+        shares = rng.dirichlet(np.ones(4))
+        counts = np.bincount(rng.choice(4, 30, p=shares), minlength=4).astype(float)
+        p += [conformal_p_values(rng.choice(4, 30, p=shares), counts, rng)]
+    p = np.array(p)
+    assert ((p > 0) & (p < 1)).all()
+    assert kstest(p.ravel(), "uniform").pvalue > 0.01
+    assert abs(np.corrcoef(p[:, 0], p[:, 1])[0, 1]) < 0.15
+
+
+def test_bets_gain_nothing_on_average_under_the_null_hypothesis():
+    rng = np.random.default_rng(1)
+    p = rng.random((4000, 5))
+    wealth = [np.exp(uniformity_bets(row).sum(axis=0)) for row in p]
+    assert np.mean(wealth, axis=0) == pytest.approx(np.ones(5), abs=0.25)
+    losses = rng.random((4000, 5)) < 0.3
+    wealth = [np.exp(excess_bets(row / 0.3).sum(axis=0)) for row in losses.astype(float)]
+    assert np.mean(wealth, axis=0) == pytest.approx(np.ones(4), abs=0.2)
+
+
+def test_evidence_is_the_mean_over_bets_and_starts():
+    log_factors = np.log([[2.0, 1.0], [3.0, 1.0], [0.5, 1.0]])
+    evidence = np.exp(log_evidence(log_factors, np.array([0.5, 7.5, 8.0]), 14.0))
+    assert evidence == pytest.approx([(2 + 1 + 1 + 1) / 4, (6 + 1 + 3 + 1) / 4, (3 + 1.5 + 2) / 4])
+    assert log_evidence(np.zeros((0, 2)), np.zeros(0), 14.0).size == 0
+
+
+# --- one task or all -----------------------------------------------------------------------------
+
+
+def test_a_change_of_one_task_is_told_from_a_change_of_all():
+    rng = np.random.default_rng(2)
+    noise, variances = 0.2 * rng.standard_normal(20), np.full(20, 0.04)
+    one = noise + np.where(np.arange(20) == 7, 1.5, 0)
+    pooled = pool_changes(one, variances)
+    assert (pooled.is_common(), pooled.with_own_increase()) == (False, [7])
+    pooled = pool_changes(noise + 1.0, variances)
+    assert (pooled.is_common(), pooled.with_own_increase()) == (True, [])
+    assert pooled.mean == pytest.approx(1.0, abs=0.15)
+    quiet = pool_changes(noise, variances)
+    assert (quiet.is_common(), quiet.with_own_increase()) == (False, [])
+
+
+def test_a_single_task_has_no_change_of_its_own():
+    pooled = pool_changes(np.array([1.0]), np.array([0.01]))
+    assert (pooled.is_common(), pooled.with_own_increase(), pooled.spread) == (True, [], 0)
+
+
+def test_pooled_variances_are_those_of_a_restricted_likelihood():
+    from statsmodels.regression.mixed_linear_model import MixedLM
+
+    rng = np.random.default_rng(3)
+    effects = rng.normal(0, 0.7, 30)
+    rows = effects[:, None] + rng.normal(0, 1, (30, 25))
+    means = rows.mean(axis=1)
+    fit = MixedLM(rows.ravel(), np.ones(rows.size), np.repeat(np.arange(30), 25)).fit(reml=True)
+    pooled = pool_changes(means, np.full(30, fit.scale / 25))
+    assert pooled.mean == pytest.approx(float(np.ravel(fit.fe_params)[0]), abs=1e-6)
+    assert pooled.spread**2 == pytest.approx(float(np.ravel(fit.cov_re)[0]), rel=0.1)
+    expected = [float(np.ravel(effect)[0]) for effect in fit.random_effects.values()]
+    assert pooled.own == pytest.approx(expected, abs=0.02)
+
+
+# --- columns and errors --------------------------------------------------------------------------
+
+
+def test_values_outside_and_missing_and_unknown_ones_have_bins_of_their_own():
+    numbers = Histogram(np.array([5.0, 5.0]), 1, 0.0, 2.0)
+    assert numbers.bins(np.array([-1, 0, 0.9, 1.1, 2, 3, np.nan])).tolist() == [0, 1, 1, 2, 2, 3, 4]
+    levels = Histogram(np.array([5.0, 5.0]), 0)
+    assert levels.bins(np.array([0.0, 1.0, -1.0, np.nan])).tolist() == [1, 2, 3, 4]
+    constant = Histogram(np.array([5.0, 0.0]), 0, 1.0, 1.0)
+    assert constant.bins(np.array([1.0, 2.0, 0.5])).tolist() == [1, 3, 0]
+
+
+def test_the_stability_index_is_zero_for_equal_shares_and_grows():
+    assert stability_index([10, 20], [100, 200]) == pytest.approx(0, abs=1e-3)
+    assert stability_index([10, 20], [20, 10]) > 0.25
+    assert stability_index([0, 0], [1, 2]) == 0
+
+
+def test_a_quiet_period_has_no_alarm():
+    world = World(0)
+    assert world.alarms(*world.period(20)) == []
+
+
+def test_a_task_that_breaks_is_named():
+    world = World(1)
+    found = world.alarms(*world.period(20, broken=[3], start=14))
+    assert {(kind, task) for kind, task, _ in found} >= {("error", "t3")}
+    assert {task for _, task, _ in found} <= {"t3", ALL_TASKS}
+    assert min(day for *_, day in found) > 14
+
+
+def test_a_column_that_moves_in_one_task_is_named():
+    world = World(2)
+    found = world.alarms(*world.period(30, drifting=[5], start=10))
+    assert ("column", "t5") in {(kind, task) for kind, task, _ in found}
+    assert {task for _, task, _ in found} <= {"t5", ALL_TASKS}
+
+
+def test_a_small_move_of_all_tasks_is_found_over_all():
+    world = World(3)
+    everyone = range(N_TASKS)
+    found = world.alarms(*world.period(20, drifting=everyone, start=10, shift=0.4))
+    assert ("column", ALL_TASKS) in {(kind, task) for kind, task, _ in found}
+
+
+def test_errors_of_classes_are_rates_with_exact_intervals():
+    rng = np.random.default_rng(4)
+    days = np.sort(rng.uniform(0, PERIOD, 200))
+    promises = {"a": Promise(0.1, 300), "b": Promise(0.1, 300)}
+    errors = {
+        "a": TaskErrors((rng.random(200) < 0.35).astype(float), days),
+        "b": TaskErrors((rng.random(200) < 0.1).astype(float), days),
+    }
+    options = {"is_rate": True, "n_days": PERIOD, "alpha": ALPHA}
+    by_task, common = error_changes(errors, promises, **options)
+    assert by_task["a"].alarm_day is not None
+    assert by_task["b"].alarm_day is None
+    assert by_task["b"].low < 0.1 < by_task["b"].high
+    assert common.n_rows == 400
+    _, pooled = pooled_ratios(by_task, promises, is_rate=True)
+    assert pooled.own[0] > 0 > pooled.own[1]
+    assert share_interval(0, 10) == (0.0, pytest.approx(0.30850, abs=1e-5))
+    assert share_interval(10, 10) == (pytest.approx(0.69150, abs=1e-5), 1.0)
+
+
+# --- simulated years -----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_at_most_one_quiet_year_in_twenty_has_an_alarm():
+    n_years = 100
+    n_alarms = 0
+    for seed in range(n_years):
+        world = World(1000 + seed)
+        n_alarms += any(world.alarms(*world.period(15)) for _ in range(8))
+    print("quiet years with an alarm:", n_alarms, "of", n_years)  # noqa: T201
+    assert n_alarms <= binom.ppf(0.999, n_years, YEAR_ALPHA)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows_per_week", [10, 30, 100])
+def test_a_broken_task_is_found_and_named_in_simulated_periods(rows_per_week):
+    delays, right = [], 0
+    n_worlds = 20
+    for seed in range(n_worlds):
+        world = World(2000 + seed)
+        found = world.alarms(*world.period(rows_per_week, broken=[4], start=10))
+        first = [day for kind, task, day in found if (kind, task) == ("error", "t4")]
+        delays += [first[0] - 10 if first else PERIOD - 10]
+        right += {task for _, task, _ in found} <= {"t4", ALL_TASKS}
+    print(rows_per_week, "rows a week: days to the alarm", np.median(delays))  # noqa: T201
+    assert right >= n_worlds - 1
+    assert np.median(delays) < {10: 28, 30: 12, 100: 5}[rows_per_week]
