@@ -7,16 +7,16 @@ from typing import Annotated
 from service.http.routing import app_state
 from service.inference.context import InferenceServices
 from service.models.columns import ColumnNames
-from service.storage.blobs import BlobStore
+from service.models.context import ModelServices
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorServices:
     """Components of the application that the package ``service.monitoring`` uses."""
 
+    models: ModelServices
     inference: InferenceServices
     columns: ColumnNames
-    blobs: BlobStore
     report_alarms: Callable[[str, str, str, int], None]
 
 

@@ -130,6 +130,6 @@ def _of_dataset(
     if row is None or row.content_blob_id is None or row.manifest is None:
         detail = f"there is no dataset '{dataset_id}' that is ready"
         raise Problem("not-found", detail, errors=[entry_at("/dataset_id", detail)])
-    path = services.blobs.path(row.content_blob_id, str(row.content_sha256))
+    path = services.models.blobs.path(row.content_blob_id, str(row.content_sha256))
     limit = services.inference.settings.max_inference_rows
     return read_dataset(path, row.manifest, dataset_id, has_labels=has_labels, max_rows=limit)

@@ -20,7 +20,7 @@ from service.datasets.manifest import (
 from service.errors.problems import Problem
 from service.inference.call import Body, raise_invalid_request
 from service.inference.formats import reader_of
-from service.inference.formats.table import TableRows, raise_invalid_values
+from service.inference.formats.table import ColumnValues, TableRows, raise_invalid_values
 from service.inference.row_ids import MAX_ID
 from service.inference.sent_rows import table_of
 from service.inference.task_column import TaskSource, task_names
@@ -111,10 +111,10 @@ def _label(value: Any) -> str | None:
     return str(value).strip() or None
 
 
-def _listed(values: Any) -> Sequence[Any]:
+def _listed(values: ColumnValues) -> list[Any]:
     if isinstance(values, pa.ChunkedArray):
-        return values.to_pylist()
-    return values.tolist() if isinstance(values, np.ndarray) else values
+        return list(values.to_pylist())
+    return list(values.tolist() if isinstance(values, np.ndarray) else values)
 
 
 def read_dataset(

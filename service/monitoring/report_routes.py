@@ -38,7 +38,7 @@ def get_monitor_report(
     name, monitor = existing_monitor(services, owner, name, alias)
     inference = services.inference
     reference = f"{name}{ALIAS_SEPARATOR}{alias}" if version is None else name
-    found = find_version(inference, owner, reference, version)
+    found = find_version(services.models, owner, reference, version)
     served = inference.resolver.find(owner, name, found.row.version)
     report = make_report(services, monitor, found, served)
     alarms = [state.error for state in (report.overall, *report.tasks)]

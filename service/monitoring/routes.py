@@ -64,7 +64,7 @@ def put_monitor(
 ) -> Response:
     """Keep rows that the version of an alias predicts, under whatever name it is called."""
     inference = services.inference
-    name = find_version(inference, owner, name, None).name
+    name = find_version(services.models, owner, name, None).name
     with inference.database.write() as session:
         confirm(session)
         alias_store.lock_model(session, owner, name)
@@ -155,7 +155,7 @@ def existing_monitor(
     services: MonitorServices, owner: str, name: str, alias: str
 ) -> tuple[str, MonitorRow]:
     """Return the name of a model and the monitor of its alias, or raise a not-found problem."""
-    name = find_version(services.inference, owner, name, None).name
+    name = find_version(services.models, owner, name, None).name
     with services.inference.database.read() as session:
         monitor = store.find_monitor(session, owner, name, alias)
     if monitor is None:

@@ -11,4 +11,4 @@ def is_kept(row_id: str, share: float) -> bool:
     if share >= 1:
         return True
     digest = blake2b(row_id.encode(), digest_size=_HASH_BYTES).digest()
-    return int.from_bytes(digest) < share * 2 ** (8 * _HASH_BYTES)
+    return int.from_bytes(digest) < share * 2.0 ** (8 * _HASH_BYTES)

@@ -115,7 +115,9 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
             Statistics(metrics),
             recorder.record,
         )
-        state.monitoring = MonitorServices(state.inference, columns, blobs, metrics.report_alarms)
+        state.monitoring = MonitorServices(
+            state.models, state.inference, columns, metrics.report_alarms
+        )
         state.batch = BatchServices(
             settings,
             database,

@@ -7,6 +7,7 @@ from sibling.client.datasets import Dataset
 from sibling.client.errors import JobFailed, ServiceError, ServiceUnreachable
 from sibling.client.job import InferenceJob, RemoteJob, TrainingJob
 from sibling.client.model import RemoteModel
+from sibling.client.monitor import RemoteMonitor
 from sibling.client.outputs import RemoteOutputs
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "NewTasksWarning",
     "RemoteJob",
     "RemoteModel",
+    "RemoteMonitor",
     "RemoteOutputs",
     "ServiceError",
     "ServiceUnreachable",

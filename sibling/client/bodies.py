@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -106,6 +107,14 @@ def as_json(value: Any) -> Any:
     raise TypeError(
         f"expected numbers, text, dates or None in records, got {type(value).__name__}; convert it"
     )
+
+
+def row_ids_header(row_ids: str | Sequence[str | int] | None) -> dict[str, str]:
+    """Return the header with the ids of rows; none without ids."""
+    if row_ids is None:
+        return {}
+    ids = [row_ids] if isinstance(row_ids, str) else row_ids
+    return {"Sibling-Row-Ids": ",".join(quote(str(row_id), safe="") for row_id in ids)}
 
 
 def npz_body(matrix: Any) -> bytes:

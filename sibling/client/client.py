@@ -10,6 +10,7 @@ from sibling.client.http import connect, path
 from sibling.client.keys import KeyMethods
 from sibling.client.models import ModelMethods
 from sibling.client.modes import Async, Collection, Listing, Mode, Sync, remote_method
+from sibling.client.monitor import MonitorMethods
 from sibling.client.training import JobMethods
 from sibling.client.transport import AsyncTransport, BlockingTransport
 from sibling.client.webhooks import WebhookMethods
@@ -19,6 +20,7 @@ class ServiceMethods(
     DatasetMethods[Mode],
     JobMethods[Mode],
     ModelMethods[Mode],
+    MonitorMethods[Mode],
     KeyMethods[Mode],
     WebhookMethods[Mode],
 ):

@@ -4,7 +4,7 @@ import contextlib
 import io
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -20,7 +20,14 @@ from algorithms.interface.new_tasks import NewTasks, NewTasksWarning
 from algorithms.interface.unknown_categories import UnknownCategoriesWarning
 from sibling.charts import as_chart, load_altair
 from sibling.client import display
-from sibling.client.bodies import arrow_body, as_json, npy_body, npz_body, records_body
+from sibling.client.bodies import (
+    arrow_body,
+    as_json,
+    npy_body,
+    npz_body,
+    records_body,
+    row_ids_header,
+)
 from sibling.client.datasets import media_type_of
 from sibling.client.errors import ServiceError, ServiceUnreachable
 from sibling.client.files import parse_rows
@@ -42,6 +49,8 @@ _NPZ: Final = "application/x-npz"
 _ARROW: Final = "application/vnd.apache.arrow.stream"
 #: Headers of responses with the tasks that the model was not trained on, and with the values of
 #: categories that no training row has, by column.
+#: Ids of rows among the options of a request; they are sent as a header.
+_ROW_IDS: Final = "row_ids"
 _NEW_TASKS: Final = "sibling-new-tasks"
 _UNKNOWN: Final = "sibling-unknown-categories"
 
@@ -164,13 +173,24 @@ class RemoteModel(Remote[Mode]):
 
     @remote_method
     async def predict(
-        self, X: ArrayLike, *, task: str | None = None, new_tasks: NewTasks | None = None
+        self,
+        X: ArrayLike,
+        *,
+        task: str | None = None,
+        new_tasks: NewTasks | None = None,
+        row_ids: str | Sequence[str | int] | None = None,
     ) -> NDArray[Any]:
         """Return the predicted labels or numbers (n_samples,) of rows (n_samples, n_features).
 
         Rows are an array, a data frame, or records such as ``[{"age": 61, "sex": "F"}]``.
+
+        Parameters
+        ----------
+        row_ids
+            Ids by which monitors keep the rows, one for each; or one text for all, which is
+            followed by ``-0``, ``-1`` and so on. Default: the service makes them.
         """
-        return await self._call("predict", X, task, new_tasks=new_tasks)
+        return await self._call("predict", X, task, new_tasks=new_tasks, row_ids=row_ids)
 
     @remote_method
     async def predictions(
@@ -477,9 +497,13 @@ class RemoteModel(Remote[Mode]):
         response = await self._http.send(
             "POST",
             f"{self._path}/{method.replace('_', '-')}",
-            params={name: value for name, value in query.items() if value is not None},
+            params={n: value for n, value in query.items() if value is not None and n != _ROW_IDS},
             content=body,
-            headers={"Content-Type": media_type, "Accept": _NPY},
+            headers={
+                **row_ids_header(query.get(_ROW_IDS)),
+                "Content-Type": media_type,
+                "Accept": _NPY,
+            },
         )
         new_tasks = response.headers.get(_NEW_TASKS)
         if new_tasks is not None:
@@ -497,6 +521,8 @@ class RemoteModel(Remote[Mode]):
         task: str | None,
         level: float | None = None,
         new_tasks: NewTasks | None = None,
+        *,
+        row_ids: str | Sequence[str | int] | None = None,
     ) -> NDArray[Any]:
         if task is not None and not isinstance(task, str):
             raise TypeError(
@@ -504,7 +530,7 @@ class RemoteModel(Remote[Mode]):
                 f"several tasks, leave task out and send a data frame with a column "
                 f"'{self.task_column}'"
             )
-        query = {"task": task, "level": level, "new_tasks": new_tasks}
+        query = {"task": task, "level": level, "new_tasks": new_tasks, _ROW_IDS: row_ids}
         if isinstance(data, str | PathLike):
             file = Path(data)
             parsed = parse_rows(file.read_bytes(), f"'{file.name}'")

@@ -10,6 +10,7 @@ from sibling import Client, RemoteModel, ServiceError
 from sibling.charts import Theme
 from sibling.client.environment import DEFAULT_URL
 from sibling.commands.app import App, noun
+from sibling.commands.monitors import monitors
 from sibling.commands.names import (
     COMPLETE_PLOT,
     Model,
@@ -32,6 +33,7 @@ from sibling.commands.output import (
 
 models = noun("Look at models, download, export and delete them.")
 naming = App()
+models.add_typer(monitors, name="monitor")
 
 _COLUMNS: Final = ("name", "version", "algorithm", "methods", "created_at")
 _FIELDS: Final = (

@@ -95,6 +95,16 @@ def predict_file(model, tmp_path):
     assert "prediction" in predicted.read_text().splitlines()[0]
 
 
+def use_monitor(client):
+    client.set_monitor("everything@production")
+    monitor = client.monitor("everything@production")
+    assert monitor.refresh()["days"] == 90
+    assert monitor.feedback([{"row_id": "r", "target": "x"}])["n_unknown"] == 1
+    assert monitor.report()["verdict"] == "nothing"
+    assert monitor.delete_rows("r") == 1
+    monitor.delete()
+
+
 def use_everything(client, tmp_path):
     """Call every method of the client that sends requests."""
     rows = {name: RNG.standard_normal((8, 3)) for name in ("a", "b")}
@@ -129,6 +139,7 @@ def use_everything(client, tmp_path):
     assert client.aliases("everything") == {"production": 1}
     assert [item["version"] for item in client.versions("everything")] == [1]
     assert "everything" in [item["name"] for item in client.models]
+    use_monitor(client)
     predict_file(model, tmp_path)
     model.history(), model.report(), model.signature(), model.statistics()
     model.download(tmp_path / "m.safetensors"), model.save_report(tmp_path / "report.html")

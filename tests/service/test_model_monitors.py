@@ -1,6 +1,8 @@
 """Monitors of aliases: which rows are kept, their targets, and the report."""
 
+import asyncio
 import io
+import json
 import time
 from collections.abc import Callable
 
@@ -10,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.storage.tables import MonitoredRow, MonitoredTarget
+from sibling import AsyncClient, ServiceError
 
 MODEL = "watched"
 ALIAS = f"/v1/models/{MODEL}/aliases/production"
@@ -491,3 +494,64 @@ def test_a_classifier_is_reported_by_its_rate_of_errors(http, client):
     assert 0 < state["estimated_error"] < 0.4
     assert sum(point["n"] for point in report["reliability"]) == 100
     http.delete(url)
+
+
+# --- the client and the command ------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("watched")
+def test_the_client_watches_a_model(client, tmp_path):
+    monitor = client.set_monitor(f"{MODEL}@production", never_keep=["town"])
+    assert (monitor.info["share"], monitor.info["days"]) == (1, 90)
+    model = client.model(f"{MODEL}@production")
+    rows = made_rows(6, n=1)
+    model.predict(without(rows, "sales"), row_ids=["ä,1", 2, "c"])
+    model.predict(pa.Table.from_pylist(without(rows, "sales")), row_ids="batch")
+    wait_for(lambda: monitor.refresh()["n_rows"] == 6)
+    answer = monitor.feedback([{"row_id": "ä,1", "target": 1.0}, {"row_id": 2, "target": 2.0}])
+    assert (answer["n_new"], answer["n_unknown"]) == (2, 0)
+    frame = pa.table({"row_id": ["batch-0", "c"], "target": [3.0, 3.0]})
+    assert monitor.feedback(frame)["n_new"] == 2
+    file = tmp_path / "truth.csv"
+    file.write_text("row_id,sales\nc,4\n")
+    assert monitor.feedback(file)["n_corrected"] == 1
+    report = client.monitor(f"{MODEL}@production").report()
+    assert (report["version"], report["overall"]["n_targets"]) == (1, 4)
+    assert monitor.delete_rows("batch") == 4
+    assert monitor.refresh()["n_rows"] == 3
+    monitor.delete()
+    with pytest.raises(ServiceError, match="has no monitor"):
+        client.monitor(f"{MODEL}@production")
+    with pytest.raises(ValueError, match="expected NAME@ALIAS"):
+        client.monitor(MODEL)
+
+
+@pytest.mark.usefixtures("watched")
+def test_the_asynchronous_client_watches_a_model(service):
+    async def use():
+        async with AsyncClient(service.url) as client:
+            monitor = await client.set_monitor(f"{MODEL}@production", share=0.5)
+            answer = await monitor.feedback([{"row_id": f"r{i}", "target": 1} for i in range(9)])
+            report = await monitor.report()
+            await monitor.delete()
+            return answer, report
+
+    answer, report = asyncio.run(use())
+    assert answer["n_rows"] == 9
+    assert report["verdict"] == "nothing"
+
+
+@pytest.mark.usefixtures("watched")
+def test_the_command_watches_a_model(command, service, tmp_path):
+    def run(*arguments):
+        return command("models", "monitor", *arguments, check=True, SIBLING_URL=service.url).stdout
+
+    alias = f"{MODEL}@production"
+    assert "never_keep\ttown" in run("set", alias, "--never-keep", "town")
+    assert "n_rows\t0" in run("show", alias)
+    file = tmp_path / "truth.csv"
+    file.write_text("row_id,target\nc,4\n")
+    assert json.loads(run("feedback", alias, str(file), "--json"))["unknown"] == ["c"]
+    assert "No row has been kept yet." in run("report", alias)
+    assert json.loads(run("delete-rows", alias, "c", "--json")) == {"n_deleted": 1}
+    assert "is deleted" in run("delete", alias)

@@ -1,11 +1,11 @@
 """Changes of the distributions of columns from training rows to new rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from algorithms.evaluation.monitoring.sequential import (
     conformal_p_values,
@@ -143,7 +143,7 @@ def _change(  # noqa: PLR0917
     return ColumnChange(task, column, len(days), index, float(evidence.max(initial=0.0)), day)
 
 
-def stability_index(before: Sequence[float] | Array, after: Sequence[float] | Array) -> float:
+def stability_index(before: ArrayLike, after: ArrayLike) -> float:
     """Return the population stability index of two histograms; 0 if one has no values."""
     old, new = np.asarray(before, float), np.asarray(after, float)
     if not old.sum() or not new.sum():

@@ -63,7 +63,8 @@ def uniformity_bets(p: Array) -> Array:
     seen = lfilter([0.0, 1.0], [1.0, -_MEMORY], is_in, axis=0)
     shares = (seen + 1) / (seen.sum(axis=1, keepdims=True) + _N_BINS)
     learned = _N_BINS * shares[np.arange(len(p)), which]
-    return np.log(np.column_stack([1 + np.outer(2 * p - 1, _SLOPES), learned]))
+    factors = [1 + np.outer(2 * p - 1, _SLOPES), learned]
+    return np.asarray(np.log(np.column_stack(factors)))
 
 
 def excess_bets(relative: Array) -> Array:
@@ -74,7 +75,7 @@ def excess_bets(relative: Array) -> Array:
     relative : (n,)
         Losses, at least 0, in units of what their mean may be at most.
     """
-    return np.log1p((relative - 1)[:, None] * _STAKES)
+    return np.asarray(np.log1p((relative - 1)[:, None] * _STAKES))
 
 
 def log_evidence(log_factors: Array, days: Array, n_days: float) -> Array:
