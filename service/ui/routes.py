@@ -21,6 +21,7 @@ from service.ui.views import (
     jobs,
     lists,
     models,
+    monitor,
     predict,
     versions,
 )
@@ -157,6 +158,15 @@ async def predict_page(
     title = f"Predict with {name} / {version}"
     frame = Frame(title, _MODELS, None, view.request, scripts=("predict.js",))
     return render(request, "predict.html", frame, view)
+
+
+@router.get("/models/{name}/aliases/{alias}/monitor")
+async def monitor_page(request: Request, api: Access, name: str, alias: str) -> Response:
+    """Return the page of the monitor of an alias."""
+    view = await monitor.monitor_view(api, name, alias)
+    title = f"{name}@{alias} in use"
+    frame = Frame(title, _MODELS, view.request, scripts=("actions.js", "monitor.js"))
+    return render(request, "monitor.html", frame, view)
 
 
 @router.get("/algorithms")

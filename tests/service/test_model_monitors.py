@@ -555,3 +555,29 @@ def test_the_command_watches_a_model(command, service, tmp_path):
     assert "No row has been kept yet." in run("report", alias)
     assert json.loads(run("delete-rows", alias, "c", "--json")) == {"n_deleted": 1}
     assert "is deleted" in run("delete", alias)
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+PAGE = f"/models/{MODEL}/aliases/production/monitor"
+
+
+@pytest.mark.usefixtures("watched")
+def test_the_page_of_an_alias_offers_to_watch_it(http):
+    page = http.get(PAGE).text
+    assert "<h1>Not watched yet</h1>" in page
+    assert 'id="monitor"' in page
+    assert 'id="feedback"' not in page
+    assert PAGE in http.get(f"/models/{MODEL}").text
+    assert http.get(PAGE.replace("production", "absent")).status_code == 404
+
+
+@pytest.mark.usefixtures("monitor")
+def test_the_page_names_the_shop_that_does_worse(http):
+    assert "<h1>No row has been kept yet</h1>" in http.get(PAGE).text
+    wait_for_rows(http, predict_and_label(http, made_rows(4, n=150), "b", scale=4.0))
+    page = http.get(PAGE).text
+    assert "<h1>1 shop does worse than promised</h1>" in page
+    assert "Errors are larger than promised in: &#39;b&#39;; the other shops" in page
+    assert "450 rows and 450 true values" in page
+    assert page.count('class="measured') == 2

@@ -33,7 +33,7 @@ async def model_view(api: Api, name: str, token: str | None) -> ModelView:
         versions=Table(f"Versions of {name}", MODEL_COLUMNS, model_rows(page["items"])),
         aliases=Table(
             "Aliases",
-            ("Alias", "Version", "Moved"),
+            ("Alias", "Version", "Moved", "In use"),
             [TableRow(f"alias-{alias['alias']}", _alias_cells(name, alias)) for alias in aliases],
             "No alias points to a version yet.",
         ),
@@ -47,6 +47,7 @@ def _alias_cells(name: str, alias: Mapping[str, Any]) -> list[Cell]:
         tables.text(alias["alias"], note=f"{name}@{alias['alias']}"),
         Cell(formats.number(version), "number", model_href(name, version)),
         tables.time(alias["moved_at"]),
+        tables.text("how it does now", f"{model_href(name)}/aliases/{alias['alias']}/monitor"),
     ]
 
 

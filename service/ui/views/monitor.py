@@ -1,0 +1,225 @@
+"""The page of a monitor: how the model of an alias does now, group by group."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from service.ui import formats, tables
+from service.ui.api import Api, segment
+from service.ui.api_examples import ApiExample
+from service.ui.tables import Cell, Table, TableRow
+from service.ui.views.answer import Chart
+from service.ui.views.bars import Value, bars_of
+from service.ui.views.words import GroupWords, capital
+from sibling.client.datasets import MEDIA_TYPES
+
+_MAX_SHOWN: Final = 12
+_COLORS: Final = {True: "hurts", False: "same"}
+#: Stability index above which a move is called large.
+_LARGE: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorView:
+    """A monitor of an alias.
+
+    Parameters
+    ----------
+    monitor
+        What it keeps; None if the alias is not watched.
+    errors, columns
+        Errors of groups beside those promised, and columns that have moved; None without any.
+    tables
+        The numbers behind the charts.
+    types
+        Media types of files with true values, by the ending of their names.
+    """
+
+    name: str
+    alias: str
+    version: int
+    path: str
+    monitor: Mapping[str, Any] | None
+    headline: str
+    sentences: Sequence[str]
+    facts: Sequence[str]
+    errors: Chart | None
+    columns: Chart | None
+    tables: Sequence[Table]
+    types: Mapping[str, str]
+    request: ApiExample
+
+
+async def monitor_view(api: Api, name: str, alias: str) -> MonitorView:
+    """Return the view of the monitor of an alias."""
+    path = f"/v1/models/{segment(name)}/aliases/{segment(alias)}/monitor"
+    model = await api.get(f"/v1/models/{segment(f'{name}@{alias}')}")
+    monitor = await api.find(path)
+    words = GroupWords.of(model["task_column"])
+    report = None if monitor is None else await api.get(f"{path}/report")
+    python = f'monitor = client.monitor("{name}@{alias}")\nprint(monitor.report()["sentences"])'
+    return MonitorView(
+        name=name,
+        alias=alias,
+        version=model["version"],
+        path=path,
+        monitor=monitor,
+        headline="Not watched yet" if report is None else _headline(report, words),
+        sentences=[] if report is None else [words.said(text) for text in report["sentences"]],
+        facts=[] if report is None else _facts(report, words),
+        errors=None if report is None else _errors(report, words),
+        columns=None if report is None else _columns(report, words),
+        tables=[] if report is None else _tables(report, words),
+        types=MEDIA_TYPES,
+        request=ApiExample([path, f"{path}/report"], python),
+    )
+
+
+def _headline(report: Mapping[str, Any], words: GroupWords) -> str:
+    n = len(report["changed_tasks"])
+    return {
+        "nothing": "No row has been kept yet",
+        "no-targets": "Nothing has moved; errors are not known yet",
+        "quiet": "As good as promised",
+        "columns": "Values have moved away from the training rows",
+        "tasks": f"{capital(words.counted(n))} {'does' if n == 1 else 'do'} worse than promised",
+        "all": f"All {words.many} do worse than promised",
+    }[report["verdict"]]
+
+
+def _facts(report: Mapping[str, Any], words: GroupWords) -> list[str]:
+    overall, facts = report["overall"], []
+    coverage = overall["coverage"]
+    if coverage is not None:
+        facts.append(
+            f"{formats.share(coverage['share'])} of true values are in their intervals, which "
+            f"should be {formats.share(coverage['level'])}."
+        )
+    if overall["estimated_error"] is not None:
+        value = formats.number(overall["estimated_error"], 3)
+        n = overall["n_rows"] - overall["n_targets"]
+        facts.append(
+            f"An estimate: where true values are not known yet ({formats.count(n, 'row')}), the "
+            f"model itself expects an error of {value}."
+        )
+    for column, levels in report["unknown_categories"].items():
+        texts = ", ".join(f"{text or '(not known)'} ({n})" for text, n in levels.items())
+        facts.append(f"Values of {column} that the training rows do not have: {texts}.")
+    if report["new_tasks"]:
+        listed = ", ".join(report["new_tasks"][:_MAX_SHOWN])
+        facts.append(f"{capital(words.many)} that the model was not trained on: {listed}.")
+    if report["n_dropped"]:
+        facts.append(f"{formats.count(report['n_dropped'], 'row')} could not be kept.")
+    return facts
+
+
+def _errors(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
+    """Return the errors of the groups with alarms first, and that of all."""
+    states = [s for s in (report["overall"], *report["tasks"]) if s["error"] is not None]
+    if not states:
+        return None
+    texts = formats.column([state["error"]["value"] for state in states], 3)
+    values = []
+    for state, text in zip(states[: _MAX_SHOWN + 1], texts, strict=False):
+        error = state["error"]
+        promised = formats.number(error["promised"], 3)
+        values.append(
+            Value(
+                f"All {words.many}" if state["task"] is None else state["task"],
+                formats.count(error["n_rows"], "row"),
+                _COLORS[error["alarm_since"] is not None],
+                error["value"],
+                error["low"],
+                error["high"],
+                text,
+                "" if error["promised"] is None else f"promised {promised}",
+            )
+        )
+    left = len(states) - len(values)
+    what = "Share of wrong predictions" if _is_rate(states) else "RMSE"
+    more = f"{words.counted(left)} more in the table." if left > 0 else ""
+    caption = f"{what} on rows whose true value is known, with 95 % intervals"
+    return Chart(bars_of(values, shape="dot"), caption, more)
+
+
+def _is_rate(states: Sequence[Mapping[str, Any]]) -> bool:
+    return bool(states[0]["error"]["metric"] == "error_rate")
+
+
+def _columns(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
+    columns = report["columns"][:_MAX_SHOWN]
+    if not columns:
+        return None
+    values = [
+        Value(
+            column["column"],
+            f"all {words.many}" if column["task"] is None else column["task"],
+            _COLORS[column["alarm_since"] is not None],
+            column["stability_index"],
+            None,
+            None,
+            formats.number(column["stability_index"], 2),
+            "has moved" if column["alarm_since"] is not None else "",
+        )
+        for column in columns
+    ]
+    caption = f"How far columns have moved (stability index; above {_LARGE} is large)"
+    return Chart(bars_of(values), caption)
+
+
+def _tables(report: Mapping[str, Any], words: GroupWords) -> list[Table]:
+    found = [
+        Table(
+            f"Errors by {words.one}",
+            (capital(words.one), "Rows", "True values", "Error", "95 % interval", "Alarm since"),
+            [TableRow(f"task-{state['task']}", _error_cells(state)) for state in report["tasks"]],
+        ),
+        Table(
+            "Columns",
+            ("Column", capital(words.one), "Training rows", "Rows now", "Stability", "Alarm since"),
+            [
+                TableRow(f"{column['task']}-{column['column']}", _column_cells(column, words))
+                for column in report["columns"]
+            ],
+        ),
+    ]
+    return [table for table in found if table.rows]
+
+
+def _error_cells(state: Mapping[str, Any]) -> list[Cell]:
+    error = state["error"]
+    cells = [
+        tables.text(state["task"], note="new" if state["is_new"] else ""),
+        tables.number(state["n_rows"]),
+        tables.number(state["n_targets"]),
+    ]
+    if error is None:
+        return [*cells, *(Cell(formats.NONE) for _ in range(3))]
+    promised = "" if error["promised"] is None else formats.number(error["promised"], 3)
+    return [
+        *cells,
+        tables.number(error["value"], f"promised {promised}" if promised else ""),
+        tables.text(formats.interval(error)),
+        tables.time(error["alarm_since"]),
+    ]
+
+
+def _column_cells(column: Mapping[str, Any], words: GroupWords) -> list[Cell]:
+    pictures = [
+        Cell(formats.NONE)
+        if column[when] is None
+        else tables.bars(column[when], _in_words(column["bins"], column[when]))
+        for when in ("before", "now")
+    ]
+    return [
+        tables.text(column["column"]),
+        tables.text(f"all {words.many}" if column["task"] is None else column["task"]),
+        *pictures,
+        Cell(formats.number(column["stability_index"], 2), "number"),
+        tables.time(column["alarm_since"]),
+    ]
+
+
+def _in_words(bins: Sequence[str], shares: Sequence[float]) -> str:
+    parts = [f"{name}: {formats.share(s)}" for name, s in zip(bins, shares, strict=True) if s]
+    return "; ".join(parts)
