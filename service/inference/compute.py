@@ -123,7 +123,8 @@ def _apply_parts(
 ) -> _Applied:
     """Return the outputs for rows of several tasks, whose columns may differ."""
     served, method = resolved
-    parts, tasks, classes, inputs = [], [], [], []
+    parts, tasks, classes = [], [], []
+    inputs: list[Matrix] = []
     for task, rows in by_task.parts:
         spec = services.inputs.of_tasks(served, model, method, [task])
         own = call._replace(task=task, rows=rows)

@@ -1,19 +1,22 @@
 """Ids of the rows of a request, and what monitors record of it."""
 
+import itertools
+import time
 from collections.abc import Callable
-from datetime import datetime
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
 from service.inference.call import InferenceResult, Rows, raise_invalid_request
 from service.models.resolver import ResolvedModel
 from service.models.store import ServableVersion
-from service.storage.database import now
 from service.storage.tables import new_id
 
 #: Header of requests, and of responses of models that have a monitor.
 ROW_IDS: Final = "sibling-row-ids"
 MAX_ID: Final = 200
+#: Ids that are made: of this process, and a number in it; a ULID for each takes longer.
+_MADE: Final = new_id("row")
+_NUMBERS: Final = itertools.count()
 
 
 class RowIds(NamedTuple):
@@ -45,7 +48,8 @@ class MonitoredCall(NamedTuple):
     rows: Rows
     result: InferenceResult
     ids: RowIds
-    called_at: datetime
+    #: Unix time, in seconds.
+    called_at: float
 
 
 #: Keeps a call for the monitors of its version, without waiting.
@@ -69,13 +73,13 @@ def monitored_call(
     """
     n_rows = len(result.outputs)
     if header is None:
-        ids = RowIds(new_id("row"), n_rows)
+        ids = RowIds(f"{_MADE}-{next(_NUMBERS):x}", n_rows)
     else:
         ids = RowIds(header.replace(" ", ""), n_rows)
         _check(ids)
     if not resolved.served.monitors or resolved.method != "predict":
         return None
-    return MonitoredCall(owner, resolved.served, rows, result, ids, now())
+    return MonitoredCall(owner, resolved.served, rows, result, ids, time.time())
 
 
 def quoted_ids(ids: list[str]) -> str:

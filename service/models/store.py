@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -178,9 +178,8 @@ def find_served(
     if row is None or (version is not None and row.version != version):
         return None
     monitors = session.execute(_MONITORS, {"version_id": row.id})
-    return ServableVersion(
-        *row, tuple(ActiveMonitor(id_, share, tuple(names)) for id_, share, names in monitors)
-    )
+    active = tuple(ActiveMonitor(id_, share, tuple(names)) for id_, share, names in monitors)
+    return replace(ServableVersion(*row), monitors=active)
 
 
 def list_served(session: Session, owner: str) -> Sequence[ServableVersion]:

@@ -16,9 +16,9 @@ def names_of(columns: ColumnNames, version_id: str, task: str, width: int) -> Se
 
 
 def stored_values(
-    x: NDArray[np.float64], names: Sequence[str], never_keep: Collection[str]
-) -> bytes:
-    """Return encoded values as bytes, infinite in columns that are not kept."""
-    kept = np.array(x, "<f8")
-    kept[[j for j, name in enumerate(names) if name in never_keep]] = np.inf
-    return kept.tobytes()
+    X: NDArray[np.float64], names: Sequence[str], never_keep: Collection[str]
+) -> list[bytes]:
+    """Return encoded rows (n_rows, n_columns) as bytes, infinite in columns that are not kept."""
+    kept = np.array(X, "<f8")
+    kept[:, [j for j, name in enumerate(names) if name in never_keep]] = np.inf
+    return [row.tobytes() for row in kept]

@@ -136,8 +136,8 @@ def _rows(
 ) -> list[dict[str, Any]]:
     names, moment = names_of(services.columns, served.id, task, X.shape[1]), now()
     rows = []
-    for row_id, x in zip(row_ids, X, strict=True):
-        values = stored_values(x, names, monitor.never_keep)
+    stored = stored_values(X, names, monitor.never_keep)
+    for row_id, values in zip(row_ids, stored, strict=True):
         rows.append(
             {
                 "monitor_id": monitor.id,

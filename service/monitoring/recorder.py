@@ -1,19 +1,23 @@
 """Storage of monitored calls in the background: bounded, in batches, after their responses."""
 
 import threading
+import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from algorithms.interface.errors import AlgorithmError
 from algorithms.interface.model import Model, apply
 from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.wrappers.new_tasks import for_tasks
-from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL
+from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column
 from algorithms.wrappers.preparation.model import preparation_of
 from service.inference.row_ids import MonitoredCall
 from service.inference.sent_rows import table_of
@@ -33,7 +37,11 @@ MAX_PENDING: Final = 10_000
 MAX_PER_TURN: Final = 1_000
 #: Rows with more columns are kept without their values.
 MAX_COLUMNS: Final = 1_000
-_TURN_S: Final = 1.0
+_TURN_S: Final = 0.5
+#: Share of the time of a core that the thread may take from calls.
+_MAX_LOAD: Final = 0.02
+#: Time between two looks at quotas, which add up the rows that are stored.
+_QUOTA_S: Final = 60.0
 _CLOSE_TIMEOUT_S: Final = 5.0
 _MAX_TEXT: Final = 200
 #: Bytes of a stored row besides its values.
@@ -70,6 +78,9 @@ class Recorder:
         self._n_pending = 0
         self._dropped: Counter[str] = Counter()
         self._rows: deque[dict[str, Any]] = deque()
+        self._full: set[str] = set()
+        self._checked: set[str] = set()
+        self._quota_due_s = 0.0
         self._lock = threading.Lock()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="monitors", daemon=True)
@@ -92,8 +103,11 @@ class Recorder:
         self._thread.join(_CLOSE_TIMEOUT_S)
 
     def _run(self) -> None:
-        while not self._end.wait(_TURN_S):
+        pause_s = _TURN_S
+        while not self._end.wait(pause_s):
+            started_s = time.thread_time()
             self._turn()
+            pause_s = max(_TURN_S, (time.thread_time() - started_s) / _MAX_LOAD)
         while (self._calls or self._rows) and self._turn():
             pass
 
@@ -104,7 +118,7 @@ class Recorder:
                 with self._lock:
                     call = self._calls.popleft()
                 self._rows.extend(self._rows_of([call, *self._small_calls(call)]))
-            batch = [self._rows[i] for i in range(min(len(self._rows), MAX_PER_TURN))]
+            batch = list(islice(self._rows, MAX_PER_TURN))
             with self._lock:
                 dropped, self._dropped = self._dropped, Counter()
             if batch or dropped:
@@ -129,9 +143,7 @@ class Recorder:
     def _write(self, batch: Sequence[dict[str, Any]], dropped: Counter[str]) -> None:
         try:
             with self._database.write() as session:
-                full = store.full_monitors(
-                    session, {row["monitor_id"] for row in batch}, self._max_bytes
-                )
+                full = self._full_monitors(session, {row["monitor_id"] for row in batch})
                 stored = [row for row in batch if row["monitor_id"] not in full]
                 lost = dropped + Counter(
                     row["monitor_id"] for row in batch if row["monitor_id"] in full
@@ -146,6 +158,15 @@ class Recorder:
             self._rows.popleft()
         self._count("recorded", len(stored))
         self._count("dropped", lost.total())
+
+    def _full_monitors(self, session: Session, monitor_ids: set[str]) -> set[str]:
+        """Return which monitors may store no more rows; quotas are looked at now and then."""
+        is_due = time.monotonic() > self._quota_due_s or not monitor_ids <= self._checked
+        full = store.full_monitors(session, monitor_ids, self._max_bytes if is_due else 0)
+        if is_due:
+            self._quota_due_s = time.monotonic() + _QUOTA_S
+            self._full, self._checked = full, monitor_ids
+        return full | (self._full & monitor_ids)
 
     def _rows_of(self, calls: Sequence[MonitoredCall]) -> Iterator[dict[str, Any]]:
         """Yield the rows of calls to store, those of one version and task computed together."""
@@ -163,16 +184,19 @@ class Recorder:
         model, _ = for_tasks(self._models.get(served), [task], "common")
         has_labels = bool(model.classes(task)) if task in model.tasks else False
         X = None if rows[0].x is None else np.stack([row.x for row in rows if row.x is not None])
+        preparation = None if X is None else preparation_of(model)
+        columns = () if preparation is None else preparation.of(task).columns
         sure = [{}] * len(rows) if X is None else _confidence(model, served, X, task)
         names = names_of(self._columns, served.id, task, 0 if X is None else X.shape[1])
-        for row, more in zip(rows, sure, strict=True):
-            output = row.call.result.outputs[row.position]
-            unknown = _unknown_texts(model, row)
-            for monitor in served.monitors:
+        for monitor in served.monitors:
+            stored = (
+                [None] * len(rows) if X is None else stored_values(X, names, monitor.never_keep)
+            )
+            for row, more, values in zip(rows, sure, stored, strict=True):
                 if not is_kept(row.row_id, monitor.share):
                     continue
-                values = None if row.x is None else stored_values(row.x, names, monitor.never_keep)
-                texts = {n: text for n, text in unknown.items() if n not in monitor.never_keep}
+                output = row.call.result.outputs[row.position]
+                unknown = _unknown_texts(columns, row, monitor.never_keep)
                 yield {
                     "monitor_id": monitor.id,
                     "row_id": row.row_id,
@@ -184,9 +208,9 @@ class Recorder:
                     "probability": None,
                     **more,
                     "values": values,
-                    "unknown": texts or None,
+                    "unknown": unknown or None,
                     "size_bytes": OVERHEAD_BYTES + len(row.row_id) + len(values or b""),
-                    "created_at": row.call.called_at,
+                    "created_at": datetime.fromtimestamp(row.call.called_at, UTC),
                 }
 
 
@@ -224,14 +248,15 @@ def _confidence(
     return [{}] * len(X)
 
 
-def _unknown_texts(model: Model, row: _Kept) -> dict[str, str]:
+def _unknown_texts(
+    columns: Sequence[Column], row: _Kept, never_keep: Collection[str]
+) -> dict[str, str]:
     """Return the texts of categories that are not of the training rows, by column."""
-    preparation = preparation_of(model)
-    if row.x is None or preparation is None:
+    if row.x is None or not (columns and (row.x == UNKNOWN_LEVEL).any()):
         return {}
-    columns = preparation.of(row.task).columns
     places = np.flatnonzero(row.x == UNKNOWN_LEVEL)
-    unknown = [columns[j].name for j in places if columns[j].kind == "category"]
+    names = [columns[int(j)].name for j in places if columns[int(j)].kind == "category"]
+    unknown = [name for name in names if name not in never_keep]
     table = table_of(row.call.rows) if unknown else None
     texts = {}
     for name in unknown:

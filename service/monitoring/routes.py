@@ -183,7 +183,7 @@ def _remove_values(services: MonitorServices, monitor: MonitorRow, columns: set[
             new = np.full(len(x), np.inf).tobytes()  # of a deleted version: columns are not known
             if row.version in ids:
                 names = names_of(services.columns, ids[row.version], row.task, len(x))
-                new = stored_values(x, names, list(columns))
+                (new,) = stored_values(x[None], names, columns)
             changed.append(
                 {"id": row.row_id, "number": row.version, "new": new, "texts": texts or None}
             )

@@ -3,16 +3,19 @@
 import asyncio
 import io
 import json
+import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
 from service.storage.tables import MonitoredRow, MonitoredTarget
-from sibling import AsyncClient, ServiceError
+from sibling import AsyncClient, Client, ServiceError
 
 MODEL = "watched"
 ALIAS = f"/v1/models/{MODEL}/aliases/production"
@@ -581,3 +584,42 @@ def test_the_page_names_the_shop_that_does_worse(http):
     assert "Errors are larger than promised in: &#39;b&#39;; the other shops" in page
     assert "450 rows and 450 true values" in page
     assert page.count('class="measured') == 2
+
+
+# --- several processes ---------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.sql
+def test_three_processes_keep_each_row_once_also_at_their_end(launch_service, wait_until):
+    rows = without(made_rows(7, n=20), "sales")
+    sent = []
+
+    def train(client):
+        table = pa.Table.from_pylist(made_rows(0))
+        dataset = client.upload(table, task_column="shop", target_column="sales", name="sales")
+        client.train(dataset, "ridge", model=MODEL).wait().set_alias("production")
+
+    def call(url, prefix):
+        with httpx.Client(base_url=url, timeout=60) as http:
+            for i, row in enumerate(rows):
+                for _ in range(2):  # as one that lost the response would
+                    predict(http, [row], ids=f"{prefix}-{i}")
+                sent.append(f"{prefix}-{i}")
+
+    def all_call(url, names):
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda name: call(url, name), names))
+
+    with launch_service(SIBLING_WORKERS=3) as running:
+        with Client(running.url) as client:
+            train(client)
+            monitor = client.set_monitor(f"{MODEL}@production")
+            all_call(running.url, "abcd")
+            wait_until(lambda: monitor.refresh()["n_rows"] >= len(sent))
+            assert {row.row_id for row in stored(running)} == set(sent)
+            assert len(stored(running)) == len(sent) == 240
+            all_call(running.url, "ef")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(60) == 0
+        assert {row.row_id for row in stored(running)} == set(sent)
