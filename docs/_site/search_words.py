@@ -20,7 +20,7 @@ SEARCH_WORDS = {
         "upload, upload data, upload a file, import data, file formats, "
         "how do i upload an excel file"
     ),
-    "how-to/watch-a-model": "monitor, monitoring, drift, feedback, row_id, ground truth, in production",
+    "how-to/watch-a-model": "monitor, monitoring, drift, feedback, ground truth, production",
     "how-to/upload-data#csv": "csv, upload csv, semicolon, delimiter, separator, decimal comma",
     "how-to/upload-data#parquet-arrow-and-feather": "parquet, upload parquet, arrow, feather",
     "how-to/upload-data#excel": "excel, upload excel, xlsx, spreadsheet",

@@ -88,7 +88,8 @@ def download_rows(client, dataset, tmp_path):
         client.download_dataset(dataset, tmp_path / "a.parquet")
 
 
-def predict_file(model, tmp_path):
+def predict_file(client, model, tmp_path):
+    use_monitor(client)
     rows = tmp_path / "rows.csv"
     rows.write_text("task,0,1,2\na,1,2,3\n")
     predicted = model.predictions(rows, rows.with_name("predicted.csv"))
@@ -139,8 +140,7 @@ def use_everything(client, tmp_path):
     assert client.aliases("everything") == {"production": 1}
     assert [item["version"] for item in client.versions("everything")] == [1]
     assert "everything" in [item["name"] for item in client.models]
-    use_monitor(client)
-    predict_file(model, tmp_path)
+    predict_file(client, model, tmp_path)
     model.history(), model.report(), model.signature(), model.statistics()
     model.download(tmp_path / "m.safetensors"), model.save_report(tmp_path / "report.html")
     for method in METHODS:
