@@ -110,6 +110,11 @@ _SERVICE: Final = (
         full=("--peers", "mlserver"),
         quick=("--rounds", "1", "--seconds", "0.3"),
     ),
+    Benchmark(
+        "monitored_calls",
+        "Calls with a monitor",
+        quick=("--rounds", "1", "--seconds", "0.3", "--connections", "1"),
+    ),
     Benchmark("csv_upload", "Reading of large tables"),
     Benchmark("jobs_latency", "Jobs beside their training"),
     Benchmark("searches", "Searches on all cores"),

@@ -20,6 +20,7 @@ from algorithms.evaluation.monitoring.errors import (
 from algorithms.evaluation.monitoring.pooling import Z_95
 from algorithms.interface.methods import DEFAULT_LEVEL
 from algorithms.wrappers.calibration.quality import reliability
+from service.models.calibration_schemas import ReliabilityPoint
 from service.models.store import NamedVersion, ServableVersion
 from service.monitoring import store
 from service.monitoring.context import MonitorServices
@@ -28,7 +29,6 @@ from service.monitoring.report_schemas import (
     Coverage,
     MonitorReport,
     ObservedError,
-    ReliabilityPoint,
     TaskState,
 )
 from service.monitoring.training import TrainedColumns, find_promises, trained_columns

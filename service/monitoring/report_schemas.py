@@ -5,6 +5,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from service.models.calibration_schemas import ReliabilityPoint
+
 
 class ObservedError(BaseModel):
     """The error on labelled rows, beside the error that training promised."""
@@ -75,16 +77,6 @@ class ColumnState(BaseModel):
     )
     now: list[float] | None = Field(None, description="Shares of the new values, likewise.")
     bins: list[str] | None = Field(None, description="What these shares are of.")
-
-
-class ReliabilityPoint(BaseModel):
-    """Rows whose predicted class has a similar probability."""
-
-    n: int = Field(description="Number of rows.")
-    probability: float = Field(description="Mean probability of the predicted class.")
-    share: float = Field(description="Share of rows that are of this class.")
-    low: float = Field(description="Lower end of its 95 % interval.")
-    high: float = Field(description="Upper end of its 95 % interval.")
 
 
 class MonitorReport(BaseModel):
