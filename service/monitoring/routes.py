@@ -144,7 +144,7 @@ def delete_monitored_rows(
 ) -> DeletedRows:
     """Delete the rows and targets whose ids begin with a text, such as those of one person.
 
-    Rows of calls of the last second may come later: then repeat the request.
+    Rows of recent calls that wait to be stored may come later: then repeat the request.
     """
     _, monitor = existing_monitor(services, owner, name, alias)
     database = services.inference.database
