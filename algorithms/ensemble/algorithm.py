@@ -67,14 +67,19 @@ class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
         return replace(largest, n_bytes=2.0 * largest.n_bytes)
 
     def work(self, summaries: Sequence[TaskSummary], params: EnsembleParams) -> WorkEstimate:
-        """Return the work of the fits of all contenders with all rows, and without each fold."""
+        """Return the work of the fits of all contenders with all rows, and without each fold.
+
+        That is at most the budget, or the work of the first contender, which has no limit.
+        """
         fold = without_fold(summaries, params.n_folds)
         works = [
             one.algorithm.work(summaries, one.params)
             + one.algorithm.work(fold, one.params).times(params.n_folds)
             for one in _tried(summaries, params)
         ]
-        return sum(works[1:], works[0])
+        total = sum(works[1:], works[0])
+        limit_s = max(params.budget_s, works[0].seconds)
+        return total.times(min(1.0, limit_s / total.seconds))
 
     def fit(
         self, tasks: TaskSet, params: EnsembleParams, *, trace: Trace, rng: np.random.Generator

@@ -14,6 +14,7 @@ from algorithms.ensemble.params import EnsembleParams
 from algorithms.ensemble.race import TOO_SLOW, Clock, Race
 from algorithms.ensemble.report import describe_contenders, describe_expected
 from algorithms.ensemble.stack import ClassStack, Stack, stack_of
+from algorithms.evaluation.comparison.no_verdict import ENDED
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
@@ -97,7 +98,7 @@ class Outcome:
                 "expected": describe_expected(self.stack, self.predictions),
                 "contenders": describe_contenders(every, self.stack, names, weights, reasons),
             },
-            warnings=_budget_warnings(race),
+            warnings=_left_out_warnings(race),
             seconds=race.seconds,
         )
 
@@ -130,7 +131,8 @@ def run_race(
         detail = f"{explain_nothing_held_out(rows.tasks)}; use one of the methods instead"
         raise InvalidData(detail, task=rows.tasks.names[0])
     with limit_blas_threads(0):
-        race = Race(contenders, rows, Clock(params.budget_s), trace, seed, on_scored)
+        clock = Clock(params.budget_s, trace.is_ending)
+        race = Race(contenders, rows, clock, trace, seed, on_scored)
         race.run()
         finished = [one for one in contenders if one.label in race.outputs]
         if params.single:
@@ -161,10 +163,14 @@ def _conformal(stack: Stack, predictions: Array, tasks: TaskSet) -> ConformalSco
     return ConformalScores(scores, np.zeros_like(owner), owner, len(tasks), not rows.labels)
 
 
-def _budget_warnings(race: Race) -> tuple[str, ...]:
-    """Return a warning that names the contenders for which the budget was too small."""
-    names = [label for label, reason in race.left_out.items() if reason.startswith(TOO_SLOW)]
-    if not names:
-        return ()
-    listed = ", ".join(names)
-    return (f"the time budget left no room for {listed}; a larger budget_s may improve the model",)
+def _left_out_warnings(race: Race) -> tuple[str, ...]:
+    """Return a warning that names the contenders for which there was no time, if any."""
+    warnings = {
+        TOO_SLOW: "the time budget left no room for {}; a larger budget_s may improve the model",
+        ENDED: "the race was ended before {} could be scored; a race to its end may improve the "
+        "model",
+    }
+    names = {
+        why: [label for label, reason in race.left_out.items() if reason == why] for why in warnings
+    }
+    return tuple(text.format(", ".join(names[why])) for why, text in warnings.items() if names[why])

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from algorithms.ensemble.behind import leader_of
 from algorithms.ensemble.contenders import Contender
 from algorithms.ensemble.held_out import HeldOutRows
-from algorithms.evaluation.comparison.no_verdict import APART, TOGETHER, TRIVIAL
+from algorithms.evaluation.comparison.no_verdict import APART, ENDED, TOGETHER, TRIVIAL
 from algorithms.interface.errors import AlgorithmError, Cancelled, InvalidData
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSummary
@@ -82,19 +82,34 @@ class RaceState(LoopState):
 
 
 class Clock:
-    """Processor time of this process since the start of a fit, against a budget."""
+    """Processor time of this process since the start of a fit, against a budget.
 
-    def __init__(self, budget_s: float) -> None:
+    Parameters
+    ----------
+    is_ending
+        Returns whether the race is to end, as if the budget were used up.
+    """
+
+    def __init__(self, budget_s: float, is_ending: Callable[[], bool] = lambda: False) -> None:
         self._start = time.process_time()
         self._budget_s = budget_s
+        self.is_ending = is_ending
 
     def spent(self) -> float:
         """Return the seconds since the start."""
         return time.process_time() - self._start
 
     def share(self, size: float) -> float:
-        """Return a share of the budget, in seconds."""
-        return size * self._budget_s
+        """Return a share of the budget, in seconds; 0 once the race is to end."""
+        return 0.0 if self.is_ending() else size * self._budget_s
+
+    def left(self) -> float:
+        """Return the seconds that are left."""
+        return max(self.share(1.0) - self.spent(), 0.0)
+
+    def too_slow(self) -> str:
+        """Return why a contender is left out for which no time is left."""
+        return ENDED if self.is_ending() else TOO_SLOW
 
 
 @dataclass(eq=False)
@@ -139,6 +154,7 @@ class Race:
             No contender can be fitted.
         """
         self.trace.expect_loops(2 * len(self.contenders) + 1)
+        self.trace.left_s = self.clock.left
         waiting = []
         for one in self.contenders:
             if not self._fit(one, is_first=not self._models):
@@ -197,7 +213,7 @@ class Race:
         def step(state: RaceState) -> RaceState:
             expected = contender.algorithm.work(self._summaries, contender.params)
             if expected.seconds > MAX_OVERRUN * (limit - self.clock.spent()):
-                return state.left_out(TOO_SLOW)
+                return state.left_out(self.clock.too_slow())
 
             def fit(trace: Trace) -> RaceState:
                 model = contender.fit(self.rows.whole().train, trace=trace, seed=self.seed)
@@ -222,7 +238,7 @@ class Race:
             mean = state.seconds / max(len(folds) - n_left, 1)
             limit = math.inf if is_first else self.clock.share(1.0)
             if self.clock.spent() + n_left * mean > limit:
-                return state.left_out(TOO_SLOW)
+                return state.left_out(self.clock.too_slow())
             if n_left < len(folds) and n_parts == N_PARTS:
                 leader = self._leader_of(contender, state.outputs, n_left)
                 if leader is not None:
@@ -298,16 +314,17 @@ class Race:
         start = self.clock.spent()
 
         def is_over() -> bool:
-            return self.clock.spent() > limit
+            has_limit = limit < math.inf  # the first has none: without it there is no model
+            return self.clock.spent() > limit or (has_limit and self.clock.is_ending())
 
         if is_over():
-            return state.left_out(TOO_SLOW)
+            return state.left_out(self.clock.too_slow())
         try:
             state = fit(self.trace.nested(is_over))
         except Cancelled:
             if not is_over():
                 raise
-            state = state.left_out(TOO_SLOW)
+            state = state.left_out(self.clock.too_slow())
         except AlgorithmError as error:
             state = state.left_out(error.message)
         except MemoryError as error:  # others need less

@@ -105,6 +105,8 @@ class Step:
     fraction: float
     #: What else the fit has found so far, as JSON.
     found: Mapping[str, Any] = field(default_factory=dict)
+    #: Seconds that its loops may still take; None without a limit.
+    left_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,8 @@ class Trace:
         Where finished loops and the state of the running loop are stored, at intervals and on
         cancellation. If the file exists, finished loops are not repeated and the running loop
         resumes. The result is bit-identical to the result of an uninterrupted fit.
+    is_ending
+        Returns whether a fit that compares several methods should end with those that it has.
     """
 
     def __init__(
@@ -141,7 +145,9 @@ class Trace:
         on_step: Callable[[Step], None] | None = None,
         is_cancelled: Callable[[], bool] | None = None,
         checkpoint: Checkpoint | None = None,
+        is_ending: Callable[[], bool] = lambda: False,
     ) -> None:
+        self.is_ending = is_ending
         self.history: list[Step] = []
         self.stop_reasons: dict[str, StopReason] = {}
         #: Number of iterations of all finished loops, including loops of an interrupted fit.
@@ -150,6 +156,8 @@ class Trace:
         self.objective: float | None = None
         #: What else the fit has found so far, as JSON, for its next steps.
         self.found: Mapping[str, Any] = {}
+        #: Returns the seconds that loops may still take; None without a limit.
+        self.left_s: Callable[[], float] | None = None
         self._on_step = on_step
         self._is_cancelled = is_cancelled
         self._checkpoint = checkpoint
@@ -339,6 +347,7 @@ class Trace:
             elapsed_s,
             fraction,
             self.found,
+            None if self.left_s is None else self.left_s(),
         )
         if iteration % self._stride == 0 or iteration == 1:
             self.history.append(entry)

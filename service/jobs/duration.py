@@ -105,7 +105,9 @@ def estimate_time(
     factor = correction(session)
     final = calibrated(algorithm, calibration).work(tasks, params)
     if study is None:
-        reference_s = final.seconds if final.seconds >= MIN_REFERENCE_S else None
+        # a race ends at its budget, on fast and slow machines
+        is_known = final.seconds >= MIN_REFERENCE_S and not algorithm.is_combined
+        reference_s = final.seconds if is_known else None
         return TimeEstimate(factor * final.seconds, reference_s, final, factor)
     fits = fits_of_study(study, tasks, calibration)
     works = [fit.work for fit in fits]

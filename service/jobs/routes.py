@@ -169,6 +169,34 @@ def cancel_job(job_id: JobId, services: Context, owner: Owner, record: Record) -
 
 
 @router.post(
+    "/{job_id}:finish",
+    summary="Keep the best so far",
+    status_code=202,
+    response_model=Job,
+    responses=problems("not-found", "wrong-state", "invalid-request"),
+)
+def finish_job(job_id: JobId, services: Context, owner: Owner, record: Record) -> Response:
+    """End a job with `auto` or `ensemble` that runs, as if its budget were used up.
+
+    Its model is made of the methods that are scored so far, or of the first one. There is no
+    verdict on learning together if others are left out.
+    """
+    with services.database.write() as session:
+        row = store.get(session, job_id, owner=owner)
+        if row is None:
+            raise no_job(job_id)
+        if not store.request_finish(session, row):
+            raise Problem(
+                "wrong-state",
+                f"only a job with auto or ensemble, without calibration of an ensemble, can keep "
+                f"its best so far, and only while it runs; job '{job_id}' with {row.algorithm} is "
+                f"{row.state}: wait for it, or cancel it",
+            )
+        record(session, 202)
+    return json_response(find_job(services.database, job_id, owner), status=202)
+
+
+@router.post(
     "/{job_id}:repeat",
     summary="Repeat a training job",
     status_code=202,

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, Field, computed_field
 
 from service.errors.codes import remedy_of
+from service.jobs.queue.store import has_race
 from service.jobs.studies.child_jobs import ADAPT, INFER
 from service.processes.lifetime import ProcessIdentity
 from service.storage.job_states import FINAL, JobState, ShownJobState
@@ -186,6 +187,11 @@ class Job(BaseModel):
         "at a time as there are slots. Null for child jobs, an automatic choice (its `budget_s` "
         "bounds it), adaptation and batch inference."
     )
+    can_finish: bool = Field(
+        description="Whether `POST /v1/jobs/{job_id}:finish` ends it now with the methods that are "
+        "scored: an automatic choice, or an ensemble, that runs."
+    )
+    is_finishing: bool = Field(description="Whether it ends with the methods that are scored.")
     attempt: int = Field(description="Number of the current or last attempt; 0 before the first.")
     max_attempts: int = Field(
         description="Attempts after which the job fails if its worker was lost."
@@ -258,6 +264,10 @@ class Job(BaseModel):
             timeout_s=row.timeout_s,
             memory_mb=row.memory_mb,
             expected_s=row.expected_s,
+            can_finish=row.state == JobState.RUNNING
+            and not (is_cancelling or row.is_finish_requested)
+            and has_race(row),
+            is_finishing=row.is_finish_requested and JobState(row.state) not in FINAL,
             attempt=row.attempt,
             max_attempts=row.max_attempts,
             threads=row.threads,
@@ -280,7 +290,7 @@ class Event(BaseModel):
     """An event of a job."""
 
     id: int = Field(description="Id of the event; later events have larger ids.")
-    kind: str = Field(description="`state`, `progress` or `cancel`.")
+    kind: str = Field(description="`state`, `progress`, `cancel` or `finish`.")
     attempt: int = Field(description="Number of the attempt; 0 before the first.")
     created_at: datetime = Field(description="Time of the event.")
     data: dict[str, Any] = Field(description="Data of the event, which depend on `kind`.")

@@ -75,6 +75,12 @@ class Stop(NamedTuple):
     grace_s: float = 0.0
 
 
+class Request(NamedTuple):
+    """Something to tell the child, by a message of this type, while it goes on."""
+
+    type: str
+
+
 class End(NamedTuple):
     """How a request ended."""
 
@@ -89,8 +95,8 @@ class End(NamedTuple):
 
 
 #: Called regularly with the progress since the last call, if any, and the resident memory of the
-#: child; returns whether to stop it.
-OnBeat = Callable[[Any, int], Stop | None]
+#: child; returns whether to stop it, or what to tell it.
+OnBeat = Callable[[Any, int], Stop | Request | None]
 
 
 class SupervisedProcess:
@@ -168,6 +174,7 @@ class _Child:
         self._poll.register(self._output, select.POLLIN)
         self._tail = b""
         self._is_ready = False
+        self._told: Request | None = None
         self._stop: Stop | None = None
         self._stopped_at = 0.0
 
@@ -179,7 +186,7 @@ class _Child:
         self, request: dict[str, Any], limits: ProcessLimits, beat_s: float, on_beat: OnBeat
     ) -> End:
         """Run a request; return how it ended."""
-        self._tail, self._stop = b"", None
+        self._tail, self._stop, self._told = b"", None, None
         progress: Any = None
         sent_at = self._send(request, limits) if self._is_ready else None
         started_at = time.monotonic()
@@ -202,7 +209,10 @@ class _Child:
                 continue
             next_beat = now + beat_s
             self._extend_cpu(limits)
-            stop, progress = on_beat(progress, self._memory_bytes()), None
+            wish, progress = on_beat(progress, self._memory_bytes()), None
+            if isinstance(wish, Request) and sent_at is not None:
+                self._tell(wish)
+            stop = wish if isinstance(wish, Stop) else None
             if stop is None and sent_at is not None and now - sent_at > limits.timeout_s:
                 stop = Stop(TIMED_OUT, limits.grace_s)
             if stop is None and sent_at is None and now - started_at > START_TIMEOUT_S:
@@ -242,6 +252,12 @@ class _Child:
             if message is not None or self._wire.is_closed or left_s <= 0:
                 return message
             self._poll.poll(1000 * left_s)
+
+    def _tell(self, request: Request) -> None:
+        """Send a message, unless it was the last one."""
+        if request != self._told:
+            self._told = request
+            self._wire.send({"type": request.type})
 
     def _pursue(self, stop: Stop | None) -> None:
         """Begin a stop, or go on with the present one; a stop without grace is immediate."""

@@ -38,6 +38,8 @@ class AttemptCommand(StrEnum):
     """Command that a running attempt receives with every heartbeat."""
 
     CONTINUE = "continue"
+    #: End a race of methods, and keep the best so far.
+    FINISH = "finish"
     CANCEL = "cancel"
     #: Store a checkpoint, stop, and return the job to the queue.
     RELEASE = "release"

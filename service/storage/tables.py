@@ -203,6 +203,8 @@ class JobRow(Row):
     is_cancel_requested: Mapped[bool] = mapped_column(default=False)
     #: Whether its supervisor should stop it and requeue it; that attempt does not count.
     is_release_requested: Mapped[bool] = mapped_column(default=False)
+    #: Whether a race of methods should end with those that are scored.
+    is_finish_requested: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
     #: The process that supervises the attempt, as ``ProcessIdentity`` writes it.
     worker: Mapped[str | None] = mapped_column(sa.String(500))
     heartbeat: Mapped[int] = mapped_column(sa.BigInteger, default=0)

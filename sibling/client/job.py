@@ -193,6 +193,15 @@ class TrainingJob(RemoteJob[Mode]):
     """A job that trains a model."""
 
     @remote_method
+    async def finish(self) -> "TrainingJob[Mode]":
+        """End a job with ``auto`` or ``ensemble`` that runs, and keep the best so far.
+
+        The model is made of the methods that are scored, as if the budget were used up.
+        """
+        self.info = json_of(await self._http.send("POST", f"{self._path}:finish"))
+        return self
+
+    @remote_method
     async def spec(self) -> dict[str, Any]:
         """Return the specification of the job as it was submitted, without defaults."""
         spec: dict[str, Any] = await self._http.get(f"{self._path}/spec")

@@ -94,6 +94,14 @@ def cancel(job_id: names.Job, url: Url = DEFAULT_URL) -> None:
 
 
 @jobs.command()
+def finish(job_id: names.Job, url: Url = DEFAULT_URL) -> None:
+    """End a running job with auto or ensemble, and keep the best methods so far."""
+    with Client(url) as client, suggesting_id(client.jobs, job_id):
+        job = client.job(job_id).finish()
+    print_result(f"job {job.id} ends with the methods that are scored", **job.info)
+
+
+@jobs.command()
 def logs(
     job_id: names.Job,
     *,

@@ -347,6 +347,31 @@ def test_a_tiny_budget_leaves_one_method_and_names_the_others() -> None:
     assert "ridge pooled" in model.warnings[0]
 
 
+def test_a_race_that_is_ended_keeps_the_methods_that_are_scored() -> None:
+    steps = []
+    trace = Trace(on_step=steps.append, is_ending=lambda: len(steps) > 20)
+    model = fit(made(), trace=trace)
+    scored = [one["label"] for one in model.fit_info["contenders"] if "loss" in one]
+    assert 1 < len(scored) < len(model.fit_info["contenders"])
+    assert "ended before" in model.warnings[0]
+    assert "budget" not in model.warnings[0]
+
+
+def test_a_race_that_is_ended_before_its_first_score_keeps_the_first_method() -> None:
+    model = fit(made(), trace=Trace(is_ending=lambda: True))
+    scored = [one["label"] for one in model.fit_info["contenders"] if "loss" in one]
+    assert scored == ["constant per task"]
+
+
+def test_the_expected_work_and_the_time_left_are_within_the_budget() -> None:
+    steps = []
+    tasks = made(n_tasks=40, n=100, d=20)
+    work = ENSEMBLE.work(tasks.summaries(), ENSEMBLE.parse({"budget_s": 2.0}))
+    assert work.seconds == pytest.approx(2.0)
+    fit(made(), trace=Trace(on_step=steps.append), budget_s=7.0)
+    assert all(0 <= step.left_s <= 7.0 for step in steps)
+
+
 def test_a_fit_that_exceeds_the_budget_is_interrupted(monkeypatch) -> None:
     # the clock jumps with the first gradient of the first Gaussian process
     times = iter(range(10**6))

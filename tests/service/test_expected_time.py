@@ -113,6 +113,22 @@ def test_only_a_fit_that_is_long_enough_has_a_time_at_reference_speeds(database)
         assert found.reference_s in (None, found.expected_s)
 
 
+def test_a_race_is_expected_to_end_at_its_budget(database):
+    ensemble = ALGORITHMS["ensemble"]
+    with database.read() as session:
+        found = estimate_time(
+            session,
+            ensemble,
+            summaries(T=40, n=500, d=20),
+            ensemble.parse({"budget_s": 5.0}),
+            calibration=None,
+            study=None,
+            n_slots=1,
+        )
+    assert found.expected_s == pytest.approx(5.0)
+    assert found.reference_s is None
+
+
 def summaries(T=4, n=100, d=10):
     return tuple(TaskSummary(f"t{t}", n, d, target="numbers") for t in range(T))
 

@@ -2,8 +2,9 @@
 
 There is no verdict on learning together if there is only one task. There is no verdict on two sides
 of methods if a side has no method, or only constant predictions, or if fewer than two splits have
-scores of both sides: then nothing was compared, however small a p value may be. A result without a
-verdict has a reason instead, and no numbers.
+scores of both sides: then nothing was compared, however small a p value may be. There is none if a
+user has ended the race early, who has seen its scores: verdicts at a time that is chosen by them would
+be wrong too often. A result without a verdict has a reason instead, and no numbers.
 
 The rule takes reports as they are stored, so it also applies to reports of earlier versions.
 """
@@ -25,6 +26,9 @@ ONE_TASK: Final = "there is only one task, which has no others to learn from"
 NO_METHOD: Final = "a side has no method"
 ONLY_CONSTANTS: Final = "a side has only constant predictions"
 FEW_SCORES: Final = "there are fewer than two splits with scores of both sides"
+ENDED_EARLY: Final = "the race was ended before all methods were scored"
+#: Why a method is left out of a race that its user has ended.
+ENDED: Final = "the race was ended before it was scored"
 
 #: Members of a comparison of two families of methods, besides its verdict.
 FAMILY_KEYS: Final = (
@@ -98,13 +102,15 @@ def choice_by_rule(choice: Mapping[str, Any]) -> dict[str, Any]:
     tasks, rows, curve = choice["tasks"], choice["leaderboard"], choice.get("curve")
     roles = (TOGETHER, APART, ("multi_task",), ("pooled",), (*TOGETHER, *APART))
     together, apart, multi_task, pooled, everything = (_algorithms(rows, group) for group in roles)
-    on_sharing = why_no_verdict(together, apart, n_tasks=len(tasks))
-    on_pooling = why_no_verdict(multi_task, pooled, n_tasks=len(tasks))
+    is_ended = any(method["reason"] == ENDED for method in choice["left_out"])
+    ended = ENDED_EARLY if is_ended else None
+    on_sharing = why_no_verdict(together, apart, n_tasks=len(tasks)) or ended
+    on_pooling = why_no_verdict(multi_task, pooled, n_tasks=len(tasks)) or ended
     with_best, per_task = choice.get("choice_or_best"), choice.get("per_task")
     best = everything
     if with_best is not None and with_best["second"] and with_best["second"]["role"] != "per_task":
         best = [with_best["second"]["algorithm"]]
-    on_choice = why_no_verdict(everything, best)
+    on_choice = why_no_verdict(everything, best) or ended
     return {
         **choice,
         "choice_or_best": with_best and _by_rule(with_best, on_choice, PAIR_KEYS),

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from algorithms.interface.ties import DEFAULT_TIES
+from service.jobs.studies.child_jobs import AUTOMATIC, ENSEMBLE
 from service.storage.blob_rows import release_blob
 from service.storage.database import now
 from service.storage.job_states import FINAL, TRANSITIONS, AttemptCommand, JobState
@@ -342,7 +343,9 @@ def record_heartbeat(
             JobRow.state == JobState.RUNNING,
         )
         .values(**values)
-        .returning(JobRow.is_cancel_requested, JobRow.is_release_requested)
+        .returning(
+            JobRow.is_cancel_requested, JobRow.is_release_requested, JobRow.is_finish_requested
+        )
         .execution_options(synchronize_session=False)
     )
     flags = session.execute(statement).one_or_none()
@@ -350,10 +353,9 @@ def record_heartbeat(
         return None
     if progress is not None and add_progress_event:
         add_event(session, job_id, attempt, "progress", progress)
-    is_cancel_requested, is_release_requested = flags
-    if is_cancel_requested:
-        return AttemptCommand.CANCEL
-    return AttemptCommand.RELEASE if is_release_requested else AttemptCommand.CONTINUE
+    commands = (AttemptCommand.CANCEL, AttemptCommand.RELEASE, AttemptCommand.FINISH)
+    requested = (command for command, flag in zip(commands, flags, strict=True) if flag)
+    return next(requested, AttemptCommand.CONTINUE)
 
 
 def try_lock(session: Session, job_id: str) -> bool:
@@ -408,6 +410,29 @@ def request_release(session: Session, *, worker: str) -> None:
         .values(is_release_requested=True)
         .execution_options(synchronize_session=False)
     )
+
+
+def request_finish(session: Session, job: JobRow) -> bool:
+    """Ask the race of a job to end with the methods that are scored; return False if it has none.
+
+    Only a race that runs can end: before, and in a part of a comparison, there is nothing to keep.
+    """
+    statement = sa.update(JobRow).where(
+        JobRow.id == job.id,
+        JobRow.state == JobState.RUNNING,
+        JobRow.is_cancel_requested.is_(False),
+    )
+    if not has_race(job) or not update_one(session, statement, is_finish_requested=True):
+        return False
+    if not job.is_finish_requested:
+        add_event(session, job.id, job.attempt, "finish", {})
+    return True
+
+
+def has_race(job: JobRow) -> bool:
+    """Return whether a job compares methods in one fit, which can end early."""
+    is_plain = job.plan is None and job.calibration is None
+    return AUTOMATIC in (job.plan or {}) or (job.algorithm == ENSEMBLE and is_plain)
 
 
 def request_cancel(session: Session, job: JobRow) -> None:

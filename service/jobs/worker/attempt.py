@@ -192,7 +192,9 @@ class _Attempt:
         return retry_while_unavailable(
             lambda _: fetch(),
             self._worker.settings.db_retry_timeout_s,
-            is_stopping=lambda: self._heartbeats.command != AttemptCommand.CONTINUE,
+            is_stopping=lambda: (
+                self._heartbeats.command not in (AttemptCommand.CONTINUE, AttemptCommand.FINISH)
+            ),
         )
 
     def _fetch(self) -> Path:

@@ -13,6 +13,7 @@ from service.processes.supervision import (
     End,
     ProcessLimits,
     Program,
+    Request,
     Stop,
     SupervisedProcess,
     signal_name,
@@ -82,13 +83,15 @@ class Supervisor:
             Number of threads; by default, the share of this machine.
         """
 
-        def on_beat(progress: dict[str, Any] | None, memory_bytes: int) -> Stop | None:
+        def on_beat(progress: dict[str, Any] | None, memory_bytes: int) -> Stop | Request | None:
             command = heartbeat(progress)
             if command is None:
                 return Stop(Outcome("fenced"))
             if memory_bytes > memory_mb * MIB:
                 detail = f"the job needs more than its memory limit of {memory_mb} MiB"
                 return Stop(Outcome("failed", "out-of-memory", detail))
+            if command == AttemptCommand.FINISH:
+                return Request(command)
             outcome = _OUTCOMES.get(command)
             return None if outcome is None else Stop(outcome, self._grace_s)
 

@@ -47,6 +47,7 @@ from service.jobs.studies.child_jobs import ADAPT, AUTOMATIC, INFER, Plan
 from service.jobs.studies.comparisons import EVALUATION
 from service.observability.tracing import span, start_tracing
 from service.processes.wire import Wire
+from service.storage.job_states import AttemptCommand
 from service.storage.shortages import JOBS, find_shortage, shortages_in
 
 #: Minimum time between two progress messages.
@@ -93,11 +94,8 @@ def _describe(error: Exception) -> dict[str, Any]:
 def _run(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
     plan = request["plan"]
     kind = None if plan is None else plan["kind"]
-    on_step = _Progress(wire)
-
-    def is_cancelled() -> bool:
-        return wire.receive(0) is not None or wire.is_closed
-
+    on_step, messages = _Progress(wire), _Messages(wire)
+    is_cancelled = messages.is_cancelled
     if kind == INFER:
         # imported late: it loads Arrow, which training does not need
         from service.jobs.worker.inference import infer
@@ -109,7 +107,12 @@ def _run(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
         tasks = read_tasks(Path(request["dataset"]), request["manifest"])
         tasks = tie_rows(tasks, request["ties"])
     checkpoint = Checkpoint(Path(request["checkpoint"]), every_s=request["checkpoint_interval_s"])
-    trace = Trace(on_step=on_step, is_cancelled=is_cancelled, checkpoint=checkpoint)
+    trace = Trace(
+        on_step=on_step,
+        is_cancelled=is_cancelled,
+        checkpoint=checkpoint,
+        is_ending=messages.is_ending,
+    )
     if kind == plans.SCORE:
         is_evaluated = plan["of"] == EVALUATION  # only in evaluations, as it takes several fits
         algorithm = _algorithm(request, is_calibrated=is_evaluated)
@@ -276,6 +279,27 @@ def _adapt(model: Any, algorithm: Algo, plan: Plan, tasks: TaskSet, trace: Trace
     return model
 
 
+class _Messages:
+    """Messages of the supervisor while a request runs."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._received: set[str] = set()
+
+    def is_cancelled(self) -> bool:
+        """Return whether to stop, without a result."""
+        return self._has("cancel") or self._wire.is_closed
+
+    def is_ending(self) -> bool:
+        """Return whether to end with the result so far."""
+        return self._has(AttemptCommand.FINISH)
+
+    def _has(self, type_: str) -> bool:
+        while (message := self._wire.receive(0)) is not None:
+            self._received.add(message["type"])
+        return type_ in self._received
+
+
 class _Progress:
     """Progress messages to the supervisor, at most one per interval."""
 
@@ -290,7 +314,10 @@ class _Progress:
         self._sent = now
         remaining_s = None
         if step.fraction > 0:
-            remaining_s = round(step.elapsed_s * (1 - step.fraction) / step.fraction, 3)
+            remaining_s = step.elapsed_s * (1 - step.fraction) / step.fraction
+            if step.left_s is not None:
+                remaining_s = min(remaining_s, step.left_s)
+            remaining_s = round(remaining_s, 3)
         progress = {
             "loop": step.loop,
             "iteration": step.iteration,

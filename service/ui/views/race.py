@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from service.ui import formats
 from service.ui.views.bars import Bars, Value, bars_of
 from service.ui.views.words import KINDS, GroupWords, ScoreWords, name_of
+
+
+#: Said once the reader has asked to keep the best so far.
+_ENDING: Final = "It ends with the methods that are scored so far."
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ def race_view(job: Mapping[str, Any], dataset: Mapping[str, Any] | None) -> Race
     texts = dict(zip(kinds, values, strict=True))
     return RaceView(
         title=_title(texts),
-        sentence=_sentence(race),
+        sentence=_ENDING if job["is_finishing"] else _sentence(race),
         caption=score.caption,
         bars=bars_of([_value(best[kind], text, words) for kind, text in texts.items()]),
     )

@@ -159,6 +159,40 @@ def test_progress_has_the_best_score_so_far_of_each_kind_of_method(client, datas
 
 
 @pytest.mark.sql
+def test_a_choice_can_be_ended_with_the_best_so_far(client, service, dataset) -> None:
+    options = {"splits": {"n_folds": 5, "repeats": 8}, "budget_s": 3600.0}
+    job = client.train(dataset, "auto", model="kept", **options)
+    race = None
+    while race is None or race["n_scored"] < 2:
+        race = (job.refresh(wait_s=0.2).progress or {}).get("race")
+        assert not job.info["is_final"]
+    assert job.info["can_finish"]
+    assert job.progress["remaining_s"] <= options["budget_s"]
+    page = httpx.get(f"{service.url}/jobs/{job.id}").text
+    assert f"/v1/jobs/{job.id}:finish" in page
+    assert job.finish().info["is_finishing"] or job.info["is_final"]
+    model = job.wait(timeout_s=60)
+    choice = model.report()["choice"]
+    assert race["n_scored"] <= len(choice["leaderboard"]) < race["n_methods"]
+    assert choice["together_or_apart"]["verdict"] == "none"
+    assert any("ended" in one["reason"] for one in choice["left_out"])
+    assert [e["kind"] for e in job.events()].count("finish") == 1
+    with pytest.raises(ServiceError) as late:
+        job.finish()
+    assert (late.value.status, late.value.code) == (409, "wrong-state")
+
+
+@pytest.mark.sql
+def test_only_a_race_can_be_ended_with_the_best_so_far(client, dataset) -> None:
+    job = client.train(dataset, "fmtl", model="plain", C=1.0)
+    with pytest.raises(ServiceError) as caught:
+        job.finish()
+    assert (caught.value.status, caught.value.code) == (409, "wrong-state")
+    assert not job.info["can_finish"]
+    job.cancel()
+
+
+@pytest.mark.sql
 def test_a_choice_can_be_cancelled(client, dataset) -> None:
     job = client.train(dataset, "auto", model="stopped", splits={"n_folds": 10, "repeats": 10})
     job.cancel()

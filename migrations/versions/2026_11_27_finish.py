@@ -1,0 +1,18 @@
+"""Add whether a race of methods should end early."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "2026_11_27_finish"
+down_revision = "2026_11_27_ties"
+
+
+def upgrade() -> None:
+    column = sa.Column(
+        "is_finish_requested", sa.Boolean(), nullable=False, server_default=sa.false()
+    )
+    op.add_column("jobs", column)
+
+
+def downgrade() -> None:
+    op.drop_column("jobs", "is_finish_requested")
