@@ -28,6 +28,7 @@ from service.inference.prediction_table import (
 from service.inference.respond import respond
 from service.inference.routes import ROW_PROBLEMS, Level, MethodHandler
 from service.inference.schemas import Value
+from service.inference.sent_rows import missing_columns, table_of
 from service.inference.statistics import Clock
 from service.inference.task_column import TaskSource
 from service.models.resolver import ResolvedModel
@@ -65,6 +66,11 @@ class PredictedRows(BaseModel):
     unknown_categories: dict[str, list[str]] = Field(
         description="Values of categories that the training rows do not have, by column."
     )
+    missing_columns: list[str] = Field(
+        description="Columns of the model that the rows do not have, and that count as unknown in "
+        "each. They are refused if the model cannot answer without them, or if the rows have a "
+        "column that it does not know, which may be one of them by another name."
+    )
     far_values: dict[str, tuple[float, float]] = Field(
         description="Columns of numbers that have a value beyond the range of the training rows by "
         "more than the width of this range, with the range."
@@ -91,6 +97,7 @@ class PredictionHandler(MethodHandler):
         self._method = "predict"
         self._n_shown = n_shown
         self._read_call: Call | None = None
+        self._missing: list[str] = []
         # the further methods are not in the estimate of the time
         self.is_cheap_to_parse = False
 
@@ -98,7 +105,26 @@ class PredictionHandler(MethodHandler):
         """Parse the rows."""
         call = super().read(tasks)
         self._read_call = call._replace(new_tasks=self.parsed.new_tasks)
-        return self._read_call
+        self._missing = self._missing_columns(call)
+        return self._filled()
+
+    def _missing_columns(self, call: Call) -> list[str]:
+        """Return the columns that the rows do not have, if the model can answer without them."""
+        served, rows = self.find().served, table_of(call.rows)
+        model = self.services.models.get(served)
+        task = call.task if isinstance(call.task, str) else call.task[0] if call.task else ""
+        if rows is None or rows.names is None or "predict" not in model.available_methods():
+            return []
+        task = task if task in model.tasks else model.tasks[0]
+        spec = self.services.inputs.of_tasks(served, model, "predict", [task])
+        return missing_columns(rows.names, spec)
+
+    def _filled(self) -> Call:
+        """Return the call with missing columns, without a value."""
+        call = self._read_call
+        assert call is not None  # read before
+        rows = table_of(call.rows) if self._missing else None
+        return call if rows is None else call._replace(rows=rows.with_empty(self._missing))
 
     def write(self, result: InferenceResult) -> Reply:
         """Return the rows with the outputs of all methods."""
@@ -106,7 +132,7 @@ class PredictionHandler(MethodHandler):
         assert call is not None  # read before
         served = self.find().served
         results: dict[str, InferenceResult] = {
-            method: self._more(served, method, call, result)
+            method: self._more(served, method, self._filled(), result)
             for method in MORE_METHODS
             if method in served.methods
         }
@@ -115,6 +141,7 @@ class PredictionHandler(MethodHandler):
             {"predict": result, **results},
             task_column=served.task_column,
             unknown=self._unknown,
+            missing=self._missing,
             ranges=self.services.inputs.ranges(served),
             has_semicolons=_has_semicolons(self.body),
         )

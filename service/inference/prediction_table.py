@@ -36,6 +36,8 @@ class PredictionTable:
         The prediction, and its interval, probability or set, as far as the model has them.
     remarks
         A text for each row, empty for most.
+    missing
+        Columns of the model that the rows do not have.
     far
         Columns with a value far outside the training rows, with the range of these.
     decimal, delimiter
@@ -49,6 +51,7 @@ class PredictionTable:
     predicted: Mapping[str, Sequence[Any]]
     remarks: Sequence[str]
     unknown: Mapping[str, Sequence[str]]
+    missing: Sequence[str]
     far: Mapping[str, tuple[float, float]]
     decimal: str
     delimiter: str
@@ -81,6 +84,7 @@ class PredictionTable:
                 for name in self.result.new_tasks
             },
             "unknown_categories": self.unknown,
+            "missing_columns": self.missing,
             "far_values": self.far,
             "rows": list(rows),
         }
@@ -110,6 +114,7 @@ def prediction_table(
     *,
     task_column: str,
     unknown: Mapping[str, Sequence[str]],
+    missing: Sequence[str],
     ranges: Ranges,
     has_semicolons: bool,
 ) -> PredictionTable:
@@ -121,6 +126,8 @@ def prediction_table(
         By method; with ``predict``.
     unknown
         Values of categories that the training rows do not have, by column.
+    missing
+        Columns of the model that the rows do not have.
     ranges
         Ranges of the training rows.
     has_semicolons
@@ -147,6 +154,7 @@ def prediction_table(
         predicted=_predicted(results),
         remarks=["; ".join(texts) for texts in remarks],
         unknown=unknown,
+        missing=missing,
         far={name: ranges[name][1:] for name in far},
         decimal=decimal,
         delimiter=";" if has_semicolons or decimal == "," else ",",

@@ -6,7 +6,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from service.inference.call import Rows
+from algorithms.wrappers.preparation.column_matching import clean_name
+from service.inference.call import InputSpec, Rows
 from service.inference.formats.json_rows import ListRows, NamedRows, is_records
 from service.inference.formats.table import TableRows
 from service.models.columns import Ranges
@@ -27,6 +28,21 @@ def table_of(rows: Rows) -> TableRows | None:
         values = [[record.get(name) for record in rows.rows] for name in names]
         return TableRows(names, values, len(rows.rows))
     return None
+
+
+def missing_columns(names: Sequence[str], spec: InputSpec) -> list[str]:
+    """Return the columns of a model that a table does not have, if it can answer without them.
+
+    Not if none of its columns is there, or if one is that it does not know: that may be a missing
+    one by another name.
+    """
+    wanted = spec.columns() if spec.allow_missing else None
+    if wanted is None:
+        return []
+    given, known = {clean_name(name) for name in names}, {clean_name(name): name for name in wanted}
+    missing = [name for cleaned, name in known.items() if cleaned not in given]
+    is_renamed = given - known.keys() - spec.ignored()
+    return [] if is_renamed or len(missing) == len(known) else missing
 
 
 def find_far_values(table: TableRows, ranges: Ranges) -> FarPlaces:

@@ -119,10 +119,46 @@ def test_classes_have_a_probability_and_sets_in_words(client, sent):
     assert _set([True, True], ("a", "b")) == "a or b"
 
 
-def test_a_file_with_a_column_missing_or_without_groups_says_which(sent):
-    rows = new_rows().iloc[[0]]
-    refused = sent(rows.drop(columns="age"))
+@pytest.mark.parametrize("form", ["csv", "records", "parquet"])
+def test_a_column_that_is_missing_counts_as_unknown_and_is_named(sent, form):
+    rows = new_rows().iloc[[0, 1]].drop(columns="patient")
+    without, empty = rows.drop(columns="age"), rows.assign(age=np.nan)
+
+    def found(frame):
+        if form == "csv":
+            return sent(frame).json()
+        if form == "records":
+            body = orjson.dumps(
+                {"inputs": frame.to_dict("records")}, option=orjson.OPT_SERIALIZE_NUMPY
+            )
+            return sent(body, content_type="application/json").json()
+        file = io.BytesIO()
+        frame.to_parquet(file, index=False)
+        return sent(file.getvalue(), content_type="application/vnd.apache.parquet").json()
+
+    short, full = found(without), found(empty)
+    assert (short["missing_columns"], full["missing_columns"]) == (["age"], [])
+    assert short["columns"] == ["hospital", "ward", "prediction", "low", "high", "remarks"]
+    assert [row[2:] for row in short["rows"]] == [row[3:] for row in full["rows"]]
+
+
+def test_a_column_that_may_be_a_missing_one_by_another_name_is_refused(sent):
+    refused = sent(new_rows().iloc[[0]].rename(columns={"age": "years"}))
     assert (refused.status_code, refused.json()["errors"][0]["column"]) == (422, "age")
+    refused = sent(new_rows().iloc[[0]].drop(columns=["age", "ward"]))
+    assert refused.status_code == 422
+
+
+def test_a_model_that_takes_no_missing_values_refuses_a_file_without_a_column(client, sent):
+    frame = stays().drop(columns=["ward", "patient"]).assign(weight=lambda rows: rows.age % 7)
+    data = client.upload(frame, name="plain", task_column="hospital", target_column="days")
+    model = client.train(data, "ridge", model="predicted-plain").wait()
+    refused = sent(frame.drop(columns=["days", "age"]).iloc[[0]], model=model)
+    assert (refused.status_code, refused.json()["errors"][0]["column"]) == (422, "age")
+
+
+def test_a_file_without_groups_says_so(sent):
+    rows = new_rows().iloc[[0]]
     refused = sent(rows.drop(columns="hospital"))
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["parameter"] == "query:task"

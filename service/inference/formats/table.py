@@ -78,6 +78,12 @@ class TableRows:
             self.percents,
         )
 
+    def with_empty(self, names: Sequence[str]) -> "TableRows":
+        """Return the rows with further columns without a value."""
+        empty = [["" if self.is_csv else None] * self.n_rows for _ in names]
+        columns = [*self.columns, *empty]
+        return replace(self, names=(*(self.names or ()), *names), columns=columns)
+
     def take(self, places: Sequence[int]) -> "TableRows":
         """Return some of the rows."""
         columns = [

@@ -65,8 +65,10 @@ function draw(found) {
 
 function quoted(names) { return names.slice(0, 5).map(name => `“${name}”`).join(", ") + (names.length > 5 ? ` and ${names.length - 5} more` : ""); }
 
-function warn({ unknown_categories: unknown }, names) {
-  const lines = Object.entries(unknown).map(([column, values]) => line(`${column}: ${quoted(values)} was never seen in training and counts as unknown.`));
+function warn({ unknown_categories: unknown, missing_columns: missing, far_values: far }, names) {
+  const lines = missing.length ? [line(`The file has no ${quoted(missing)}, which counts as not known in all rows; the predictions are less exact.`)] : [];
+  for (const [column, [low, high]] of Object.entries(far)) lines.push(line(`${column}: some values are far outside ${number(low)} to ${number(high)}, the range in the training data. Predictions for these rows are a guess.`));
+  lines.push(...Object.entries(unknown).map(([column, values]) => line(`${column}: ${quoted(values)} was never seen in training and counts as unknown.`)));
   if (names.length) lines.push(line(`${quoted(names)} ${names.length === 1 ? "was" : "were"} not in the training data.`));
   offer(names.length ? quoted(names) : "");
   $("unknown").replaceChildren(...lines);
