@@ -20,7 +20,7 @@ keys = noun("Create, list and revoke API keys in the configured database.")
 #: Scopes that a key has only if the command names them.
 _OPERATOR_SCOPES: Final = (
     *("keys:read", "keys:write", "webhooks:read", "webhooks:write"),
-    *("metrics:read", "audit:read", "admin"),
+    *("metrics:read", "audit:read", "admin", "operator"),
 )
 _DEFAULT_SCOPES: Final = ",".join(s for s in SCOPES if s not in _OPERATOR_SCOPES)
 
@@ -108,6 +108,22 @@ def revoke(
             audit.add(session, command_event("keys revoke", f"/v1/keys/{one}"))
     text = "\n".join(f"key {one} is revoked" for one in revoked)
     print_result(text, id=key_id, revoked=revoked)
+
+
+@keys.command()
+def quotas() -> None:
+    """List the owners, with what they store and have."""
+    from service.access import quotas as access_quotas
+    from service.access import store
+    from service.settings import Settings
+
+    columns = ("n_active_keys", "n_unfinished_jobs", "datasets", "models", "stored_bytes")
+    with _database() as database, database.read() as session:
+        found = [
+            {"owner": owner, **access_quotas.use_of(session, owner, Settings())}
+            for owner in store.list_owners(session)
+        ]
+    print_list(found, "owner", *columns)
 
 
 @contextmanager

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 #: Scopes of a key. ``admin`` includes all scopes, for the resources of its owner; ``metrics:read``
-#: shows figures about all owners, and ``audit:read`` the changes of all owners.
+#: shows figures about all owners, and ``audit:read`` the changes of all owners. ``operator`` is not
+#: part of it: it makes other scopes reach the keys, jobs and quotas of all owners.
 Scope = Literal[
     "datasets:read",
     "datasets:write",
@@ -23,6 +24,7 @@ Scope = Literal[
     "metrics:read",
     "audit:read",
     "admin",
+    "operator",
 ]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 #: What a key with a scope can do.
@@ -41,7 +43,12 @@ MEANINGS: Final[dict[Scope, str]] = {
     "metrics:read": "see figures about the service and all owners",
     "audit:read": "see the changes of all owners",
     "admin": "do all of this",
+    "operator": "with the above, see and cancel jobs of all owners, see, create and revoke keys of "
+    "all, and see what they store",
 }
+#: The owner that stands for all owners in requests of operators.
+ALL_OWNERS: Final = "*"
+
 #: Scopes of common purposes.
 PRESETS: Final[dict[str, tuple[Scope, ...]]] = {
     "calls models": ("models:read", "infer"),
@@ -50,6 +57,7 @@ PRESETS: Final[dict[str, tuple[Scope, ...]]] = {
         *("models:read", "models:write", "infer"),
     ),
     "administers": ("admin",),
+    "operates the service": ("admin", "operator"),
 }
 
 _KEY: Final = re.compile(r"sib_([a-z0-9]{12})_([A-Za-z0-9_-]{32,128})")
@@ -85,5 +93,8 @@ def parse_key(text: str) -> Key | None:
 
 
 def allows(granted: list[str], needed: str | None) -> bool:
-    """Return whether the scopes include the needed scope; None needs no scope."""
-    return needed is None or needed in granted or "admin" in granted
+    """Return whether the scopes include the needed scope; None needs no scope.
+
+    The data of other owners are for keys with the scope ``operator`` itself only.
+    """
+    return needed is None or needed in granted or ("admin" in granted and needed != "operator")

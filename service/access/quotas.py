@@ -5,9 +5,12 @@ cannot both take the last place. The size of parsed data, and of the results of 
 again when it is known: see ``service.access.stored_bytes``.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from service.access import store
 from service.access.stored_bytes import lock_quotas, stored_bytes
 from service.errors.problems import Problem
 from service.settings import Settings
@@ -65,6 +68,27 @@ def check_stored_bytes(
         raise _exceeded(what, used, limit, remedy)
 
 
+def use_of(session: Session, owner: str, settings: Settings) -> dict[str, Any]:
+    """Return what an owner has, and the limits: used and maximum, which is None without one."""
+    used = {
+        "datasets": (count_datasets(session, owner) + count_uploads(session, owner)),
+        "models": count_models(session, owner),
+        "stored_bytes": stored_bytes(session, owner),
+    }
+    limits = {name: getattr(settings, f"max_{name}") or None for name in used}
+    return {
+        "n_active_keys": store.count_active(session, owner),
+        "n_unfinished_jobs": count_unfinished(session, owner),
+        **{name: {"used": used[name], "maximum": limits[name]} for name in used},
+    }
+
+
+def count_unfinished(session: Session, owner: str) -> int:
+    """Return the number of unfinished jobs of an owner, without child jobs."""
+    query = sa.select(sa.func.count()).select_from(JobRow).where(*_are_unfinished(owner))
+    return session.scalar(query) or 0
+
+
 def count_datasets(session: Session, owner: str) -> int:
     """Return the number of datasets of an owner."""
     query = sa.select(sa.func.count()).where(DatasetRow.owner == owner, DatasetRow.state != DELETED)
@@ -91,14 +115,17 @@ def count_models(session: Session, owner: str) -> int:
 
 def count_unfinished_trainings(session: Session, owner: str) -> int:
     """Return the number of unfinished jobs of an owner that will make a model version."""
-    unfinished = sa.select(sa.func.count()).where(
-        JobRow.owner == owner, JobRow.parent_id.is_(None), JobRow.state.in_(UNFINISHED)
-    )
     # an index answers the first query; the second reads only jobs that use a model
-    inferences = unfinished.where(
-        JobRow.base_version_id.is_not(None), JobRow.plan["kind"].as_string() == "infer"
+    inferences = sa.select(sa.func.count()).where(
+        *_are_unfinished(owner),
+        JobRow.base_version_id.is_not(None),
+        JobRow.plan["kind"].as_string() == "infer",
     )
-    return (session.scalar(unfinished) or 0) - (session.scalar(inferences) or 0)
+    return count_unfinished(session, owner) - (session.scalar(inferences) or 0)
+
+
+def _are_unfinished(owner: str) -> tuple[sa.ColumnElement[bool], ...]:
+    return JobRow.owner == owner, JobRow.parent_id.is_(None), JobRow.state.in_(UNFINISHED)
 
 
 def _exceeded(what: str, used: int, limit: int, remedy: str) -> Problem:

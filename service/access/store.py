@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from service.access import sessions
 from service.access.keys import Key
 from service.storage.database import lock, now
-from service.storage.tables import KeyRow
+from service.storage.tables import DatasetRow, JobRow, KeyRow, ModelRow
 
 
 def create(
@@ -66,9 +66,20 @@ def list_all(session: Session) -> Sequence[KeyRow]:
     return session.scalars(sa.select(KeyRow).order_by(KeyRow.created_at, KeyRow.id)).all()
 
 
-def list_page(session: Session, owner: str, *, after: str | None, limit: int) -> Sequence[KeyRow]:
-    """Return keys of an owner, newest first, that are older than the key ``after``."""
-    query = sa.select(KeyRow).where(KeyRow.owner == owner)
+def list_owners(session: Session, *, after: str = "", limit: int | None = None) -> Sequence[str]:
+    """Return the owners of keys, datasets, jobs or models that come after one by their name."""
+    tables = (KeyRow, DatasetRow, JobRow, ModelRow)
+    names = sa.union(*(sa.select(table.owner) for table in tables)).subquery().c.owner
+    return session.scalars(sa.select(names).where(names > after).order_by(names).limit(limit)).all()
+
+
+def list_page(
+    session: Session, owner: str | None, *, after: str | None, limit: int
+) -> Sequence[KeyRow]:
+    """Return keys of an owner, or of all, newest first, that are older than the key ``after``."""
+    query = sa.select(KeyRow)
+    if owner is not None:
+        query = query.where(KeyRow.owner == owner)
     query = query.order_by(KeyRow.created_at.desc(), KeyRow.id.desc()).limit(limit)
     if after is not None:
         last = session.get(KeyRow, after)

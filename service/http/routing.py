@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Final, Protocol
 
-from fastapi import Depends
+from fastapi import Depends, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
@@ -17,6 +17,7 @@ from starlette.types import Message, Receive, Scope
 
 from algorithms.interface.errors import explain_unknown
 from service.access.authenticator import SESSION, Authenticator
+from service.access.keys import ALL_OWNERS
 from service.access.rate_limit import RateLimiter
 from service.errors.problems import Problem
 from service.http.bodies import JSON
@@ -249,6 +250,29 @@ async def is_still_authorized(request: Request) -> bool:
     return True
 
 
+async def _visible(request: Request) -> str | None:
+    authenticator: Authenticator = request.app.state.authenticator
+    authorization = authorization_of(request.headers, request.scope)
+    is_operator = "operator" in authenticator.describe(authorization).scopes
+    return None if is_operator else await _owner(request)
+
+
+def chosen_owner(wanted: str | None, owner: str, visible: str | None) -> str | None:
+    """Return the owner that a request asks for, by default its own; None for all owners.
+
+    Raises
+    ------
+    Problem
+        The caller may not see others.
+    """
+    if wanted in (None, owner):
+        return owner
+    if visible is not None:
+        detail = f"the owner '{wanted}' is another one, which needs the scope 'operator'"
+        raise Problem("forbidden", detail)
+    return None if wanted == ALL_OWNERS else wanted
+
+
 async def _record(request: Request) -> Any:
     return request.scope.get("record", unrecorded)
 
@@ -261,5 +285,16 @@ async def _confirm(request: Request) -> Any:
 Record = Annotated[RecordEvent, Depends(_record)]
 #: Dependency: the owner of the caller's API key.
 Owner = Annotated[str, Depends(_owner)]
+#: Dependency: the owner whose jobs and keys the caller may see; None for all owners.
+Visible = Annotated[str | None, Depends(_visible)]
+#: Query parameter of lists that an operator can have of others.
+WantedOwner = Annotated[
+    str | None,
+    Query(
+        max_length=200,
+        description="The owner, or `*` for all owners; others than the caller's own need the scope "
+        "`operator`.",
+    ),
+]
 #: Dependency of routes that grant access: reads the caller's key again, in their transaction.
 Confirm = Annotated[Callable[[Session], KeyRow | None], Depends(_confirm)]

@@ -16,7 +16,7 @@ from service.errors.problems import Problem
 from service.http.documentation import problems
 from service.http.paging import Page, PageQuery, page
 from service.http.responses import json_response
-from service.http.routing import Owner, is_still_authorized, secured
+from service.http.routing import Owner, Visible, is_still_authorized, secured
 from service.jobs.changes import Position
 from service.jobs.context import Context, JobServices
 from service.jobs.queue import queries
@@ -58,6 +58,7 @@ async def get_events(
     request: Request,
     services: Context,
     owner: Owner,
+    visible: Visible,
     *,
     query: Annotated[EventQuery, Query()],
     last_event_id: Annotated[
@@ -65,7 +66,7 @@ async def get_events(
     ] = 0,
 ) -> Response:
     """Return the events of a job in order, as a page or as a stream."""
-    await run_in_threadpool(find_job, services.database, job_id, owner)
+    await run_in_threadpool(find_job, services.database, job_id, visible)
     if _wants_stream(request):
         _check_room(services, owner)
         after = max(query.after_id, last_event_id)

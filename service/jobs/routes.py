@@ -16,7 +16,14 @@ from service.http.paging import ORDER_HELP, Page, SearchQuery, page_of_rows
 from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.requests import trace_parent
 from service.http.responses import json_response
-from service.http.routing import Owner, Record, secured
+from service.http.routing import (
+    Owner,
+    Record,
+    Visible,
+    WantedOwner,
+    chosen_owner,
+    secured,
+)
 from service.http.waiting import RETRY_AFTER_S
 from service.jobs import submission
 from service.jobs.context import Context, JobServices
@@ -73,6 +80,7 @@ class JobQuery(SearchQuery):
         None, max_length=40, description="Return the child jobs of this job."
     )
     order_by: JobOrder = Field("-created_at", description=ORDER_HELP)
+    owner: WantedOwner = None
 
 
 @router.post(
@@ -114,8 +122,11 @@ async def submit_job(
 
 
 @router.get("", summary="List jobs", responses=problems("invalid-page-token", "invalid-request"))
-def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query()]) -> Page[Job]:
+def list_jobs(
+    services: Context, caller: Owner, visible: Visible, query: Annotated[JobQuery, Query()]
+) -> Page[Job]:
     """List jobs, by default newest first."""
+    owner = chosen_owner(query.owner, caller, visible)
     where = queries.JobFilter(**query.model_dump(include=set(queries.JobFilter.__annotations__)))
     with query.checked(), services.database.read() as session:
         found = queries.list_page(session, owner, where, query.wanted(query.order_by))
@@ -133,12 +144,18 @@ def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query(
     },
 )
 async def get_job(
-    job_id: JobId, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
+    job_id: JobId,
+    request: Request,
+    services: Context,
+    owner: Owner,
+    visible: Visible,
+    *,
+    wait: Wait = 0,
 ) -> Response:
     """Return a job, after waiting up to `wait` seconds for its end."""
     wait = min(wait, services.settings.max_wait_s)
     deadline = time.monotonic() + wait
-    job = await run_in_threadpool(find_job, services.database, job_id, owner)
+    job = await run_in_threadpool(find_job, services.database, job_id, visible)
     job = await _wait_for(services, job, owner, wait)
     headers = {"ETag": _tag(job)}
     if not job.is_final and time.monotonic() < deadline:  # there was no room to wait
@@ -155,7 +172,7 @@ async def get_job(
     response_model=Job,
     responses=problems("not-found", "wrong-state", "invalid-request"),
 )
-def cancel_job(job_id: JobId, services: Context, owner: Owner, record: Record) -> Response:
+def cancel_job(job_id: JobId, services: Context, owner: Visible, record: Record) -> Response:
     """Cancel a job: at once if it is queued, otherwise as soon as it can be stopped."""
     with services.database.write() as session:
         row = store.get(session, job_id, owner=owner)
@@ -234,7 +251,7 @@ async def repeat_job(
     response_model=JobSpec,
     responses=problems("not-found", "wrong-state", "invalid-request"),
 )
-def get_job_spec(job_id: JobId, services: Context, owner: Owner) -> Response:
+def get_job_spec(job_id: JobId, services: Context, owner: Visible) -> Response:
     """Return the specification of a training job as it was submitted, without defaults."""
     with services.database.read() as session:
         row = store.get(session, job_id, owner=owner)
@@ -304,8 +321,8 @@ def _validate(services: JobServices, spec: JobSpec, owner: str) -> Valid:
     )
 
 
-def find_job(database: Database, job_id: str, owner: str) -> Job:
-    """Return a job; raise a Problem if it does not exist or belongs to another owner."""
+def find_job(database: Database, job_id: str, owner: str | None) -> Job:
+    """Return a job; raise a Problem if it does not exist or belongs to another owner, if given."""
     with database.read() as session:
         row = store.get(session, job_id, owner=owner)
         if row is None:
@@ -337,7 +354,7 @@ async def _wait_for(services: JobServices, job: Job, owner: str, wait_s: float) 
             if left_s <= 0:
                 break
             snapshot = await watcher.next_change(job.id, snapshot, left_s)
-    return await run_in_threadpool(find_job, database, job.id, owner)
+    return await run_in_threadpool(find_job, database, job.id, job.owner)
 
 
 def no_job(job_id: str) -> Problem:

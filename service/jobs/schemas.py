@@ -163,6 +163,7 @@ class Job(BaseModel):
     is_final: bool = Field(description="Whether the job has ended.")
     kind: str = Field(description="`train`, `child` (of another job) or `infer`.")
     dataset_id: str = Field(description="Id of its dataset.")
+    owner: str = Field(description="Owner of the job and of what it makes.")
     algorithm: str = Field(description="Algorithm name.")
     params: dict[str, Any] = Field(description="Parameters of the algorithm, with defaults.")
     seed: int = Field(description="Random seed of the fit.")
@@ -253,6 +254,7 @@ class Job(BaseModel):
             is_final=JobState(row.state) in FINAL,
             kind="child" if row.parent_id else "train" if inference is None else INFER,
             dataset_id=row.dataset_id,
+            owner=row.owner,
             algorithm=row.algorithm,
             params=row.params,
             seed=row.seed,

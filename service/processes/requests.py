@@ -17,7 +17,7 @@ from typing import IO, Any, Final, NoReturn
 from service.processes.lifetime import adopt_orphans, kill_with_parent
 from service.processes.wire import Wire
 
-#: Runs a request and returns its answer, a message; may send progress and receive "cancel" and others.
+#: Runs a request and returns its answer, a message; may send progress and receive others.
 Run = Callable[[dict[str, Any], Wire], dict[str, Any]]
 
 #: Type of the answer about a fork that died without one of its own.

@@ -47,6 +47,7 @@ from service.server.connections import CONNECTIONS, Connections
 from service.server.health_routes import metrics_router
 from service.server.health_routes import router as health
 from service.server.hosts import HostPolicy
+from service.server.key_routes import quotas
 from service.server.key_routes import router as keys
 from service.server.middleware import RequestContext, RequestLog
 from service.server.parts import opened_parts
@@ -100,6 +101,7 @@ _ROUTERS: Final = (
     audit,
     keys,
     webhooks,
+    quotas,
     assets.router,
     vega_routes.router,
     reference_routes.router,

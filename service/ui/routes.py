@@ -10,7 +10,7 @@ from starlette.responses import Response
 from service.storage.dataset_states import UNFINISHED_DATASETS
 from service.ui.api import segment
 from service.ui.api_examples import ApiExample, listing
-from service.ui.rendering import Frame, render
+from service.ui.rendering import Frame, render, scopes_of
 from service.ui.routing import Access, PageRoute
 from service.ui.vega_routes import BUNDLE
 from service.ui.views import (
@@ -93,7 +93,8 @@ async def dataset_rows_page(request: Request, api: Access, dataset_id: str) -> R
 @router.get("/jobs")
 async def jobs_page(request: Request, api: Access) -> Response:
     """Return the list of jobs."""
-    view = await jobs.jobs_view(api, request.query_params)
+    await api.get("/v1/jobs", page_size=1)  # refuses before the scopes are looked up
+    view = await jobs.jobs_view(api, request.query_params, scopes_of(request))
     scripts = ("select.js", *_LIVE)
     frame = Frame(
         "Jobs", _JOBS, listing("jobs", view.query), None, _CHANGES, "jobs", scripts=scripts
@@ -123,7 +124,13 @@ async def models_page(request: Request, api: Access) -> Response:
     """Return the list of models."""
     view = await lists.models_view(api, request.query_params)
     frame = Frame(
-        "Models", _MODELS, listing("models", view.query), None, _CHANGES, "jobs", scripts=_LIVE
+        "Models",
+        _MODELS,
+        listing("models", view.query),
+        None,
+        _CHANGES,
+        "jobs",
+        scripts=("select.js", *_LIVE),
     )
     return render(request, "models.html", frame, view)
 
@@ -134,7 +141,7 @@ async def model_page(request: Request, api: Access, name: str) -> Response:
     view = await models.model_view(api, name, request.query_params.get("page_token"))
     python = f"for version in client.versions({name!r}):\n    print(version)"
     example = ApiExample([f"/v1/models/{segment(name)}/versions"], python)
-    frame = Frame(name, _MODELS, example)
+    frame = Frame(name, _MODELS, example, scripts=("select.js",))
     return render(request, "model.html", frame, view)
 
 

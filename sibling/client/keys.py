@@ -5,20 +5,39 @@ from typing import Any
 
 from sibling.client.errors import json_of
 from sibling.client.http import path
-from sibling.client.modes import Collection, Mode, Remote, remote_method
+from sibling.client.modes import Collection, Listing, Mode, Remote, remote_method
 
 
 class KeyMethods(Remote[Mode]):
-    """Methods of the client for the API keys of its owner."""
+    """Methods of the client for API keys and quotas."""
 
     @property
     def keys(self) -> Collection[Mode, dict[str, Any]]:
-        """The keys without their secrets, newest first; indexed by id."""
+        """The keys without their secrets, newest first; indexed by id.
+
+        With the scope ``operator``, ``client.keys(owner="*")`` has the keys of all owners.
+        """
         return Collection(self._http, "/v1/keys", self._key)
+
+    def quotas(self, *, owner: str | None = None) -> Listing[Mode]:
+        """Return what an owner has and may have: keys, jobs, datasets, models and bytes.
+
+        Parameters
+        ----------
+        owner
+            Default: that of this client. ``"*"`` for all owners, with the scope ``operator``.
+        """
+        query = {} if owner is None else {"owner": owner}
+        return Listing(self._http, lambda: self._http.pages("/v1/quotas", **query))
 
     @remote_method
     async def create_key(
-        self, scopes: Iterable[str], *, name: str | None = None, days: int | None = None
+        self,
+        scopes: Iterable[str],
+        *,
+        name: str | None = None,
+        days: int | None = None,
+        owner: str | None = None,
     ) -> dict[str, Any]:
         """Create a key, and return it with its secret, which cannot be read again.
 
@@ -30,6 +49,9 @@ class KeyMethods(Remote[Mode]):
             Purpose of the key.
         days
             Days until it expires. Default: never; but no later than the key of this client.
+        owner
+            Owner of what the key makes. Another one than that of this client, the default, needs
+            the scope ``operator``.
 
         Raises
         ------
@@ -37,7 +59,7 @@ class KeyMethods(Remote[Mode]):
             The key of this client does not have a scope (``forbidden``), or the service needs no
             keys (``wrong-state``).
         """
-        body = {"scopes": list(scopes), "name": name, "days": days}
+        body = {"scopes": list(scopes), "name": name, "days": days, "owner": owner}
         # sent once: another attempt would create another key, whose secret nobody sees
         response = await self._http.send("POST", "/v1/keys", json=body, retry=False)
         created: dict[str, Any] = json_of(response)

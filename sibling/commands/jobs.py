@@ -52,12 +52,16 @@ def list_jobs(
         JobState | None, typer.Option(help="Only jobs in this state, such as running.")
     ] = None,
     parent_id: Annotated[str | None, typer.Option(help="The child jobs of this job.")] = None,
+    owner: Annotated[
+        str | None, typer.Option(help="Jobs of this owner, '*' for all: for operators.")
+    ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """List the jobs, newest first."""
     with Client(url) as client:
-        listed = client.jobs(state=state, parent_id=parent_id)
-        print_list(listed, "id", "state", "algorithm", "model", "version", "created_at")
+        listed = client.jobs(state=state, parent_id=parent_id, owner=owner)
+        more = () if owner is None else ("owner",)
+        print_list(listed, "id", *more, "state", "algorithm", "model", "version", "created_at")
 
 
 @jobs.command()

@@ -101,7 +101,10 @@ def test_a_page_of_a_list_has_total_order_and_boxes_to_select(listed):
     assert page.count('data-path="/v1/jobs/') == N_EACH
     assert 'type="date" name="since" value="2020-01-01"' in page
     assert listed.get("/datasets?until=2020-01-01").text.count('data-path="') == 0
-    assert 'data-path="' not in listed.get("/models").text
+    models = listed.get("/models").text
+    assert models.count('data-path="/v1/models/m') == N_EACH
+    assert 'data-path="/v1/models/m0/versions/1"' in models
+    assert listed.get("/models/m0").text.count('data-path="/v1/models/m0/versions/1"') == 1
 
 
 def test_a_refused_deletion_names_the_models_that_hold_a_dataset(listed):

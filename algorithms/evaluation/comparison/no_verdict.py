@@ -2,8 +2,8 @@
 
 There is no verdict on learning together if there is only one task. There is no verdict on two sides
 of methods if a side has no method, or only constant predictions, or if fewer than two splits have
-scores of both sides: then nothing was compared, however small a p value may be. There is none if a
-user has ended the race early, who has seen its scores: verdicts at a time that is chosen by them would
+scores of both sides: then nothing was compared, however small a p value may be. There is none if
+a user has ended the race early, who has seen its scores: verdicts at a time that they choose would
 be wrong too often. A result without a verdict has a reason instead, and no numbers.
 
 The rule takes reports as they are stored, so it also applies to reports of earlier versions.

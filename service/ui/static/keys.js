@@ -18,7 +18,7 @@ check();
 form?.addEventListener("submit", async event => {
   event.preventDefault();
   const data = new FormData(form);
-  const json = { name: data.get("name"), scopes: data.getAll("scopes"), days: data.get("days") ? Number(data.get("days")) : null };
+  const json = { name: data.get("name"), owner: data.get("owner") || null, scopes: data.getAll("scopes"), days: data.get("days") ? Number(data.get("days")) : null };
   error.hidden = true;
   await hold(form.querySelector("button"), async () => {
     try {
@@ -35,7 +35,7 @@ form?.addEventListener("submit", async event => {
 
 // Replaces the list by one with the new key; the secret stays on the page.
 async function list() {
-  const page = new DOMParser().parseFromString(await (await request("/keys")).text(), "text/html");
+  const page = new DOMParser().parseFromString(await (await request(`/keys${location.search}`)).text(), "text/html");
   document.getElementById("keys").replaceWith(page.getElementById("keys"));
 }
 

@@ -19,18 +19,27 @@ from service.ui.views.lists import (
     list_view,
     model_href,
     only,
+    owner_filter,
     titled,
 )
 
 COLUMNS: Final = ("Job", "State", "Progress", "Algorithm", "Model", "Submitted")
 
 
-def job_rows(items: Sequence[Mapping[str, Any]]) -> list[TableRow]:
-    """Return the rows of a table of jobs."""
-    return [
-        TableRow(job["id"], _cells(job, _version_cell(job)), f"/v1/jobs/{job['id']}")
-        for job in items
-    ]
+def job_rows(items: Sequence[Mapping[str, Any]], *, has_owners: bool = False) -> list[TableRow]:
+    """Return the rows of a table of jobs.
+
+    Parameters
+    ----------
+    has_owners
+        Whether the last cell is the owner.
+    """
+    rows = []
+    for job in items:
+        owner = [tables.text(job["owner"])] if has_owners else []
+        cells = [*_cells(job, _version_cell(job)), *owner]
+        rows.append(TableRow(job["id"], cells, f"/v1/jobs/{job['id']}"))
+    return rows
 
 
 def table_without_models(
@@ -103,17 +112,25 @@ def progress_cell(job: Mapping[str, Any]) -> Cell:
     return tables.meter(job["progress"]["fraction"], label)
 
 
-async def jobs_view(api: Api, query: Mapping[str, str]) -> ListView:
-    """Return a page of jobs."""
-    filters = only(query, "state", "algorithm", "dataset_id", "parent_id")
+async def jobs_view(api: Api, query: Mapping[str, str], scopes: Sequence[str]) -> ListView:
+    """Return a page of jobs.
+
+    Parameters
+    ----------
+    scopes
+        Scopes of the caller.
+    """
+    filters = only(query, "state", "algorithm", "dataset_id", "parent_id", "owner")
     page = await api.get("/v1/jobs", page_size=PAGE_SIZE, total="true", **in_utc(filters))
     names = await algorithm_names(api)
     empty = "No job matches." if filters else "No job has been submitted yet."
+    has_owners = "owner" in filters
+    columns = (*COLUMNS, "Owner") if has_owners else COLUMNS
     return list_view(
         "/jobs",
         "Jobs",
         "Training and batch inference.",
-        Table("Jobs", COLUMNS, job_rows(page["items"]), empty),
+        Table("Jobs", columns, job_rows(page["items"], has_owners=has_owners), empty),
         query=filters,
         page=page,
         noun="job",
@@ -121,6 +138,7 @@ async def jobs_view(api: Api, query: Mapping[str, str]) -> ListView:
             ListFilter("state", "State", titled(ShownJobState), filters.get("state", "")),
             ListFilter("algorithm", "Algorithm", titled(names), filters.get("algorithm", "")),
             *await dataset_filter(api, filters),
+            *await owner_filter(api, filters, scopes),
             *dates(filters),
         ],
         orders=("model", "state", "", "algorithm", "", "-created_at"),

@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from service.access.keys import ALL_OWNERS
 from service.storage.dataset_states import DatasetState
 from service.ui import formats, tables
 from service.ui.api import Api, segment
@@ -18,6 +19,8 @@ FORBIDDEN: Final = 403
 _COMMON: Final = ("text", "since", "until", "order_by", "page_token")
 #: Datasets that a filter offers.
 _N_DATASETS: Final = 200
+#: Owners that a filter offers.
+_N_OWNERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class ListFilter:
     ----------
     kind
         Type of the field of a filter without a list.
+    any_title
+        What is shown if nothing is chosen.
     """
 
     name: str
@@ -35,6 +40,7 @@ class ListFilter:
     values: Sequence[tuple[str, str]]
     chosen: str
     kind: str = "text"
+    any_title: str = "any"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,8 @@ class ListView:
         Scope with which several can be selected and deleted; empty if they cannot be.
     can_cancel
         Whether those that are selected can be cancelled.
+    deletion
+        The question before those that are selected are deleted.
     is_empty
         Whether there is nothing at all, so that first steps are shown.
     """
@@ -74,6 +82,7 @@ class ListView:
     order_by: str
     scope: str
     can_cancel: bool
+    deletion: str
     has_text: bool
     is_empty: bool
 
@@ -91,6 +100,7 @@ def list_view(
     orders: Sequence[str] = (),
     scope: str = "",
     can_cancel: bool = False,
+    deletion: str = "Delete what is selected?",
     has_text: bool = True,
 ) -> ListView:
     """Return the view of a page of a list.
@@ -106,7 +116,7 @@ def list_view(
     orders
         Names of the orders of the columns; empty for a column by which it cannot be sorted. The
         first one is the default.
-    scope, can_cancel
+    scope, can_cancel, deletion
         As in the view.
     has_text
         Whether the list can be searched for a text.
@@ -130,6 +140,7 @@ def list_view(
         order_by=kept.get("order_by", ""),
         scope=scope,
         can_cancel=can_cancel,
+        deletion=deletion,
         previous_href=href(page.get("previous_page_token")),
         next_href=href(page["next_page_token"]),
         total="" if page.get("total") is None else formats.count(page["total"], noun),
@@ -204,7 +215,14 @@ def _dataset_cells(dataset: Mapping[str, Any]) -> list[Cell]:
 
 def model_rows(items: Sequence[Mapping[str, Any]], *, by_name: bool = False) -> list[TableRow]:
     """Return the rows of a table of model versions, or of the latest version of each model."""
-    return [TableRow(m["name" if by_name else "id"], _model_cells(m)) for m in items]
+    return [
+        TableRow(
+            m["name" if by_name else "id"],
+            _model_cells(m),
+            f"/v1/models/{segment(m['name'])}/versions/{m['version']}",
+        )
+        for m in items
+    ]
 
 
 def _model_cells(model: Mapping[str, Any]) -> list[Cell]:
@@ -250,6 +268,20 @@ async def dataset_filter(api: Api, query: Mapping[str, str]) -> list[ListFilter]
     if chosen and chosen not in dict(values):
         values.append((chosen, chosen))
     return [ListFilter("dataset_id", "Dataset", values, chosen)] if values else []
+
+
+async def owner_filter(
+    api: Api, query: Mapping[str, str], scopes: Sequence[str]
+) -> list[ListFilter]:
+    """Return the filter by owner for those who may see others, with the scope operator."""
+    if "operator" not in scopes:
+        return []
+    quotas = await api.get("/v1/quotas", owner=ALL_OWNERS, page_size=_N_OWNERS)
+    values = [(ALL_OWNERS, "everybody"), *((one["owner"],) * 2 for one in quotas["items"])]
+    chosen = query.get("owner", "")
+    if chosen and chosen not in dict(values):
+        values.append((chosen, chosen))
+    return [ListFilter("owner", "Owner", values, chosen, any_title="me")]
 
 
 def dataset_cell(dataset_id: str, dataset: Mapping[str, Any] | None) -> Cell:
@@ -308,4 +340,6 @@ async def models_view(api: Api, query: Mapping[str, str]) -> ListView:
             *dates(filters),
         ],
         orders=("name", "", "algorithm", "", "", "-created_at"),
+        scope="models:write",
+        deletion="Delete the selected versions? Earlier versions of these models stay.",
     )

@@ -8,7 +8,6 @@ from service.ui import formats
 from service.ui.views.bars import Bars, Value, bars_of
 from service.ui.views.words import KINDS, GroupWords, ScoreWords, name_of
 
-
 #: Said once the reader has asked to keep the best so far.
 _ENDING: Final = "It ends with the methods that are scored so far."
 

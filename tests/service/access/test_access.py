@@ -112,9 +112,9 @@ def test_every_scope_has_a_meaning_and_presets_have_scopes():
     assert all(set(scopes) <= set(SCOPES) for scopes in PRESETS.values())
 
 
-def test_admin_allows_everything_and_any_other_scope_only_itself():
+def test_admin_allows_everything_but_other_owners_and_any_other_scope_only_itself():
     for scope in SCOPES:
-        assert allows(["admin"], scope)
+        assert allows(["admin"], scope) == (scope != "operator")
         assert allows([scope], scope)
         assert [s for s in SCOPES if allows(["infer"], s)] == ["infer"]
     assert allows([], None)
