@@ -18,6 +18,7 @@ from service.http.routing import session_of
 from service.settings import Settings
 from service.ui import assets, formats
 from service.ui.api_examples import ApiExample
+from service.ui.views.glossary import GLOSSARY, TERMS
 
 #: Scripts and styles come from files of this service; none are inline.
 POLICY: Final = (
@@ -52,6 +53,8 @@ _environment: Final = Environment(
     undefined=StrictUndefined,
 )
 _environment.globals["asset"] = assets.address
+_environment.globals["glossary"] = GLOSSARY
+_environment.globals["terms"] = TERMS
 for _filter in (formats.ago, formats.exact, formats.number, formats.plain, formats.size):
     _environment.filters[_filter.__name__] = _filter
 

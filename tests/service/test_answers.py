@@ -10,6 +10,7 @@ from algorithms.evaluation.choice.automatic_verdict import more_rows
 from algorithms.evaluation.comparison.no_verdict import ONE_TASK
 from service.ui.views.answer import Subject, count_gains, headline, how_far_off, lead, who_gains
 from service.ui.views.choices import leaderboards
+from service.ui.views.glossary import GLOSSARY, TERMS
 from service.ui.views.race import race_view
 from service.ui.views.words import GroupWords, ScoreWords
 
@@ -20,6 +21,13 @@ from service.ui.views.words import GroupWords, ScoreWords
         ("hospital", "hospital", "hospitals"),
         ("City", "city", "cities"),
         ("branch", "branch", "branches"),
+        ("person", "person", "people"),
+        ("species", "species", "species"),
+        ("hospitals", "group", "groups"),
+        ("Krankenhaus", "Krankenhaus", "Krankenhaus"),
+        ("Klinik", "Klinik", "Klinik"),
+        ("École", "École", "École"),
+        ("SITE", "site", "sites"),
         ("task", "group", "groups"),
         ("school_id", "group", "groups"),
         ("Kita Nr.", "group", "groups"),
@@ -29,6 +37,14 @@ from service.ui.views.words import GroupWords, ScoreWords
 def test_groups_have_the_name_of_their_column_if_it_is_a_noun(column, one, many):
     words = GroupWords.of(column)
     assert (words.one, words.many) == (one, many)
+
+
+def test_words_of_the_api_on_pages_say_what_they_mean(http):
+    page = http.get("/datasets").text
+    # the heading of a list that cannot be sorted by it, and the text that a press shows
+    assert f'popovertarget="term-task" title="{GLOSSARY["Tasks"].meaning}">Tasks</button>' in page
+    assert page.count('id="term-task"') == 1
+    assert len({term.one for term in TERMS}) == len(TERMS)
 
 
 def test_sentences_of_the_api_are_said_in_the_words_of_pages():

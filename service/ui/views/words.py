@@ -14,8 +14,43 @@ from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.registry import ALGORITHMS
 from service.ui import formats
 
-#: Names of columns that are a noun, whose plural can be formed.
-_NOUN: Final = re.compile(r"[A-Za-z]{2,}[A-Za-rt-z]")
+#: Names of columns that are a noun; the plural is formed of those that are known to be English.
+_NOUN: Final = re.compile(r"[^\W\d_]{3,}")
+_ENGLISH: Final = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    account agency airline airport animal apartment area article artist asset athlete author bank
+    batch battery bird block book borough branch brand building bus business camera campaign car
+    cell centre center channel child church city clinic clone club cluster coach cohort college
+    colony community company compound condition consumer contract cohort country county course cow
+    crop customer day dealer department depot device disease district doctor dog donor driver drug
+    employee engine enzyme event experiment factory family farm farmer field firm fish flight floor
+    forest fund gene generator genotype group habitat herd home horse hospital hotel hour house
+    household individual industry institute institution instrument insurer island item judge kinase
+    laboratory lab lake language learner line litter location machine maker manufacturer market
+    material mine model molecule month mother motor mouse movie municipality nation
+    neighbourhood neighborhood node nurse office operator orchard order organisation organization
+    owner panel parent parish participant partner patient person physician pig plant plate player
+    plot policy pond port practice practitioner process product project property protein province
+    pump pupil rat reactor reader region restaurant river road room route sample school season
+    section sector seller sensor server shop site source species speaker stand state station
+    store street student study subject supplier surgeon survey task teacher team tenant territory
+    test theatre tower town train tree trial truck turbine unit university user variety vehicle
+    vendor village vineyard visitor volunteer ward warehouse watershed week well winery woman man
+    word worker workshop writer year zone
+    """,
+    )
+)
+_IRREGULAR: Final = {
+    "child": "children",
+    "fish": "fish",
+    "man": "men",
+    "mouse": "mice",
+    "person": "people",
+    "species": "species",
+    "woman": "women",
+}
 _ENDINGS: Final = ((r"(?<=[^aeiou])y$", "ies"), (r"(?:(?<=[sxz])|(?<=[cs]h))$", "es"), (r"$", "s"))
 #: Words of the API, and those of pages; ``{one}`` and ``{many}`` stand for groups.
 _PLAIN: Final = (
@@ -43,12 +78,18 @@ class GroupWords:
 
     @classmethod
     def of(cls, column: str | None) -> "GroupWords":
-        """Return the name of the column with its plural, or "group" if that is no noun."""
+        """Return the name of the column with its plural, or "group" if that is no noun.
+
+        A name that is no known English noun, as of another language, is its own plural.
+        """
         if column is None or column == DEFAULT_TASK_COLUMN or not _NOUN.fullmatch(column):
             return cls("group", "groups")
-        noun = column if column.isupper() else column.lower()
+        noun = column.lower()
+        if noun not in _ENGLISH:
+            is_plural = noun.endswith("s") and cls.of(noun[:-1]).many == noun
+            return cls("group", "groups") if is_plural else cls(column, column)
         pattern, ending = next(rule for rule in _ENDINGS if re.search(rule[0], noun))
-        return cls(noun, re.sub(pattern, ending, noun))
+        return cls(noun, _IRREGULAR.get(noun, re.sub(pattern, ending, noun)))
 
     def counted(self, n: int) -> str:
         """Return a number of groups."""
