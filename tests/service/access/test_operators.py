@@ -14,7 +14,7 @@ ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(
 @pytest.fixture(scope="module")
 def guarded(launch_service):
     first = Key("a" * 12, "s" * 40).text()
-    env = {"SIBLING_BOOTSTRAP_KEY": first, "SIBLING_MAX_DATASETS": "7"}
+    env = {"SIBLING_BOOTSTRAP_KEY": first, "SIBLING_MAX_DATASETS": "7", "SIBLING_MAX_MODELS": "0"}
     with launch_service(SIBLING_REQUIRE_KEYS="true", **env) as running:
         yield running
 
