@@ -141,7 +141,7 @@ async def jobs_view(api: Api, query: Mapping[str, str], scopes: Sequence[str]) -
             *await owner_filter(api, filters, scopes),
             *dates(filters),
         ],
-        orders=("model", "state", "", "algorithm", "", "-created_at"),
+        orders=("model", "state", "", "algorithm", "", "-created_at", *([""] * has_owners)),
         scope="jobs:write",
         can_cancel=True,
     )
