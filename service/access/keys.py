@@ -36,7 +36,7 @@ MEANINGS: Final[dict[Scope, str]] = {
     "models:read": "see models, reports and plots, and download models",
     "models:write": "delete models, and move aliases",
     "infer": "call models for predictions",
-    "keys:read": "see keys",
+    "keys:read": "see keys, and how much of its quotas an owner uses",
     "keys:write": "create and revoke keys, with scopes that the key itself has",
     "webhooks:read": "see webhooks and their deliveries",
     "webhooks:write": "have events sent to other programs, and stop it",

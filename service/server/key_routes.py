@@ -33,7 +33,7 @@ from service.storage.database import Database, now
 from service.storage.tables import KeyRow
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"], route_class=secured("keys:{}"))
-quotas = APIRouter(prefix="/v1/quotas", tags=["keys"], route_class=secured(None))
+quotas = APIRouter(prefix="/v1/quotas", tags=["keys"], route_class=secured("keys:{}"))
 
 #: Active keys of one owner that requests can create.
 MAX_ACTIVE_KEYS: Final = 100

@@ -170,7 +170,8 @@ def _scope_of(method, path):
         return "admin"
     if path.startswith("/v2") or (path.endswith(CALLS) and method == "POST"):
         return "infer"
-    collection = path.split("/")[2].partition(":")[0].replace("uploads", "datasets")
+    collection = path.split("/")[2].partition(":")[0]
+    collection = {"uploads": "datasets", "quotas": "keys"}.get(collection, collection)
     return f"{collection}:{'read' if method == 'GET' else 'write'}"
 
 
@@ -187,7 +188,7 @@ def _cached_key(service, scopes):
 def test_resources_of_another_owner_are_not_found(guarded, ada, everything):
     headers = {"Authorization": f"Bearer {make_key(guarded, 'bob', 'admin')}"}
     for method, path in everything:
-        no_resource = {"/v1/keys", "/v1/jobs:changes", "/v1/datasets:inspect"}
+        no_resource = {"/v1/keys", "/v1/quotas", "/v1/jobs:changes", "/v1/datasets:inspect"}
         if path in {*OPEN, *ACROSS_OWNERS, *no_resource} or path.startswith("/v1/algorithms"):
             continue
         body = {"version": 1} if method == "PUT" else None

@@ -105,7 +105,7 @@ def test_an_operator_makes_and_revokes_keys_of_others(client_of, guarded, job_of
 @pytest.mark.sql
 @pytest.mark.usefixtures("job_of_ada")
 def test_quotas_say_how_much_is_used(client_of) -> None:
-    operator = client_of("root", "operator")
+    operator = client_of("root", "keys:read", "operator")
     by_owner = {one["owner"]: one for one in operator.quotas(owner="*")}
     assert {"ada", "root"} <= by_owner.keys()
     ada = by_owner["ada"]
