@@ -81,7 +81,7 @@ def running(**race):
     counts = {"n_methods": 11, "n_scored": 4, "n_left_out": 1, "best": best}
     words = {"metric": "rmse", "title": "RMSE", "larger_is_better": False, "average": "tasks"}
     race = words | counts | race
-    return {"is_final": False, "progress": {"race": race}}
+    return {"is_final": False, "is_finishing": False, "progress": {"race": race}}
 
 
 def test_a_race_shows_the_best_of_each_kind_so_far_and_no_verdict():

@@ -145,7 +145,8 @@ def list_view(
         next_href=href(page["next_page_token"]),
         total="" if page.get("total") is None else formats.count(page["total"], noun),
         has_text=has_text,
-        is_empty=not (table.rows or query),
+        # others may have some where an owner can be chosen
+        is_empty=not (table.rows or query or any(one.name == "owner" for one in choices)),
     )
 
 
