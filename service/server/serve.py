@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 import uvicorn
@@ -27,6 +27,7 @@ from service.observability.logs import configure_logs
 from service.observability.metrics import SHARED_DIRECTORY
 from service.observability.tracing import missing_package, start_tracing
 from service.processes.lifetime import set_parent_death_signal
+from service.processes.stops import STOP_SIGNALS, end_at_signals, log_stop, noted_signals
 from service.server.warming import serve_until_compiled
 from service.settings import MIB, Settings
 from service.storage.migration import SchemaMismatch, open_database
@@ -55,9 +56,15 @@ def run(settings: Settings) -> None:
         Settings of the environment; each server process reads them again.
     """
     configure_logs(settings.log_level)
+    end_at_signals()
     _preflight(settings)
     _allow_many_connections()
-    with _listener(settings) as listener, _shared_metrics(settings.workers):
+    with (
+        _listener(settings) as listener,
+        _shared_metrics(settings.workers),
+        # uvicorn's supervisor returns at a signal as after a failure; a single process ends itself
+        noted_signals() if settings.workers > 1 else nullcontext([]) as stopped,
+    ):
         serve_until_compiled(listener, settings)
         announced = threading.Event()
         scheme = "http" if settings.tls_cert_file is None else "https"
@@ -83,18 +90,22 @@ def run(settings: Settings) -> None:
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
             timeout_worker_healthcheck=_HEALTHCHECK_S,
         )
-    if not announced.is_set():
+    if announced.is_set():
+        return
+    if not stopped:
         sys.exit("error: the service did not start; see the log above")
+    log_stop(stopped[0])
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop of a server process, and let SIGTERM end the process normally.
+    """Return the event loop of a server process, and let signals end the process normally.
 
     uvicorn raises the signal again once it has stopped, and this is the last moment before it saves
-    the signal handlers. The default handler would end the process without its exit functions,
-    which release the semaphores of Dask's processes, among others.
+    the signal handlers. Other handlers would end the process without its exit functions, which
+    release the semaphores of Dask's processes, among others.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    for number in STOP_SIGNALS:
+        signal.signal(number, lambda *_: sys.exit(0))
     try:
         import uvloop
     except ImportError:

@@ -1,5 +1,15 @@
-"""SIGTERM ends a server with all that belongs to it, and nothing is reported as left behind."""
+"""SIGTERM ends a server with all that belongs to it, and nothing is reported as left behind.
 
+So does Ctrl-C, and either may come before the server has started.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -43,3 +53,62 @@ def test_a_worker_that_does_not_respond_is_killed_and_not_waited_for(launch_on, 
         _, alive = psutil.wait_procs(family, timeout=STOP_TIMEOUT_S)
         assert alive == []
         assert "leaked" not in service.log()
+
+
+@pytest.fixture
+def ends_at_once(tmp_path, guard, wait_until):
+    """``ends_at_once(number, command, is_time, **env)``: a signal ends it with one line and 0."""
+
+    def check(number, command, is_time, **env):
+        environment = {**os.environ, "SIBLING_DATA_DIR": str(tmp_path), **env}
+        log = tmp_path / "log"
+        with (
+            log.open("wb") as errors,
+            subprocess.Popen(
+                [sys.executable, "-m", "sibling", *command],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=environment,
+                start_new_session=True,
+            ) as process,
+            guard(process.pid),
+        ):
+            wait_until(lambda: is_time(log))
+            os.killpg(process.pid, number)  # as a terminal does
+            out, _ = process.communicate(timeout=STOP_TIMEOUT_S)
+        assert (process.returncode, out) == (0, b""), log.read_text()
+        events = [json.loads(line) for line in log.read_text().splitlines()]
+        (stopped,) = (event for event in events if event["event"] == "start.stopped")
+        assert stopped["signal"] == number.name
+
+    return check
+
+
+SIGNALS = [signal.SIGTERM, signal.SIGINT]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_two_processes_start_is_no_failure(ends_at_once, number):
+    def is_time(log):
+        return "Started parent process" in log.read_text()
+
+    ends_at_once(number, ["serve", "--port", "0"], is_time, SIBLING_WORKERS="2")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_during_the_first_migration_is_no_failure(ends_at_once, number, tmp_path):
+    def is_time(_log):
+        return (tmp_path / "sibling.db").exists()
+
+    ends_at_once(number, ["serve", "--port", "0"], is_time)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_a_worker_waits_for_its_scheduler_is_no_failure(ends_at_once, number):
+    with socket.create_server(("127.0.0.1", 0)) as scheduler:
+        url = f"tcp://127.0.0.1:{scheduler.getsockname()[1]}"
+
+        def is_time(_log):
+            return select.select([scheduler], [], [], 0)[0] != []
+
+        ends_at_once(number, ["worker"], is_time, SIBLING_SCHEDULER_URL=url)

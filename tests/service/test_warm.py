@@ -123,6 +123,7 @@ def test_a_server_that_compiles_kernels_says_so_and_ends_with_all_processes(
     family = [server, *server.children(recursive=True)]
     server.send_signal(number)
     assert not psutil.wait_procs(family, timeout=60)[1]
+    assert server.wait() == (0 if number == signal.SIGTERM else -number)
 
 
 @pytest.mark.slow

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.jobs.worker.tls import find_security
+from service.observability.logs import configure_logs
+from service.processes.stops import end_at_signals
 from service.settings import Settings
 
 #: Settings chosen by measurement: no retries or work stealing by the scheduler, less idle work.
@@ -114,6 +116,8 @@ def run_worker(settings: Settings) -> None:
             "set SIBLING_SCHEDULER_URL to the scheduler's address, such as tls://scheduler:8786"
         )
     security = find_security(settings.scheduler_url, settings.tls_dir)
+    configure_logs(settings.log_level)
+    end_at_signals()
     _wait_for(settings.scheduler_url, security)
     _exec_dask(
         "worker",

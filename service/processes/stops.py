@@ -1,0 +1,49 @@
+"""Signals to stop that arrive while a server or worker only starts: a log line, and 0."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final, NoReturn
+
+from service.observability.logs import log
+
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+#: More than a person or a service manager sends.
+_MAX_SIGNALS: Final = 4096
+
+
+def end_at_signals() -> None:
+    """Let a signal to stop end this process, until other handlers take over.
+
+    Not by an exception: in a callback of the garbage collector, Python prints and forgets it.
+    """
+
+    def end(number: int, _frame: FrameType | None) -> NoReturn:
+        log_stop(number)
+        os._exit(0)
+
+    for number in STOP_SIGNALS:
+        signal.signal(number, end)
+
+
+@contextmanager
+def noted_signals() -> Iterator[list[int]]:
+    """Yield a list that has the signals to stop afterwards, whatever handled them."""
+    noted: list[int] = []
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    previous = signal.set_wakeup_fd(write)  # gets the number of each signal
+    try:
+        yield noted
+    finally:
+        signal.set_wakeup_fd(previous)
+        os.close(write)
+        noted += [number for number in os.read(read, _MAX_SIGNALS) if number in STOP_SIGNALS]
+        os.close(read)
+
+
+def log_stop(number: int) -> None:
+    """Log that a signal has ended a process before it was ready."""
+    log.info("start.stopped", signal=signal.Signals(number).name)
