@@ -24,6 +24,7 @@ from algorithms.wrappers.calibration.model import CalibratedModel
 from algorithms.wrappers.preparation.algorithm import for_model
 from algorithms.wrappers.preparation.model import preparation_of
 from algorithms.wrappers.weights import own_class_weight, weighted
+from sibling.estimators.exporting import Exports
 from sibling.estimators.fitting import (
     fit_model,
     parse_calibration,
@@ -50,7 +51,7 @@ _HISTORY = ("loop", "iteration", "objective", "residual")
 _OF_FIT = ("history_", "n_iter_", "report_", "verdict_")
 
 
-class Estimator(BaseEstimator):  # type: ignore[misc]
+class Estimator(Exports, BaseEstimator):  # type: ignore[misc]
     """Base class of the estimators.
 
     Attributes

@@ -4,28 +4,35 @@ The inputs of a graph are ``task``, a text for each row, and ``rows``, numbers i
 columns of training. A task that the model does not have is an error of the runtime.
 """
 
-from collections.abc import Sequence
-from itertools import count
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.baselines.boosted_trees.model import TreesModel
+from algorithms.baselines.transfer_pca.model import PPCAModel, expected_latents, reconstruction
 from algorithms.families.linear.model import FunctionModel
 from algorithms.families.projections.model import ProjectionClassifier
 from algorithms.families.subspaces.model import SubspaceModel
 from algorithms.interface.files import replaced_file
 from algorithms.interface.model import Model
 from algorithms.registry import load_model
+from algorithms.wrappers.calibration.model import CalibratedModel
 from algorithms.wrappers.preparation.learning import Preparation
 from algorithms.wrappers.preparation.model import PreparedModel
-from sibling.charts import MissingPackage
-from sibling.export import NotExportable
-
-#: Versions of the operators, which onnxruntime has had since 1.10 (2021).
-_OPSET: Final = {"": 15, "ai.onnx.ml": 2}
-_IR_VERSION: Final = 8
+from sibling.export.onnx_graph import (
+    Graph,
+    Outputs,
+    axes,
+    refused,
+    same_classes,
+    score_outputs,
+    times,
+)
+from sibling.export.onnx_probabilities import add_probabilities
+from sibling.export.onnx_trees import add_trees
 
 Array = NDArray[Any]
 
@@ -48,118 +55,42 @@ def write(artifact: Path, target: Path) -> Path:
 
 def graph_of(model: Model) -> Any:
     """Return a model as an ``onnx.ModelProto``; see :func:`write`."""
-    inner, preparation = model, None
-    add: Any  # of the class of the inner model
-    if isinstance(model, PreparedModel):
-        inner, preparation = model.inner, model.preparation
+    calibrated = model if isinstance(model, CalibratedModel) else None
+    inner = model if calibrated is None else calibrated.inner
+    preparation = None
+    if isinstance(inner, PreparedModel):
+        inner, preparation = inner.inner, inner.preparation
+    add = _FAMILIES.get(type(inner))
     if isinstance(inner, FunctionModel) and inner.functions.basis.references is None:
-        add, width = _add_functions, inner.functions.basis.n_features
-    elif isinstance(inner, SubspaceModel):
-        add, width = _add_subspaces, inner.U.shape[1]
-    elif isinstance(inner, ProjectionClassifier):
-        widths = {part.U.shape for part in inner.parts}
-        if len(widths) > 1:
-            raise _refused("its tasks differ in columns or dimensions")
-        add, width = _add_projections, widths.pop()[0]
-    else:
-        kinds = "linear models, discriminants and kinds of PCA, without calibration, are exported"
-        raise _refused(f"{kinds}, not '{model.algorithm}' as it was trained")
-    graph = _Graph(model.tasks)
-    rows = "rows"
+        add = _add_functions
+    if add is None:
+        kinds = "linear models, trees, discriminants and kinds of PCA are exported"
+        raise refused(f"{kinds}, not '{model.algorithm}' as it was trained")
+    widths = {inner.width(inner.available_methods()[0], task=task) for task in inner.tasks}
+    if len(widths) > 1:
+        raise refused("its tasks differ in columns")
+    graph, rows, width = Graph(model.tasks), "rows", widths.pop()
     if preparation is not None:
         rows, width = _add_preparation(graph, preparation, model.tasks)
-    add(graph, inner, rows)
+    outputs = add(graph, inner, rows)
+    if calibrated is not None and calibrated.maps:
+        outputs |= add_probabilities(graph, calibrated, outputs)
+    for name, (value, shape, kind) in outputs.items():
+        graph.output(name, value, shape, kind)
     return graph.finish(width, model.algorithm)
 
 
-class _Graph:
-    """A graph that grows by nodes, with the position of each row's task."""
-
-    def __init__(self, tasks: Sequence[str]) -> None:
-        try:
-            import onnx
-        except ModuleNotFoundError as error:
-            if error.name != "onnx":
-                raise
-            raise MissingPackage("ONNX needs onnx; pip install 'sibling[onnx]'") from None
-        self._onnx = onnx
-        self.double, self.int64 = onnx.TensorProto.DOUBLE, onnx.TensorProto.INT64
-        self._nodes: list[Any] = []
-        self._constants: list[Any] = []
-        self._outputs: list[Any] = []
-        self._numbers = count()
-        # a position beyond the tasks, so that an unknown one is an error of Gather
-        labels = {"keys_strings": list(tasks), "values_int64s": [*range(len(tasks))]}
-        labels["default_int64"] = len(tasks)  # type: ignore[assignment]  # a number
-        self._task = self.add("LabelEncoder", "task", domain="ai.onnx.ml", **labels)
-
-    def add(self, operator: str, *inputs: "str | Array", domain: str = "", **options: Any) -> str:
-        """Add a node, whose inputs are names or constants; return the name of its output."""
-        names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
-        output = f"{operator}_{next(self._numbers)}"
-        make = self._onnx.helper.make_node
-        self._nodes.append(make(operator, names, [output], domain=domain, **options))
-        return output
-
-    def of_task(self, stack: Array) -> str:
-        """Add the entry of a stack that belongs to the task of each row."""
-        return self.add("Gather", stack, self._task, axis=0)
-
-    def output(self, name: str, value: str, shape: Sequence[str | int], type_: str) -> None:
-        """Add an output with a name."""
-        helper = self._onnx.helper
-        self._nodes.append(helper.make_node("Identity", [value], [name]))
-        kind = getattr(self._onnx.TensorProto, type_)
-        self._outputs.append(helper.make_tensor_value_info(name, kind, shape))
-
-    def finish(self, width: int, name: str) -> Any:
-        """Return the checked model."""
-        helper, types = self._onnx.helper, self._onnx.TensorProto
-        inputs = [
-            helper.make_tensor_value_info("task", types.STRING, ["n"]),
-            helper.make_tensor_value_info("rows", types.DOUBLE, ["n", width]),
-        ]
-        graph = helper.make_graph(self._nodes, name, inputs, self._outputs, self._constants)
-        opsets = [helper.make_opsetid(domain, number) for domain, number in _OPSET.items()]
-        model = helper.make_model(
-            graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="sibling"
-        )
-        self._onnx.checker.check_model(model, full_check=True)
-        return model
-
-    def _constant(self, value: Array) -> str:
-        name = f"constant_{next(self._numbers)}"
-        if value.dtype.kind == "U":
-            value = value.astype(object)
-        self._constants.append(self._onnx.numpy_helper.from_array(value, name))
-        return name
-
-
-def _refused(reason: str) -> NotExportable:
-    return NotExportable(f"the model cannot be exported to ONNX: {reason}")
-
-
-def _axes(*positions: int) -> Array:
-    return np.array(positions, dtype=np.int64)
-
-
-def _times(graph: _Graph, rows: str, matrices: str) -> str:
-    """Add the product of each row (n, d) with its own matrix, (n, d, m); the result is (n, m)."""
-    product = graph.add("MatMul", graph.add("Unsqueeze", rows, _axes(1)), matrices)
-    return graph.add("Squeeze", product, _axes(1))
-
-
 def _add_preparation(
-    graph: _Graph, preparation: Preparation, tasks: Sequence[str]
+    graph: Graph, preparation: Preparation, tasks: Sequence[str]
 ) -> tuple[str, int]:
     """Add fill values, scales and indicators; return the prepared rows, and the raw width."""
     parts = [preparation.of(task) for task in tasks]
     columns = parts[0].columns
     for column in columns:
         if column.kind not in ("number", "boolean"):
-            raise _refused(f"column '{column.name}' is a {column.kind}, and 'rows' are numbers")
+            raise refused(f"column '{column.name}' is a {column.kind}, and 'rows' are numbers")
     if any(part.columns != columns for part in parts):
-        raise _refused("its tasks differ in columns")
+        raise refused("its tasks differ in columns")
     fill, centre, scale = (
         graph.of_task(np.array([getattr(part, name) for part in parts]))
         for name in ("fill", "centre", "scale")
@@ -176,64 +107,67 @@ def _add_preparation(
     return scaled, len(columns)
 
 
-def _add_functions(graph: _Graph, model: FunctionModel, rows: str) -> None:
+def _add_functions(graph: Graph, model: FunctionModel, rows: str) -> Outputs:
     functions = model.functions
-    classes = functions.classes[0]
-    if any(labels != classes for labels in functions.classes):
-        raise _refused("its tasks differ in classes")
+    classes = same_classes(functions.classes)
     basis, T = functions.basis, len(functions.tasks)
     W = functions.W.T.reshape(T, -1, len(functions.W)).swapaxes(1, 2)  # (T, d, m)
     standardised = graph.add("Div", graph.add("Sub", rows, basis.mean), basis.scale)
-    products = _times(graph, standardised, graph.of_task(np.ascontiguousarray(W)))
+    products = times(graph, standardised, graph.of_task(np.ascontiguousarray(W)))
     scores = graph.add("Add", products, graph.of_task(functions.intercept.reshape(T, -1)))
-    is_one = W.shape[2] == 1
-    values = graph.add("Squeeze", scores, _axes(1)) if is_one else scores
-    if classes is None:
-        graph.output("predict", values, ["n"], "DOUBLE")
-        return
-    if is_one:
-        is_second = graph.add("Greater", values, np.array(0.0))
-        chosen = graph.add("Cast", is_second, to=graph.int64)
-    else:
-        chosen = graph.add("ArgMax", scores, axis=1, keepdims=0)
-    labels = np.array(classes)
-    kind = "STRING" if labels.dtype.kind == "U" else "INT64"
-    graph.output("predict", graph.add("Gather", labels, chosen), ["n"], kind)
-    shape: list[str | int] = ["n"] if is_one else ["n", W.shape[2]]
-    graph.output("decision_function", values, shape, "DOUBLE")
+    return score_outputs(graph, scores, W.shape[2], classes or ())
 
 
-def _add_subspaces(graph: _Graph, model: SubspaceModel, rows: str) -> None:
+def _add_subspaces(graph: Graph, model: SubspaceModel, rows: str) -> Outputs:
     bases = np.array([model.basis_of(task) for task in model.tasks])
     means = np.array([model.mean_of(task) for task in model.tasks])
     centred = graph.add("Sub", rows, graph.of_task(means))
-    coordinates = _times(graph, centred, graph.of_task(bases))
-    graph.output("transform", coordinates, ["n", model.k], "DOUBLE")
+    coordinates = times(graph, centred, graph.of_task(bases))
+    return {"transform": (coordinates, ["n", model.k], "DOUBLE")}
 
 
-def _add_projections(graph: _Graph, model: ProjectionClassifier, rows: str) -> None:
+def _add_probabilistic(graph: Graph, model: PPCAModel, rows: str) -> Outputs:
+    """Add what holds for complete rows; the outputs of one with a missing value are NaN."""
+    _, d, k = model.W.shape
+    mean = graph.of_task(model.mean)
+    centred = graph.add("Sub", rows, mean)
+    maps = zip(model.W, model.noise.tolist(), strict=True)
+    matrices = np.array([expected_latents(W, np.eye(d), noise=noise) for W, noise in maps])
+    latents = times(graph, centred, graph.of_task(matrices))
+    planes = np.array([reconstruction(W, np.eye(d)) for W in model.W])
+    nearest = graph.add("Add", times(graph, centred, graph.of_task(planes)), mean)
+    return {
+        "transform": (latents, ["n", k], "DOUBLE"),
+        "reconstruct": (nearest, ["n", d], "DOUBLE"),
+    }
+
+
+def _add_projections(graph: Graph, model: ProjectionClassifier, rows: str) -> Outputs:
     """Add the projection and the distances.
 
     The predicted class has the smallest distance, but where several are equal: then ``predict``
     compares the rows before the projection.
     """
+    shapes = {part.U.shape for part in model.parts}
+    if len(shapes) > 1:
+        raise refused("its tasks differ in dimensions")
     mean, scale, U = (
         graph.of_task(np.array([getattr(part, name) for part in model.parts]))
         for name in ("mean", "scale", "U")
     )
-    projected = _times(graph, graph.add("Div", graph.add("Sub", rows, mean), scale), U)
-    k = model.parts[0].U.shape[1]
-    graph.output("transform", projected, ["n", k], "DOUBLE")
+    projected = times(graph, graph.add("Div", graph.add("Sub", rows, mean), scale), U)
+    outputs: Outputs = {"transform": (projected, ["n", shapes.pop()[1]], "DOUBLE")}
     classes = model.parts[0].classes
     if any(part.classes != classes for part in model.parts):
-        return  # the distances have a column for each class of a task
+        return outputs  # the distances have a column for each class of a task
     prototypes = graph.of_task(_by_class(model))  # (n, c, r, k)
-    differences = graph.add("Sub", graph.add("Unsqueeze", projected, _axes(1, 2)), prototypes)
+    differences = graph.add("Sub", graph.add("Unsqueeze", projected, axes(1, 2)), prototypes)
     squares = graph.add(
-        "ReduceSum", graph.add("Mul", differences, differences), _axes(3), keepdims=0
+        "ReduceSum", graph.add("Mul", differences, differences), axes(3), keepdims=0
     )
     nearest = graph.add("ReduceMin", squares, axes=[2], keepdims=0)
-    graph.output("distances", graph.add("Sqrt", nearest), ["n", len(classes)], "DOUBLE")
+    outputs["distances"] = (graph.add("Sqrt", nearest), ["n", len(classes)], "DOUBLE")
+    return outputs
 
 
 def _by_class(model: ProjectionClassifier) -> Array:
@@ -255,3 +189,11 @@ def _by_class(model: ProjectionClassifier) -> Array:
             for one in own
         ]
     )
+
+
+_FAMILIES: Final[Mapping[type[Model], Callable[[Graph, Any, str], Outputs]]] = {
+    SubspaceModel: _add_subspaces,
+    PPCAModel: _add_probabilistic,
+    ProjectionClassifier: _add_projections,
+    TreesModel: add_trees,
+}

@@ -1,14 +1,10 @@
-"""Models in the formats of other programs answer as the service does."""
+"""Models as ONNX graphs answer as the service does; test_mlflow.py has those of MLflow."""
 
 import itertools
-import os
-import socket
-import subprocess
-import sys
-from pathlib import Path
+from importlib.util import find_spec
 
-import httpx
 import numpy as np
+import onnxruntime
 import pandas as pd
 import pytest
 
@@ -16,7 +12,7 @@ import sibling
 from algorithms.registry import load_model
 from sibling.export import NotExportable, onnx_model
 
-pytestmark = pytest.mark.slow  # MLflow takes seconds to import, and few have it
+pytestmark = pytest.mark.slow  # fits every kind of model
 
 TOLERANCE = 1e-6
 TASKS = ("north", "süd", "a/b")
@@ -28,6 +24,9 @@ TARGETS = {
     "numbers": NUMBERS,
     "two": {task: np.where(y > 0, "yes", "no") for task, y in NUMBERS.items()},
     "three": {task: np.digitize(y, [-1, 1]) for task, y in NUMBERS.items()},
+    "words": {
+        task: np.take(["c", "b", "a"], np.digitize(y, [-1, 1])) for task, y in NUMBERS.items()
+    },
 }
 #: Estimators whose models are graphs, with kinds of their targets.
 EXPORTED = [
@@ -40,28 +39,27 @@ EXPORTED = [
         ("Ridge", "MTFL", "MeanRegularised", "SharedLasso", "CMTL", "GMTL", "MixedModel"),
         ("numbers", "two"),
     ),
-    ("LogisticRegression", "two"),
-    ("LogisticRegression", "three"),
+    *itertools.product(("LogisticRegression",), ("two", "three")),
+    *itertools.product(("BoostedTrees",), ("numbers", "two", "words")),
+    ("Ridge", "words"),
+    ("PPCA", "none"),
 ]
-
-
-@pytest.fixture
-def onnx():
-    return pytest.importorskip("onnx", reason="onnx is not installed: the extra 'onnx'")
+CALIBRATED = [
+    *itertools.product(("BoostedTrees", "Ridge", "LogisticRegression", "MTDA"), ("two", "words")),
+    ("Ridge", "numbers"),
+]
 
 
 def run_graph(path, task, rows):
     """Return the outputs of a graph by name."""
-    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    session = runtime.InferenceSession(path)
+    session = onnxruntime.InferenceSession(path)
     values = session.run(None, {"task": np.array([task] * len(rows), dtype=object), "rows": rows})
     return dict(zip((one.name for one in session.get_outputs()), values, strict=True))
 
 
 def exported(estimator, folder):
     """Return the path of the graph of an estimator."""
-    estimator.save(folder / "model.safetensors")
-    return onnx_model.write(folder / "model.safetensors", folder / "model.onnx")
+    return estimator.to_onnx(folder / "model.onnx")
 
 
 def assert_equal(estimator, path, rows_by_task):
@@ -76,7 +74,6 @@ def assert_equal(estimator, path, rows_by_task):
                 assert (values == ours).all()
 
 
-@pytest.mark.usefixtures("onnx")
 @pytest.mark.parametrize(("name", "target"), EXPORTED)
 @pytest.mark.filterwarnings("ignore::sibling.FitWarning")
 def test_a_graph_has_the_outputs_of_the_estimator(tmp_path, name, target):
@@ -84,14 +81,41 @@ def test_a_graph_has_the_outputs_of_the_estimator(tmp_path, name, target):
     assert_equal(estimator, exported(estimator, tmp_path), X)
 
 
-@pytest.mark.usefixtures("onnx")
+@pytest.mark.parametrize("form", ["task", "pooled"])
+def test_trees_of_each_task_and_of_all_tasks_follow_every_split(tmp_path, form):
+    """Rows on thresholds show whether these are rounded."""
+    y = {task: rows[:, 0] * (1 + TASKS.index(task)) for task, rows in X.items()}
+    estimator = sibling.BoostedTrees(form=form, min_rows=1, n_trees=40, selection="given")
+    estimator.fit(X, y).adapt(X["süd"], -y["süd"], task="new")
+    model = estimator.model_
+    edges = model.forest.threshold[:40, np.newaxis] * model.scale + model.mean
+    near = [edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)]
+    assert_equal(
+        estimator, exported(estimator, tmp_path), dict.fromkeys(model.tasks, np.concatenate(near))
+    )
+
+
+@pytest.mark.parametrize("threshold", [None, "prevalence"])
+@pytest.mark.parametrize(("name", "target"), CALIBRATED)
+@pytest.mark.filterwarnings("ignore::sibling.FitWarning")
+def test_calibrated_models_have_their_probabilities(tmp_path, name, target, threshold):
+    if target == "numbers" and threshold:
+        pytest.skip("a threshold chooses between classes")
+    calibration = {"n_folds": 2, "threshold": threshold}
+    estimator = getattr(sibling, name)(calibration=calibration).fit(X, TARGETS[target])
+    path = exported(estimator, tmp_path)
+    assert_equal(estimator, path, X)
+    outputs = run_graph(path, "north", X["north"])
+    assert ("predict_proba" in outputs) == (target != "numbers")
+    assert "predict" in outputs or threshold is None
+
+
 def test_a_task_that_the_model_does_not_have_is_an_error_of_the_runtime(tmp_path):
     path = exported(sibling.Ridge().fit(X, NUMBERS), tmp_path)
     with pytest.raises(Exception, match="out of data bounds"):
         run_graph(path, "west", X["north"])
 
 
-@pytest.mark.usefixtures("onnx")
 @pytest.mark.parametrize("per_task", [False, True])
 def test_missing_values_are_filled_in_the_graph(client, tmp_path, per_task):
     rows = pd.DataFrame(X["north"], columns=["a", "b", "c"])
@@ -107,9 +131,8 @@ def test_missing_values_are_filled_in_the_graph(client, tmp_path, per_task):
     np.testing.assert_allclose(outputs["predict"], ours, rtol=TOLERANCE, atol=TOLERANCE)
 
 
-@pytest.mark.usefixtures("onnx")
 @pytest.mark.parametrize(
-    ("name", "reason"), [("GP", "'gp'"), ("BoostedTrees", "'boosted-trees'"), ("Ridge", "classes")]
+    ("name", "reason"), [("GP", "'gp'"), ("KernelRidge", "'kernel-ridge'"), ("Ridge", "classes")]
 )
 def test_what_no_graph_can_say_is_refused_with_the_reason(tmp_path, name, reason):
     y = {**NUMBERS} if name != "Ridge" else {t: np.where(v > 0, t, "") for t, v in NUMBERS.items()}
@@ -136,62 +159,16 @@ def shops(client):
     return client.train(dataset, "mean-regularised", model="exported-shops").wait()
 
 
-@pytest.fixture
-def mlflow():
-    reason = "MLflow is not installed: the extra 'mlflow'"
-    pytest.importorskip("mlflow.pyfunc.scoring_server", reason=reason, exc_type=ImportError)
-    return pytest.importorskip("mlflow.pyfunc", reason=reason)
+@pytest.mark.skipif(find_spec("mlflow") is not None, reason="MLflow is installed")
+def test_without_mlflow_the_error_names_the_extra(shops, tmp_path):
+    with pytest.raises(ImportError, match=r"sibling\[mlflow\]"):
+        shops.to_mlflow(tmp_path / "shops")
 
 
-@pytest.mark.filterwarnings("ignore")  # of MLflow itself
-def test_mlflow_loads_a_model_with_its_signature_and_example(mlflow, shops, tmp_path):
-    folder = shops.to_mlflow(tmp_path / "shops")
-    loaded = mlflow.load_model(str(folder))
-    assert loaded.metadata.signature.inputs.input_names() == ["shop", "price", "colour"]
-    assert loaded.input_example["shop"].tolist() == ["north", "süd"]
-    assert f"sibling[mlflow]=={sibling.__version__}" in (folder / "requirements.txt").read_text()
-    np.testing.assert_allclose(loaded.predict(SHOPS), shops.predict(SHOPS), rtol=1e-9)
-    with pytest.raises(ValueError, match="no method 'transform'"):
-        loaded.predict(SHOPS, params={"method": "transform"})
-    with pytest.raises(FileExistsError):
-        shops.to_mlflow(folder)
-
-
-@pytest.mark.usefixtures("mlflow")
-@pytest.mark.filterwarnings("ignore")  # of MLflow itself
-def test_mlflow_serves_a_model(shops, tmp_path, wait_until, guard):
-    folder = shops.to_mlflow(tmp_path / "shops")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "models", "serve", "--env-manager", "local"]
-    arguments = ["--model-uri", str(folder), "--port", str(port), "--workers", "1"]
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    with (
-        (tmp_path / "log").open("wb") as log,
-        subprocess.Popen([*command, *arguments], stdout=log, stderr=log, env=env) as server,
-        guard(server.pid),
-    ):
-        url = f"http://127.0.0.1:{port}"
-
-        def is_ready():
-            assert server.poll() is None, (tmp_path / "log").read_text()
-            try:
-                return httpx.get(f"{url}/ping").status_code == 200
-            except httpx.TransportError:
-                return False
-
-        wait_until(is_ready)
-        split = SHOPS[["shop", "price", "colour"]].to_dict(orient="split", index=False)
-        answer = httpx.post(f"{url}/invocations", json={"dataframe_split": split}, timeout=60)
-        server.terminate()
-    np.testing.assert_allclose(answer.json()["predictions"], shops.predict(SHOPS), rtol=1e-9)
-
-
-def test_the_command_exports_or_says_what_is_missing(service, shops, command, tmp_path):
+def test_the_command_says_why_a_model_has_no_graph(service, shops, command, tmp_path):
     target = tmp_path / "model.onnx"
     done = command("models", "export", shops.name, "--onnx", target, SIBLING_URL=service.url)
     assert done.returncode == 1
-    assert "colour" in done.stderr or "sibling[onnx]" in done.stderr
+    assert "colour" in done.stderr
     both = ("--onnx", target, "--mlflow", tmp_path / "folder")
     assert command("models", "export", shops.name, *both, SIBLING_URL=service.url).returncode == 2
