@@ -189,21 +189,27 @@ def main() -> None:
 
 def run_tests(files: list[str]) -> dict[str, str]:
     """Return the outcome of every test of some files by its file and name."""
+    outcomes = {}
+    for name, case in cases(files, n_processes=2, SIBLING_TEST_ALL="1").items():
+        tags = {child.tag for child in case}
+        is_bad = bool(tags & {"failure", "error"})
+        outcomes[name] = "failed" if is_bad else "skipped" if "skipped" in tags else "passed"
+    return outcomes
+
+
+def cases(targets: list[str], *, n_processes: int, **env: str) -> dict[str, ET.Element]:
+    """Run tests; return the report of each by its file and name."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-m", "slow or not slow", "-q"]
-        command += ["-n", "2", "--dist", "worksteal", f"--junitxml={report}"]
-        env = {**os.environ, "SIBLING_TEST_ALL": "1"}
-        subprocess.run([*command, *files], cwd=ROOT, env=env, check=False, stdout=sys.stderr)
-        cases = ET.parse(report).getroot().iter("testcase")
-        outcomes: dict[str, str] = {}
-        for case in cases:
-            file = case.get("classname", "").replace(".", "/")
-            tags = {child.tag for child in case}
-            is_bad = bool(tags & {"failure", "error"})
-            outcome = "failed" if is_bad else "skipped" if "skipped" in tags else "passed"
-            outcomes[f"{file}.py::{case.get('name')}"] = outcome
-    return outcomes
+        command += ["-n", str(n_processes), "--dist", "worksteal", f"--junitxml={report}"]
+        own = {**os.environ, **env}
+        subprocess.run([*command, *targets], cwd=ROOT, env=own, check=False, stdout=sys.stderr)
+        found = ET.parse(report).getroot().iter("testcase")
+        return {
+            f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}": case
+            for case in found
+        }
 
 
 def outcomes_of(outcomes: dict[str, str], start: str, fault: Fault) -> list[tuple[str, str]]:

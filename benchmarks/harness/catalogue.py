@@ -116,6 +116,7 @@ _SERVICE: Final = (
         quick=("--rounds", "1", "--seconds", "0.3", "--connections", "1"),
     ),
     Benchmark("csv_upload", "Reading of large tables"),
+    Benchmark("clients", "Clients and proxies", is_long=True, limit_s=7200),
     Benchmark("jobs_latency", "Jobs beside their training"),
     Benchmark("searches", "Searches on all cores"),
     Benchmark("pages", "Pages", quick=("--jobs", "200", "--models", "20", "--repeats", "3")),

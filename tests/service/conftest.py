@@ -1,5 +1,6 @@
 """Real servers for the tests: a process, a socket, a database on disk, a pool of workers."""
 
+import atexit
 import contextlib
 import io
 import json
@@ -13,8 +14,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,9 @@ START_TIMEOUT_S = 240
 #: SIGTERM lets open streams end and running jobs go back to the queue; seconds are enough.
 STOP_TIMEOUT_S = 120
 LEFT_TIMEOUT_S = 60
+#: With SIBLING_TEST_PROXY=nginx, all servers are behind the block of the guide: TLS and a prefix.
+IS_BEHIND_NGINX = os.environ.get("SIBLING_TEST_PROXY") == "nginx"
+PREFIX = "/ml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +194,8 @@ def running_service(
     data_dir = data_dir or folder / "data"
     log_path = folder / "service.log"
     arguments = ["serve", "--port", str(port), "--data-dir", str(data_dir)]
+    if IS_BEHIND_NGINX:
+        env = {"SIBLING_TRUSTED_PROXIES": "127.0.0.1", "SIBLING_ROOT_PATH": PREFIX, **env}
     environment = clean_environment(SIBLING_DATABASE_URL=database_url, **env)
     with (
         log_path.open("a", encoding="utf-8") as log,
@@ -208,13 +215,84 @@ def running_service(
             assert process.stdout is not None
             line = process.stdout.readline()
             assert line, f"the service did not start:\n{log_path.read_text(encoding='utf-8')}"
-            service = Service(line.split()[3], process, data_dir, log_path, database_url)
-            _wait_ready(service)
-            yield service
+            url = line.split()[3]
+            with behind_nginx(url, folder) if IS_BEHIND_NGINX else nullcontext(url) as url:
+                service = Service(url, process, data_dir, log_path, database_url)
+                _wait_ready(service)
+                yield service
             _stop(process)
         finally:
             if process.poll() is None:
                 process.kill()
+
+
+@contextmanager
+def behind_nginx(url: str, folder: Path) -> Iterator[str]:
+    """Run the block of the guide for a server; yield the address of the server behind it."""
+    for name, file in zip(("cert.pem", "key.pem"), certificate(), strict=True):
+        shutil.copy(file, folder / name)
+    with running_nginx(folder, nginx_block(port := free_port(), f"proxy_pass {url};")):
+        yield f"https://127.0.0.1:{port}{PREFIX}"
+
+
+def nginx_block(port: int, proxy_pass: str) -> str:
+    """Return the block of the guide at a port, with a line for another address of the service."""
+    guide = (ROOT / "docs/how-to/proxies.md").read_text(encoding="utf-8")
+    block = guide.partition("```nginx\n")[2].partition("```")[0]
+    for line, ours in (
+        ("listen 443", f"listen 127.0.0.1:{port}"),
+        ("proxy_pass http://127.0.0.1:8000;", proxy_pass),
+    ):
+        assert line in block
+        block = block.replace(line, ours)
+    return block
+
+
+@contextmanager
+def running_nginx(folder: Path, servers: str) -> Iterator[None]:
+    """Run nginx with blocks ``server``, whose files are in a folder."""
+    temporary = " ".join(
+        f"{kind}_temp_path {kind};" for kind in ("proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    http = f"access_log off; client_body_temp_path body; {temporary}\n{servers}"
+    (folder / "nginx.conf").write_text(
+        "daemon off; master_process off; pid nginx.pid; error_log stderr;\n"
+        f"events {{}}\nhttp {{ {http} }}\n",
+        encoding="utf-8",
+    )
+    command = ["nginx", "-p", str(folder), "-c", "nginx.conf", "-e", "stderr"]
+    with (
+        (folder / "nginx.log").open("wb") as errors,
+        subprocess.Popen(command, stderr=errors) as nginx,
+    ):
+        try:
+            while not (folder / "nginx.pid").exists():
+                assert nginx.poll() is None, (folder / "nginx.log").read_text()
+                time.sleep(0.02)
+            yield
+        finally:
+            nginx.terminate()
+
+
+@cache
+def certificate() -> tuple[Path, Path]:
+    """Return the files of a certificate for 127.0.0.1, which clients of this process trust."""
+    folder = Path(tempfile.mkdtemp(prefix="sibling-tls-"))
+    atexit.register(shutil.rmtree, folder)
+    files = (folder / "cert.pem", folder / "key.pem")
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc"
+    names = ("-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1")
+    target = ("-out", files[0], "-keyout", files[1])
+    subprocess.run([*command.split(), *names, *target], check=True, capture_output=True)
+    os.environ["SSL_CERT_FILE"] = str(files[0])
+    return files
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def clean_environment(**env: Any) -> dict[str, str]:
@@ -320,7 +398,7 @@ def no_authorities(
     Every HTTP client loads them, which takes ten times as long as a request; no test uses them.
     """
     with pytest.MonkeyPatch.context() as patch:
-        if request.node.get_closest_marker("installs") is None:
+        if request.node.get_closest_marker("installs") is None and not IS_BEHIND_NGINX:
             patch.delenv("SSL_CERT_FILE", raising=False)
             patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("authorities")))
         yield
@@ -551,30 +629,18 @@ def model(client: Client, dataset: Dataset) -> RemoteModel:
 
 
 @pytest.fixture
-def start_nginx(tmp_path: Path, wait_until: Callable[..., None]) -> Iterator[Callable[[str], None]]:
+def start_nginx(tmp_path: Path) -> Iterator[Callable[[str], None]]:
     """``start_nginx(servers)``: nginx with blocks ``server``, until the test ends."""
     if shutil.which("nginx") is None:
         pytest.skip("nginx is not installed")
-    temporary = " ".join(
-        f"{kind}_temp_path {kind};" for kind in ("proxy", "fastcgi", "uwsgi", "scgi")
-    )
     with contextlib.ExitStack() as stack:
+        yield lambda servers: stack.enter_context(running_nginx(tmp_path, servers))
 
-        def start(servers: str) -> None:
-            http = f"access_log off; client_body_temp_path body; {temporary}\n{servers}"
-            (tmp_path / "nginx.conf").write_text(
-                "daemon off; master_process off; pid nginx.pid; error_log stderr;\n"
-                f"events {{}}\nhttp {{ {http} }}\n",
-                encoding="utf-8",
-            )
-            command = ["nginx", "-p", str(tmp_path), "-c", "nginx.conf", "-e", "stderr"]
-            errors = stack.enter_context((tmp_path / "nginx.log").open("wb"))
-            nginx = stack.enter_context(subprocess.Popen(command, stderr=errors))
-            stack.callback(nginx.terminate)
-            wait_until(lambda: (tmp_path / "nginx.pid").exists() or nginx.poll() is not None)
-            assert nginx.poll() is None, (tmp_path / "nginx.log").read_text()
 
-        yield start
+@pytest.fixture
+def guide_block() -> Callable[[int, str], str]:
+    """``block = guide_block(port, line)``: nginx of the guide, with another ``proxy_pass``."""
+    return nginx_block
 
 
 class Uploads:
@@ -684,9 +750,7 @@ def wait_until() -> Callable[..., None]:
 def cluster(tmp_path: Path) -> Iterator["Cluster"]:
     """A scheduler and workers of their own, over TLS, which end with the test."""
     make_certificates(tmp_path / "tls")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     cluster = Cluster(tmp_path, f"tls://127.0.0.1:{port}", str(port))
     yield cluster
     cluster.stop()

@@ -1,9 +1,12 @@
 """Behind a proxy that offers the service below a path, everything that a browser follows has it."""
 
 import html
+import os
 import re
+import shutil
 import socket
 import ssl
+import subprocess
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
@@ -46,7 +49,7 @@ def crawl(http, start):
 
 
 @pytest.fixture
-def behind_nginx(start_replica, start_nginx, model, tmp_path):
+def behind_nginx(start_replica, start_nginx, guide_block, model, tmp_path):
     """``http = behind_nginx(proxy_pass, **env)``: HTTPS to the block of the guide.
 
     ``{url}`` in ``proxy_pass`` is the service.
@@ -57,12 +60,8 @@ def behind_nginx(start_replica, start_nginx, model, tmp_path):
     def start(proxy_pass, more="", **env):
         service = start_replica(SIBLING_TRUSTED_PROXIES="127.0.0.1", **env)
         make_certificates(tmp_path)
-        (block,) = re.findall(r"```nginx\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
         port = free_port()
-        block = block.replace("listen 443", f"listen 127.0.0.1:{port}")
-        line = f"proxy_pass {proxy_pass.format(url=service.url)};{more}"
-        assert "proxy_pass http://127.0.0.1:8000;" in block
-        start_nginx(block.replace("proxy_pass http://127.0.0.1:8000;", line))
+        start_nginx(guide_block(port, f"proxy_pass {proxy_pass.format(url=service.url)};{more}"))
         context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
         context.check_hostname = False  # the certificate has no name
         url = f"https://127.0.0.1:{port}/ml"
@@ -90,6 +89,70 @@ def test_every_link_behind_nginx_leads_somewhere(behind_nginx, proxy_pass, more,
     assert set(seen.values()) == {200}, seen
     outside = [url for url in seen if not urlsplit(url).path.startswith("/ml/")]
     assert outside == []
+    assert len(seen) > 30
+
+
+#: Proxies of the guide besides nginx: the language of their block, what becomes local in it, and
+#: the command.
+CADDY = "{{\nadmin off\n}}\nhttps://127.0.0.1:{port} {{\ntls cert.pem key.pem"
+TRAEFIK = """
+tls: {{stores: {{default: {{defaultCertificate: {{certFile: cert.pem, keyFile: key.pem}}}}}}}}
+http:
+  routers:"""
+STATIC = "--global.checknewversion=false --global.sendanonymoususage=false"
+OTHERS = {
+    "caddy": (
+        "text",
+        {"data.example.org {": CADDY},
+        "caddy run --adapter caddyfile --config config.yml",
+    ),
+    "traefik": (
+        "yaml",
+        {"data.example.org": "127.0.0.1", "http:\n  routers:": TRAEFIK},
+        f"traefik --entrypoints.all.address=:PORT --providers.file.filename=config.yml {STATIC}",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_link_behind_another_proxy_leads_somewhere(
+    start_replica, model, tmp_path, guard, wait_until, name
+):
+    del model
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    service, port = start_replica(SIBLING_TRUSTED_PROXIES="127.0.0.1"), free_port()
+    make_certificates(tmp_path)
+    language, local, command = OTHERS[name]
+    title = f"## {name.title()}\n\n```{language}\n"
+    block = GUIDE.read_text(encoding="utf-8").partition(title)[2].partition("```")[0]
+    address = urlsplit(service.url).netloc
+    for text, ours in {"127.0.0.1:8000": address, **local}.items():
+        assert text in block
+        block = block.replace(text, ours.format(port=port))
+    (tmp_path / "config.yml").write_text(block, encoding="utf-8")
+    command = command.replace(":PORT", f"127.0.0.1:{port}").split()
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    with (
+        (tmp_path / "log").open("wb") as log,
+        subprocess.Popen(command, cwd=tmp_path, env=env, stdout=log, stderr=log) as proxy,
+        guard(proxy.pid),
+        httpx.Client(base_url=f"https://127.0.0.1:{port}/ml", verify=False, timeout=240) as http,
+    ):
+
+        def is_ready():
+            assert proxy.poll() is None, (tmp_path / "log").read_text()
+            try:
+                return http.get("v2/health/live").is_success
+            except httpx.TransportError:
+                return False
+
+        wait_until(is_ready)
+        seen = crawl(http, f"{http.base_url}")
+        proxy.terminate()
+    assert set(seen.values()) == {200}, seen
+    assert [url for url in seen if not urlsplit(url).path.startswith("/ml/")] == []
     assert len(seen) > 30
 
 
