@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
 import uvicorn
@@ -59,11 +59,14 @@ def run(settings: Settings) -> None:
     end_at_signals()
     _preflight(settings)
     _allow_many_connections()
+    # uvicorn's supervisor returns at a signal as after a failure; a single process ends itself
+    signals: AbstractContextManager[list[int]] = nullcontext([])
+    if settings.workers > 1:
+        signals = noted_signals()
     with (
         _listener(settings) as listener,
         _shared_metrics(settings.workers),
-        # uvicorn's supervisor returns at a signal as after a failure; a single process ends itself
-        noted_signals() if settings.workers > 1 else nullcontext([]) as stopped,
+        signals as stopped,
     ):
         serve_until_compiled(listener, settings)
         announced = threading.Event()

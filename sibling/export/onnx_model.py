@@ -59,7 +59,7 @@ def graph_of(model: Model) -> Any:
     inner = model if calibrated is None else calibrated.inner
     preparation = None
     if isinstance(inner, PreparedModel):
-        inner, preparation = inner.inner, inner.preparation
+        preparation, inner = inner.preparation, inner.inner
     add = _FAMILIES.get(type(inner))
     if isinstance(inner, FunctionModel) and inner.functions.basis.references is None:
         add = _add_functions

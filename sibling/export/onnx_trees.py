@@ -56,7 +56,7 @@ def _roots(model: TreesModel) -> Array:
     return roots
 
 
-def _levels(graph: Graph, forest: Forest, *, n_columns: int) -> list[tuple[str, str, str, str]]:
+def _levels(graph: Graph, forest: Forest, *, n_columns: int) -> list[list[str]]:
     """Return the columns, thresholds and children by place, once for each level of the trees.
 
     Places are nodes, then leaves, then a leaf of value 0. Leaves are their own children.
@@ -70,15 +70,17 @@ def _levels(graph: Graph, forest: Forest, *, n_columns: int) -> list[tuple[str, 
     is_set = forest.categories >= 0
     feature = np.where(is_set, n_columns + forest.categories, forest.feature)
     threshold = np.where(is_set, 0.5, forest.threshold)
-    tables = (
-        np.pad(feature, (0, n_leaves)),
-        np.pad(threshold, (0, n_leaves)),
-        np.ascontiguousarray(children[:, 0]),
-        np.ascontiguousarray(children[:, 1]),
-    )
-    names = tuple(graph.constant(table) for table in tables)
+    tables = [
+        graph.constant(np.ascontiguousarray(table))
+        for table in (
+            np.pad(feature, (0, n_leaves)),
+            np.pad(threshold, (0, n_leaves)),
+            children[:, 0],
+            children[:, 1],
+        )
+    ]
     n_levels, places = 0, np.arange(n_nodes)
     while (places < n_nodes).any():
         places = np.unique(children[places])
         n_levels += 1
-    return [names] * n_levels
+    return [tables] * n_levels
