@@ -22,10 +22,11 @@ from algorithms.interface.model import Model
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from algorithms.interface.stored_fields import json_ready
 from algorithms.wrappers.by_parts.model import load_parts
-from algorithms.wrappers.calibration.model import load_calibration, without_calibration
-from algorithms.wrappers.per_task.model import load_alone, without_alone
-from algorithms.wrappers.preparation.learning import Preparation, without_preparation
+from algorithms.wrappers.calibration.model import CALIBRATION, load_calibration
+from algorithms.wrappers.per_task.model import ALONE, load_alone
+from algorithms.wrappers.preparation.learning import PREPARATION, Preparation
 from algorithms.wrappers.preparation.model import PreparedModel
+from algorithms.wrappers.stored import outside
 
 _FORMAT: Final = "sibling-model/1"
 #: Module and class of each algorithm by its name, in the form of entry points.
@@ -162,18 +163,18 @@ def _make_model(
     algorithm: Algorithm[Any, Any], arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]
 ) -> Model:
     """Return the model in the arrays and the header of a file."""
-    plain = without_calibration(without_preparation(arrays))
+    plain = outside(outside(arrays, PREPARATION), CALIBRATION)
     members = {"find": ALGORITHMS.__getitem__} if algorithm.is_combined else {}
     model = load_parts(
-        without_alone(plain), values, load=partial(algorithm.Model.from_arrays, **members)
+        outside(plain, ALONE), values, load=partial(algorithm.Model.from_arrays, **members)
     )
     model = load_alone(
         model, plain, values, load=lambda name, *own: ALGORITHMS[name].Model.from_arrays(*own)
     )
-    if "preparation" in values:
-        preparation = Preparation.from_arrays(arrays, values["preparation"])
+    if PREPARATION in values:
+        preparation = Preparation.from_arrays(arrays, values[PREPARATION])
         model = PreparedModel(model, preparation)
-    if "calibration" in values:
+    if CALIBRATION in values:
         load = partial(_make_model, algorithm)
-        model = load_calibration(model, arrays, values["calibration"], load=load)
+        model = load_calibration(model, arrays, values[CALIBRATION], load=load)
     return model

@@ -28,7 +28,7 @@ from algorithms.wrappers.calibration.conformal import (
     prediction_sets,
     rows_for,
 )
-from algorithms.wrappers.calibration.stored import below, inside, numbered
+from algorithms.wrappers.stored import below, inside, numbered
 
 Array = NDArray[np.float64]
 

@@ -56,13 +56,18 @@ class WrappedModel(Model):
         """Return a model of tasks without rows, which the common part of this one answers for."""
         return self.inner.for_new_tasks(names)
 
+    def part(self, task: str) -> Model:
+        """Return the model that answers for a task."""
+        del task
+        return self.inner
+
     def width(self, method: str, *, task: str) -> int:
         """Return the number of input columns of a method for a task."""
-        return self.inner.width(method, task=task)
+        return self.part(task).width(method, task=task)
 
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
         """Return the labels of a task, sorted; empty if the model is not a classifier."""
-        return self.inner.classes(task)
+        return self.part(task).classes(task)
 
     def relations(self) -> Relations | None:
         """Return the learned relations of the tasks; None if the model has none."""
@@ -70,11 +75,11 @@ class WrappedModel(Model):
 
     def embedding(self, task: str) -> Embedding | None:
         """Return the points that the model has stored for a task; None if it has none."""
-        return self.inner.embedding(task)
+        return self.part(task).embedding(task)
 
     def coefficients(self, task: str) -> NDArray[np.float64] | None:
         """Return the coefficients of the (prepared) columns of a task; None if not linear."""
-        return self.inner.coefficients(task)
+        return self.part(task).coefficients(task)
 
     def learned(self) -> dict[str, Any]:
         """Return the learned quantities by their scikit-learn names."""
@@ -133,5 +138,5 @@ class WrappedModel(Model):
         return self._call("predict_set", X, task, level=level)
 
     def _call(self, method: str, X: object, task: str, **options: float) -> NDArray[Any]:
-        outputs: NDArray[Any] = getattr(self.inner, method)(X, task=task, **options)
+        outputs: NDArray[Any] = getattr(self.part(task), method)(X, task=task, **options)
         return outputs

@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.model import Embedding, Model
+from algorithms.interface.model import Model
 from algorithms.interface.new_tasks import no_common_part
 from algorithms.interface.relations import Relations
-from algorithms.wrappers.calibration.stored import below, inside, numbered
 from algorithms.wrappers.dense import KEY as DENSE
 from algorithms.wrappers.dense import DenseModel
+from algorithms.wrappers.stored import below, inside, numbered
 from algorithms.wrappers.wrapped_model import WrappedModel
 
 #: Key of the header, and folder of the arrays.
@@ -73,25 +72,9 @@ class PartsModel(WrappedModel):
         """Raise UnknownTask: the parts have nothing in common."""
         raise no_common_part(self.algorithm, names, "it has several models, of different tasks")
 
-    def width(self, method: str, *, task: str) -> int:
-        """Return the number of input columns of a method for a task."""
-        return self.part(task).width(method, task=task)
-
-    def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
-        """Return the labels of a task, sorted; empty if the model is not a classifier."""
-        return self.part(task).classes(task)
-
     def relations(self) -> Relations | None:
         """Return None: not all tasks are related."""
         return None
-
-    def embedding(self, task: str) -> Embedding | None:
-        """Return the points that the model of a task has stored for it; None if it has none."""
-        return self.part(task).embedding(task)
-
-    def coefficients(self, task: str) -> NDArray[np.float64] | None:
-        """Return the coefficients of the columns in the model of a task; None if not linear."""
-        return self.part(task).coefficients(task)
 
     def learned(self) -> dict[str, Any]:
         """Return nothing: what the parts have learned has different shapes."""
@@ -122,10 +105,6 @@ class PartsModel(WrappedModel):
     @cached_property
     def _by_task(self) -> dict[str, Model]:
         return {task: part for part in self.parts for task in part.tasks}
-
-    def _call(self, method: str, X: object, task: str, **options: float) -> NDArray[Any]:
-        outputs: NDArray[Any] = getattr(self.part(task), method)(X, task=task, **options)
-        return outputs
 
 
 def load_parts(

@@ -29,7 +29,7 @@ from algorithms.numerics.scores import brier_losses, log_losses
 from algorithms.wrappers.calibration.conformal import Weighted, adaptive_scores
 from algorithms.wrappers.calibration.probabilities import ProbabilityMap, Scored, learn_maps
 from algorithms.wrappers.calibration.scores import class_scores
-from algorithms.wrappers.calibration.stored import Arrays, Load, below, inside, numbered
+from algorithms.wrappers.stored import Arrays, Load, below, inside, numbered
 
 #: Name of the only task of the models without some tasks.
 NEW: Final = "new"

@@ -30,7 +30,7 @@ from algorithms.wrappers.calibration.left_out_tasks import (
 )
 from algorithms.wrappers.calibration.probabilities import ProbabilityMap
 from algorithms.wrappers.calibration.scores import SCORE_METHODS, class_scores
-from algorithms.wrappers.calibration.stored import Load, below, inside, numbered
+from algorithms.wrappers.stored import Load, below, inside, numbered
 from algorithms.wrappers.wrapped_model import WrappedModel
 
 #: Methods of calibrated models by kind of targets.
@@ -43,7 +43,7 @@ CALIBRATED_METHODS: Final = frozenset(
     method for methods in METHODS_FOR.values() for method in methods
 )
 
-_PREFIX: Final = "calibration"
+CALIBRATION: Final = "calibration"
 _LEFT_OUT: Final = "left_out"
 #: Largest number that the hash of a row can be, plus 1.
 _HASHES: Final = 2.0**64
@@ -217,7 +217,7 @@ class CalibratedModel(WrappedModel):
             arrays |= inside(f"folds/{i}", model.to_arrays())
         if self.left_out is not None:
             arrays |= inside(_LEFT_OUT, self.left_out.to_arrays())
-        return self.inner.to_arrays() | inside(_PREFIX, arrays)
+        return self.inner.to_arrays() | inside(CALIBRATION, arrays)
 
     def header(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON."""
@@ -227,7 +227,7 @@ class CalibratedModel(WrappedModel):
             calibration["costs"] = [list(costs) for costs in self.costs]
         if self.left_out is not None:
             calibration[_LEFT_OUT] = self.left_out.header()
-        return self.inner.header() | {_PREFIX: calibration}
+        return self.inner.header() | {CALIBRATION: calibration}
 
     def _own_methods(self) -> tuple[str, ...]:
         return METHODS_FOR["classes" if self.maps else "numbers"]
@@ -252,7 +252,7 @@ def load_calibration(
     load
         Makes the model without a fold.
     """
-    stored = below(arrays, _PREFIX)
+    stored = below(arrays, CALIBRATION)
     maps = numbered(below(stored, "maps"))
     folds = numbered(below(stored, "folds"))
     conformal = ConformalScores.from_arrays(
@@ -270,8 +270,3 @@ def load_calibration(
         if _LEFT_OUT in header
         else None,
     )
-
-
-def without_calibration(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a model file that do not belong to its calibration."""
-    return {name: a for name, a in arrays.items() if not name.startswith(f"{_PREFIX}/")}

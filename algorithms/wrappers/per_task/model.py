@@ -8,10 +8,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.model import Embedding, Model
+from algorithms.interface.model import Model
+from algorithms.wrappers.stored import below, inside
 from algorithms.wrappers.wrapped_model import WrappedModel
 
-_PREFIX: Final = "alone"
+#: Key of the header, and folder of the arrays.
+ALONE: Final = "alone"
 
 #: Makes a model of the name of its algorithm, its arrays and its header.
 Load = Callable[[str, Mapping[str, NDArray[Any]], Mapping[str, Any]], Model]
@@ -69,22 +71,6 @@ class PerTaskModel(WrappedModel):
         """Return the model of a task."""
         return self.alone if task in self._is_alone else self.inner
 
-    def width(self, method: str, *, task: str) -> int:
-        """Return the number of input columns of a method for a task."""
-        return self.part(task).width(method, task=task)
-
-    def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
-        """Return the labels of a task, sorted; empty if the model is not a classifier."""
-        return self.part(task).classes(task)
-
-    def embedding(self, task: str) -> Embedding | None:
-        """Return the points that the model of a task has stored for it; None if it has none."""
-        return self.part(task).embedding(task)
-
-    def coefficients(self, task: str) -> NDArray[np.float64] | None:
-        """Return the coefficients of the columns in the model of a task; None if not linear."""
-        return self.part(task).coefficients(task)
-
     def learned(self) -> dict[str, Any]:
         """Return the arrays that both models have for each task, such as ``coef``.
 
@@ -112,8 +98,7 @@ class PerTaskModel(WrappedModel):
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return every learned array by name."""
-        alone = {f"{_PREFIX}/{name}": array for name, array in self.alone.to_arrays().items()}
-        return self.inner.to_arrays() | alone
+        return self.inner.to_arrays() | inside(ALONE, self.alone.to_arrays())
 
     def header(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON."""
@@ -122,15 +107,11 @@ class PerTaskModel(WrappedModel):
             "tasks": list(self.tasks_alone),
             "model": self.alone.header(),
         }
-        return self.inner.header() | {_PREFIX: alone}
+        return self.inner.header() | {ALONE: alone}
 
     @cached_property
     def _is_alone(self) -> frozenset[str]:
         return frozenset(self.tasks_alone)
-
-    def _call(self, method: str, X: object, task: str, **options: float) -> NDArray[Any]:
-        outputs: NDArray[Any] = getattr(self.part(task), method)(X, task=task, **options)
-        return outputs
 
 
 def load_alone(
@@ -148,18 +129,12 @@ def load_alone(
     ValueError
         A task is in none of the models.
     """
-    if _PREFIX not in header:
+    if ALONE not in header:
         return inner
-    stored, start = header[_PREFIX], f"{_PREFIX}/"
-    below = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
-    alone = load(str(stored["algorithm"]), below, stored["model"])
+    stored = header[ALONE]
+    alone = load(str(stored["algorithm"]), below(arrays, ALONE), stored["model"])
     names = tuple(str(name) for name in stored["tasks"])
     unknown = set(names) - (set(inner.tasks) & set(alone.tasks))
     if unknown:
         raise ValueError(f"no model for the tasks {sorted(unknown)}")
     return PerTaskModel(inner, alone, names)
-
-
-def without_alone(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a model file that do not belong to the tasks learned alone."""
-    return {name: a for name, a in arrays.items() if not name.startswith(f"{_PREFIX}/")}

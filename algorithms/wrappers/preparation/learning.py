@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,10 @@ from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.wrappers.preparation.columns import Column, unnamed
 from algorithms.wrappers.preparation.recipe import Recipe
 from algorithms.wrappers.preparation.rows import RowPreparation
+from algorithms.wrappers.stored import below, inside
 
-_PREFIX = "preparation"
+#: Key of the header, and folder of the arrays.
+PREPARATION: Final = "preparation"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,11 +141,10 @@ class Preparation:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the learned numbers by name."""
-        return {
-            f"{_PREFIX}/{i}/{name}": array
-            for i, part in enumerate(self.parts)
-            for name, array in part.to_arrays().items()
-        }
+        arrays: dict[str, NDArray[Any]] = {}
+        for i, part in enumerate(self.parts):
+            arrays |= inside(f"{PREPARATION}/{i}", part.to_arrays())
+        return arrays
 
     def header(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON."""
@@ -156,20 +157,12 @@ class Preparation:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
         """Return the preparations from the results of :meth:`to_arrays` and :meth:`header`."""
-        parts = []
-        for i, part in enumerate(header["parts"]):
-            start = f"{_PREFIX}/{i}/"
-            part_arrays = {
-                n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)
-            }
-            parts.append(RowPreparation.from_arrays(part_arrays, part))
+        parts = [
+            RowPreparation.from_arrays(below(arrays, f"{PREPARATION}/{i}"), part)
+            for i, part in enumerate(header["parts"])
+        ]
         recipe = Recipe.model_validate(header["recipe"], strict=False)
         return cls(recipe, tuple(parts), dict(header["part_of"]))
-
-
-def without_preparation(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a model file that belong to the algorithm's model."""
-    return {name: a for name, a in arrays.items() if not name.startswith(f"{_PREFIX}/")}
 
 
 def columns_of(task: Task, columns: Sequence[Column] | None) -> tuple[Column, ...]:

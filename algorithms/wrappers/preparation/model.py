@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from algorithms.interface.methods import FEATURE_METHODS
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import Array, Task
-from algorithms.wrappers.preparation.learning import Preparation
+from algorithms.wrappers.preparation.learning import PREPARATION, Preparation
 from algorithms.wrappers.wrapped_model import WrappedModel
 
 
@@ -41,17 +41,13 @@ class PreparedModel(WrappedModel):
         preparation = self.preparation.for_new_tasks(names)
         return PreparedModel(self.inner.for_new_tasks(names), preparation)
 
-    def learned(self) -> dict[str, Any]:
-        """Return the learned quantities, in terms of the prepared columns."""
-        return self.inner.learned()
-
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return every learned array by name."""
         return self.inner.to_arrays() | self.preparation.to_arrays()
 
     def header(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON."""
-        return self.inner.header() | {"preparation": self.preparation.header()}
+        return self.inner.header() | {PREPARATION: self.preparation.header()}
 
     def _call(self, method: str, X: object, task: str, **options: float) -> NDArray[Any]:
         rows = self._prepare(X, method, task) if method in FEATURE_METHODS else X

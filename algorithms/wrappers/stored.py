@@ -1,4 +1,4 @@
-"""Names of the arrays of a calibration in a model file, which are paths such as ``folds/0/W``."""
+"""Names of arrays that wrappers add to a model file: paths such as ``calibration/folds/0/W``."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -21,6 +21,11 @@ def below(arrays: Arrays, folder: str) -> dict[str, NDArray[Any]]:
     """Return the arrays in a folder, named as seen from it."""
     start = f"{folder}/"
     return {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
+
+
+def outside(arrays: Arrays, folder: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays that are not in a folder."""
+    return {name: array for name, array in arrays.items() if not name.startswith(f"{folder}/")}
 
 
 def numbered(arrays: Arrays) -> dict[int, dict[str, NDArray[Any]]]:
