@@ -35,9 +35,9 @@ from algorithms.mtfl.square import (
     objective,
     relative_gap,
     residuals_of,
-    square_problem,
 )
 from algorithms.numerics.feature_norms import TraceNorm
+from algorithms.numerics.least_squares import LeastSquares
 from algorithms.numerics.stacks import Block
 from benchmarks.mtfl_data import school, survey, synthetic
 
@@ -75,7 +75,8 @@ def shared_rows(rng: np.random.Generator) -> Rows:
 
 def problem_of(rows: Rows, gamma: float) -> SquareProblem:
     blocks = [Block(X, y[:, np.newaxis], np.array([t])) for t, (X, y) in enumerate(rows)]
-    return square_problem(blocks, norm=TraceNorm(), gamma=gamma)
+    compressed = LeastSquares.of(blocks, centre=False)
+    return SquareProblem(compressed.stacks, compressed.remainder, TraceNorm(), gamma)
 
 
 def run(rows: Rows, gamma: float, solver: Solver, *, tolerance: float = GAP) -> MTFLSolution:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from algorithms.numerics import gaps
 from algorithms.numerics.feature_norms import FeatureNorm
-from algorithms.numerics.least_squares import LeastSquares
-from algorithms.numerics.stacks import Block, Stacks
+from algorithms.numerics.stacks import Stacks
 
 Array = NDArray[np.float64]
 
@@ -33,12 +32,6 @@ class SquareProblem:
     remainder: float
     norm: FeatureNorm
     gamma: float
-
-
-def square_problem(blocks: list[Block], *, norm: FeatureNorm, gamma: float) -> SquareProblem:
-    """Return the problem for blocks, which must be centred if there are intercepts."""
-    compressed = LeastSquares.of(blocks, centre=False)
-    return SquareProblem(compressed.stacks, compressed.remainder, norm, gamma)
 
 
 def fit_in_metric(problem: SquareProblem, U: Array) -> Array:

@@ -49,16 +49,6 @@ def retract(U: Array, E: Array) -> Array:
     return Q
 
 
-def projector(U: Array) -> Array:
-    """Return the projector UᵀU onto the subspace.
-
-    Parameters
-    ----------
-    U : (..., k, d)
-    """
-    return transpose(U) @ U
-
-
 def projector_distance(U: Array, V: Array) -> Array:
     """Return the projection distance ‖UᵀU - VᵀV‖_F of subspaces.
 

@@ -18,13 +18,7 @@ from algorithms.numerics import warm
 from algorithms.numerics.compiled_traces import compile_for
 from algorithms.numerics.coupled_traces import BlasCoupledTraces
 from algorithms.numerics.covariances import from_dense, from_factors
-from algorithms.numerics.grassmann import (
-    project,
-    projector,
-    projector_distance,
-    random_points,
-    retract,
-)
+from algorithms.numerics.grassmann import project, projector_distance, random_points, retract
 from algorithms.numerics.kernels import rmtpca as kernels
 from algorithms.problems import covariance_tasks, tilted_gaussians, unrelated_gaussians
 from algorithms.rmtpca import RMTPCA, RMTPCAParams
@@ -67,6 +61,11 @@ def of_covariances(matrices):
     return TaskSet(
         tuple(Task.from_covariances(f"task-{t}", C) for t, C in enumerate(np.asarray(matrices)))
     )
+
+
+def projector(U):
+    """Return the projectors UᵀU onto subspaces."""
+    return np.swapaxes(U, -1, -2) @ U
 
 
 def distances(a, b):

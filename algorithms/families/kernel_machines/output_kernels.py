@@ -27,8 +27,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.numerics.coordinate_steps import thetas
-from algorithms.numerics.theta_rules import COSH, EXP, FIXED, POWER, Rule
+from algorithms.numerics.theta_rules import COSH, EXP, FIXED, POWER, Rule, thetas
 
 Array = NDArray[np.float64]
 PenaltyName = Literal["power", "exp", "cosh"]

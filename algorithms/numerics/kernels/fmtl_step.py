@@ -8,7 +8,7 @@ for the example, which is also the derivative of the penalty term, is then
 
 It increases with δ. The step solves gain'(κ_i + δ) = F(δ). A loss is described by its *piece*
 (y, q, lo, hi, w): gain(κ) = yκ - ½qκ² - ε|κ| on [lo, hi], or w times the entropy of yκ/w for the
-logistic loss. The reference implementation in numpy is :mod:`algorithms.numerics.coordinate_steps`.
+logistic loss.
 """
 
 # ruff: noqa: PLR0917, FBT001  numba takes positional arguments only
