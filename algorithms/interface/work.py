@@ -150,15 +150,13 @@ class WorkEstimate:
         )
 
 
-def estimate_passes(
-    summaries: Sequence[TaskSummary], *, passes: float = DEFAULT_PASSES
-) -> WorkEstimate:
+def estimate_passes(summaries: Sequence[TaskSummary]) -> WorkEstimate:
     """Return the work of some passes over the rows."""
     n, T = n_rows(summaries), len(summaries)
     return WorkEstimate(
-        f"{passes:g} passes over the {n:,} rows of {T:,} tasks",
+        f"{DEFAULT_PASSES:g} passes over the {n:,} rows of {T:,} tasks",
         "use fewer rows, columns or tasks",
-        values=passes * rows_bytes(summaries) / VALUE_BYTES,
+        values=DEFAULT_PASSES * rows_bytes(summaries) / VALUE_BYTES,
         steps=FIT_STEPS + TASK_STEPS * T,
     )
 

@@ -93,7 +93,6 @@ def maximise(
     k: int,
     stopping: StoppingRule,
     trace: Trace,
-    loop: str = "newton",
 ) -> Optimum:
     """Return the critical point reached from the best of the informed starting points.
 
@@ -103,12 +102,10 @@ def maximise(
         λ of eq. 4.
     k
         Dimension of the subspaces.
-    loop
-        Name of the loop in the trace.
     """
     objective = coupled_traces(C, lam=lam, k=k)
     start = best_start(C, objective, k=k)
-    return _maximise_from(objective, start, loop=loop, stopping=stopping, trace=trace)
+    return _maximise_from(objective, start, loop="newton", stopping=stopping, trace=trace)
 
 
 def maximise_from_many(

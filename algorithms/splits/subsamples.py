@@ -18,24 +18,21 @@ from algorithms.splits.splits import by_task, rows_of
 N_PARTS: Final = 4
 #: Rows of each class of a task that every subsample keeps, so that one can be held out.
 _MIN_CLASS_ROWS: Final = 2
+#: Rows of a task that every subsample keeps, if it has as many.
+_MIN_ROWS: Final = 2
 
 
-def subsample(tasks: TaskSet, n_parts: int, *, seed: int, min_rows: int = 2) -> TaskSet:
+def subsample(tasks: TaskSet, n_parts: int, *, seed: int) -> TaskSet:
     """Return about ``n_parts`` / :data:`N_PARTS` of the rows of each task and class.
 
     With the same seed, the rows of a small part are also in every larger one.
-
-    Parameters
-    ----------
-    min_rows
-        Rows of a task that are kept at least, if it has as many.
     """
     if n_parts == N_PARTS:
         return tasks
     rows = rows_of(tasks, units_of(tasks), seed=[seed])
     part = spread_folds(rows, n_folds=N_PARTS)
     is_kept = part < n_parts
-    for key, at_least in ((rows.cell, _MIN_CLASS_ROWS), (rows.task, min_rows)):
+    for key, at_least in ((rows.cell, _MIN_CLASS_ROWS), (rows.task, _MIN_ROWS)):
         is_kept |= _first_units(rows, key, part, at_least)
     kept = by_task(tasks, is_kept)
     return TaskSet(tuple(task.take(np.flatnonzero(kept[task.name])) for task in tasks))

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from algorithms.baselines.linear.params import Columns, Gamma
+from algorithms.baselines.linear.params import Columns, Gamma, GammaGrid
 from algorithms.interface.params import Folds, GapTolerance, Grid, Intercepts, Iterations, Params
 from algorithms.interface.target_scales import ScaleTargetsField
 
@@ -49,12 +49,7 @@ class CMTLParams(Params):
         description="'given': use 'gamma' and 'n_clusters'. 'cv': select both from their grids by "
         "cross-validation of the training rows.",
     )
-    grid: Grid[Gamma] = Field(
-        (1.0, 10.0, 100.0, 1000.0),
-        max_length=200,
-        title="Grid of gamma",
-        description="Values of gamma to try.",
-    )
+    grid: GammaGrid = (1.0, 10.0, 100.0, 1000.0)
     clusters_grid: Grid[Clusters] = Field(
         (2, 4),
         max_length=100,

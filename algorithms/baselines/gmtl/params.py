@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from algorithms.baselines.linear.params import Columns, Gamma
-from algorithms.interface.params import Folds, Grid, Iterations, Params
+from algorithms.baselines.linear.params import Columns, Gamma, GammaGrid
+from algorithms.interface.params import Folds, GapTolerance, Grid, Intercepts, Iterations, Params
 from algorithms.interface.target_scales import ScaleTargetsField
 
 Groups = Annotated[int, Field(ge=1, le=10_000)]
@@ -34,12 +34,7 @@ class GMTLParams(Params):
         description="'given': use 'gamma' and 'n_groups'. 'cv': select both from their grids by "
         "cross-validation of the training rows.",
     )
-    grid: Grid[Gamma] = Field(
-        (1.0, 10.0, 100.0, 1000.0),
-        max_length=200,
-        title="Grid of gamma",
-        description="Values of gamma to try.",
-    )
+    grid: GammaGrid = (1.0, 10.0, 100.0, 1000.0)
     groups_grid: Grid[Groups] = Field(
         (1, 2, 3),
         max_length=100,
@@ -56,17 +51,7 @@ class GMTLParams(Params):
         "the others random. The best result is kept.",
     )
     standardise: Columns = "features"
-    fit_intercept: bool = Field(
-        default=True,
-        title="Intercepts",
-        description="Whether each task has an intercept, which is not penalised.",
-    )
+    fit_intercept: Intercepts = True
     scale_targets: ScaleTargetsField = "moderated"
-    tolerance: float = Field(
-        1e-5,
-        ge=1e-12,
-        le=0.1,
-        title="Tolerance",
-        description="Stop once the relative duality gap is below this.",
-    )
+    tolerance: GapTolerance = 1e-5
     max_iter: Iterations = Field(5000, description="Maximum number of steps.")

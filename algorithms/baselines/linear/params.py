@@ -12,6 +12,10 @@ from algorithms.interface.target_scales import ScaleTargetsField
 DEFAULT_GRID = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
 
 Gamma = Annotated[float, Field(ge=1e-9, le=1e9)]
+GammaGrid = Annotated[
+    Grid[Gamma],
+    Field(max_length=200, title="Grid of gamma", description="Values of gamma to try."),
+]
 #: Standardisation of columns.
 Columns = Annotated[
     Standardise,
@@ -34,12 +38,7 @@ class LinearParams(Params):
         description="Weight of the squared norm of the coefficients relative to the sum of losses, "
         "in units of the mean variance of a column. Used if 'selection' is 'given'.",
     )
-    grid: Grid[Gamma] = Field(
-        DEFAULT_GRID,
-        max_length=200,
-        title="Grid of gamma",
-        description="Values of gamma to try.",
-    )
+    grid: GammaGrid = DEFAULT_GRID
     standardise: Columns = "features"
     fit_intercept: bool = Field(
         default=True,

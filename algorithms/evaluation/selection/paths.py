@@ -5,7 +5,7 @@ differ in this parameter alone are fitted one after the other, each started from
 solution.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -38,20 +38,10 @@ def group_by_path(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> l
     return list(groups.values())
 
 
-def fit_candidates(
-    algorithm: Algo,
-    candidates: Sequence[Mapping[str, Any]],
-    *,
-    new_trace: Callable[[], Trace] = Trace,
-) -> Fit:
+def fit_candidates(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> Fit:
     """Return a function that fits one model per candidate on given training rows.
 
     It returns the error in place of a model whose fit diverged.
-
-    Parameters
-    ----------
-    new_trace
-        Returns the trace of a fit.
     """
     params = [algorithm.parse(values) for values in candidates]
     groups = group_by_path(algorithm, candidates)
@@ -64,7 +54,7 @@ def fit_candidates(
             return algorithm.fit_path(
                 train,
                 [params[position] for position in group],
-                trace=new_trace(),
+                trace=Trace(),
                 rng=deepcopy(rng),
             )
         except Diverged as error:

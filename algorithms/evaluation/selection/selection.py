@@ -120,7 +120,6 @@ def select_per_task(
     n_folds: int,
     trace: Trace,
     rng: np.random.Generator,
-    loop: str = "selection",
     loss: Loss = mean_error_rate,
 ) -> tuple[Selection[P], dict[str, P]]:
     """Return the candidate with the smallest mean loss over all tasks, and the best of each task.
@@ -135,7 +134,7 @@ def select_per_task(
         return [by_task.get(name, np.nan) for name in tasks.names]
 
     held_out = _held_out(
-        algorithm, tasks, candidates, n_folds=n_folds, trace=trace, rng=rng, loop=loop,
+        algorithm, tasks, candidates, n_folds=n_folds, trace=trace, rng=rng, loop="selection",
         measure=losses_by_task, n_measured=len(tasks),
     )  # fmt: skip
     losses = held_out.losses

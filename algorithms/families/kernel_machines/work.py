@@ -119,11 +119,7 @@ def estimate_ascent(
 
 
 def estimate_ascent_of_machines(
-    summaries: Sequence[TaskSummary],
-    params: MachineParams,
-    *,
-    related: float = 0.0,
-    is_shared: bool = False,
+    summaries: Sequence[TaskSummary], params: MachineParams, *, related: float = 0.0
 ) -> WorkEstimate:
     """Return the work of the ascent of machines, for the default C or the candidates of a grid.
 
@@ -135,7 +131,7 @@ def estimate_ascent_of_machines(
     kind = "numbers" if summaries[0].target == "numbers" else "classes"
     factor = SELECTION_PASSES[kind] if params.selection == "cv" else 1.0
     passes = PASSES[kind] + related * RELATED_PASSES[kind] * n_outputs(summaries)
-    return estimate_ascent(summaries, params, passes=factor * passes, is_shared=is_shared)
+    return estimate_ascent(summaries, params, passes=factor * passes)
 
 
 def estimate_spectral(
