@@ -143,12 +143,9 @@ class EnsembleModel(Model):
         return np.asarray(np.array(self.classes(task))[self._mixed(rows, task).argmax(axis=1)])
 
     def decision_function(self, X: object, *, task: str) -> Array:
-        """Return logarithms of the probabilities of the classes.
+        """Return logarithms of the probabilities of the classes, (n_samples, n_classes).
 
-        Returns
-        -------
-        (n_samples,) or (n_samples, n_classes)
-            For two classes, the logarithm of the odds of the second.
+        For two classes, the logarithm of the odds of the second, (n_samples,).
         """
         p = self._mixed(self.check_rows(X, method="decision_function", task=task), task)
         logarithms = np.log(np.maximum(p, np.finfo(np.float64).tiny))

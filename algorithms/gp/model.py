@@ -136,12 +136,9 @@ class GPModel(Model):
         return np.asarray(np.exp(scores[:, 0]) if self.units.has_logarithms else scores[:, 0])
 
     def decision_function(self, X: object, *, task: str) -> Array:
-        """Return the score of each class, −1 to 1 for typical rows.
+        """Return the score of each class, −1 to 1 for typical rows, (n_samples, n_classes).
 
-        Returns
-        -------
-        (n_samples,) or (n_samples, n_classes)
-            For two classes, that of the second.
+        For two classes, that of the second, (n_samples,).
         """
         scores = self._means(X, method="decision_function", task=task)
         return scores[:, 0] if scores.shape[1] == 1 else scores

@@ -33,16 +33,7 @@ class SharedFeatureModel(FunctionModel):
     spectrum: Array
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Return the learned features Uᵀx of rows, which are the same for all tasks.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features)
-
-        Returns
-        -------
-        (n_samples, r)
-        """
+        """Return the learned features Uᵀx, the same for all tasks, (n_samples, r)."""
         rows = self.check_rows(X, method="transform", task=task)
         return self.functions.basis.images(rows, self.U)
 

@@ -83,16 +83,7 @@ class TreesModel(Predictor):
         return self.parts[self.task_index(task)].classes
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
-        """Return the predicted numbers or labels of a task.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features)
-
-        Returns
-        -------
-        (n_samples,)
-        """
+        """Return the predicted numbers or labels of a task, (n_samples,)."""
         scores = self._scores(X, method="predict", task=task)
         classes = np.array(self.classes(task))
         if not len(classes):
@@ -102,17 +93,9 @@ class TreesModel(Predictor):
         return np.asarray(classes[scores.argmax(axis=1)])
 
     def decision_function(self, X: object, *, task: str) -> Array:
-        """Return log-odds.
+        """Return logarithms of the probabilities of the classes, (n_samples, n_classes).
 
-        Parameters
-        ----------
-        X : (n_samples, n_features)
-
-        Returns
-        -------
-        (n_samples,) or (n_samples, n_classes)
-            For two classes, the log-odds of the second; for more, the logarithm of the probability
-            of each class, up to a constant.
+        Up to a constant; for two classes, the log-odds of the second, (n_samples,).
         """
         scores = self._scores(X, method="decision_function", task=task)
         return scores[:, 0] if scores.shape[1] == 1 else scores

@@ -116,31 +116,15 @@ class NeighboursModel(Predictor):
         return self._references(task).classes
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
-        """Return the mean target, or the commonest label, of the neighbours.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features)
-
-        Returns
-        -------
-        (n_samples,)
-        """
+        """Return the mean target, or the commonest label, of the neighbours, (n_samples,)."""
         means = self._means(X, method="predict", task=task)
         classes = self.classes(task)
         return np.array(classes)[means.argmax(axis=1)] if classes else means[:, 0]
 
     def decision_function(self, X: object, *, task: str) -> Array:
-        """Return the share of each class among the neighbours.
+        """Return the share of each class among the neighbours, (n_samples, n_classes).
 
-        Parameters
-        ----------
-        X : (n_samples, n_features)
-
-        Returns
-        -------
-        (n_samples,) or (n_samples, n_classes)
-            For two classes, the share of the second minus the share of the first.
+        For two classes, the share of the second minus the share of the first, (n_samples,).
         """
         means = self._means(X, method="decision_function", task=task)
         return np.asarray(means[:, 1] - means[:, 0]) if means.shape[1] == 2 else means

@@ -48,49 +48,24 @@ class PPCAModel(Model):
         return int(self.W.shape[2 if method == "inverse_transform" else 1])
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Return the expected latents (WᵀW + σ²I)⁻¹ Wᵀ (x - mean), from the observed features.
+        """Return the expected latents (WᵀW + σ²I)⁻¹ Wᵀ (x - mean), (n_samples, k).
 
-        Parameters
-        ----------
-        X : (n_samples, n_features)
-            NaN marks missing values.
-
-        Returns
-        -------
-        (n_samples, k)
+        They follow from the observed features.
         """
         return self._latents(X, "transform", task)
 
     def inverse_transform(self, Z: object, *, task: str) -> Array:
-        """Return the rows Wz + mean.
-
-        Parameters
-        ----------
-        Z : (n_samples, k)
-
-        Returns
-        -------
-        (n_samples, n_features)
-        """
+        """Return the rows Wz + mean (n_samples, n_features) for latents Z (n_samples, k)."""
         rows = self.check_rows(Z, method="inverse_transform", task=task)
         t = self.task_index(task)
         return np.asarray(rows @ self.W[t].T + self.mean[t])
 
     def reconstruct(self, X: object, *, task: str) -> Array:
-        """Return the reconstructed rows, with missing values filled in.
+        """Return the reconstructed rows, with missing values filled in, (n_samples, n_features).
 
         A complete row is projected onto the subspace, because this has the smallest squared error
         (Tipping and Bishop, section 3.3). A row with missing values becomes Wz + mean with the
         expected latent z, which is shrunk towards 0 if few values are known.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features)
-            NaN marks missing values.
-
-        Returns
-        -------
-        (n_samples, n_features)
         """
         t = self.task_index(task)
         rows = self.check_rows(X, method="reconstruct", task=task)

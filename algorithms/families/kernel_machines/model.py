@@ -133,32 +133,15 @@ class KernelMachine(Model):
         return len(self.mean)
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
-        """Return predicted numbers or labels.
-
-        Parameters
-        ----------
-        X : (n_samples, d)
-
-        Returns
-        -------
-        (n_samples,)
-            Labels are strings or integers, like the labels of the task.
-        """
+        """Return predicted numbers or labels, (n_samples,)."""
         rows = self.check_rows(X, method="predict", task=task)
         target = self.target_of(task)
         return target.decode(self.outputs(rows, target))
 
     def decision_function(self, X: object, *, task: str) -> Array:
-        """Return predicted numbers, or the margins of classes.
+        """Return the margin of each class, or predicted numbers, (n_samples, n_classes).
 
-        Parameters
-        ----------
-        X : (n_samples, d)
-
-        Returns
-        -------
-        (n_samples,) or (n_samples, n_classes)
-            For two classes the margin of the second; for more one column per class, in order.
+        For two classes, the margin of the second, and for numbers (n_samples,).
         """
         rows = self.check_rows(X, method="decision_function", task=task)
         target = self.target_of(task)

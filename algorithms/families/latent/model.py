@@ -87,83 +87,41 @@ class LatentModel(Model):
         return self.part_of(task).references.classes
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Return the most likely latents of rows, eq. 25.
+        """Return the most likely latents of rows, eq. 25, (n_samples, L).
 
-        Parameters
-        ----------
-        X : (n_samples, n_features)
-            NaN marks missing values; the latent then depends on the observed features only.
-
-        Returns
-        -------
-        (n_samples, L)
+        They depend on the observed features only.
         """
         return self._latents(X, "transform", task)
 
     def inverse_transform(self, Z: object, *, task: str) -> Array:
-        """Return the expected rows at latents, eq. 27.
-
-        Parameters
-        ----------
-        Z : (n_samples, L)
-
-        Returns
-        -------
-        (n_samples, n_features)
-        """
+        """Return the expected rows (n_samples, n_features) at latents Z (n_samples, L), eq. 27."""
         rows = self.check_rows(Z, method="inverse_transform", task=task)
         part = self.part_of(task)
         return part.restored(part.process.mean(rows))
 
     def reconstruct(self, X: object, *, task: str) -> Array:
-        """Return the rows expected at the latents of the given rows, with missing values filled in.
+        """Return the rows expected at the latents of the given rows, (n_samples, n_features).
 
-        Parameters
-        ----------
-        X : (n_samples, n_features)
-            NaN marks missing values.
-
-        Returns
-        -------
-        (n_samples, n_features)
+        Missing values are filled in.
         """
         part = self.part_of(task)
         return part.restored(part.process.mean(self._latents(X, "reconstruct", task)))
 
     def variance(self, X: object, *, task: str) -> Array:
-        """Return the predictive variance of a feature at the latent of each row, eq. 26.
+        """Return the variance of a feature at the latent of each row, eq. 26, (n_samples,).
 
         It includes the noise, is in squared units of the data, and is the same for every feature.
         It is large if the latent is far from the latents of the active rows. It ignores the
         uncertainty of the latent, so errors are larger if most values of a row are missing.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features)
-            NaN marks missing values.
-
-        Returns
-        -------
-        (n_samples,)
         """
         part = self.part_of(task)
         return part.process.variance(self._latents(X, "variance", task)) * part.scale**2
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
-        """Return the label of the training row with the nearest latent.
+        """Return the label of the training row with the nearest latent, (n_samples,).
 
         The training rows belong to the task if it has labels, to the source otherwise. Of
         equally near rows, the first counts.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features)
-            NaN marks missing values.
-
-        Returns
-        -------
-        (n_samples,)
-            Strings or integers, like the labels.
 
         Raises
         ------

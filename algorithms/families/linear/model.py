@@ -89,32 +89,15 @@ class FunctionModel(Model):
         return {"coef": coef, "intercept": intercept, **learned}
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
-        """Return the predicted numbers or labels of a task.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features)
-
-        Returns
-        -------
-        (n_samples,)
-        """
+        """Return the predicted numbers or labels of a task, (n_samples,)."""
         rows = self.check_rows(X, method="predict", task=task)
         index = self.task_index(task)
         return decode(self.functions.scores(rows, index), self.functions.classes[index])
 
     def decision_function(self, X: object, *, task: str) -> Array:
-        """Return the scores of classes, or the predicted numbers.
+        """Return the score of each class, or predicted numbers, (n_samples, n_classes).
 
-        Parameters
-        ----------
-        X : (n_samples, n_features)
-
-        Returns
-        -------
-        (n_samples,) or (n_samples, n_classes)
-            For two classes, a score that is positive for the second; for more, one score per class
-            in sorted order.
+        For two classes, a score that is positive for the second, and for numbers (n_samples,).
         """
         rows = self.check_rows(X, method="decision_function", task=task)
         scores = self.functions.scores(rows, self.task_index(task))

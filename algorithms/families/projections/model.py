@@ -69,31 +69,12 @@ class ProjectionClassifier(Model):
         return self.part_of(task).classes
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Return the coordinates ((X - mean) / scale) U of rows.
-
-        Parameters
-        ----------
-        X : (n_samples, d_i)
-
-        Returns
-        -------
-        (n_samples, k_i)
-        """
+        """Return the coordinates ((X - mean) / scale) U of rows, (n_samples, k_i)."""
         part = self.part_of(task)
         return part.standardised(self.check_rows(X, method="transform", task=task)) @ part.U
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
-        """Return the label of the nearest training row or class mean of a task.
-
-        Parameters
-        ----------
-        X : (n_samples, d_i)
-
-        Returns
-        -------
-        (n_samples,)
-            Strings or integers, like the labels of the task.
-        """
+        """Return the label of the nearest training row or class mean, (n_samples,)."""
         part = self.part_of(task)
         blocks = self._distance_blocks(X, method="predict", task=task)
         chosen = [nearest_class(part, rows, distances) for rows, distances in blocks]
@@ -102,14 +83,8 @@ class ProjectionClassifier(Model):
     def distances(self, X: object, *, task: str) -> Array:
         """Return the distance to the nearest training row, or to the mean, of each class.
 
-        Parameters
-        ----------
-        X : (n_samples, d_i)
-
-        Returns
-        -------
-        (n_samples, n_classes)
-            In the projected space; columns in the order of :meth:`classes`.
+        It is in the projected space, (n_samples, n_classes), with columns in the order of
+        :meth:`classes`.
         """
         part = self.part_of(task)
         blocks = self._distance_blocks(X, method="distances", task=task)

@@ -69,32 +69,14 @@ class SubspaceModel(Model):
         return self.k if method == "inverse_transform" else int(self.U.shape[1])
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Return the coordinates (X - mean) U of rows in the subspace of a task.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features)
-
-        Returns
-        -------
-        (n_samples, k)
-        """
+        """Return the coordinates (X - mean) U in the subspace of a task, (n_samples, k)."""
         rows = self.check_rows(X, method="transform", task=task)
         # np.dot is twice as fast as @ for a single row
         coordinates: Array = np.dot(rows - self.mean_of(task), self.basis_of(task))
         return coordinates
 
     def inverse_transform(self, Z: object, *, task: str) -> Array:
-        """Return the rows Z Uᵀ + mean for coordinates Z in the subspace of a task.
-
-        Parameters
-        ----------
-        Z : (n_samples, k)
-
-        Returns
-        -------
-        (n_samples, n_features)
-        """
+        """Return the rows Z Uᵀ + mean (n_samples, n_features) for coordinates Z (n_samples, k)."""
         rows = self.check_rows(Z, method="inverse_transform", task=task)
         return rows @ self.basis_of(task).T + self.mean_of(task)
 
