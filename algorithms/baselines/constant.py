@@ -73,11 +73,6 @@ class ConstantModel(Model):
     fit_info: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
-    @property
-    def metrics(self) -> dict[str, dict[str, float]]:
-        """Empty: scores on the training rows mean little here."""
-        return {}
-
     @classmethod
     def methods_for(cls, target: TargetKind) -> tuple[str, ...]:
         """Return the names of the methods for a task with the given kind of targets."""

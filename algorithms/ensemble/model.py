@@ -75,11 +75,6 @@ class EnsembleModel(Model):
         """Whether the methods accept sparse rows."""
         return all(member.takes_sparse for member in self.members)
 
-    @property
-    def metrics(self) -> dict[str, dict[str, float]]:
-        """Empty: scores on the training rows mean little here."""
-        return {}
-
     @classmethod
     def methods_for(cls, target: TargetKind) -> tuple[str, ...]:
         """Return the names of the methods for a task with the given kind of targets."""

@@ -75,9 +75,9 @@ class Model(ABC):
         """Names of the tasks of the model."""
 
     @property
-    @abstractmethod
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Scores on the training rows: ``{metric: {task: value}}``."""
+        """Scores on the training rows: ``{metric: {task: value}}``; empty if they mean little."""
+        return {}
 
     def with_task_column(self, name: str) -> Self:
         """Return the model with the column in which tables of rows have the task of each row."""

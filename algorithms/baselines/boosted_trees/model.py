@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.baselines.boosted_trees.forest import Forest
+from algorithms.families.linear.targets import decode
 from algorithms.interface.model import Predictor, check_array
 from algorithms.interface.new_tasks import no_common_part
 
@@ -67,11 +68,6 @@ class TreesModel(Predictor):
     fit_info: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
-    @property
-    def metrics(self) -> dict[str, dict[str, float]]:
-        """Empty: with enough trees, any training rows are fitted closely."""
-        return {}
-
     def width(self, method: str, *, task: str) -> int:
         """Return the number of features."""
         del method
@@ -85,12 +81,7 @@ class TreesModel(Predictor):
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
         """Return the predicted numbers or labels of a task, (n_samples,)."""
         scores = self._scores(X, method="predict", task=task)
-        classes = np.array(self.classes(task))
-        if not len(classes):
-            return scores[:, 0]
-        if len(classes) == 2:
-            return np.asarray(classes[(scores[:, 0] > 0).astype(np.intp)])
-        return np.asarray(classes[scores.argmax(axis=1)])
+        return decode(scores, self.classes(task) or None)
 
     def decision_function(self, X: object, *, task: str) -> Array:
         """Return logarithms of the probabilities of the classes, (n_samples, n_classes).

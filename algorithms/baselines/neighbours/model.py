@@ -100,11 +100,6 @@ class NeighboursModel(Predictor):
     fit_info: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
-    @property
-    def metrics(self) -> dict[str, dict[str, float]]:
-        """Empty: each training row is its own nearest neighbour."""
-        return {}
-
     def width(self, method: str, *, task: str) -> int:
         """Return the number of features."""
         del method

@@ -156,43 +156,20 @@ def _probability_metric(name: str, title: str, losses: Any) -> Metric:
     )
 
 
-_RECONSTRUCTION: Final = ("transform", "inverse_transform")
+#: Methods and values that metrics of numeric targets compare, and those of the rows themselves.
+_COMPARED: Final[dict[TargetKind, tuple[tuple[str, ...], Any]]] = {
+    "numbers": (("predict",), observed.numbers),
+    "none": (("transform", "inverse_transform"), observed.entries),
+}
 
 
-def _regression_metric(
-    name: str, title: str, measure: Any, *, ratio: ratios.Ratio | None = None
+def _number_metric(
+    name: str, title: str, target: TargetKind, measure: Any, *, ratio: ratios.Ratio | None = None
 ) -> Metric:
-    larger_is_better = ratio is not None
-    bounds = _EXPLAINED if larger_is_better else _LOSS
-    return Metric(
-        name,
-        title,
-        "numbers",
-        ("predict",),
-        larger_is_better,
-        observed.numbers,
-        measure,
-        bounds,
-        ratio,
-    )
-
-
-def _reconstruction_metric(
-    name: str, title: str, measure: Any, *, ratio: ratios.Ratio | None = None
-) -> Metric:
-    larger_is_better = ratio is not None
-    bounds = _EXPLAINED if larger_is_better else _LOSS
-    return Metric(
-        name,
-        title,
-        "none",
-        _RECONSTRUCTION,
-        larger_is_better,
-        observed.entries,
-        measure,
-        bounds,
-        ratio,
-    )
+    methods, observe = _COMPARED[target]
+    is_explained = ratio is not None
+    bounds = _EXPLAINED if is_explained else _LOSS
+    return Metric(name, title, target, methods, is_explained, observe, measure, bounds, ratio)
 
 
 def score_name(report: Mapping[str, Any]) -> str:
@@ -236,14 +213,15 @@ METRICS: Final[dict[str, Metric]] = {
         ),
         _probability_metric("brier", "Brier score", scores.brier_losses),
         _probability_metric("log_loss", "Log loss", scores.log_losses),
-        _regression_metric("rmse", "RMSE", scores.rmse),
-        _regression_metric(
+        _number_metric("rmse", "RMSE", "numbers", scores.rmse),
+        _number_metric(
             "explained_variance",
             "Explained variance",
+            "numbers",
             scores.explained_variance,
             ratio=ratios.EXPLAINED_VARIANCE,
         ),
-        _regression_metric("r2", "R²", scores.r2, ratio=ratios.R2),
+        _number_metric("r2", "R²", "numbers", scores.r2, ratio=ratios.R2),
         _level_metric(
             "coverage", "Coverage of 90 % intervals", "numbers", observed.interval_coverage
         ),
@@ -252,10 +230,11 @@ METRICS: Final[dict[str, Metric]] = {
         ),
         _level_metric("set_coverage", "Coverage of 90 % sets", "classes", observed.set_coverage),
         _level_metric("set_size", "Classes in 90 % sets", "classes", observed.set_sizes),
-        _reconstruction_metric("reconstruction_error", "Reconstruction error", scores.rmse),
-        _reconstruction_metric(
+        _number_metric("reconstruction_error", "Reconstruction error", "none", scores.rmse),
+        _number_metric(
             "retained_variance",
             "Retained variance ratio",
+            "none",
             scores.retained_variance,
             ratio=ratios.RETAINED_VARIANCE,
         ),

@@ -61,11 +61,6 @@ class ShrunkenMeansModel(Model):
     fit_info: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
-    @property
-    def metrics(self) -> dict[str, dict[str, float]]:
-        """Empty: scores on the training rows mean little here."""
-        return {}
-
     def width(self, method: str, *, task: str) -> int:
         """Return the number of columns of the training rows."""
         del method
