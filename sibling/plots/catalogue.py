@@ -117,9 +117,9 @@ def assemble(
     content: Content,
     draw: Callable[[Content], Any],
     *,
-    theme: Theme,
-    has_title: bool,
-    width: int | None,
+    theme: Theme = "light",
+    has_title: bool = True,
+    width: int | None = None,
 ) -> dict[str, Any]:
     """Return the specification of a chart with its title, its sentence, its notes, and its data.
 
@@ -127,10 +127,8 @@ def assemble(
     ----------
     draw
         Returns the chart without its title.
-    has_title
-        Whether the title and the sentence are drawn above the chart.
-    width
-        Largest width of each panel in pixels.
+    theme, has_title, width
+        As in :func:`specification`.
     """
     alt = load_altair()
     texts = (content.sentence, *content.notes) if has_title else ()

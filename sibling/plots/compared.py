@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.interface.errors import explain_unknown
-from sibling.charts import Theme
 from sibling.plots.catalogue import NoPlot, UnknownPlot, assemble
 from sibling.plots.objective import last_loop
 from sibling.plots.source import (
@@ -51,22 +50,13 @@ def compared(sources: Sources) -> dict[str, Content]:
     return {name: content for name, content in described.items() if content is not None}
 
 
-def compared_specification(
-    name: str,
-    sources: Sources,
-    *,
-    theme: Theme = "light",
-    has_title: bool = True,
-    width: int | None = None,
-) -> dict[str, Any]:
+def compared_specification(name: str, sources: Sources, **options: Any) -> dict[str, Any]:
     """Return a plot of several models as a Vega-Lite specification.
 
     Parameters
     ----------
-    has_title
-        Whether the title and the sentence are drawn above the plot.
-    width
-        Largest width of each panel in pixels, as on a phone; None: as the plot is best.
+    options
+        Those of :func:`~sibling.plots.catalogue.specification`.
 
     Raises
     ------
@@ -84,7 +74,7 @@ def compared_specification(
     if content is None:
         there = ", ".join(compared(sources)) or "none"
         raise NoPlot(f"fewer than two of these models have the plot '{name}'; their plots: {there}")
-    return assemble(plot.title, content, plot.draw, theme=theme, has_title=has_title, width=width)
+    return assemble(plot.title, content, plot.draw, **options)
 
 
 def held_out_scores(report: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -19,13 +19,7 @@ _REMEDY: Final = "write plain columns without compression, or send CSV"
 
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
-    """Return the tasks in an Arrow IPC file or stream.
-
-    Raises
-    ------
-    Rejected
-        With all issues, up to a maximum number.
-    """
+    """Return the tasks in an Arrow IPC file or stream."""
     with path.open("rb") as file:
         head = file.read(len(_FILE_MAGIC))
     if head.startswith(_FEATHER_1):

@@ -89,11 +89,6 @@ def tasks_of(
         The decimal separator of numbers in text, if it is known.
     categories
         Columns that have a type of categories in the file.
-
-    Raises
-    ------
-    Rejected
-        With all issues, up to a maximum number.
     """
     table = with_plain_types(table.rename_columns(name_index(table.column_names)))
     index = unused_index(table.column_names, options)

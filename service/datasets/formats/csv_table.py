@@ -54,13 +54,7 @@ _TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
-    """Return the tasks in a CSV file.
-
-    Raises
-    ------
-    Rejected
-        With all issues, up to a maximum number.
-    """
+    """Return the tasks in a CSV file."""
     text = read_text(path, options.encoding, limits)
     dialect = find_dialect(text.path, options)
     if dialect.has_blanks:

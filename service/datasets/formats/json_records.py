@@ -35,24 +35,12 @@ _NO_MEMORY: Final = "Not enough memory"
 
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
-    """Return the tasks in a JSON document.
-
-    Raises
-    ------
-    Rejected
-        With all issues, up to a maximum number.
-    """
+    """Return the tasks in a JSON document."""
     return _tasks_of(_read(_in_utf8(path, limits), options, limits), options, limits)
 
 
 def parse_lines(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
-    """Return the tasks in a file with one JSON record on each line.
-
-    Raises
-    ------
-    Rejected
-        With all issues, up to a maximum number.
-    """
+    """Return the tasks in a file with one JSON record on each line."""
     path = _in_utf8(path, limits)
     with path.open("rb") as file:
         is_list = file.read(_HEAD_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["

@@ -67,13 +67,7 @@ def read_parts(path: Path, options: ReadOptions, limits: Limits) -> ChosenArrays
 
 
 def parts_of(arrays: Arrays, options: ReadOptions, limits: Limits) -> ChosenArrays:
-    """Return named arrays by task and part, with each sparse matrix as one.
-
-    Raises
-    ------
-    Rejected
-        With all issues, up to a maximum number.
-    """
+    """Return named arrays by task and part, with each sparse matrix as one."""
     arrays = join_sparse(arrays, limits)
     if not arrays:
         reject("empty-file", f"the file contains no arrays; {_LAYOUTS}")
@@ -83,13 +77,7 @@ def parts_of(arrays: Arrays, options: ReadOptions, limits: Limits) -> ChosenArra
 
 
 def tasks_of_parts(chosen: ChosenArrays, options: ReadOptions, limits: Limits) -> Parsed:
-    """Return the tasks of arrays by task and part, with notes about their choice.
-
-    Raises
-    ------
-    Rejected
-        With all issues, up to a maximum number.
-    """
+    """Return the tasks of arrays by task and part, with notes about their choice."""
     arrays, _, notes = chosen
     _check_options(options)
     read = _from_table if "X" in arrays or "task" in arrays else _from_parts

@@ -34,13 +34,7 @@ CORRUPT: Final = (
 
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
-    """Return the tasks in a Parquet file.
-
-    Raises
-    ------
-    Rejected
-        With all issues, up to a maximum number.
-    """
+    """Return the tasks in a Parquet file."""
     try:
         with _open(path, []) as file:
             _check_size(file.metadata, path.stat().st_size, limits)

@@ -23,11 +23,6 @@ def read_parts(path: Path, options: ReadOptions, limits: Limits) -> ChosenArrays
 
     Names of columns are JSON lists in the metadata, by the name that the array has in .npz:
     ``feature_names`` or ``<task>/feature_names``.
-
-    Raises
-    ------
-    Rejected
-        With all issues, up to a maximum number.
     """
     arrays: dict[str, Any] = {}
     try:

@@ -71,11 +71,6 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
 
     The first row of a sheet has the names of the columns. With several sheets, each sheet is the
     task of its name; all have the same columns. Empty sheets and rows are skipped.
-
-    Raises
-    ------
-    Rejected
-        With all issues, up to a maximum number.
     """
     check_archive_size(path, limits, remedy="upload the table as CSV or Parquet")
     table, rows, notes, _ = read_table(path, options, limits)
