@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_info
 from algorithms.interface.artifact import read_arrays
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
+from tests.written import written
 
 STORED = Path(__file__).parent.parent / "data" / "models_of_9dda7f7.zip"
 #: On another kind of CPU or with another BLAS, sums have other rounding errors.
@@ -76,9 +77,7 @@ def _store(archive, name, model, rng) -> None:
     save_model(model, file)
     archive.write(file, f"{name}.model")
     file.unlink()
-    content = io.BytesIO()
-    np.savez(content, **arrays)
-    archive.writestr(f"{name}.npz", content.getvalue())
+    archive.writestr(f"{name}.npz", written(np.savez, **arrays))
 
 
 def names() -> list[str]:

@@ -32,6 +32,7 @@ from service.settings import RENAMED
 from service.storage.database import Database
 from service.storage.tables import BlobChunkRow, BlobRow, DatasetRow
 from sibling import Client, Dataset, RemoteModel
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 START_TIMEOUT_S = 240
@@ -734,16 +735,9 @@ def _seconds_without_core() -> dict[str, float]:
 
 
 @pytest.fixture
-def wait_until() -> Callable[..., None]:
-    """``wait_until(lambda: ...)``: wait until something is so; the deadline only ends a hang."""
-
-    def wait(is_so: Callable[[], bool], *, timeout_s: float = 240) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not is_so():
-            assert time.monotonic() < deadline, f"not within {timeout_s} s"
-            time.sleep(0.02)
-
-    return wait
+def wait_until() -> Callable[..., Any]:
+    """``wait_until(lambda: ...)``: wait until something is so."""
+    return wait_for
 
 
 @pytest.fixture

@@ -511,7 +511,7 @@ def test_an_event_has_the_owner_whose_key_was_valid_at_the_beginning(guarded, wa
         assert delete() == 404
         with guarded.open_database() as database, database.write() as session:
             key_store.revoke(session, parse_key(key).id)
-        wait_until(lambda: delete() == 401, timeout_s=240)
+        wait_until(lambda: delete() == 401, seconds=240)
         yield b"a,1,2\na,2,3\nb,1,4\nb,2,5\n"
 
     request(

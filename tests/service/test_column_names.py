@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from service.cli import app
 from sibling import ServiceError
+from tests.written import parquet_of
 
 NAMES = ("age", "iq", "größe")
 NPY, CSV = "application/x-npy", "text/csv"
@@ -62,9 +63,7 @@ def as_arrow(columns):
 
 
 def as_parquet(columns):
-    sink = io.BytesIO()
-    pq.write_table(pa.table(columns), sink)
-    return sink.getvalue()
+    return parquet_of(pa.table(columns))
 
 
 def as_csv(columns):

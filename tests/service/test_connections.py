@@ -224,7 +224,7 @@ def test_a_client_that_does_not_read_is_disconnected(strict, wait_until):
             return any(c.raddr and c.raddr.port == port for c in found)
 
         wait_until(is_held)  # the server may accept it late
-        wait_until(lambda: not is_held(), timeout_s=60)
+        wait_until(lambda: not is_held(), seconds=60)
 
 
 # --- size ----------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import numpy as np
 import openpyxl
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,6 +32,7 @@ from service.inference.formats import reader_of
 from service.inference.task_column import TaskSource
 from service.inference.v2.request import read_request
 from sibling.estimators.tables import read_new_table
+from tests.written import parquet_of, written
 
 CSV, JSON, LINES = "text/csv", "application/json", "application/x-ndjson"
 PARQUET = "application/vnd.apache.parquet"
@@ -82,9 +82,7 @@ def as_arrow(values):
 
 
 def as_parquet(values):
-    sink = io.BytesIO()
-    pq.write_table(as_arrow(values), sink)
-    return sink.getvalue()
+    return parquet_of(as_arrow(values))
 
 
 def as_ipc(open_):
@@ -103,9 +101,7 @@ def as_workbook(values):
     sheet = book.create_sheet()
     for row in (["task", "x"], *(["t", value] for value in values)):
         sheet.append(row)
-    sink = io.BytesIO()
-    book.save(sink)
-    return sink.getvalue()
+    return written(book.save)
 
 
 WRITERS = {

@@ -1,6 +1,5 @@
 """Columns of rows that the model does not have: left out in training, or never seen."""
 
-import io
 import json
 
 import httpx
@@ -10,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sibling import Ridge, ServiceError
+from tests.written import written
 
 N = 40
 OPTIONS = {
@@ -61,9 +61,7 @@ def columns_of(frame):
 
 
 def workbook_of(frame):
-    file = io.BytesIO()
-    frame.to_excel(file, index=False)
-    return file.getvalue()
+    return written(frame.to_excel, index=False)
 
 
 BODIES = {

@@ -19,6 +19,7 @@ from service.observability.metrics import Metrics
 from service.server.fast_path import FastPath
 from service.settings import Settings
 from sibling import Client
+from tests.written import written
 
 KEY = "sib_" + "a" * 12 + "_" + "b" * 43
 KEYS = {
@@ -54,11 +55,8 @@ def v2_binary(rows=ROWS):
 
 
 def npy(rows=ROWS):
-    import io
 
-    buffer = io.BytesIO()
-    np.save(buffer, rows)
-    return buffer.getvalue()
+    return written(np.save, rows)
 
 
 MANY = np.random.default_rng(0).standard_normal((1500, 5))

@@ -4,7 +4,6 @@ import base64
 import contextlib
 import gzip
 import shutil
-import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,6 +17,7 @@ from service.observability.disk_space import FULL_BYTES
 from service.storage.database import Database
 from service.storage.tables import BlobChunkRow
 from sibling import Client
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow  # fills a disk
 
@@ -160,14 +160,6 @@ def small(databases, launch_on, small_disk):
         small = SmallService(service, data_disk, database_disk, key)
         yield small
         small.close()
-
-
-def wait_for(condition, *, seconds=90):
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited for {seconds} s"
-        time.sleep(0.05)
-    return value
 
 
 def check_short(response, place):

@@ -230,10 +230,10 @@ def test_a_server_that_hangs_gives_503_and_everything_goes_on_afterwards(served,
     ):
         dataset = client.upload({"a": np.eye(4), "b": np.eye(4)}, name="d")
         job = client.train(client.upload(large, name="large"), "rmt-pca", model="long", **LONG)
-        wait_until(lambda: job.refresh().info["progress"], timeout_s=TIMEOUT_S)
+        wait_until(lambda: job.refresh().info["progress"], seconds=TIMEOUT_S)
         lines = []
         stream = pool.submit(follow, http, job.id, lines)
-        wait_until(lambda: lines, timeout_s=TIMEOUT_S)  # the stream began before the server hangs
+        wait_until(lambda: lines, seconds=TIMEOUT_S)  # the stream began before the server hangs
         waiting = pool.submit(lambda: http.get(f"/v1/jobs/{job.id}", params={"wait": 20}))
         with frozen(*server_of(database)):
             calls = requests_of(dataset, http)
@@ -257,7 +257,7 @@ def test_a_server_that_hangs_gives_503_and_everything_goes_on_afterwards(served,
         assert [model["name"] for model in client.models] == ["long"]
         assert '"succeeded"' in stream.result(TIMEOUT_S)[-1]
         assert waiting.result(TIMEOUT_S).status_code in (200, 503)
-        wait_until(lambda: http.get("/v2/health/ready").status_code == 200, timeout_s=TIMEOUT_S)
+        wait_until(lambda: http.get("/v2/health/ready").status_code == 200, seconds=TIMEOUT_S)
         client.train(dataset, "pca", model="after", k=1).wait()
     log = served.log()
     assert '"status": 500' not in log

@@ -10,6 +10,7 @@ import pytest
 
 from algorithms.registry import load_model
 from sibling import Client
+from tests.written import written
 
 NPY = "application/x-npy"
 PATH = "/v1/models/shared/transform"
@@ -26,9 +27,7 @@ def X():  # noqa: N802 - the letter of the rows
 
 
 def as_npy(array, **options):
-    body = io.BytesIO()
-    np.lib.format.write_array(body, array, **options)
-    return body.getvalue()
+    return written(np.lib.format.write_array, array, **options)
 
 
 def send_json(http, rows, *, task="north", path=PATH, **headers):

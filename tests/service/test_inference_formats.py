@@ -13,6 +13,7 @@ import pytest
 from algorithms.registry import load_model
 from service.settings import MIB
 from sibling import Client, ServiceError
+from tests.written import parquet_of, written
 
 JSON = "application/json"
 NPY = "application/x-npy"
@@ -94,9 +95,7 @@ def as_arrow_file(columns, **options):
 
 
 def as_parquet(columns, **options):
-    sink = io.BytesIO()
-    pq.write_table(as_table(columns), sink, **options)
-    return sink.getvalue()
+    return parquet_of(as_table(columns), **options)
 
 
 def as_csv(columns):
@@ -245,9 +244,7 @@ def test_a_csv_cell_that_is_not_a_number_is_located(http, cell):
 
 def test_integers_that_are_inexact_as_float64_are_rejected_with_their_location(http):
     X = np.array([[1, 2, 3], [4, 2**53 + 1, 6]])
-    body = io.BytesIO()
-    np.save(body, X)
-    for kind, content in ((NPY, body.getvalue()), (ARROW, as_arrow(columns_of(X)))):
+    for kind, content in ((NPY, written(np.save, X)), (ARROW, as_arrow(columns_of(X)))):
         problem = assert_rejected(
             call(http, content, kind), 422, "invalid-data", "2**53", str(2**53 + 1)
         )
@@ -363,10 +360,13 @@ def test_too_many_rows_and_too_large_outputs_are_rejected(start_replica):
     import httpx
 
     def send(method, n_rows, width):
-        body = io.BytesIO()
-        np.save(body, np.ones((n_rows, width)))
         path = f"{service.url}/v1/models/limited/{method}?task=a"
-        return httpx.post(path, content=body.getvalue(), headers={"Content-Type": NPY}, timeout=240)
+        return httpx.post(
+            path,
+            content=written(np.save, np.ones((n_rows, width))),
+            headers={"Content-Type": NPY},
+            timeout=240,
+        )
 
     with Client(service.url) as client:
         k = client.model("limited").transform(np.ones((1, 5)), task="a").shape[1]

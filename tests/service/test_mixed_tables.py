@@ -1,6 +1,5 @@
 """Tables with categories, dates and gaps: uploaded raw, trained by default, called by name."""
 
-import io
 from datetime import date
 from decimal import Decimal
 
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sibling import Client, JobFailed, ServiceError, UnknownCategoriesWarning
+from tests.written import written
 
 PARQUET = "application/vnd.apache.parquet"
 STREAM = "application/vnd.apache.arrow.stream"
@@ -44,9 +44,7 @@ def as_parquet(table):
 
 
 def as_feather(table):
-    file = io.BytesIO()
-    table.to_feather(file)
-    return file.getvalue()
+    return written(table.to_feather)
 
 
 def as_stream(table):

@@ -17,6 +17,7 @@ from algorithms.registry import load_model
 from algorithms.wrappers.new_tasks import with_new_tasks
 from algorithms.wrappers.preparation.model import preparation_of
 from sibling import AsyncClient, MixedModel, NewTasksWarning, RemoteEstimator, ServiceError
+from tests.written import parquet_of
 
 CSV, JSON = "text/csv", "application/json"
 PARQUET, STREAM = "application/vnd.apache.parquet", "application/vnd.apache.arrow.stream"
@@ -48,9 +49,7 @@ def as_stream(frame: pd.DataFrame) -> bytes:
 
 
 def as_parquet(frame: pd.DataFrame) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), sink)
-    return sink.getvalue()
+    return parquet_of(pa.Table.from_pandas(frame, preserve_index=False))
 
 
 BODIES = {

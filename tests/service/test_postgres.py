@@ -1,13 +1,13 @@
 """What only a server of databases brings: a schema made beforehand, and replicas elsewhere."""
 
 import contextlib
-import time
 
 import numpy as np
 import psutil
 import pytest
 
 from sibling import Client
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow  # PostgreSQL
 
@@ -20,14 +20,6 @@ def run_service(launch_on):
     """``run_service(database_url, **env)``: a server until the test ends."""
     with contextlib.ExitStack() as stack:
         yield lambda url, **env: stack.enter_context(launch_on(url, **env))
-
-
-def wait_for(condition, *, seconds=240):
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited for {seconds} s"
-        time.sleep(0.05)
-    return value
 
 
 def test_it_rejects_a_database_without_its_schema_until_it_is_migrated(

@@ -7,13 +7,13 @@ import numpy as np
 import orjson
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from service.inference.formats.workbook import write_workbook
 from service.inference.prediction_table import _EMPTY_SET, _inert, _set
 from sibling.frames import table_bytes
 from tests.service.test_pages import text_of
+from tests.written import parquet_of, written
 
 CSV = "text/csv"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -90,9 +90,7 @@ def test_the_downloads_have_all_rows_in_the_manner_of_the_file(sent, numbers, tm
     comma = sent(text.encode(), accept=CSV)
     again = pd.read_csv(io.StringIO(comma.content.decode("utf-8-sig")), sep=";", decimal=",")
     assert again.prediction.dtype == again.age.dtype == float
-    workbook = io.BytesIO()
-    rows.to_excel(workbook, index=False)
-    excel = sent(workbook.getvalue(), content_type=XLSX, accept=XLSX)
+    excel = sent(written(rows.to_excel, index=False), content_type=XLSX, accept=XLSX)
     book = pd.read_excel(io.BytesIO(excel.content), engine="calamine")
     assert list(book.columns) == [*rows.columns, "prediction", "low", "high", "remarks"]
     np.testing.assert_allclose(book.prediction, table.prediction)
@@ -230,7 +228,7 @@ def test_every_format_with_names_gives_back_the_sent_columns(sent, form):
             orjson.dumps({"columns": list(rows), "inputs": rows.to_numpy().tolist()}),
             "application/json",
         ),
-        "parquet": (written(pq.write_table, arrow), "application/vnd.apache.parquet"),
+        "parquet": (parquet_of(arrow), "application/vnd.apache.parquet"),
         "arrow": (table_bytes(arrow), "application/vnd.apache.arrow.stream"),
     }[form]
     found = sent(body, content_type=content_type, new_tasks="common").json()
@@ -239,12 +237,6 @@ def test_every_format_with_names_gives_back_the_sent_columns(sent, form):
     assert [row[-1] for row in found["rows"]] == ["", "unknown ward", "new hospital"]
     # rows of tasks that were trained have intervals beside one that was not
     assert [row[5] is None for row in found["rows"]] == [False, False, True]
-
-
-def written(write, table):
-    target = io.BytesIO()
-    write(table, target)
-    return target.getvalue()
 
 
 def test_values_far_outside_the_training_rows_have_a_remark(sent):
@@ -293,8 +285,6 @@ def test_a_workbook_with_dates_comes_back_with_dates(client, sent):
     data = client.upload(frame, name="dated", task_column="hospital", target_column="days")
     model = client.train(data, "ridge", model="predicted-dates").wait()
     rows = frame.drop(columns="days").iloc[:2]
-    book = io.BytesIO()
-    rows.to_excel(book, index=False)
-    found = sent(book.getvalue(), content_type=XLSX, accept=XLSX, model=model)
+    found = sent(written(rows.to_excel, index=False), content_type=XLSX, accept=XLSX, model=model)
     again = pd.read_excel(io.BytesIO(found.content), engine="calamine")
     assert list(again["seen"]) == list(rows["seen"])

@@ -1,7 +1,6 @@
 """Several processes behind one address: they are one service, and outlive one of them."""
 
 import contextlib
-import time
 
 import httpx
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sibling import Client
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow  # several server processes
 
@@ -48,13 +48,6 @@ def executed(service):
         "model_stats"
     ]
     return sum(of_version["execution_count"] for of_version in stats)
-
-
-def until(is_right, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not is_right():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
@@ -172,8 +165,8 @@ def test_a_killed_process_is_replaced_and_totals_continue(replicas, trained):
     n_calls, n_executed = calls_of(replicas), executed(replicas)
     victim = workers(replicas)[0]
     victim.kill()  # it ends some time later
-    until(lambda: sum(worker != victim for worker in workers(replicas)) == N_WORKERS, 40)
-    until(lambda: httpx.get(f"{replicas.url}/v2/health/ready", timeout=240).status_code == 200, 40)
+    wait_for(lambda: sum(worker != victim for worker in workers(replicas)) == N_WORKERS)
+    wait_for(lambda: httpx.get(f"{replicas.url}/v2/health/ready", timeout=240).status_code == 200)
     for _ in range(20):
         assert call(replicas).status_code == 200
     assert calls_of(replicas) == n_calls + 20

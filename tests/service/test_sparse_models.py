@@ -1,7 +1,5 @@
 """Sparse tasks from the client through training to predictions."""
 
-import io
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -9,6 +7,7 @@ from scipy.sparse import coo_matrix, csc_matrix, csr_array, random_array
 
 from algorithms.registry import ALGORITHMS, load_model
 from sibling import JobFailed, ServiceError
+from tests.written import written
 
 WIDTH = 400
 NPZ = "application/x-npz"
@@ -22,9 +21,7 @@ def rows_of(seed, n=12):
 
 
 def body_of(**arrays):
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return file.getvalue()
+    return written(np.savez, **arrays)
 
 
 def parts_of(X):

@@ -13,6 +13,7 @@ import pytest
 
 from algorithms.registry import load_model
 from sibling import ServiceError
+from tests.written import parquet_of
 
 CSV, JSON = "text/csv", "application/json"
 PARQUET, STREAM = "application/vnd.apache.parquet", "application/vnd.apache.arrow.stream"
@@ -58,9 +59,7 @@ def as_stream(frame):
 
 
 def as_parquet(frame):
-    sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), sink)
-    return sink.getvalue()
+    return parquet_of(pa.Table.from_pandas(frame, preserve_index=False))
 
 
 def as_lists(frame):

@@ -107,7 +107,7 @@ def test_one_job_gives_one_trace_with_the_right_parents(traced, collector, wait_
     with httpx.Client(base_url=traced.url, timeout=240) as http:
         job_id = train(http, dataset.id, TRACEPARENT)
     expected = ["POST /v1/jobs", "attempt", "fit", "publication", "queue wait", "read"]
-    wait_until(lambda: len(collector.names(TRACE)) >= len(expected), timeout_s=120)
+    wait_until(lambda: len(collector.names(TRACE)) >= len(expected), seconds=120)
     assert collector.names(TRACE) == expected
     found = {span.name: (span, process) for span, process in collector.spans(TRACE)}
     request, _ = found["POST /v1/jobs"]
@@ -152,7 +152,7 @@ def test_an_upload_has_its_ingestion_in_its_trace(traced, collector, wait_until)
     url = f"{traced.url}/v1/datasets"
     sent = httpx.post(url, params={"name": "d"}, content=body, headers=headers, timeout=240)
     assert sent.status_code in (201, 202), sent.text
-    wait_until(lambda: collector.names(trace) == ["POST /v1/datasets", "ingestion"], timeout_s=120)
+    wait_until(lambda: collector.names(trace) == ["POST /v1/datasets", "ingestion"], seconds=120)
     found = {span.name: span for span, _ in collector.spans(trace)}
     assert found["ingestion"].parent_span_id == found["POST /v1/datasets"].span_id
     assert attributes_of(found["ingestion"]) == {"sibling.dataset_id": sent.json()["id"]}
@@ -169,14 +169,14 @@ def test_inference_is_traced_on_both_paths(traced, collector, wait_until):
         assert sent.status_code == 200, sent.text
     name = ["POST /v1/models/{name}/transform"]
     for trace in ("b" * 32, "1" * 32):
-        wait_until(lambda trace=trace: collector.names(trace) == name, timeout_s=120)
+        wait_until(lambda trace=trace: collector.names(trace) == name, seconds=120)
 
 
 def test_spans_have_no_data_and_health_checks_have_no_spans(traced, collector, wait_until):
     headers = {"traceparent": f"00-{'c' * 32}-{SPAN}-01"}
     for path in ("/v2/health/ready", "/metrics", "/v1/models/secret-name?page_token=secret"):
         httpx.get(traced.url + path, headers=headers, timeout=240)
-    wait_until(lambda: collector.names("c" * 32) == ["GET /v1/models/{name}"], timeout_s=120)
+    wait_until(lambda: collector.names("c" * 32) == ["GET /v1/models/{name}"], seconds=120)
     assert all(b"secret" not in request.SerializeToString() for request in collector.received)
 
 
@@ -187,7 +187,7 @@ def test_a_caller_decides_whether_a_request_is_sampled(traced, collector, wait_u
         train(http, dataset.id, UNSAMPLED)
         http.get("/v1/jobs", headers={"traceparent": f"00-{'d' * 32}-{SPAN}-01"})
         http.get("/v1/jobs", headers={"traceparent": "no trace context"})
-    wait_until(lambda: collector.names("d" * 32) == ["GET /v1/jobs"], timeout_s=120)
+    wait_until(lambda: collector.names("d" * 32) == ["GET /v1/jobs"], seconds=120)
     assert collector.spans(TRACE[::-1]) == []
 
 

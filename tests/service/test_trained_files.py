@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 from service.cli import app
 from sibling import AsyncClient
 from sibling.frames import sparse_arrays
+from tests.written import written
 
 NPY = "application/x-npy"
 CSV, JSON, NDJSON = "text/csv", "application/json", "application/x-ndjson"
@@ -198,9 +199,7 @@ def single_spaces_with_quoted_names():
 
 def workbook_with_an_index():
     frame, kept = wards()
-    file = io.BytesIO()
-    frame.to_excel(file)
-    return made(file.getvalue(), XLSX, ".xlsx", regression(), (frame, kept))
+    return made(written(frame.to_excel), XLSX, ".xlsx", regression(), (frame, kept))
 
 
 def records_with_an_index():
@@ -212,9 +211,9 @@ def records_with_an_index():
 def polars_with_an_index():
     frame, kept = wards(numeric=True)
     given = pl.read_csv(io.StringIO(frame.to_csv()))
-    file = io.BytesIO()
-    given.write_parquet(file)
-    return made(file.getvalue(), PARQUET, ".parquet", regression(), (frame, kept), given=given)
+    return made(
+        written(given.write_parquet), PARQUET, ".parquet", regression(), (frame, kept), given=given
+    )
 
 
 def parquet_of_mixed_columns():
@@ -250,9 +249,7 @@ LOGIT = {"algorithm": "logistic-regression"}
 
 def compressed_feather():
     how = wards()
-    file = io.BytesIO()
-    how[0].to_feather(file)  # LZ4
-    return made(file.getvalue(), FILE, ".feather", regression(), how)
+    return made(written(how[0].to_feather), FILE, ".feather", regression(), how)
 
 
 def workbook_with_numbers_as_tasks():
@@ -262,9 +259,7 @@ def workbook_with_numbers_as_tasks():
     sheet.append(list(frame.columns))
     for row in frame.itertuples(index=False):
         sheet.append([v.to_pydatetime() if isinstance(v, pd.Timestamp) else v for v in row])
-    file = io.BytesIO()
-    book.save(file)
-    return made(file.getvalue(), XLSX, ".xlsx", regression(), (frame, kept))
+    return made(written(book.save), XLSX, ".xlsx", regression(), (frame, kept))
 
 
 def records_of(frame):
@@ -329,9 +324,7 @@ def polars_with_numbers_as_tasks():
     given = pl.from_pandas(frame.drop(columns=["row", "died", "group"]))
     options = {"task_column": "hospital", "target_column": "stay", "weight_column": "weight"}
     options["ignore_column"] = ["stay2"]
-    file = io.BytesIO()
-    given.write_ipc(file)
-    return made(file.getvalue(), FILE, ".arrow", options, (frame, kept), given=given)
+    return made(written(given.write_ipc), FILE, ".arrow", options, (frame, kept), given=given)
 
 
 def column_named_task_that_is_a_number_of_the_model():
@@ -381,9 +374,7 @@ def of_arrays(write, media_type, suffix, *, names=("H00", "H01", "H02"), by_task
 
 
 def npz(parts, kept):
-    file = io.BytesIO()
-    np.savez_compressed(file, **parts, feature_names=np.array(kept))
-    return file.getvalue()
+    return written(np.savez_compressed, **parts, feature_names=np.array(kept))
 
 
 def sparse_npz(parts, _kept=()):
@@ -391,15 +382,11 @@ def sparse_npz(parts, _kept=()):
     for name in parts:
         if name not in sparse:
             sparse |= sparse_arrays(csr_array(parts[name]), name)
-    file = io.BytesIO()
-    np.savez(file, **sparse)
-    return file.getvalue()
+    return written(np.savez, **sparse)
 
 
 def mat(parts, _kept=()):
-    file = io.BytesIO()
-    savemat(file, parts)
-    return file.getvalue()
+    return written(savemat, parts)
 
 
 def cells(parts, _kept):
@@ -620,9 +607,7 @@ def post(service, model, body, media_type, **params):
 
 
 def saved(**arrays):
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return file.getvalue()
+    return written(np.savez, **arrays)
 
 
 def test_tasks_with_different_columns_are_sent_in_one_file(mtda, tmp_path):

@@ -1,15 +1,14 @@
 """Unknown values of categories are answered, and the response names them."""
 
-import io
 import json
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from sibling import Ridge, UnknownCategoriesWarning
+from tests.written import parquet_of
 
 HEADER = "sibling-unknown-categories"
 
@@ -30,9 +29,7 @@ def shops(client, tmp_path_factory):
 
 
 def parquet(table) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(pa.table(table), sink)
-    return sink.getvalue()
+    return parquet_of(pa.table(table))
 
 
 ROWS = {"colour": ["red", "grün", None, "grün"], "size": [1.0, 2.0, 0.0, 0.5]}

@@ -1,5 +1,4 @@
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -309,16 +308,14 @@ def test_an_unauthenticated_request_is_rejected_before_the_body_is_read(guarded)
 
 
 @pytest.mark.sql
-def test_a_revoked_key_is_rejected_within_seconds(run_keys, guarded):
+def test_a_revoked_key_is_rejected_within_seconds(run_keys, guarded, wait_until):
     made = run_keys(guarded, "create", "--owner", "eve", "--scopes", "jobs:read")
     key = made.stdout.strip()
     headers = {"Authorization": f"Bearer {key}"}
     assert httpx.get(f"{guarded.url}/v1/jobs", headers=headers, timeout=240).status_code == 200
     run_keys(guarded, "revoke", parse_key(key).id)
-    deadline = time.monotonic() + 240
-    while httpx.get(f"{guarded.url}/v1/jobs", headers=headers, timeout=240).status_code != 401:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    jobs = f"{guarded.url}/v1/jobs"
+    wait_until(lambda: httpx.get(jobs, headers=headers, timeout=240).status_code == 401)
     again = run_keys(guarded, "revoke", parse_key(key).id, check=False)
     assert again.returncode == 1
     assert "no active key" in again.stderr

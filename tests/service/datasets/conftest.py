@@ -1,6 +1,5 @@
 """An app with only the routes of datasets; database, blobs and child processes are real."""
 
-import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from service.settings import Settings
 from service.storage.blobs import BlobStore
 from service.storage.database import Database
 from service.storage.tables import BlobChunkRow, BlobRow, DatasetRow, IdempotencyRow, UploadRow
+from tests.written import written
 
 CSV = "text/csv"
 NPZ = "application/x-npz"
@@ -41,9 +41,7 @@ MEMORY_BYTES, TIMEOUT_S = 2**30, 60
 
 def npz(arrays: dict[str, Any]) -> bytes:
     """Return arrays as .npz bytes."""
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return file.getvalue()
+    return written(np.savez, **arrays)
 
 
 @dataclass(frozen=True)

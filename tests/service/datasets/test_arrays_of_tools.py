@@ -10,6 +10,7 @@ from scipy.sparse import coo_array, csc_array, csr_array, issparse, save_npz
 
 from service.inference.formats.array_files import READERS
 from service.inference.task_column import TaskSource
+from tests.written import written
 
 MATLAB = "application/x-matlab-data"
 NPZ = "application/x-npz"
@@ -21,9 +22,7 @@ SPARSE = csr_array(np.array([[0, 1.5, 0], [2, 0, 0], [0, 0, 3]]))
 
 
 def matlab(**variables):
-    file = io.BytesIO()
-    scipy.io.savemat(file, variables)
-    return file.getvalue()
+    return written(scipy.io.savemat, variables)
 
 
 def struct_array(**names):
@@ -99,9 +98,7 @@ def test_a_struct_array_without_names_has_numbered_tasks(reader):
 
 
 def npz(**arrays):
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return file.getvalue()
+    return written(np.savez, **arrays)
 
 
 COLUMNS = {
@@ -186,24 +183,20 @@ def test_variables_do_not_apply_to_tables(reader):
 
 @pytest.mark.parametrize("kind", [csr_array, csc_array])
 def test_a_file_of_save_npz_is_one_task(reader, kind):
-    file = io.BytesIO()
-    save_npz(file, kind(SPARSE))
-    result = reader.read(file.getvalue(), NPZ)
+    result = reader.read(written(save_npz, kind(SPARSE)), NPZ)
     np.testing.assert_array_equal(reader.tasks(result)["X"].X.toarray(), SPARSE.toarray())
 
 
 @pytest.mark.parametrize("kind", [csr_array, csc_array])
 def test_a_file_of_save_npz_has_rows_for_a_model(kind):
-    file = io.BytesIO()
-    save_npz(file, kind(SPARSE))
-    call = READERS[NPZ](file.getvalue(), TaskSource("a", "task", lambda _: False))
+    call = READERS[NPZ](written(save_npz, kind(SPARSE)), TaskSource("a", "task", lambda _: False))
     np.testing.assert_array_equal(call.rows.matrix.toarray(), SPARSE.toarray())
 
 
 def test_other_sparse_formats_are_refused_with_advice(reader):
-    file = io.BytesIO()
-    save_npz(file, coo_array(SPARSE))
-    reader.assert_rejected(reader.read(file.getvalue(), NPZ), "unexpected-array", "tocsr")
+    reader.assert_rejected(
+        reader.read(written(save_npz, coo_array(SPARSE)), NPZ), "unexpected-array", "tocsr"
+    )
 
 
 def test_a_struct_without_rows_is_refused(reader):

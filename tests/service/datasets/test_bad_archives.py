@@ -7,6 +7,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from tests.written import written
+
 NPZ = "application/x-npz"
 X = np.arange(6.0).reshape(3, 2)
 
@@ -23,9 +25,7 @@ def issue_of(make_reader):
 
 
 def npz(**arrays) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, **{name.replace("__", "/"): array for name, array in arrays.items()})
-    return file.getvalue()
+    return written(np.savez, **{name.replace("__", "/"): array for name, array in arrays.items()})
 
 
 def archive(members) -> bytes:
@@ -37,9 +37,7 @@ def archive(members) -> bytes:
 
 
 def npy(array) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
+    return written(np.save, array)
 
 
 def npy_header(text: str, data: bytes = b"") -> bytes:

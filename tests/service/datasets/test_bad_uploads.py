@@ -10,6 +10,8 @@ import joblib
 import numpy as np
 import pytest
 
+from tests.written import written
+
 NPZ = "application/x-npz"
 MAX_UPLOAD = 5 * 2**20
 X = np.arange(6.0).reshape(3, 2)
@@ -44,9 +46,7 @@ def refuse(uploads):
 
 
 def npz(**arrays) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, **{name.replace("__", "/"): array for name, array in arrays.items()})
-    return file.getvalue()
+    return written(np.savez, **{name.replace("__", "/"): array for name, array in arrays.items()})
 
 
 def archive(members, compression=zipfile.ZIP_STORED) -> bytes:
@@ -58,9 +58,7 @@ def archive(members, compression=zipfile.ZIP_STORED) -> bytes:
 
 
 def npy(array) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
+    return written(np.save, array)
 
 
 def npy_header(text: str) -> bytes:

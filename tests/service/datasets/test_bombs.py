@@ -13,6 +13,7 @@ import pytest
 import scipy.io
 
 from service.settings import MIB
+from tests.written import parquet_of, written
 
 LIMIT_BYTES = 32 * MIB
 #: Numbers of 8 bytes beyond the limit, and few enough that the tests are cheap.
@@ -31,9 +32,7 @@ def table():
 
 
 def parquet():
-    sink = io.BytesIO()
-    pq.write_table(table(), sink, compression="zstd")
-    return sink.getvalue()
+    return parquet_of(table(), compression="zstd")
 
 
 def arrow(new):
@@ -77,9 +76,7 @@ def matlab_references():
 
 
 def npz():
-    sink = io.BytesIO()
-    np.savez_compressed(sink, **{"a/X": np.zeros((N_VALUES, 1))})
-    return sink.getvalue()
+    return written(np.savez_compressed, **{"a/X": np.zeros((N_VALUES, 1))})
 
 
 def claimed_safetensors():

@@ -10,23 +10,18 @@ import pytest
 
 from algorithms.wrappers.preparation.encoder import encode
 from service.datasets.manifest import columns_of_manifest
+from tests.written import written
 
 CSV, JSON, PARQUET = "text/csv", "application/json", "application/vnd.apache.parquet"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 DAYS = [date(2000, 1, 1), date(1995, 2, 28), date(2024, 12, 31)]
 
 
-def as_workbook(frame):
-    file = io.BytesIO()
-    frame.to_excel(file, index=False)
-    return file.getvalue()
-
-
 WRITERS = {
     CSV: lambda frame: frame.to_csv(index=False).encode(),
     JSON: lambda frame: frame.to_json(orient="records").encode(),
     PARQUET: lambda frame: frame.to_parquet(index=False),
-    XLSX: as_workbook,
+    XLSX: lambda frame: written(frame.to_excel, index=False),
 }
 
 

@@ -1,7 +1,5 @@
 """Datasets made of others: growth, and selections of tasks, columns and rows."""
 
-import io
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +13,7 @@ from service.datasets.issues import Rejected
 from service.datasets.selection import Selection
 from service.settings import Settings
 from service.storage.tables import DatasetRow
+from tests.written import written
 
 URL = "/v1/datasets:combine"
 PARQUET = "application/vnd.apache.parquet"
@@ -43,10 +42,8 @@ def table(seed=0, n=60):
 
 def upload(app, data, **query):
     if isinstance(data, pd.DataFrame):
-        body = io.BytesIO()
-        data.to_parquet(body)
         response = app.upload(
-            body.getvalue(), PARQUET, target_column="label", group_column="unit", **query
+            written(data.to_parquet), PARQUET, target_column="label", group_column="unit", **query
         )
     else:
         response = app.upload_npz(data, **query)
@@ -165,10 +162,8 @@ def test_columns_without_names_are_selected_by_number_also_of_covariances(app):
 
 def test_rows_that_tasks_share_are_still_stored_once(app):
     frame = pd.DataFrame({"p": X[:, 0], "q": X[:, 1], "one": [1.0, 2, 3, 4], "two": [5.0, 6, 7, 8]})
-    body = io.BytesIO()
-    frame.to_parquet(body)
     query = {"target_column": ["one", "two"]}
-    source = app.upload(body.getvalue(), PARQUET, **query).json()["id"]
+    source = app.upload(written(frame.to_parquet), PARQUET, **query).json()["id"]
     found = combine(app, source, source).json()
     entries = content(app, found["id"])[1]["tasks"]
     assert entries[1]["rows_of"] == entries[0]["name"]
@@ -251,11 +246,7 @@ def test_what_does_not_fit_is_told(app, name):
 
 def test_columns_of_different_kinds_are_told(app):
     ours, theirs = (pd.DataFrame({"task": ["a", "b"], "v": v}) for v in (["x", "y"], [1.0, 2.0]))
-    ids = []
-    for frame in (ours, theirs):
-        body = io.BytesIO()
-        frame.to_parquet(body)
-        ids.append(app.upload(body.getvalue(), PARQUET).json()["id"])
+    ids = [app.upload(written(frame.to_parquet), PARQUET).json()["id"] for frame in (ours, theirs)]
     (error,) = combine(app, *ids).json()["errors"]
     assert (error["code"], error["column"]) == ("different-columns", "v")
     assert "column_kind=v:KIND" in error["detail"]
@@ -267,13 +258,13 @@ def test_a_text_column_that_one_upload_left_out_can_be_declared(app):
     ids = []
     for values in (codes * 2, codes):
         frame = pd.DataFrame({"task": "a", "size": range(len(values)), "code": values})
-        body = io.BytesIO()
-        frame.to_parquet(body)
-        ids.append(app.upload(body.getvalue(), PARQUET).json()["id"])
+        ids.append(app.upload(written(frame.to_parquet), PARQUET).json()["id"])
     (error,) = combine(app, *ids).json()["errors"]
     assert (error["code"], error["column"]) == ("different-columns", "code")
     assert "upload that one again with column_kind=code:KIND, such as category" in error["detail"]
-    declared = app.upload(body.getvalue(), PARQUET, column_kind="code:category").json()["id"]
+    declared = app.upload(written(frame.to_parquet), PARQUET, column_kind="code:category").json()[
+        "id"
+    ]
     assert combine(app, ids[0], declared).json()["n_samples"] == 90
 
 

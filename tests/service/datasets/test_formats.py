@@ -21,6 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tests.written import written
+
 PARQUET = "application/vnd.apache.parquet"
 FILE = "application/vnd.apache.arrow.file"
 STREAM = "application/vnd.apache.arrow.stream"
@@ -46,9 +48,7 @@ def table(seed=0, n=40):
 
 def to_bytes(write):
     """Return what a function writes to a file-like object."""
-    file = io.BytesIO()
-    write(file)
-    return file.getvalue()
+    return written(write)
 
 
 def stream(frame):

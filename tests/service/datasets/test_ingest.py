@@ -1,6 +1,5 @@
 """Uploads when processes die, or exceed their memory or time."""
 
-import io
 import os
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from service.datasets.formats.registry import find_format
 from service.datasets.ingestion import supervision
 from service.processes.lifetime import this_process
 from service.storage.tables import DatasetRow
+from tests.written import written
 
 TABLE = b"task,x\na,1\n"
 CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"
@@ -35,9 +35,7 @@ def dead_process() -> str:
 
 
 def wide(n_bytes: int) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, **{"a/X": np.zeros((n_bytes, 1), np.uint8)})
-    return file.getvalue()
+    return written(np.savez, **{"a/X": np.zeros((n_bytes, 1), np.uint8)})
 
 
 def test_an_upload_that_needs_too_much_memory_is_rejected_with_the_limit(make_app):
@@ -210,8 +208,6 @@ def long_table():
     csv, stream, parquet = (pa.BufferOutputStream() for _ in range(3))
     pyarrow.csv.write_csv(table, csv)
     pq.write_table(table, parquet, row_group_size=100_000)
-    archive = io.BytesIO()
-    np.savez(archive, **{f"t{i}/X": np.ones((100_000, 1)) for i in range(3)})
     with pa.ipc.new_stream(stream, table.schema) as writer:
         writer.write_table(table, max_chunksize=100_000)
     return {
@@ -219,7 +215,7 @@ def long_table():
         ARROW: stream.getvalue().to_pybytes(),
         PARQUET: parquet.getvalue().to_pybytes(),
         LINES: b'{"task": "a", "x": 1.5}\n' * 300_000,
-        NPZ: archive.getvalue(),
+        NPZ: written(np.savez, **{f"t{i}/X": np.ones((100_000, 1)) for i in range(3)}),
     }
 
 

@@ -1,13 +1,12 @@
 """A look at a file before it is uploaded: columns, first rows, and what each column may be for."""
 
-import io
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from service.datasets.formats.proposals import divide
 from service.datasets.inspection_routes import router as inspection_routes
+from tests.written import written
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 NPZ = "application/x-npz"
@@ -81,18 +80,16 @@ def test_all_formats_of_tables_are_looked_at(look, stays, media_type):
         XLSX: lambda file: stays.to_excel(file, index=False),
         "application/json": lambda file: stays.to_json(file, orient="records"),
     }
-    body = io.BytesIO()
-    writers.get(media_type, stays.to_parquet)(body)
-    found = look(body.getvalue(), media_type)
+    found = look(written(writers.get(media_type, stays.to_parquet)), media_type)
     assert (found["task_column"], found["target_column"]) == ("hospital", "days")
     assert by_name(found)["bmi"]["missing"] == 0.125
     assert found["rows"][3]["patient_id"] == "P-3"
 
 
 def test_a_file_of_arrays_shows_its_tasks(look):
-    body = io.BytesIO()
-    np.savez(body, **{"a/X": np.ones((4, 2)), "a/y": np.arange(4.0), "b/X": np.eye(2)})
-    found = look(body.getvalue(), NPZ)
+    found = look(
+        written(np.savez, **{"a/X": np.ones((4, 2)), "a/y": np.arange(4.0), "b/X": np.eye(2)}), NPZ
+    )
     assert (found["columns"], found["task_column"]) == ([], None)
     assert found["tasks"] == [
         {"name": "a", "n_samples": 4, "n_features": 2, "target": "numbers"},

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sibling import Client
+from tests.written import written
 
 CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
 NPZ = "application/x-npz"
@@ -153,9 +154,9 @@ def test_a_deleted_dataset_is_404_and_can_be_uploaded_again(uploads):
 
 def test_a_dataset_of_a_model_cannot_be_deleted(uploads):
     rng = np.random.default_rng(3)
-    file = io.BytesIO()
-    np.savez(file, **{f"{t}/X": rng.normal(size=(20, 4)) for t in "ab"})
-    dataset_id = uploads.post(file.getvalue(), NPZ).json()["id"]
+    dataset_id = uploads.post(
+        written(np.savez, **{f"{t}/X": rng.normal(size=(20, 4)) for t in "ab"}), NPZ
+    ).json()["id"]
     spec = {"dataset_id": dataset_id, "algorithm": "pca", "model": "kept"}
     job = uploads.http.post("/v1/jobs", json=spec).json()
     path = f"/v1/datasets/{dataset_id}"

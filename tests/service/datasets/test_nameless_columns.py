@@ -7,6 +7,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from tests.written import written
+
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PARQUET = "application/vnd.apache.parquet"
 JSON = "application/json"
@@ -20,21 +22,15 @@ def workbook(rows):
     book = openpyxl.Workbook()
     for row in rows:
         book.active.append(row)
-    file = io.BytesIO()
-    book.save(file)
-    return file.getvalue()
+    return written(book.save)
 
 
 def excel(frame):
-    file = io.BytesIO()
-    frame.to_excel(file)
-    return file.getvalue()
+    return written(frame.to_excel)
 
 
 def polars_parquet(frame):
-    file = io.BytesIO()
-    pl.read_csv(io.StringIO(frame.to_csv())).write_parquet(file)
-    return file.getvalue()
+    return written(pl.read_csv(io.StringIO(frame.to_csv())).write_parquet)
 
 
 SMALL = FRAME.set_axis([7, 8, 9])

@@ -17,6 +17,7 @@ from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.registry import find_format
 from service.datasets.issues import Rejected
 from service.datasets.manifest import summaries
+from tests.written import written
 
 parse = find_format("application/x-npz").parse
 
@@ -28,9 +29,7 @@ X = np.arange(6.0).reshape(3, 2)
 
 
 def npy(array) -> bytes:
-    file = io.BytesIO()
-    np.lib.format.write_array(file, np.asanyarray(array))
-    return file.getvalue()
+    return written(np.lib.format.write_array, np.asanyarray(array))
 
 
 def archive(members, *, method=zipfile.ZIP_STORED) -> bytes:
@@ -147,9 +146,7 @@ def test_arrays_in_fortran_order_are_read(reader):
 
 
 def test_a_truncated_archive_is_rejected(reader):
-    file = io.BytesIO()
-    np.savez(file, **{"a/X": X})
-    result = reader.read(file.getvalue()[:-40], NPZ)
+    result = reader.read(written(np.savez, **{"a/X": X})[:-40], NPZ)
     reader.assert_rejected(result, "corrupt-archive", "not a complete .npz")
 
 
@@ -470,9 +467,11 @@ def test_arrays_survive_upload_and_storage_bit_for_bit(tmp_path, given_tasks, da
 )
 def test_a_corrupt_archive_is_read_or_rejected(tmp_path, data):
     """A corrupt archive has tasks or issues, whatever bytes are changed."""
-    file = io.BytesIO()
-    np.savez_compressed(file, **{"a/X": X, "a/y": np.array(["p", "q", "r"]), "b/C": np.eye(2)})
-    body = bytearray(file.getvalue())
+    body = bytearray(
+        written(
+            np.savez_compressed, **{"a/X": X, "a/y": np.array(["p", "q", "r"]), "b/C": np.eye(2)}
+        )
+    )
     for _ in range(data.draw(st.integers(1, 4))):
         position = data.draw(st.integers(0, len(body) - 1))
         body[position] = data.draw(st.integers(0, 255))

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import io
 import threading
 from datetime import timedelta
 
@@ -16,6 +15,7 @@ from service.retention import store as retention
 from service.storage import blobs
 from service.storage.database import now
 from service.storage.tables import BlobChunkRow, BlobRow, UploadRow
+from tests.written import written
 
 URL = "/v1/uploads"
 PART = {"Content-Type": "application/offset+octet-stream"}
@@ -288,9 +288,7 @@ def test_an_upload_expires_after_its_last_byte(app):
 @pytest.mark.sql
 def test_arrays_in_parts_over_chunks_of_the_store(app):
     X = np.random.default_rng(0).standard_normal((20_000, 40))
-    file = io.BytesIO()
-    np.savez(file, **{"a/X": X})
-    body = file.getvalue()
+    body = written(np.savez, **{"a/X": X})
     location = begin(app, len(body), media_type="application/x-npz").headers["location"]
     step = 3_000_001
     for start in range(0, len(body), step):

@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 from service.datasets.canonical import read_tasks
 from service.storage.blobs import BlobStore
 from service.storage.tables import DatasetRow
+from tests.written import written
 
 pytestmark = pytest.mark.sql
 
@@ -61,9 +62,7 @@ def stored(uploads, tmp_path_factory):
 
 
 def npz(arrays) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return file.getvalue()
+    return written(np.savez, **arrays)
 
 
 def same_bits(a, b) -> bool:

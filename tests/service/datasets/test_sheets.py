@@ -13,6 +13,7 @@ from algorithms.wrappers.preparation.columns import Column, NumberWriting
 from service.inference.call import InputSpec
 from service.inference.formats.workbook import read_workbook
 from service.inference.task_column import TaskSource
+from tests.written import written
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PARQUET = "application/vnd.apache.parquet"
@@ -26,9 +27,7 @@ def workbook(**sheets):
         sheet = book.create_sheet(name)
         for row in rows:
             sheet.append(row)
-    file = io.BytesIO()
-    book.save(file)
-    return file.getvalue()
+    return written(book.save)
 
 
 SOURCE = TaskSource(None, "task", lambda _: True)
@@ -202,9 +201,7 @@ def test_merged_cells_are_read_in_each_of_their_rows(reader):
 def test_cells_with_a_value_keep_it_in_a_merged_range(reader):
     book = openpyxl.load_workbook(io.BytesIO(workbook(one=TABLE)))
     book.active.merged_cells.ranges.add(CellRange("A2:A1048576"))
-    file = io.BytesIO()
-    book.save(file)
-    assert [len(task.X) for task in reader.tasks(reader.read(file.getvalue(), XLSX))] == [2, 2]
+    assert [len(task.X) for task in reader.tasks(reader.read(written(book.save), XLSX))] == [2, 2]
 
 
 def with_far_cell(**values):
@@ -213,9 +210,7 @@ def with_far_cell(**values):
     cell = book["Data"]["XFD1048576"]
     for name, value in values.items():
         setattr(cell, name, value)
-    file = io.BytesIO()
-    book.save(file)
-    return file.getvalue()
+    return written(book.save)
 
 
 def test_cells_far_from_the_table_are_refused_before_they_take_memory(reader):

@@ -11,6 +11,7 @@ from scipy.sparse import coo_array, csc_array, csr_array, random_array, save_npz
 
 from service.datasets.blocks import DatasetReader
 from service.datasets.canonical import read_all_rows
+from tests.written import written
 
 MATLAB = "application/x-matlab-data"
 PARTS = ("data", "indices", "indptr", "shape")
@@ -133,9 +134,7 @@ def cells(values):
 
 
 def matlab_5(Xs, ys):
-    file = io.BytesIO()
-    scipy.io.savemat(file, {"X": cells([csc_array(X) for X in Xs]), "Y": cells(ys)})
-    return file.getvalue()
+    return written(scipy.io.savemat, {"X": cells([csc_array(X) for X in Xs]), "Y": cells(ys)})
 
 
 def matlab_73(Xs, ys, *, changed=None):

@@ -9,6 +9,8 @@ import numpy as np
 import psutil
 import pytest
 
+from tests.written import written
+
 pytestmark = pytest.mark.slow  # large files
 
 MIB = 2**20
@@ -27,17 +29,18 @@ def uploads(start_service, uploads_to):
 def npz_stream(size):
     """Yield a valid .npz of about this size in chunks."""
     n_rows = size // (256 * 8)
-    head = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        head, {"descr": "<f8", "fortran_order": False, "shape": (n_rows, 256)}
-    )
     block = np.random.default_rng(0).normal(size=(512, 256)).tobytes()
     sink = _Sink()
     with (
         zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive,
         archive.open("t/X.npy", "w", force_zip64=True) as member,
     ):
-        member.write(head.getvalue())
+        member.write(
+            written(
+                np.lib.format.write_array_header_1_0,
+                {"descr": "<f8", "fortran_order": False, "shape": (n_rows, 256)},
+            )
+        )
         left = n_rows * 256 * 8
         while left:
             member.write(block[:left])

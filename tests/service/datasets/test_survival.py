@@ -6,6 +6,8 @@ import signal
 import numpy as np
 import pytest
 
+from tests.written import written
+
 pytestmark = pytest.mark.slow  # kills processes
 
 CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
@@ -42,10 +44,7 @@ def test_exceeding_the_memory_limit_names_the_limit(start_service, uploads_to):
     uploads = uploads_to(start_service(SIBLING_INGEST_WAIT_S=40, SIBLING_INGEST_MEMORY_MB=256))
     assert uploads.post(CSV).status_code == 201
     before = uploads.traces()
-    file = io.BytesIO()
-    # four times as large after conversion to float64
-    np.savez(file, **{"t/X": np.ones((2**18, 200), "float16")})
-    large = uploads.post(file.getvalue(), NPZ)
+    large = uploads.post(written(np.savez, **{"t/X": np.ones((2**18, 200), "float16")}), NPZ)
     assert (large.status_code, large.json()["code"]) == (422, "invalid-dataset")
     assert "256 MiB" in large.json()["detail"]
     assert uploads.traces() == before

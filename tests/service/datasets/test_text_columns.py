@@ -9,15 +9,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from tests.written import written
+
 CSV, JSON, PARQUET = "text/csv", "application/json", "application/vnd.apache.parquet"
 LINES, STREAM = "application/x-ndjson", "application/vnd.apache.arrow.stream"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-
-
-def as_workbook(frame):
-    file = io.BytesIO()
-    frame.to_excel(file, index=False)
-    return file.getvalue()
 
 
 def as_stream(frame):
@@ -34,7 +30,7 @@ WRITERS = {
     LINES: lambda frame: frame.to_json(orient="records", lines=True).encode(),
     PARQUET: lambda frame: frame.to_parquet(index=False),
     STREAM: as_stream,
-    XLSX: as_workbook,
+    XLSX: lambda frame: written(frame.to_excel, index=False),
 }
 
 
@@ -154,9 +150,7 @@ def test_codes_as_text_beside_numbers_are_text(reader, media_type):
     book.active.append([*rows[0]])
     for row in rows:
         book.active.append([*row.values()])
-    file = io.BytesIO()
-    book.save(file)
-    body = file.getvalue() if media_type == XLSX else json.dumps(rows).encode()
+    body = written(book.save) if media_type == XLSX else json.dumps(rows).encode()
     result = reader.read(body, media_type)
     levels = {c["name"]: c.get("levels") for c in result["manifest"]["columns"]}
     assert levels["zip"] == ["01067", "01234", "1067", "80331"]

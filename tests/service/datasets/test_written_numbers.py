@@ -1,6 +1,5 @@
 """Numbers as people write them: with separators of thousands, and with units."""
 
-import io
 import json
 
 import numpy as np
@@ -12,6 +11,7 @@ from algorithms.wrappers.preparation.encoder import encode
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 from service.datasets.manifest import columns_of_manifest
 from service.storage.tables import DatasetRow
+from tests.written import written
 
 CSV, JSON, PARQUET = "text/csv", "application/json", "application/vnd.apache.parquet"
 STREAM = "application/vnd.apache.arrow.stream"
@@ -30,13 +30,12 @@ def as_json(frame):
     return frame.to_json(orient="records").encode()
 
 
-def as_workbook(frame):
-    file = io.BytesIO()
-    frame.to_excel(file, index=False)
-    return file.getvalue()
-
-
-WRITERS = {CSV: as_csv, JSON: as_json, PARQUET: as_parquet, XLSX: as_workbook}
+WRITERS = {
+    CSV: as_csv,
+    JSON: as_json,
+    PARQUET: as_parquet,
+    XLSX: lambda frame: written(frame.to_excel, index=False),
+}
 
 
 @pytest.fixture(params=WRITERS)

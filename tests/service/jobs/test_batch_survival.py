@@ -1,7 +1,5 @@
 """Batch inference under kills: its outputs are stored once, or not at all."""
 
-import time
-
 import numpy as np
 import psutil
 import pyarrow.parquet as pq
@@ -10,6 +8,7 @@ import sqlalchemy as sa
 
 from service.storage.tables import BlobRow, DatasetRow, JobRow, VersionRow
 from sibling import Client, JobFailed, ServiceError
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow  # kills processes
 
@@ -63,14 +62,6 @@ def shared(launch_service, rows):
     """A service that several tests use; each deletes what it creates."""
     with launch_service(SIBLING_WORKER_SLOTS=1) as running:
         yield Slow(running, rows)
-
-
-def wait_for(condition, *, seconds=END_S):
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited for {seconds} s"
-        time.sleep(0.05)
-    return value
 
 
 def check_outputs(client, outputs, model, rows, folder):

@@ -12,6 +12,7 @@ from service.jobs.worker import engine
 from service.jobs.worker.tls import find_security, make_certificates
 from service.settings import Settings
 from sibling import Client
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow  # a cluster of its own
 
@@ -25,14 +26,6 @@ OTHER_VERSION = "def dask_setup(s): s.handlers['sibling_version'] = lambda: '9.9
 def rows():
     rng = np.random.default_rng(0)
     return {f"task {t}": rng.normal(size=(40, 24)) for t in range(60)}
-
-
-def wait_for(condition, *, seconds=240):
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited for {seconds} s"
-        time.sleep(0.1)
-    return value
 
 
 def test_jobs_of_remote_workers_survive_a_kill_and_a_stop(cluster, start_service, rows):

@@ -1,12 +1,11 @@
 """One job on a cluster, each of whose processes is killed in turn."""
 
-import time
-
 import numpy as np
 import psutil
 import pytest
 
 from sibling import Client
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow  # a cluster of its own
 
@@ -18,14 +17,6 @@ ENDED_S = 5
 def rows():
     rng = np.random.default_rng(0)
     return {f"task {t}": rng.normal(size=(40, 24)) for t in range(80)}
-
-
-def wait_for(condition, *, seconds=240):
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited for {seconds} s"
-        time.sleep(0.1)
-    return value
 
 
 def wait_for_attempt(job, *, after):

@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from service.storage.database import Database
 from service.storage.tables import BlobChunkRow, BlobRow, JobRow, ModelRow, VersionRow
 from sibling import Client, JobFailed
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow  # kills processes and fills disks
 
@@ -225,14 +226,6 @@ def faulty(databases, launch_on, small_disk, tmp_path_factory):
         faulty.mischief = folder / "mischief"
         yield faulty
         faulty.close()
-
-
-def wait_for(condition, *, seconds=240):
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited for {seconds} s"
-        time.sleep(0.05)
-    return value
 
 
 def fail(job):

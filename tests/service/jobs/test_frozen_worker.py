@@ -44,7 +44,7 @@ def health(service):
 
 
 def test_jobs_run_on_the_other_worker_and_readiness_names_the_frozen_one(service, wait_until):
-    wait_until(lambda: len(workers_of(service)) == 2, timeout_s=TIMEOUT_S)
+    wait_until(lambda: len(workers_of(service)) == 2, seconds=TIMEOUT_S)
     with Client(service.url) as client:
         dataset = client.upload({"a": np.eye(4), "b": np.eye(4)}, name="d")
         with frozen(workers_of(service)[0]):
@@ -53,28 +53,28 @@ def test_jobs_run_on_the_other_worker_and_readiness_names_the_frozen_one(service
             started = time.monotonic()
             for job in jobs:
                 wait_until(
-                    lambda job=job: job.refresh().info["state"] == "succeeded", timeout_s=TIMEOUT_S
+                    lambda job=job: job.refresh().info["state"] == "succeeded", seconds=TIMEOUT_S
                 )
             assert time.monotonic() - started < TIMEOUT_S
             attempts = [attempt for job in jobs for attempt in job.info["attempts"]]
             assert {attempt["outcome"] for attempt in attempts} == {"succeeded"}
-            wait_until(lambda: health(service)["warnings"] != [], timeout_s=TIMEOUT_S)
+            wait_until(lambda: health(service)["warnings"] != [], seconds=TIMEOUT_S)
             found = health(service)
             assert found["ready"]
             assert "does not respond" in found["warnings"][0]
-        wait_until(lambda: health(service)["warnings"] == [], timeout_s=TIMEOUT_S)
+        wait_until(lambda: health(service)["warnings"] == [], seconds=TIMEOUT_S)
         # the attempt that it was given has been replaced, and changes nothing
         client.train(dataset, "pca", model="after", k=1).wait()
         assert {job.refresh().info["state"] for job in jobs} == {"succeeded"}
 
 
 def test_a_service_without_a_worker_that_responds_is_not_ready(service, wait_until):
-    wait_until(lambda: len(workers_of(service)) == 2, timeout_s=TIMEOUT_S)
+    wait_until(lambda: len(workers_of(service)) == 2, seconds=TIMEOUT_S)
     first, second = workers_of(service)
     with frozen(first), frozen(second):
-        wait_until(lambda: not health(service)["ready"], timeout_s=TIMEOUT_S)
+        wait_until(lambda: not health(service)["ready"], seconds=TIMEOUT_S)
         assert "does not respond" in health(service)["reasons"][0]
-    wait_until(lambda: health(service)["ready"], timeout_s=TIMEOUT_S)
+    wait_until(lambda: health(service)["ready"], seconds=TIMEOUT_S)
 
 
 @pytest.mark.slow  # Dask waits for half a minute at least
@@ -83,13 +83,13 @@ def test_a_worker_that_stays_frozen_is_restarted_and_its_files_are_removed(
     start_service, wait_until
 ):
     service = start_service(SIBLING_WORKER_SLOTS=1, SIBLING_HEARTBEAT_TIMEOUT_S=4)
-    wait_until(lambda: len(workers_of(service)) == 1, timeout_s=TIMEOUT_S)
+    wait_until(lambda: len(workers_of(service)) == 1, seconds=TIMEOUT_S)
     (worker,) = workers_of(service)
     (scratch,) = (service.data_dir / "work").iterdir()
     (scratch / "job_1-1.checkpoint").write_text("state")
     worker.send_signal(signal.SIGSTOP)
-    wait_until(lambda: not worker.is_running(), timeout_s=300)
-    wait_until(lambda: not scratch.exists(), timeout_s=TIMEOUT_S)
+    wait_until(lambda: not worker.is_running(), seconds=300)
+    wait_until(lambda: not scratch.exists(), seconds=TIMEOUT_S)
     with Client(service.url) as client:
         dataset = client.upload({"a": np.eye(4), "b": np.eye(4)}, name="d")
         client.train(dataset, "pca", model="after", k=1).wait()

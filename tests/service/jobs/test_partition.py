@@ -10,7 +10,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
@@ -21,6 +20,7 @@ import sqlalchemy as sa
 
 from service.jobs.worker.tls import make_certificates
 from sibling import Client
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[3]
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
@@ -136,14 +136,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-def wait_for(condition, *, seconds=240):
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited for {seconds} s"
-        time.sleep(0.1)
-    return value
 
 
 @contextlib.contextmanager

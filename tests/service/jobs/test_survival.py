@@ -1,12 +1,11 @@
 """Accepted jobs are neither lost nor run twice, on a real server with real workers and kills."""
 
-import time
-
 import numpy as np
 import psutil
 import pytest
 
 from sibling import Client, JobFailed
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow  # kills processes
 
@@ -26,14 +25,6 @@ def running(launch_service):
     """A service that lives through what happens to its workers."""
     with launch_service(SIBLING_WORKER_SLOTS=1) as service:
         yield service
-
-
-def wait_for(condition, *, seconds=END_S):
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited for {seconds} s"
-        time.sleep(0.05)
-    return value
 
 
 def states(job):

@@ -93,7 +93,7 @@ def test_no_process_outlives_the_request_that_started_it(
     assert (end.stopped == TIMED_OUT) == (then == "goes on")
     if then == "succeeds":
         daemons.append(end.answer["pid"])
-    wait_until(lambda: not psutil.pid_exists(daemons[0]), timeout_s=DAEMON_S / 2)
+    wait_until(lambda: not psutil.pid_exists(daemons[0]), seconds=DAEMON_S / 2)
 
 
 def test_a_process_without_others_is_used_again(process, program):

@@ -60,7 +60,7 @@ def test_models_work_as_before_once_everything_else_has_expired(start_service, w
                 has_blob = session.get(BlobRow, "blob_0") is not None
             return (left, n_events, has_blob) == ({plain.id, searched.id, derived.id}, 0, False)
 
-        wait_until(has_swept, timeout_s=120)
+        wait_until(has_swept, seconds=120)
         for job in (inferred, gone):
             assert http.get(f"/v1/jobs/{job.id}").status_code == 404
         with Client(after.url) as client:
