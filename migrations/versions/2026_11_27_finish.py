@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "2026_11_27_finish"
-down_revision = "2026_11_27_ties"
+down_revision = "2026_11_27_webhooks"
 
 
 def upgrade() -> None:

@@ -150,8 +150,8 @@ class Sender:
             return Outcome(None, (str(error) or type(error).__name__)[:_MAX_ERROR_LENGTH])
         if httpx.codes.is_redirect(status):
             return Outcome(status, f"the response is a redirect ({status}), which is not followed")
-        error = None if httpx.codes.is_success(status) else f"the response has the status {status}"
-        return Outcome(status, error)
+        refusal = f"the response has the status {status}"
+        return Outcome(status, None if httpx.codes.is_success(status) else refusal)
 
     async def _post(self, delivery: Delivery, timestamp: int) -> int:
         """Send a delivery to a checked address of its host; return the status of the response."""

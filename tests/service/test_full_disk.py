@@ -4,6 +4,7 @@ import base64
 import contextlib
 import gzip
 import shutil
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 

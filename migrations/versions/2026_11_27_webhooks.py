@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "2026_11_28_webhooks"
-down_revision = "2026_11_27_ties"
+revision = "2026_11_27_webhooks"
+down_revision = "2026_11_27_monitors"
 
 
 def upgrade() -> None:
