@@ -16,6 +16,7 @@ from algorithms.ensemble.report import describe_contenders, describe_expected
 from algorithms.ensemble.stack import ClassStack, Stack, stack_of
 from algorithms.evaluation.comparison.no_verdict import ENDED
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.races import RACE
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.numerics.threads import limit_blas_threads
@@ -25,7 +26,7 @@ from algorithms.wrappers.calibration.conformal import ConformalScores, adaptive_
 Array = NDArray[np.float64]
 
 #: Name of the algorithm.
-NAME: Final = "ensemble"
+NAME: Final = RACE
 
 
 @dataclass(frozen=True, eq=False)

@@ -602,7 +602,7 @@ def test_a_job_of_inference_leads_to_its_outputs(client, http, dataset, model):
     job.wait()
     page = http.get(f"/jobs/{job.id}")
     assert "succeeded. It has the outputs for 36 rows of 3 tasks." in text_of(page)
-    assert "Parameters" not in text_of(page)
+    assert "<h2>Parameters</h2>" not in page.text
     outputs = http.get(f"/v1/jobs/{job.id}").json()["result"]["dataset_id"]
     assert {f"/v1/jobs/{job.id}/output", f"/datasets/{outputs}"} <= links_of(page)
     assert http.get(f"/v1/jobs/{job.id}/output").status_code == 200

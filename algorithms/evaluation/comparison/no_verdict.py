@@ -102,7 +102,7 @@ def choice_by_rule(choice: Mapping[str, Any]) -> dict[str, Any]:
     tasks, rows, curve = choice["tasks"], choice["leaderboard"], choice.get("curve")
     roles = (TOGETHER, APART, ("multi_task",), ("pooled",), (*TOGETHER, *APART))
     together, apart, multi_task, pooled, everything = (_algorithms(rows, group) for group in roles)
-    is_ended = any(method["reason"] == ENDED for method in choice["left_out"])
+    is_ended = any(method.get("reason") == ENDED for method in choice.get("left_out", ()))
     ended = ENDED_EARLY if is_ended else None
     on_sharing = why_no_verdict(together, apart, n_tasks=len(tasks)) or ended
     on_pooling = why_no_verdict(multi_task, pooled, n_tasks=len(tasks)) or ended

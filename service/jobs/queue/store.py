@@ -10,8 +10,9 @@ from sqlalchemy.engine import CursorResult
 from sqlalchemy.orm import Session
 
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
+from algorithms.interface.races import RACE
 from algorithms.interface.ties import DEFAULT_TIES
-from service.jobs.studies.child_jobs import AUTOMATIC, ENSEMBLE
+from service.jobs.studies.child_jobs import AUTOMATIC
 from service.storage.blob_rows import release_blob
 from service.storage.database import now
 from service.storage.job_states import FINAL, TRANSITIONS, AttemptCommand, JobState
@@ -432,7 +433,7 @@ def request_finish(session: Session, job: JobRow) -> bool:
 def has_race(job: JobRow) -> bool:
     """Return whether a job compares methods in one fit, which can end early."""
     is_plain = job.plan is None and job.calibration is None
-    return AUTOMATIC in (job.plan or {}) or (job.algorithm == ENSEMBLE and is_plain)
+    return AUTOMATIC in (job.plan or {}) or (job.algorithm == RACE and is_plain)
 
 
 def request_cancel(session: Session, job: JobRow) -> None:

@@ -13,8 +13,6 @@ ADAPT: Final = "adapt"
 
 #: Marks the plan of an automatic choice; also the name of the algorithm of such a job.
 AUTOMATIC: Final = "auto"
-#: Name of the algorithm that is a race of methods, too.
-ENSEMBLE: Final = "ensemble"
 #: Limit on the child jobs of a comparison; with more splits, one child job scores several.
 MAX_CHILD_JOBS: Final = 200
 

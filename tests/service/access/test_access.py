@@ -167,7 +167,7 @@ def _scope_of(method, path):
         return ACROSS_OWNERS[path]
     if path.startswith("/v2/repository/models"):
         return "admin"
-    if path.startswith("/v2") or (path.endswith(CALLS) and method == "POST"):
+    if path.startswith("/v2") or (path.endswith((*CALLS, "/feedback")) and method == "POST"):
         return "infer"
     collection = path.split("/")[2].partition(":")[0]
     collection = {"uploads": "datasets", "quotas": "keys"}.get(collection, collection)
@@ -183,24 +183,35 @@ def _cached_key(service, scopes):
     return _keys[service.url, scopes]
 
 
+def _contents_of(method, path, dataset):
+    """Return the query, the headers and the body of a valid request."""
+    body = {"version": 1} if method == "PUT" else None
+    bodies = {
+        ":repeat": {},
+        "/v1/datasets:combine": {"name": "theirs", "sources": [{"dataset_id": dataset}]},
+        "/feedback": [{"row_id": "a", "target": 1}],
+    }
+    if method == "PUT":
+        bodies["/monitor"] = {"share": 1}
+    bodies |= {end: {"task": "a", "inputs": [[1, 2, 3, 4]]} for end in CALLS}
+    body = next((found for end, found in bodies.items() if path.endswith(end)), body)
+    part = {}
+    if method == "PATCH":
+        part = {"Upload-Offset": "0", "Content-Type": "application/offset+octet-stream"}
+    queries = {"/v1/models:plots": {"model": "mine"}, "/monitor/rows": {"row_id_prefix": "a"}}
+    query = next((found for place, found in queries.items() if place in path), None)
+    return query, part, body
+
+
 @pytest.mark.sql
 def test_resources_of_another_owner_are_not_found(guarded, ada, everything):
     headers = {"Authorization": f"Bearer {make_key(guarded, 'bob', 'admin')}"}
+    dataset = next(iter(ada.datasets))["id"]
     for method, path in everything:
         no_resource = {"/v1/keys", "/v1/quotas", "/v1/jobs:changes", "/v1/datasets:inspect"}
         if path in {*OPEN, *ACROSS_OWNERS, *no_resource} or path.startswith("/v1/algorithms"):
             continue
-        body = {"version": 1} if method == "PUT" else None
-        if path.endswith(":repeat"):
-            body = {}
-        if path == "/v1/datasets:combine":
-            body = {"name": "theirs", "sources": [{"dataset_id": next(iter(ada.datasets))["id"]}]}
-        if path.endswith(CALLS):
-            body = {"task": "a", "inputs": [[1, 2, 3, 4]]}
-        part = {}
-        if method == "PATCH":
-            part = {"Upload-Offset": "0", "Content-Type": "application/offset+octet-stream"}
-        query = {"model": "mine"} if path.startswith("/v1/models:plots") else None
+        query, part, body = _contents_of(method, path, dataset)
         response = httpx.request(
             method, guarded.url + path, params=query, headers=headers | part, json=body, timeout=240
         )
