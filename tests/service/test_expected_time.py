@@ -119,7 +119,7 @@ def test_a_race_is_expected_to_end_at_its_budget(database):
         found = estimate_time(
             session,
             ensemble,
-            summaries(T=40, n=500, d=20),
+            summaries(T=40, n=2000, d=20),
             ensemble.parse({"budget_s": 5.0}),
             calibration=None,
             study=None,

@@ -12,6 +12,7 @@ import pytest
 from fastapi import FastAPI
 
 from service.access.authenticator import Authenticator
+from service.settings import Settings
 from service.ui import help_routes
 from service.ui.rendering import POLICY
 
@@ -72,6 +73,7 @@ def test_an_installation_without_it_says_how_to_build_it(tmp_path, monkeypatch, 
     monkeypatch.setattr(help_routes, "SITE", tmp_path)
     app = FastAPI()
     app.include_router(help_routes.router)
+    app.state.settings = Settings()
     app.state.authenticator = Authenticator(
         database, is_open=True, session_lifetime=timedelta(hours=1)
     )
