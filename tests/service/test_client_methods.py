@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import gc
 import inspect
 import re
 from html.parser import HTMLParser
@@ -216,6 +217,8 @@ def test_the_async_client_is_of_every_event_loop(service):
 
     assert [asyncio.run(ask()) for _ in range(3)] == ["sibling"] * 3
     assert asyncio.run(ask_twice_and_close()) == ["sibling"] * 2
+    del remote
+    gc.collect()  # the warnings are of this test
 
 
 def test_the_async_client_trains_predicts_and_lists(service, client, dataset, tmp_path):
