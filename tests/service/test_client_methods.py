@@ -217,7 +217,6 @@ def test_the_async_client_is_of_every_event_loop(service):
 
     assert [asyncio.run(ask()) for _ in range(3)] == ["sibling"] * 3
     assert asyncio.run(ask_twice_and_close()) == ["sibling"] * 2
-    del remote
     gc.collect()  # the warnings are of this test
 
 
