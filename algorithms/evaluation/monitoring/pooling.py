@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _N_STEPS: Final = 80
-#: Standard errors beyond which a change is told.
+#: A change of more standard errors than this is reported.
 Z_95: Final = 1.959964
 
 
