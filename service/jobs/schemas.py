@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, Field, computed_field
+from pydantic import BaseModel, Field
 
 from service.errors.codes import remedy_of
 from service.jobs.queue.store import has_race
@@ -67,11 +67,16 @@ class JobError(BaseModel):
     )
     field: str | None = Field(None, description="Parameter of the error, if known.")
 
-    @computed_field(description="Remedy, as listed in docs/reference/errors.md.")  # type: ignore[prop-decorator]
-    @property
-    def remedy(self) -> str | None:
-        """Remedy; None for a code of an earlier version."""
-        return remedy_of(self.code)
+    # a field, not a computed one: that gives documents of FastAPI 0.135 two schemas of this class
+    remedy: str | None = Field(
+        description="Remedy, as listed in docs/reference/errors.md; null for a code of an earlier "
+        "version."
+    )
+
+    @classmethod
+    def from_record(cls, error: dict[str, Any] | None) -> "JobError | None":
+        """Return the error of a database row, if any, with its remedy."""
+        return None if error is None else cls(**error, remedy=remedy_of(error["code"]))
 
 
 class Attempt(BaseModel):
@@ -98,7 +103,7 @@ class Attempt(BaseModel):
             attempt=row.attempt,
             worker=ProcessIdentity.from_text(row.worker).name(),
             outcome=row.outcome,
-            error=None if row.error is None else JobError(**row.error),
+            error=JobError.from_record(row.error),
             started_at=row.started_at,
             finished_at=row.finished_at,
         )
@@ -280,7 +285,7 @@ class Job(BaseModel):
             output=None if row.output_blob_id is None else f"/v1/jobs/{row.id}/output",
             attempts=[Attempt.from_row(attempt) for attempt in attempts],
             progress=None if row.progress is None else Progress(**row.progress),
-            error=None if row.error is None else JobError(**row.error),
+            error=JobError.from_record(row.error),
             warnings=row.warnings,
             created_at=row.created_at,
             started_at=row.started_at,
