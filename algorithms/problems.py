@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task, TaskSet
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Variances along the axes of the paper's synthetic tasks.
 PAPER_SPECTRUM = (1.0, 1.0, 2.0, 2.0, 3.0, 3.0)

@@ -21,7 +21,6 @@ from collections.abc import Hashable, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.evaluation.selection.failures import failure_warnings
@@ -38,9 +37,8 @@ from algorithms.families.projections.scatters import Scatters, estimate_scatters
 from algorithms.interface.params import Grid
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.ratio_trace import generalised_directions
-
-Array = NDArray[np.float64]
 
 
 class AggregateParams(ScatterRidgeParams):

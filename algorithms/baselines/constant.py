@@ -26,9 +26,8 @@ from algorithms.interface.params import Params
 from algorithms.interface.tasks import TargetKind, Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
 from algorithms.interface.weights import joint_weights
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import column_means, weighted_mean
-
-Array = NDArray[np.float64]
 
 
 class ConstantParams(Params):

@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.families.projections.algorithm import Directions, ProjectionAlgorithm
@@ -44,6 +43,7 @@ from algorithms.families.projections.scatters import Scatters, estimate_scatters
 from algorithms.interface.params import end_warnings_by_task
 from algorithms.interface.tasks import Task, TaskSet, describe_tasks
 from algorithms.interface.trace import Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.ratio_trace import (
     NULL_RTOL,
     generalised_directions,
@@ -52,7 +52,6 @@ from algorithms.numerics.ratio_trace import (
 from algorithms.numerics.trace_ratio import directions_from
 from algorithms.solvers.dinkelbach import dinkelbach
 
-Array = NDArray[np.float64]
 P = TypeVar("P", bound=ProjectionParams)
 
 _PAPER = "Zhang and Yeung (2011), doi:10.1609/aaai.v25i1.7909"

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.families.latent.gp import centred_rows, fit_latent_gp, row_scale
@@ -38,10 +37,9 @@ from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
 from algorithms.interface.work import WorkEstimate, n_rows
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.latent_projection import Predictor
 from algorithms.numerics.threads import limit_blas_threads
-
-Array = NDArray[np.float64]
 
 
 class GPLVMParams(LatentParams, SourceParams):

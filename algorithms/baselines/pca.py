@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.families.subspaces.algorithm import SubspaceAlgorithm
@@ -29,10 +28,9 @@ from algorithms.interface.errors import InvalidParams
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.work import WorkEstimate
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.covariances import Covariances, covariance_factor
 from algorithms.numerics.eigen import leading_of_factor
-
-Array = NDArray[np.float64]
 
 _REFERENCE = "Yamane et al. (2016), https://proceedings.mlr.press/v63/yamane65.html"
 

@@ -26,9 +26,9 @@ from algorithms.fmtl.iterate import (
 )
 from algorithms.fmtl.spectral import TargetSpectrum, evaluate_theta, maximise_dual
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gaps import ROUNDING, relative_gap
 
-Array = NDArray[np.float64]
 #: In single or double precision.
 Matrix = NDArray[np.floating[Any]]
 

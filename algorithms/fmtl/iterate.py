@@ -23,14 +23,12 @@ For any θ >= 0, the primal value at the machines of θ and the dual value at κ
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.kernel_machines.building import Solution
 from algorithms.families.kernel_machines.certificate import Certificate
 from algorithms.families.kernel_machines.problem import Problem
 from algorithms.interface.trace import StopReason
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: The monotone exponent, and the largest one that did not diverge with hundreds of tasks.
 EXPONENTS = (1.0 / 3.0, 2.0 / 3.0)

@@ -9,7 +9,6 @@ eigenvectors of θ. For n ≫ q and a large C, where dual methods need hundreds 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.kernel_machines.building import Solution
 from algorithms.families.kernel_machines.problem import Problem
@@ -21,9 +20,8 @@ from algorithms.fmtl.iterate import (
     solution_at,
 )
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gaps import relative_gap
-
-Array = NDArray[np.float64]
 
 #: Exponent of the outer step until a step increases the gap.
 INITIAL_EXPONENT = 0.5

@@ -10,7 +10,6 @@ the mean of the remaining eigenvalues if K is approximated.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.kernel_machines.building import Solution
 from algorithms.families.kernel_machines.problem import Problem
@@ -23,9 +22,9 @@ from algorithms.fmtl.iterate import (
     update_theta,
 )
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gaps import relative_gap
 
-Array = NDArray[np.float64]
 #: Eigenvalues (m,) in increasing order, and eigenvectors (m, m).
 Eigen = tuple[Array, Array]
 

@@ -22,7 +22,6 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.gp.data import Data, check_new_targets, labels_of, targets_of
 from algorithms.gp.evidence import estimate, shares_of_variance
@@ -43,8 +42,7 @@ from algorithms.interface.work import (
     estimate_passes,
     rows_bytes,
 )
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Rows whose evidence decides on logarithms.
 DECIDING_ROWS: Final = 300

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 
 from algorithms.evaluation.choice.alignment import (
@@ -35,8 +34,7 @@ from algorithms.interface.tasks import TaskSet, check_magnitudes
 from algorithms.interface.trace import Trace
 from algorithms.interface.units import units_of
 from algorithms.interface.weights import weigh
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Sparse rows with more columns are not tested, since their dense copy takes long.
 MAX_COLUMNS: Final = 2_500

@@ -16,12 +16,10 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy
 from scipy.spatial.distance import cdist
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from algorithms.numerics.arrays import Array, Indices
 
 #: Parameters before the length scales of the groups of columns.
 N_SHARED: Final = 7

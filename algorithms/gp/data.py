@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.linear.bases import fit_standardisation
 from algorithms.gp.covariance import Rows
@@ -17,9 +16,8 @@ from algorithms.interface.needs import check_same_kind
 from algorithms.interface.target_scales import deviation, numeric_targets
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.weights import weights_of
+from algorithms.numerics.arrays import Array, Indices
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Labels = tuple[str, ...] | tuple[int, ...]
 
 #: Standardised values are clipped at this many deviations: outliers would decide the linear parts.

@@ -17,16 +17,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import polygamma
 
 from algorithms.gp.covariance import MIN_NOISE, Hyperparameters, Parts, Rows
 from algorithms.interface.target_scales import FLAT_RTOL
 from algorithms.interface.trace import Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gp_terms import inverse_and_log_determinant
 from algorithms.solvers.lbfgs import LbfgsState, initial_state, lbfgs_step
-
-Array = NDArray[np.float64]
 
 #: Start: a_c, r_c, a_o, r_o, b_o, σ², λ; lengths start at 1.
 START: Final = (0.5, 0.5, 0.15, 0.15, 0.3, 0.3, 1.0)

@@ -14,8 +14,7 @@ from algorithms.gp.posterior import Layout, Solution, mean, solve, variance
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.relations import Relations, relations_of
 from algorithms.interface.tasks import TargetKind
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from algorithms.gp.covariance import (
@@ -27,10 +26,8 @@ from algorithms.gp.covariance import (
     scaled_squares,
     variances,
 )
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.numerics.gp_terms import MIN_VARIANCE
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 #: Added to the diagonal against rounding errors.
 JITTER: Final = 1e-8

@@ -9,13 +9,11 @@ variance σ²/w_i (Lange, Little, Taylor 1989, doi:10.2307/2290063).
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
 from algorithms.gp.data import Data
 from algorithms.gp.posterior import Layout, solve
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: ν, the degrees of freedom.
 FREEDOM: Final = 4.0

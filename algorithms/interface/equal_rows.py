@@ -25,10 +25,9 @@ from scipy.special import betainc
 
 from algorithms.interface.tasks import Task
 from algorithms.interface.ties import Ties
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.numerics.sparse_rows import as_canonical, concatenate_rows, is_sparse
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 #: Largest probability of so few equal pairs within tasks, by which they are of a design.
 MAX_DESIGN_P: Final = 0.001

@@ -17,7 +17,8 @@ from algorithms.interface.methods import LEVEL_METHODS, METHODS
 from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS, NewTasks, no_common_part
 from algorithms.interface.relations import Relations
 from algorithms.interface.stored_fields import arrays_of, header_of, read_fields
-from algorithms.interface.tasks import Array, TargetKind, Task, unknown_task
+from algorithms.interface.tasks import TargetKind, Task, unknown_task
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.finite import all_finite
 from algorithms.numerics.sparse_rows import as_canonical, first_not_finite
 

@@ -9,14 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
 from algorithms.interface.tasks import Task, TaskSet, check_magnitudes
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import weighted_mean
 from algorithms.numerics.moderated_scales import ScalePrior, estimate_prior
-
-Array = NDArray[np.float64]
 
 #: Targets whose relative variation is below this are constant up to rounding.
 FLAT_RTOL = 1e-12

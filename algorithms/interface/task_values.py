@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.numerics.sparse_rows import as_canonical, first_not_finite
-
-Array = NDArray[np.float64]
 
 MAX_LABEL_LENGTH: Final = 200
 #: Characters of texts of several lines, which labels may be.

@@ -22,9 +22,8 @@ from algorithms.interface.task_values import (
     check_size,
     check_stored,
 )
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.sparse_rows import column_peaks, is_sparse, take_columns
-
-Array = NDArray[np.float64]
 
 InputKind = Literal["rows", "covariances"]
 TargetKind = Literal["none", "numbers", "classes"]

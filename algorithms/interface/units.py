@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from algorithms.interface.equal_rows import TiedRows, tie_equal
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.ties import DEFAULT_TIES, Ties
+from algorithms.numerics.arrays import Indices
 from algorithms.numerics.row_hashes import Hashes, hash_rows
-
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

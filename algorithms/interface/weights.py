@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import Array, Task, TaskSet
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.numerics.arrays import Array
 
 #: ``"balanced"``: every class of a task has the same total weight. A mapping: weights by class.
 ClassWeight = Literal["none", "balanced"] | dict[str, Annotated[float, Field(gt=0, lt=1e100)]]

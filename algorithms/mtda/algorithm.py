@@ -40,7 +40,6 @@ doi:10.1609/aaai.v25i1.7909
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.evaluation.selection.failures import failure_warnings
 from algorithms.families.projections.algorithm import Directions, ProjectionAlgorithm
@@ -58,11 +57,10 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.mtda.alternation import alternate, parts_from
 from algorithms.mtda.params import MTDAParams
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.eigen import complete
 from algorithms.numerics.trace_ratio import Pencil, directions_from, leading_directions
 from algorithms.solvers.dinkelbach import dinkelbach
-
-Array = NDArray[np.float64]
 
 #: At ratios above this every class is a single point, and tasks share nothing.
 COLLAPSED = 1.0 - 1e-9

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.linear.design import unit_of_rows, with_opposite_row
 from algorithms.families.linear.functions import Functions
@@ -18,8 +17,6 @@ from algorithms.numerics.feature_norms import TraceNorm
 from algorithms.numerics.losses import MarginLoss
 from algorithms.numerics.ridge import ridge_regression
 from algorithms.numerics.stacks import Block
-
-Array = NDArray[np.float64]
 
 
 def adapt_functions(model: SharedFeatureModel, task: Task, *, trace: Trace) -> Functions:

@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.mtfl.square import (
@@ -34,10 +33,9 @@ from algorithms.mtfl.square import (
     relative_gap,
     residuals_of,
 )
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.eigen import inverse_of_definite
 from algorithms.numerics.stacks import Stacks
-
-Array = NDArray[np.float64]
 
 TINY = np.finfo(float).tiny
 #: a, of the range in which the method converges, (0, 2); the reference recommends 1.5 to 1.8.

@@ -39,7 +39,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.linear.design import Design, check_size, check_targets, estimate_design
 from algorithms.families.linear.functions import functions_of
@@ -67,10 +66,9 @@ from algorithms.mtfl.selection import (
 )
 from algorithms.mtfl.solver import MTFLSolution, solve
 from algorithms.mtfl.work import estimate_mtfl
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.eigen import fix_signs
 from algorithms.numerics.sparse_rows import column_deviations, concatenate_rows
-
-Array = NDArray[np.float64]
 
 #: Directions with less than this share of the trace of D are not features.
 MIN_SHARE = 1e-9

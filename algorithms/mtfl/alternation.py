@@ -12,7 +12,6 @@ between 1e-6 and 1e-4.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.mtfl.square import (
@@ -23,8 +22,7 @@ from algorithms.mtfl.square import (
     relative_gap,
     residuals_of,
 )
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Initial ε, in units of (‖W‖/d)².
 EPSILON = 1.0

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.mtfl.margins import (
@@ -29,9 +28,8 @@ from algorithms.mtfl.margins import (
 )
 from algorithms.mtfl.square import relative_gap
 from algorithms.numerics import lbfgs
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.losses import Hinge, MarginLoss, ProximalHinge
-
-Array = NDArray[np.float64]
 
 #: Maximum number of quasi-Newton steps per iteration, for smooth losses and for the hinge loss.
 INNER_STEPS = {False: 5, True: 60}

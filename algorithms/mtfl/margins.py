@@ -13,14 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import column_means
 from algorithms.numerics.feature_norms import FeatureNorm
 from algorithms.numerics.losses import MarginLoss
 from algorithms.numerics.stacks import Block, Stacks, merge_equal_rows, stack_blocks
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,14 +3,10 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from algorithms.families.linear.functions import Functions
 from algorithms.families.linear.model import FunctionModel
 from algorithms.interface.relations import Relations, relations_of
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 
 @final

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.evaluation import Split, fold_splits
 from algorithms.families.linear.design import Design, Form, prepare
@@ -21,12 +20,11 @@ from algorithms.mtfl.margins import MarginProblem, margin_problem
 from algorithms.mtfl.params import MTFLParams
 from algorithms.mtfl.solver import MTFLSolution, Solver, solve
 from algorithms.mtfl.square import SquareProblem
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.numerics.feature_norms import ColumnNorm, FeatureNorm, TraceNorm
 from algorithms.numerics.leave_one_out import leave_one_out_errors
 from algorithms.numerics.losses import Hinge, Logistic, MarginLoss
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Loss = Literal["square", "logistic", "hinge"]
 
 #: Smallest tolerance of fits that are only compared; error rates need less accuracy.

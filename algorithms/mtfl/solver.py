@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.mtfl.admm import ADMMState, alternate_directions
@@ -15,8 +14,8 @@ from algorithms.mtfl.alternation import AlternationState, alternate
 from algorithms.mtfl.factors import minimise_factors
 from algorithms.mtfl.margins import MarginProblem, mean_scores
 from algorithms.mtfl.square import SquareProblem, relative_gap
+from algorithms.numerics.arrays import Array
 
-Array = NDArray[np.float64]
 #: All but the last mean ADMM: two other methods, which were slower, had these names once.
 Solver = Literal["auto", "variable-projection", "admm", "proximal-gradient", "alternation"]
 

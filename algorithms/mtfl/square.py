@@ -9,13 +9,11 @@ dual norm. α = s·(residuals of any W), with the best s, is a lower bound on th
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.numerics import gaps
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.feature_norms import FeatureNorm
 from algorithms.numerics.stacks import Stacks
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

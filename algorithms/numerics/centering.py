@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Relative deviation that can be a rounding error of the mean.
 FLAT_RTOL: Final = 16 * np.finfo(np.float64).eps

@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.coupled_traces import Evaluation, TrialStep, denominators
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.kernels import rmtpca as kernels
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

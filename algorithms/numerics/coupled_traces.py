@@ -16,12 +16,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.grassmann import project, retract, transpose
-
-Array = NDArray[np.float64]
 
 #: Lower bound of the curvatures of the preconditioner, relative to the largest.
 CURVATURE_FLOOR = 1e-3

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import is_flat
 from algorithms.numerics.eigen import complete, leading_of_dense, leading_of_factor
-
-Array = NDArray[np.float64]
 
 #: Matrices of up to this many features stay dense, as the compiled kernels need them.
 MAX_DENSE_FEATURES = 32

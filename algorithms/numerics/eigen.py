@@ -4,11 +4,10 @@ Bases are rows, (k, d): with stacked rows, every coupling of tasks is one matrix
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotri
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Smallest number of features for which a few eigenvectors cost less than all.
 MIN_PARTIAL_FEATURES = 48

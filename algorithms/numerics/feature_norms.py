@@ -18,9 +18,8 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Smallest threshold of singular values, relative to the largest, for which they may come from
 #: WᵀW: errors of singular values above it, relative to the largest, are 1e-16 divided by it.

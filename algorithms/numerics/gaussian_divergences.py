@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gp_terms import inverse_and_log_determinant
 
-Array = NDArray[np.float64]
 DivergenceName = Literal["kl", "reverse-kl", "jeffreys", "squared-l2", "bhattacharyya"]
 #: Return the divergence of K and K_t (r, r), and its two gradients.
 Divergence = Callable[[Array, Array], tuple[float, Array, Array]]

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from typing import Literal, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
+
 KernelName = Literal["rbf", "linear"]
 
 #: Logarithms of hyper-parameters are clipped to ± this; beyond it, K loses all precision.

@@ -4,12 +4,11 @@ All functions raise ``LinAlgError`` if a matrix is not positive definite.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.linalg.blas import dsymm, dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Lower bound of the predictive variance; smaller values are rounding errors.
 MIN_VARIANCE = 1e-12

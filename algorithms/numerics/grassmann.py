@@ -9,9 +9,8 @@ Manifolds*, 2008
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 
 def transpose(A: Array) -> Array:

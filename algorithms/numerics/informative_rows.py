@@ -6,9 +6,8 @@ These are the *active* rows of a sparse Gaussian process, which is conditioned o
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gp_covariances import Covariance
-
-Array = NDArray[np.float64]
 
 
 def informative_rows(

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gp_covariances import COVARIANCES, KernelName
 from algorithms.numerics.gp_terms import MIN_VARIANCE, inverse_and_log_determinant
-
-Array = NDArray[np.float64]
 
 #: Maximum number of BFGS steps for one row.
 MAX_ITER = 200

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtrs
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Number of stored pairs. Problems of shared features are ill conditioned, so many pairs pay off.
 MAX_PAIRS = 30

@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from algorithms.numerics.centering import column_means, times_roots
 from algorithms.numerics.stacks import Block, Stacks, merge_equal_rows, stack_blocks
-
-Array = NDArray[np.float64]
 
 #: Smallest ratio of rows to columns for which XᵀX costs much less than a QR decomposition.
 MIN_TALL_RATIO = 1.5

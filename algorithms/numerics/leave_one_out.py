@@ -4,12 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.numerics.centering import column_means, times_roots
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 #: Values of 1 − h below this count as 0: the row alone determines a direction of the fit.
 MIN_FREEDOM = 1e-12

@@ -8,10 +8,9 @@ from abc import ABC, abstractmethod
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import entr, expit
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 
 class MarginLoss(ABC):

@@ -1,11 +1,9 @@
 """Maximisation of the ratio trace tr((UᵀS_tU)⁻¹UᵀS_bU), and null-space LDA."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.eigen import leading_of_dense
-
-Array = NDArray[np.float64]
 
 #: Eigenvalues below this count as 0: their directions do not separate classes.
 INFORMATION_RTOL = 1e-12

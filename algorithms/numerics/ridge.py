@@ -1,11 +1,9 @@
 """Ridge regression, by the smaller of the primal and the dual linear system."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import column_means, times_roots
-
-Array = NDArray[np.float64]
 
 
 def ridge_regression(

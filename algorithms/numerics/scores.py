@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import column_variances, is_flat, weighted_mean
-
-Array = NDArray[np.float64]
 
 
 def error_rate(truth: Any, prediction: Any, weights: Array | None = None) -> float:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Newton's method stops when the gradient, relative to the weight of all rows, is below.
 _TOLERANCE: Final = 1e-10

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.finite import all_finite
-
-Array = NDArray[np.float64]
 
 #: Number of rows of a Gram matrix that are computed at a time.
 _GRAM_BLOCK = 256

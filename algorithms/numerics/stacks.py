@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Largest condition number of a block, times at most its number of columns, with an inverse.
 MAX_CONDITION = 1e6

@@ -3,9 +3,8 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: The function θ: its kind, its power, the scale s or ν of its argument, its factor.
 Rule = tuple[int, int, float, float]

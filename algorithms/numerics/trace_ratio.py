@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.eigen import leading_of_dense
-
-Array = NDArray[np.float64]
 
 #: Eigenvalues that differ by less than this, relative to the scale, count as equal.
 TIE_RTOL = 1e-12

@@ -34,7 +34,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.subspaces.algorithm import SubspaceAlgorithm
 from algorithms.families.subspaces.model import (
@@ -53,6 +52,7 @@ from algorithms.interface.algorithm import Baseline
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.interface.work import WorkEstimate, estimate_selection, without_fold
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.covariances import Covariances, covariance_factor
 from algorithms.numerics.eigen import leading_of_dense, leading_of_factor
 from algorithms.rmtpca.coupled import (
@@ -71,8 +71,6 @@ from algorithms.rmtpca.selection import (
     choose_coupling,
     n_loops,
 )
-
-Array = NDArray[np.float64]
 
 #: Products with the covariances in one run, as counted in benchmarks.
 N_PRODUCTS = 25.0

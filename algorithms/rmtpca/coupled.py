@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.interface.trace import StoppingRule, StopReason, Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.coupled_traces import BlasCoupledTraces, CoupledTraces
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.grassmann import projector_distance, random_points
 from algorithms.rmtpca.newton import TrustRegionState, start_at, trust_region_newton
-
-Array = NDArray[np.float64]
 
 #: Projection distance (about 15 degrees) within which a start is taken to converge to an optimum.
 NEAR_DISTANCE = 0.4

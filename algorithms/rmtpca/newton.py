@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.interface.trace import LoopState, StoppingRule, Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.coupled_traces import CoupledTraces
-
-Array = NDArray[np.float64]
 
 #: Radius of the first trust region: the mean rotation of a basis vector, in radians.
 INITIAL_RADIUS = 0.25

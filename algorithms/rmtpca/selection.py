@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.subspaces.moments import Moments, estimate_moments, held_out_ratio
 from algorithms.interface.errors import InvalidData
@@ -13,12 +12,11 @@ from algorithms.interface.params import end_warnings
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.interface.units import units_of
+from algorithms.numerics.arrays import Array
 from algorithms.rmtpca.coupled import follow_path
 from algorithms.rmtpca.params import DEFAULT_COUPLING, RMTPCAParams
 from algorithms.splits.folds import spread_folds
 from algorithms.splits.splits import Split, by_task, divide, nothing_to_hold_out, rows_of
-
-Array = NDArray[np.float64]
 
 #: From this relative coupling on, all subspaces are equal to working precision: λ is infinite.
 COMMON_COUPLING = 1e9

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.lbfgs import Point, add_pair, direction, line_search, norm
 
-Array = NDArray[np.float64]
 #: Returns the value and the gradient at a point; the value is infinite where it is undefined.
 Objective = Callable[[Array], tuple[float, Array]]
 

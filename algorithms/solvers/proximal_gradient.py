@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.interface.trace import LoopState, Trace
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 
 class ProximalTrial(NamedTuple):

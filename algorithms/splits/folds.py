@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.units import sole_units
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.numerics.row_hashes import mix
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 MinRows = int | Indices
 
 #: The fold of a unit that is never held out.

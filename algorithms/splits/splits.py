@@ -13,9 +13,9 @@ from algorithms.interface.params import StrictModel
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.units import Units, cells_of, divisible_rows, tie_of, units_of
 from algorithms.interface.weights import positive_rows
+from algorithms.numerics.arrays import Indices
 from algorithms.splits.folds import SplitRows, draw_part, spread_folds
 
-Indices = NDArray[np.intp]
 #: For each task, whether each row is held out.
 HeldOut = Mapping[str, NDArray[np.bool_]]
 V = TypeVar("V", bound=np.generic)

@@ -13,6 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from algorithms.families.latent.objective import Terms
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gaussian_divergences import DIVERGENCES, spectral_divergence
 from algorithms.numerics.gp_terms import (
     compress_rows,
@@ -20,8 +21,6 @@ from algorithms.numerics.gp_terms import (
     negative_log_likelihood,
 )
 from algorithms.tlvm.params import TLVMParams
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

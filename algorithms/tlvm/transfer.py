@@ -3,19 +3,17 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.latent.gp import LatentGP, project_rows_traced
 from algorithms.families.latent.objective import LatentObjective, pack, unpack
 from algorithms.interface.trace import PROJECTION, Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.informative_rows import informative_rows
 from algorithms.numerics.latent_projection import Predictor, predictor
 from algorithms.solvers.lbfgs import minimise
 from algorithms.tlvm.objectives import add_divergence_inplace, pair_rows, transfer_terms
 from algorithms.tlvm.params import TLVMParams
-
-Array = NDArray[np.float64]
 
 #: Number of loops of one transfer.
 N_LOOPS = 2

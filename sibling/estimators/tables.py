@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.unknown_categories import UnknownCategoriesWarning
+from algorithms.numerics.arrays import Array
 from algorithms.wrappers.preparation.columns import Column
 from sibling.frames import is_frame, is_raw, to_arrow
-
-Array = NDArray[np.float64]
 
 
 class FitWarning(UserWarning):

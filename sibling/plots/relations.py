@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.interface.relations import Relations, cluster
+from algorithms.numerics.arrays import Array
 from sibling.plots.source import MAX_NAMES, Content, Plot, Row, Source
 from sibling.plots.style import DIVERGING, NEUTRAL
-
-Array = NDArray[np.float64]
 
 #: Approximate side of the heat map, and largest side of a cell, in pixels.
 _SIDE: Final = 480

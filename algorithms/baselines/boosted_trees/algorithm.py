@@ -26,7 +26,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.baselines.boosted_trees.forest import Forest, concatenate
 from algorithms.baselines.boosted_trees.model import Part, TreesModel
@@ -57,9 +56,8 @@ from algorithms.interface.work import (
     n_rows,
     without_fold,
 )
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import weighted_mean
-
-Array = NDArray[np.float64]
 
 #: Numbers that pass through memory to train a tree: for each entry of the rows, and for each column
 #: of each leaf, whose histogram has 255 bins; and calls.

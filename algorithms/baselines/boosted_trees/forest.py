@@ -11,7 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
+
 Indices = NDArray[np.int64]
 
 #: Maximum number of positions (rows times trees) that are followed at a time.

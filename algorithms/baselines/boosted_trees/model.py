@@ -11,8 +11,7 @@ from algorithms.baselines.boosted_trees.forest import Forest
 from algorithms.families.linear.targets import decode
 from algorithms.interface.model import Predictor, check_array
 from algorithms.interface.new_tasks import no_common_part
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

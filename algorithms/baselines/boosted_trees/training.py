@@ -15,8 +15,8 @@ from algorithms.interface.errors import NotInstalled
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.interface.weights import joint_weights
+from algorithms.numerics.arrays import Array
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 #: Rows by which the order of tasks is drawn to 0 before a split separates them, and the l2 of its

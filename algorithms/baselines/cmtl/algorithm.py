@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 
 from algorithms.baselines.cmtl.params import CMTLParams
@@ -41,9 +40,8 @@ from algorithms.interface.algorithm import Baseline, PreparedFold
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.interface.work import WorkEstimate, count_candidates
+from algorithms.numerics.arrays import Array
 from algorithms.solvers.proximal_gradient import ProximalState
-
-Array = NDArray[np.float64]
 
 
 class CMTL(ClusteredBaseline[CMTLParams]):

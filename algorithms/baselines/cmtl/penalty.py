@@ -20,9 +20,8 @@ arXiv:0809.2085; McDonald, Pontil, Stamos, *New perspectives on k-support and cl
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 
 @dataclass(frozen=True, slots=True)

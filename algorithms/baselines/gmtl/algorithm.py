@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.baselines.gmtl.grouping import improved, numbered, starts
 from algorithms.baselines.gmtl.params import GMTLParams
@@ -40,9 +39,8 @@ from algorithms.interface.algorithm import Baseline, PreparedFold
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import StoppingRule, Trace
 from algorithms.interface.work import WorkEstimate
+from algorithms.numerics.arrays import Array
 from algorithms.solvers.proximal_gradient import ProximalState
-
-Array = NDArray[np.float64]
 
 #: Relative duality gap of W while groups are searched.
 _SEARCH_TOLERANCE = 1e-3

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 
 from algorithms.baselines.gmtl.penalty import Groups, trace_norm
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: A move must lower the penalty by this share, and be better than earlier moves by as much, so
 #: that rounding does not choose between moves that are equal.

@@ -48,8 +48,8 @@ from algorithms.interface.params import end_warnings_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.work import WorkEstimate
+from algorithms.numerics.arrays import Array
 
-Array = NDArray[np.float64]
 P = TypeVar("P", bound=MachineParams)
 #: Weight of an edge.
 EdgeWeight = Annotated[float, Field(ge=0.0, le=1e6)]

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.kernel_machines.algorithm import MachineAlgorithm
 from algorithms.families.kernel_machines.ascent import AscentMethod, coordinate_ascent
@@ -33,9 +32,8 @@ from algorithms.families.kernel_machines.work import estimate_ascent
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.interface.work import EIGEN_FLOPS, WorkEstimate, n_outputs, n_rows
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gaps import relative_gap
-
-Array = NDArray[np.float64]
 
 #: Maximum number of passes for one Θ; few, because the next Θ costs little.
 INNER_PASSES = 20

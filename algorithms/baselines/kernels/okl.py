@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.kernel_machines.algorithm import MachineAlgorithm
 from algorithms.families.kernel_machines.building import Solution
@@ -36,9 +35,8 @@ from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.interface.work import WorkEstimate, n_outputs
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gaps import relative_gap
-
-Array = NDArray[np.float64]
 
 #: Barrier of ConvexOKL relative to the mean eigenvalue of B, and its factor of decay per step.
 BARRIER, BARRIER_DECAY = 1e-3, 0.5

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.evaluation import grid_candidates, held_out_loss, select_params
 from algorithms.families.linear.design import Design, check_targets, estimate_design
@@ -16,8 +15,8 @@ from algorithms.interface.params import GridLosses, Params, losses_by_value
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.work import MemoryEstimate
+from algorithms.numerics.arrays import Array
 
-Array = NDArray[np.float64]
 P = TypeVar("P", bound=Params)
 
 

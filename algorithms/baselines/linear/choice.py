@@ -5,16 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.baselines.linear.params import LeaveOneOutParams
 from algorithms.families.linear.design import Design
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.params import end_warnings
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import column_variances, is_flat
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.numerics.leave_one_out import left_out_rows, left_out_units
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

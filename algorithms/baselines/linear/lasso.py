@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.baselines.linear.baseline import LinearBaseline, losses_of
@@ -40,12 +39,12 @@ from algorithms.interface.target_scales import ScaleTargetsField, scales_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.work import WorkEstimate
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.feature_norms import ColumnNorm
 from algorithms.numerics.gaps import relative_gap
 from algorithms.numerics.stacks import Stacks
 from algorithms.solvers.proximal_gradient import ProximalTrial, proximal_gradient
 
-Array = NDArray[np.float64]
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
 
 _NORM = ColumnNorm()

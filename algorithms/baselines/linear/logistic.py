@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 from scipy.optimize import brentq
 
@@ -49,11 +48,10 @@ from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.interface.units import units_of
 from algorithms.interface.work import WorkEstimate
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import column_means
 from algorithms.numerics.leave_one_out import units_by_size
 from algorithms.numerics.losses import Logistic
-
-Array = NDArray[np.float64]
 
 _LOSS = Logistic()
 #: Step lengths of the line search; the first one nearly always succeeds.

@@ -43,11 +43,9 @@ from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.units import units_of
 from algorithms.interface.work import WorkEstimate
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.numerics.leave_one_out import RidgePath, intercept_roots, units_by_size
 from algorithms.numerics.ridge import ridge_regression
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 class MeanRegularisedParams(LeaveOneOutParams):

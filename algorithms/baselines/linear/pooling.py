@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import polygamma
 
 from algorithms.baselines.linear.choice import mean_known
@@ -17,10 +16,8 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.needs import check_same_classes
 from algorithms.interface.target_scales import ScaleTargets, scale_prior
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.numerics.task_intercepts import InterceptPath, TaskIntercepts
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 #: Values of κ: numbers of rows that the intercept of all tasks counts for in that of a task.
 INTERCEPT_ROWS: Final = (1000.0, 16.0, 4.0, 1.0, 0.1)

@@ -20,7 +20,6 @@ from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.baselines.linear.baseline import LinearBaseline, solve_at_once
@@ -49,13 +48,12 @@ from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.units import units_of
 from algorithms.interface.work import WorkEstimate
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.numerics.centering import times_roots
 from algorithms.numerics.leave_one_out import RidgePath, units_by_size
 from algorithms.numerics.ridge import ridge_regression
 from algorithms.numerics.task_intercepts import TaskIntercepts, ridge_with_intercepts
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 P = TypeVar("P", bound=RidgeParams)
 
 

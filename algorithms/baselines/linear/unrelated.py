@@ -18,8 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from algorithms.numerics.arrays import Array, Indices
 
 #: Smallest gain over the fit of all tasks, in standard errors over units of rows.
 MIN_GAIN: Final = 2.25

@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.baselines.linear.baseline import LinearBaseline
 from algorithms.baselines.linear.pooling import check_two_classes
@@ -41,8 +40,6 @@ from algorithms.interface.trace import Trace
 from algorithms.interface.work import WorkEstimate
 from algorithms.numerics.centering import times_roots
 from algorithms.solvers.lbfgs import minimise
-
-Array = NDArray[np.float64]
 
 #: Maximum number of columns of a full covariance.
 MAX_FULL_COLUMNS: Final = 30

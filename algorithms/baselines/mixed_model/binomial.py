@@ -25,13 +25,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
 from algorithms.baselines.mixed_model.covariance import Structure
 from algorithms.baselines.mixed_model.likelihood import Effects, MixedModelProblem
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Inverse variances of the common coefficients, in units of the columns, and of the intercept.
 SLOPE_PRECISION: Final = 1.0

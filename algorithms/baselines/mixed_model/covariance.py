@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from algorithms.numerics.arrays import Array, Indices
+
 Form = Literal["shared", "diagonal", "full"]
 
 #: Standard deviation of the random effects at the start.

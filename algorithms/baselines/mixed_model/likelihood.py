@@ -18,13 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.baselines.mixed_model.covariance import Structure
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.numerics.centering import times_roots
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 #: Smallest σ² relative to the variance of the targets; without a bound, targets without noise have
 #: an infinite likelihood.

@@ -20,7 +20,6 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.baselines.neighbours.model import NeighboursModel, References, concatenated
 from algorithms.baselines.neighbours.params import NeighboursParams
@@ -52,8 +51,7 @@ from algorithms.interface.work import (
     n_rows,
     without_fold,
 )
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Numbers that pass through memory for each distance that a search in a tree computes on the mean
 #: over all rows of the tree, and for each row; and the calls of each task.

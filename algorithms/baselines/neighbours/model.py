@@ -13,8 +13,7 @@ from algorithms.baselines.neighbours.params import Weights
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Predictor, check_array
 from algorithms.interface.new_tasks import no_common_part
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

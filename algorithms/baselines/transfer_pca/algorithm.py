@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.baselines.transfer_pca.model import PPCAModel, reconstruction
 from algorithms.baselines.transfer_pca.params import PPCAParams, TransferPCAParams
@@ -31,10 +30,10 @@ from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
 from algorithms.interface.work import EIGEN_FLOPS, FIT_STEPS, WorkEstimate
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import centre_columns
 from algorithms.numerics.eigen import fix_signs, leading_of_factor
 
-Array = NDArray[np.float64]
 P = TypeVar("P", bound=TransferPCAParams)
 M = TypeVar("M", bound=Model)
 

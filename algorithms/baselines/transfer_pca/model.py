@@ -4,11 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.interface.model import Model, check_array
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 
 @final

@@ -21,10 +21,9 @@ from itertools import pairwise
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Rows, balanced over tasks, that are used at most.
 MAX_ROWS: Final = 1_000

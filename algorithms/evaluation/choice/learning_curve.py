@@ -30,9 +30,9 @@ from algorithms.evaluation.comparison.no_verdict import no_curve
 from algorithms.evaluation.scores.gains import LEVEL, Gain, gain_of
 from algorithms.evaluation.scores.metrics import Average, Metric
 from algorithms.evaluation.selection.validation import score_per_split
+from algorithms.numerics.arrays import Array
 from algorithms.splits.subsamples import N_PARTS
 
-Array = NDArray[np.float64]
 #: Scores in every split, by the number of parts of the training rows.
 SideScores = Mapping[int, Sequence[float | None]]
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Exponents that are tried; regular models have 1/2 to 1.
 _EXPONENTS: Final = np.linspace(0.25, 2.0, 36)

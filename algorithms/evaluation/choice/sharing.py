@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from algorithms.evaluation.choice.alignment import Alignment
@@ -38,7 +37,6 @@ from algorithms.evaluation.scores.gains import LEVEL, Gain, benjamini_hochberg, 
 from algorithms.evaluation.scores.metrics import Average, Metric
 from algorithms.evaluation.selection.validation import Scores, mean_known, score_per_split
 
-Array = NDArray[np.float64]
 Certainty = Literal["very likely", "probably"]
 
 #: p values of the alignment below these allow the words, given a relevant gain.

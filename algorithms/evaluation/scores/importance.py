@@ -20,18 +20,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from algorithms.evaluation.scores.ratios import MIN_RATIO_ROWS
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import Task
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.scores import auc, error_rate, r2
 from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.wrappers.preparation.columns import unnamed
 from algorithms.wrappers.preparation.model import preparation_of
-
-Array = NDArray[np.float64]
 
 #: Rows of each task, and permutations of each column: the first effort that the budget allows.
 EFFORTS: Final = ((500, 5), (200, 3), (50, 1))

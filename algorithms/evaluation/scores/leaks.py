@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 from typing_extensions import TypedDict  # of Python 3.12, which pydantic needs
 
-from algorithms.interface.tasks import Array, Task, TaskSet
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.sparse_rows import is_sparse
 
 #: Largest error of a leaking column, relative to the error of a constant for each task: of squared

@@ -18,8 +18,9 @@ from algorithms.evaluation.scores.rare_classes import (
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.params import StrictModel
-from algorithms.interface.tasks import Array, Task, TaskSummary
+from algorithms.interface.tasks import Task, TaskSummary
 from algorithms.numerics import scores
+from algorithms.numerics.arrays import Array
 
 TargetKind = Literal["none", "numbers", "classes"]
 #: A mean over tasks, which all count the same, or a value over the rows of all tasks.

@@ -16,7 +16,8 @@ from algorithms.interface.model import (
     ScoringModel,
     SetModel,
 )
-from algorithms.interface.tasks import Array, Task
+from algorithms.interface.tasks import Task
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import centre_columns, column_means
 from algorithms.splits.splits import labels_of
 from algorithms.wrappers.preparation.model import PreparedModel, unwrap

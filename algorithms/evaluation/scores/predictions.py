@@ -11,10 +11,9 @@ from typing_extensions import TypedDict  # of Python 3.12, which pydantic needs
 from algorithms.evaluation.scores.metrics import Metric
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import Task, TaskSet
+from algorithms.numerics.arrays import Array
 from algorithms.splits.splits import HeldOut, Split, Splits
 from algorithms.wrappers.preparation.model import unwrap
-
-Array = NDArray[np.float64]
 
 #: Maximum number of rows in a report.
 MAX_PREDICTIONS: Final = 1000

@@ -21,12 +21,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import is_flat, weighted_mean
 from algorithms.numerics.scores import auc
-
-Array = NDArray[np.float64]
 
 #: Least number of held-out rows of a task, over all splits, for which a ratio of it counts.
 MIN_RATIO_ROWS: Final = 10

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.evaluation.scores.losses import mean_error_rate
 from algorithms.evaluation.selection.failures import all_failed
@@ -21,9 +20,9 @@ from algorithms.interface.model import PredictingModel
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.numerics.arrays import Array
 from algorithms.splits.splits import Split, fold_splits
 
-Array = NDArray[np.float64]
 P = TypeVar("P", bound=Params)
 
 #: Return the loss of a model on held-out rows.

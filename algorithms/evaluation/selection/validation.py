@@ -21,10 +21,9 @@ from algorithms.interface.errors import Diverged, InvalidData
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.numerics.arrays import Array
 from algorithms.splits.splits import Split, Splits, divide, explain_nothing_held_out
 from algorithms.wrappers.preparation.model import unwrap
-
-Array = NDArray[np.float64]
 
 
 class Scores(TypedDict):

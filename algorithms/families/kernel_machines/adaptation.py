@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from algorithms.families.kernel_machines.building import error_metric, training_error
@@ -16,9 +15,8 @@ from algorithms.families.kernel_machines.output_kernels import OutputKernel
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gaps import relative_gap
-
-Array = NDArray[np.float64]
 
 
 def check_new_task(model: KernelMachine, task: Task, *, memory_gb: float) -> None:

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.kernel_machines.problem import Problem
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.numerics.arrays import Array
 
-Array = NDArray[np.float64]
 AscentMethod = Literal["sdca", "tasks", "blocks"]
 
 #: Number of passes between computations of the products from scratch; updates accumulate errors.

@@ -15,10 +15,9 @@ from algorithms.families.kernel_machines.problem import Problem
 from algorithms.interface.relations import relations_of
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import StopReason
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import weighted_mean
 from algorithms.numerics.gaps import relative_gap
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,13 +4,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.kernel_machines.losses import Loss
 from algorithms.families.kernel_machines.output_kernels import OutputKernel
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gaps import ROUNDING, relative_gap
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

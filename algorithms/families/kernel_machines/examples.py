@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from algorithms.interface.target_scales import numeric_targets, target_scale
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.weights import weights_of
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.numerics.centering import column_means
 from algorithms.numerics.moderated_scales import ScalePrior
 from algorithms.numerics.sparse_rows import concatenate_rows, have_equal_values, is_sparse
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 #: Classes of an output: None for numbers, a pair of classes, or one class against the rest.
 OutputClasses = tuple[str | int, ...] | None
 

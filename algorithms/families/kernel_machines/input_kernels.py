@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import column_means, column_variances, is_flat, weighted_mean
 from algorithms.numerics.sparse_rows import column_statistics, is_sparse
 
-Array = NDArray[np.float64]
 KernelName = Literal["linear", "rbf", "laplacian", "polynomial", "precomputed"]
 
 #: Columns with a smaller relative deviation are constant up to rounding errors.

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import entr, expit, huber
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
+
 LossName = Literal["squared", "huber", "hinge", "squared-hinge", "logistic", "epsilon-insensitive"]
 
 #: Losses for numeric targets, and for classes.

@@ -14,9 +14,9 @@ from algorithms.interface.model import Model, check_array
 from algorithms.interface.relations import Relations, relations_of
 from algorithms.interface.stored_fields import NOT_STORED, MaybeInfinite
 from algorithms.interface.target_scales import NO_PRIOR, StoredPrior
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.sparse_rows import is_sparse
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 #: Maximum size of a block of kernel values.

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from algorithms.families.kernel_machines.losses import Loss
 from algorithms.families.kernel_machines.output_kernels import OutputKernel
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gaps import relative_gap
 from algorithms.numerics.threads import limit_blas_threads
-
-Array = NDArray[np.float64]
 
 #: Maximum number of sweeps of coordinate ascent after a Newton step.
 MAX_SWEEPS = 20

@@ -25,11 +25,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.theta_rules import COSH, EXP, FIXED, POWER, Rule, thetas
 
-Array = NDArray[np.float64]
 PenaltyName = Literal["power", "exp", "cosh"]
 VScale = Literal["half", "table", "full"]
 

@@ -10,13 +10,11 @@ Blocks are random in every pass; fixed blocks need ten times as many passes.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.kernel_machines.problem import Problem
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.kernels import fmtl as kernels
 from algorithms.numerics.kernels import fmtl_tasks as task_kernels
-
-Array = NDArray[np.float64]
 
 #: Maximum number of sweeps over one task per pass.
 TASK_SWEEPS = 20

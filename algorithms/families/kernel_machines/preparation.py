@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 
 from algorithms.families.kernel_machines.examples import Examples, examples_of
@@ -27,10 +26,9 @@ from algorithms.interface.errors import InvalidData, InvalidParams, TargetsTooLa
 from algorithms.interface.needs import refuse_sparse
 from algorithms.interface.target_scales import numeric_targets, scale_prior
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import weighted_mean
 from algorithms.numerics.sparse_rows import Span, StandardisedRows, is_sparse
-
-Array = NDArray[np.float64]
 
 #: Relative asymmetry, and relative size of negative eigenvalues, accepted as rounding errors.
 SYMMETRY_RTOL = 1e-8

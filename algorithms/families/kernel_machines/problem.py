@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.kernel_machines.certificate import Certificate, certify
 from algorithms.families.kernel_machines.examples import Examples
 from algorithms.families.kernel_machines.losses import Loss
 from algorithms.families.kernel_machines.output_kernels import OutputKernel
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

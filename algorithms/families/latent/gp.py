@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.latent.objective import LatentObjective, pack, unpack
 from algorithms.families.latent.params import LatentParams
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import centre_columns, column_means
 from algorithms.numerics.eigen import fix_signs
 from algorithms.numerics.gp_covariances import COVARIANCES
@@ -34,8 +34,6 @@ from algorithms.numerics.latent_projection import (
     refine_latents,
 )
 from algorithms.solvers.lbfgs import minimise
-
-Array = NDArray[np.float64]
 
 #: Standard deviation of restarts around the principal components, whose mean square norm is 1.
 RESTART_SPREAD = 0.3

@@ -15,8 +15,7 @@ from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Embedding, Model
 from algorithms.interface.tasks import TargetKind, Task
 from algorithms.interface.trace import PROJECTION, Trace
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Largest ratio of the scales of source and target without a warning.
 MAX_SCALE_RATIO = 1e3

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gp_covariances import MAX_ABS_LOG, Covariance
 
-Array = NDArray[np.float64]
 #: Return the value and ∂/∂K for K (n, n); raise LinAlgError if K is not positive definite.
 Terms = Callable[[Array], tuple[float, Array]]
 

@@ -11,11 +11,11 @@ from algorithms.families.latent.gp import project_rows_traced
 from algorithms.interface.model import check_array
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import PROJECTION, Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import centre_columns
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.latent_projection import Predictor
 
-Array = NDArray[np.float64]
 Classes = tuple[str, ...] | tuple[int, ...]
 
 _PROCESS = ("theta", "active", "P", "A", "C")

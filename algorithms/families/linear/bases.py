@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import column_means, column_variances
 from algorithms.numerics.sparse_rows import column_statistics, is_sparse
 
-Array = NDArray[np.float64]
 Kernel = Literal["linear", "rbf", "polynomial"]
 Standardise = Literal["none", "features"]
 

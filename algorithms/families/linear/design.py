@@ -26,6 +26,7 @@ from algorithms.interface.target_scales import ScaleTargets, deviation, target_s
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.weights import joint_weights
 from algorithms.interface.work import VALUE_BYTES, MemoryEstimate, estimate_rows
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import column_means, times_roots
 from algorithms.numerics.least_squares import LeastSquares
 from algorithms.numerics.moderated_scales import ScalePrior
@@ -36,8 +37,6 @@ from algorithms.numerics.sparse_rows import (
     is_sparse,
 )
 from algorithms.numerics.stacks import Block
-
-Array = NDArray[np.float64]
 
 #: Maximum number of rows of all tasks with a kernel, whose matrix is decomposed in O(n³).
 MAX_KERNEL_ROWS = 5_000

@@ -7,7 +7,6 @@ from itertools import accumulate
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.linear.bases import Basis
 from algorithms.families.linear.design import Design
@@ -23,8 +22,7 @@ from algorithms.families.linear.targets import (
 from algorithms.interface.new_tasks import common_classes, no_common_part
 from algorithms.interface.target_scales import StoredPrior, target_scale
 from algorithms.interface.tasks import Task, TaskSet
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 
 @final

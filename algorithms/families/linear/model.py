@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, final
 
-import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.families.linear.functions import Functions
@@ -15,8 +14,7 @@ from algorithms.interface.model import Model
 from algorithms.interface.needs import check_same_kind
 from algorithms.interface.target_scales import NO_PRIOR
 from algorithms.interface.tasks import Task
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 
 class FunctionModel(Model):

@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.linear.design import Design
 from algorithms.interface.trace import StoppingRule, Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gaps import relative_gap
 from algorithms.numerics.stacks import Stacks
 from algorithms.solvers.proximal_gradient import ProximalState, ProximalTrial, proximal_gradient
-
-Array = NDArray[np.float64]
 
 
 class QuadraticPenalty(Protocol):

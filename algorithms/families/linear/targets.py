@@ -19,10 +19,10 @@ from algorithms.interface.target_scales import (
     scale_prior,
 )
 from algorithms.interface.tasks import Task
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import column_variances, is_flat, weighted_mean
 from algorithms.numerics.moderated_scales import ScalePrior
 
-Array = NDArray[np.float64]
 Classes = tuple[str, ...] | tuple[int, ...]
 
 

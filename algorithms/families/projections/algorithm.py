@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.evaluation import grid_candidates, select_params
 from algorithms.families.projections.model import ProjectionClassifier
@@ -28,10 +27,10 @@ from algorithms.interface.work import (
     rows_bytes,
     task_bytes,
 )
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.threads import limit_blas_threads
 
 P = TypeVar("P", bound=ProjectionParams)
-Array = NDArray[np.float64]
 #: Return the directions (r, k) of each task for a candidate, in coordinates of its span.
 Directions = Callable[[P], Sequence[Array]]
 

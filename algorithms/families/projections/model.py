@@ -12,8 +12,7 @@ from algorithms.families.projections.parts import TaskProjection, nearest_class,
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Embedding, Model, check_array
 from algorithms.interface.tasks import describe_tasks
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Maximum size of a block of distances.
 MAX_BLOCK_SIZE = 4_000_000

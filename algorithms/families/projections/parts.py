@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from algorithms.families.projections.scatters import Scatters
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import times_roots
 
-Array = NDArray[np.float64]
 Classifier = Literal["nearest-neighbour", "nearest-centroid"]
 
 #: Distances that differ by less than this, relative to the size of the rows, count as equal. If

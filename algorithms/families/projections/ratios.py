@@ -10,8 +10,8 @@ method is then often enough.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.trace_ratio import (
     Pencil,
     Spectrum,
@@ -19,8 +19,6 @@ from algorithms.numerics.trace_ratio import (
     directions_from,
     numbers_inside,
 )
-
-Array = NDArray[np.float64]
 
 #: Newton's method stops at this change of α. Its convergence is quadratic, so the error is about
 #: the square of it.

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import times_roots
 from algorithms.numerics.eigen import complete, fix_signs, svd_of_centred
 from algorithms.numerics.trace_ratio import Pencil
 
-Array = NDArray[np.float64]
 Standardise = Literal["center", "scale", "features"]
 
 #: Singular values below this, relative to the largest, count as 0, because their squares are below

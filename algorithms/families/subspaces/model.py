@@ -5,16 +5,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.families.subspaces.moments import Moments, retained_ratio
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.relations import Relations, relations_of
 from algorithms.interface.tasks import Task, describe_tasks
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.eigen import principal_axes
-
-Array = NDArray[np.float64]
 
 
 @final

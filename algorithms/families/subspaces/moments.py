@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSummary, check_magnitudes
@@ -14,6 +13,7 @@ from algorithms.interface.work import (
     estimate_rows,
     rows_bytes,
 )
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import is_flat
 from algorithms.numerics.covariances import (
     MAX_DENSE_FEATURES,
@@ -24,8 +24,6 @@ from algorithms.numerics.covariances import (
     from_dense,
     from_factors,
 )
-
-Array = NDArray[np.float64]
 
 #: Stacks of matrices, and of rows as thin factors, at the peak of a fit.
 DENSE_COPIES = 3

@@ -9,11 +9,9 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.kernels.compiled import exact_kernel
-
-Array = NDArray[np.float64]
 
 #: Smaller arguments count as this: their exponentials are less than every normal number.
 MIN_ARGUMENT: Final = -708.0

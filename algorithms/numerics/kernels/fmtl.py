@@ -8,14 +8,11 @@ step for a kernel, O(Td) for a linear one. κ, the products and g are updated in
 # ruff: noqa: PLR0917, FBT001  numba takes positional arguments only
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.numerics.kernels.compiled import kernel
 from algorithms.numerics.kernels.fmtl_step import best_kappa
 from algorithms.numerics.theta_rules import Rule
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @kernel

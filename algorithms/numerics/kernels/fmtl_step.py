@@ -16,12 +16,11 @@ logistic loss.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.kernels.compiled import kernel
 from algorithms.numerics.theta_rules import EXP, FIXED, MAX_ARGUMENT, POWER, Rule
 
-Array = NDArray[np.float64]
 #: Maximum number of steps of a bracketed search. A step that does not reduce the residual by a
 #: factor of ten is followed by a bisection, because Newton's method converges slowly if F is an
 #: exponential or a power.

@@ -13,8 +13,8 @@ of rows visits every task in turn.
 # ruff: noqa: PLR0917, FBT001  numba takes positional arguments only
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.numerics.kernels.compiled import kernel
 from algorithms.numerics.kernels.fmtl_step import (
     best_kappa,
@@ -23,9 +23,6 @@ from algorithms.numerics.kernels.fmtl_step import (
     is_optimal,
 )
 from algorithms.numerics.theta_rules import FIXED, POWER, Rule
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 #: Up to this share of changed rows, updates row by row are faster than a full matrix product.
 MAX_SPARSE_SHARE = 0.5

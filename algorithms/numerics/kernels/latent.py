@@ -7,13 +7,11 @@ explains the symbols.
 # ruff: noqa: PLR0917, FBT001  numba takes positional arguments only
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.gp_terms import MIN_VARIANCE
 from algorithms.numerics.kernels.compiled import kernel
 from algorithms.numerics.kernels.exp import exponentials
-
-Array = NDArray[np.float64]
 
 SUFFICIENT_DECREASE = 1e-4
 #: Maximum step length, in widths of an RBF.

@@ -9,12 +9,10 @@ process allows. The reference implementation in numpy, with the formulas, is
 # ruff: noqa: PLR0917  numba takes positional arguments only
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.coupled_traces import CURVATURE_FLOOR
 from algorithms.numerics.kernels.compiled import kernel
-
-Array = NDArray[np.float64]
 
 #: Smallest size of a basis for which a BLAS call is faster than a loop.
 _MIN_BLAS_SIZE = 150

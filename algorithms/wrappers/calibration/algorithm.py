@@ -6,17 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.model import Model, apply
 from algorithms.interface.needs import check_classes
 from algorithms.interface.params import Params
-from algorithms.interface.tasks import Array, TargetKind, Task, TaskSet, TaskSummary
+from algorithms.interface.tasks import TargetKind, Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.weights import scaled_positive
 from algorithms.interface.work import WorkEstimate, without_fold
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.wrappers.calibration.conformal import ConformalScores, adaptive_scores
 from algorithms.wrappers.calibration.cross_fitting import CrossFit, cross_fit
 from algorithms.wrappers.calibration.left_out_tasks import fold_tasks, leave_tasks_out
@@ -27,8 +27,6 @@ from algorithms.wrappers.calibration.quality import report_quality
 from algorithms.wrappers.calibration.scores import class_scores
 from algorithms.wrappers.calibration.thresholds import check_threshold, costs_of
 from algorithms.wrappers.wrapped_algorithm import WrappedAlgorithm
-
-Indices = NDArray[np.intp]
 
 
 class CalibratedAlgorithm(WrappedAlgorithm):

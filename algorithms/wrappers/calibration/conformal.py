@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData, InvalidParams
-from algorithms.interface.tasks import Array
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.moderated_scales import estimate_prior
 
 #: Tasks with so many held-out rows, times 1/α, use only their own.

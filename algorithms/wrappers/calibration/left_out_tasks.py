@@ -23,8 +23,9 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model, apply
 from algorithms.interface.params import Params
-from algorithms.interface.tasks import Array, Task, TaskSet
+from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.scores import brier_losses, log_losses
 from algorithms.wrappers.calibration.conformal import Weighted, adaptive_scores
 from algorithms.wrappers.calibration.probabilities import ProbabilityMap, Scored, learn_maps

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from algorithms.interface.methods import DEFAULT_LEVEL
 from algorithms.interface.model import Model
 from algorithms.interface.new_tasks import no_common_part
-from algorithms.interface.tasks import Array
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.row_hashes import hash_rows
 from algorithms.wrappers.calibration.conformal import (
     OWN_ROWS,

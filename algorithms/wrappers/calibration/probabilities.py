@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import Array
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import weighted_mean
 from algorithms.numerics.moderated_scales import estimate_prior
 from algorithms.numerics.sigmoid import fit_sigmoid, fit_steps

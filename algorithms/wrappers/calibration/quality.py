@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, expit
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import Array
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import weighted_mean
 from algorithms.numerics.scores import brier_losses, log_losses, recall_by_class
 from algorithms.wrappers.calibration.probabilities import Scored, learn_maps, normalise

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.model import Model
-from algorithms.interface.tasks import Array
+from algorithms.numerics.arrays import Array
 
 #: Methods that have scores, the most informative first.
 SCORE_METHODS: Final = ("decision_function", "distances", "predict")

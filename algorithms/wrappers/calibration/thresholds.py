@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from algorithms.interface.errors import InvalidParams
-from algorithms.interface.tasks import Array, TaskSet, TaskSummary
+from algorithms.interface.tasks import TaskSet, TaskSummary
+from algorithms.numerics.arrays import Array
 from algorithms.wrappers.calibration.options import Calibration
 
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.new_tasks import no_common_part
-from algorithms.interface.tasks import Array, Task, TaskSet
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.wrappers.preparation.columns import Column, unnamed
 from algorithms.wrappers.preparation.recipe import Recipe

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from algorithms.interface.methods import FEATURE_METHODS
 from algorithms.interface.model import Model
-from algorithms.interface.tasks import Array, Task
+from algorithms.interface.tasks import Task
+from algorithms.numerics.arrays import Array
 from algorithms.wrappers.preparation.learning import PREPARATION, Preparation
 from algorithms.wrappers.wrapped_model import WrappedModel
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import Array
+from algorithms.numerics.arrays import Array
 from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column
 from algorithms.wrappers.preparation.encoder import encode
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn

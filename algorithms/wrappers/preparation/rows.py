@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import Array
+from algorithms.numerics.arrays import Array
 from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column
 from algorithms.wrappers.preparation.recipe import Recipe
 

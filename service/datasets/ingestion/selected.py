@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.tasks import Array, Task, TaskSet
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.sparse_rows import take_columns
 from algorithms.wrappers.preparation.columns import Column
 from service.datasets.issues import ValidationIssues, reject
