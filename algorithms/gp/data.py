@@ -73,8 +73,6 @@ class Data:
 
     Parameters
     ----------
-    n_tasks
-        Number of tasks.
     labels
         Labels of all tasks, sorted; empty for numbers.
     X : (n, d)

@@ -23,8 +23,6 @@ class Stage:
 
     Parameters
     ----------
-    n_rows
-        Number of these rows.
     alpha : (n_rows, C)
         Weights of the covariances with these rows.
     feature_weights : (p, C)

@@ -331,8 +331,6 @@ class Extension:
     ----------
     package
         Name of the installed package.
-    version
-        Version of the package.
     """
 
     algorithm: Algorithm[Any, Any]

@@ -135,10 +135,6 @@ def end_warnings(
 
     Parameters
     ----------
-    params
-        Parameters with the grids.
-    chosen
-        Selected values by the name of the parameter.
     limits
         Largest effective values, if they are smaller than the bounds of the parameters: for
         example the rank of the rows for a dimension.
@@ -164,8 +160,6 @@ def search_end_warnings(
     ----------
     params
         Parameters of the algorithm, whose class has the bounds.
-    tried
-        Values that the search tried, by the name of the parameter.
     chosen
         Selected values by the name of the parameter.
     """

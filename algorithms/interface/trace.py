@@ -50,8 +50,6 @@ class LoopState:
 
     Parameters
     ----------
-    objective
-        Value of the objective.
     residual
         The loop has converged once this is below its tolerance (relative gradient norm, duality
         gap, ...).

@@ -134,13 +134,7 @@ def sole_units(cell: Indices, unit: Indices) -> NDArray[np.bool_]:
 
 
 def divisible_rows(tasks: TaskSet, units: Units) -> dict[str, int]:
-    """Return for each task how many rows can be held out while every class keeps a training row.
-
-    Parameters
-    ----------
-    units
-        The units of the rows of these tasks.
-    """
+    """Return for each task how many rows can be held out while every class keeps a training row."""
     is_divisible = ~sole_units(cells_of(tasks), units.unit)
     return {name: int(np.count_nonzero(is_divisible[units.of(name)])) for name in units.names}
 

@@ -56,8 +56,6 @@ class ADMMState(LoopState):
         Coefficients, and multipliers divided by ρ.
     bound
         Largest lower bound.
-    n_steps
-        Number of steps.
     """
 
     W: Array

@@ -42,8 +42,6 @@ class MTFLSolution:
         Root of D, D = UUᵀ with trace 1.
     objective, bound
         Value at W, and the dual lower bound on the optimum.
-    solver
-        Name of the solver.
     """
 
     W: Array

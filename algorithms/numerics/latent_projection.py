@@ -186,8 +186,6 @@ class _ObservedRows:
         ‖y‖² of each row.
     C : (r, r)
         AAᵀ of the observed features.
-    D
-        Number of observed features.
     """
 
     B: Array

@@ -79,8 +79,6 @@ class ColumnStatistics:
 
     Parameters
     ----------
-    n_stored
-        Number of stored values.
     low, high
         Smallest and largest value.
     mean, deviation

@@ -29,8 +29,6 @@ class TrustRegionState(LoopState):
     ----------
     U, F : (T, k, d)
         Bases, and U_t (C_t + λG).
-    radius
-        Radius of the trust region.
     """
 
     U: Array

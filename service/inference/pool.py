@@ -20,8 +20,6 @@ class ComputePool:
 
     Parameters
     ----------
-    threads
-        Number of threads.
     queue_size
         Maximum number of calls that wait for a thread. Further calls are rejected at once, which
         bounds memory and delay.

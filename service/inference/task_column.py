@@ -21,8 +21,6 @@ class TaskSource(NamedTuple):
 
     Attributes
     ----------
-    query
-        Task in the query.
     column
         Column of the training table that had the task of each row. Rows may have it under this
         name, or under ``task``.
@@ -89,11 +87,6 @@ class TaskSource(NamedTuple):
         """Return the tasks in columns of the rows, else in the body, else in the query.
 
         Without any, the single task of the model; None if it has several.
-
-        Parameters
-        ----------
-        columns
-            Values of the columns with tasks.
 
         Raises
         ------

@@ -41,8 +41,6 @@ class _Window:
 
         Parameters
         ----------
-        last
-            Id of the last event of all.
         n_events
             Number of the owner's events above the floor.
         """

@@ -33,8 +33,6 @@ def check_memory(
 
     Parameters
     ----------
-    memory_mb
-        Limit of the job.
     time
         Phrase for the expected time, for the error.
 

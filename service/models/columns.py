@@ -176,8 +176,6 @@ class TrainingTask(NamedTuple):
 
     Attributes
     ----------
-    entry
-        Entry of the manifest.
     names
         Names of its columns; None without names.
     kinds

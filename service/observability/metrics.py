@@ -68,8 +68,6 @@ class Metrics:
 
     Attributes
     ----------
-    registry
-        Registry of the metrics of this process.
     pending
         Number of inference requests that a thread computes, or that wait for one.
     cache_bytes

@@ -83,8 +83,6 @@ class NeighboursModel(Predictor):
         Position in ``references`` of each task.
     mean, scale : (d,)
         Standardised rows are (x − mean) / scale.
-    k, weights
-        Number and weights of the neighbours.
     """
 
     # without field(), dataclass would use the abstract properties of Model as defaults

@@ -76,8 +76,6 @@ class Sides:
 
     Parameters
     ----------
-    model
-        Of the contenders of the model.
     together
         Of all contenders, if some learn tasks together or pooled: whoever may share may also learn
         alone.

@@ -164,8 +164,6 @@ def gains_of_tasks(
     ----------
     common
         Scores of all tasks.
-    n_rows
-        Rows of each task.
     """
     unknown = {"verdict": "none", **test_json(None), "p_adjusted": None}
     if together is None or apart is None:

@@ -37,8 +37,6 @@ def with_fixed_values(
     ----------
     values
         Parameters of one candidate, from the job and from the search.
-    searched
-        Names of the parameters of the search.
     """
     params = algorithm.Params
     names = [name for name in params.GRIDS if name in searched]

@@ -34,12 +34,8 @@ class Functions:
     ----------
     algorithm
         Name of the algorithm that trained the model.
-    tasks
-        Names of the tasks.
     classes
         Sorted labels of each task; None for numbers.
-    basis
-        Basis functions.
     W : (p, T)
         Coefficients, in the units of the targets. The columns of a task are adjacent, in the order
         of the tasks.

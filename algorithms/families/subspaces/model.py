@@ -173,8 +173,6 @@ def adapt_model(
 
     Parameters
     ----------
-    moments
-        Moments of the new task.
     U : (1, k, d) or None
         Subspace of the new task as orthonormal rows; None for the shared subspace of the model.
     fit_info

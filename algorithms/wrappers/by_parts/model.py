@@ -30,10 +30,6 @@ class PartsModel(WrappedModel):
     ----------
     inner
         The first of the parts.
-    parts
-        All models.
-    names
-        Names of the tasks.
     """
 
     parts: Sequence[Model]

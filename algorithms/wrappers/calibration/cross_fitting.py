@@ -24,8 +24,6 @@ class CrossFit:
 
     Attributes
     ----------
-    models
-        The model without each fold.
     fold_of
         By task, the fold of each row, the position in ``models``; -1 if every model has the row.
     """

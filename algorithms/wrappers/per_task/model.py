@@ -25,15 +25,6 @@ class PerTaskModel(WrappedModel):
 
     Each method of a task calls the task's model, so its outputs are equal bit for bit. Both models
     were fitted to all tasks, so that each is the same as without the other.
-
-    Attributes
-    ----------
-    inner
-        The model of the tasks that are learned together.
-    alone
-        The model of the others.
-    tasks_alone
-        Names of the others.
     """
 
     alone: Model

@@ -91,8 +91,6 @@ def find_writing(
 
     Parameters
     ----------
-    columns
-        The columns that may be numbers.
     decimal, thousands
         The separators, where they are known; None to find them.
 

@@ -44,8 +44,6 @@ class DateColumn(NamedTuple):
     ----------
     column
         The column of dates; None if it is text.
-    values
-        Its values as numbers, if it is one.
     note
         How it was read.
     """

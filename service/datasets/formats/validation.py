@@ -198,8 +198,6 @@ def tasks_of_targets(
 
     Parameters
     ----------
-    targets
-        Targets by task.
     extras
         Groups and weights of all rows of ``X``.
     """

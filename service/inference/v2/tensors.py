@@ -29,8 +29,6 @@ class Tensor(NamedTuple):
 
     Attributes
     ----------
-    size
-        Number of values.
     data
         JSON list of values, or the size in bytes of the binary values.
     pointer

@@ -20,8 +20,6 @@ class RowsView:
 
     Parameters
     ----------
-    tasks
-        Names of all tasks.
     first_row
         Number of the first row that is shown, from 0.
     more_columns

@@ -116,8 +116,6 @@ def list_view(
     orders
         Names of the orders of the columns; empty for a column by which it cannot be sorted. The
         first one is the default.
-    scope, can_cancel, deletion
-        As in the view.
     has_text
         Whether the list can be searched for a text.
     """

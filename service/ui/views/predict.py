@@ -45,8 +45,6 @@ class PredictView:
 
     Parameters
     ----------
-    target
-        Name of what is predicted.
     fields
         Fields for one row; none if the columns of the training data are not known.
     adding
