@@ -15,25 +15,6 @@ def upgrade() -> None:
     _create_administration()
 
 
-def downgrade() -> None:
-    for table in (
-        "owner_turns",
-        "leases",
-        "idempotency_keys",
-        "api_keys",
-        "model_aliases",
-        "model_versions",
-        "models",
-        "events",
-        "attempts",
-        "jobs",
-        "datasets",
-        "blob_chunks",
-        "blobs",
-    ):
-        op.drop_table(table)
-
-
 def _create_blobs_and_datasets() -> None:
     op.create_table(
         "blobs",

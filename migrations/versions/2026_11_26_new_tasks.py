@@ -12,8 +12,3 @@ def upgrade() -> None:
     for table in _TABLES:
         column = sa.Column("new_tasks", sa.String(16), nullable=False, server_default="refuse")
         op.add_column(table, column)
-
-
-def downgrade() -> None:
-    for table in _TABLES:
-        op.drop_column(table, "new_tasks")

@@ -12,9 +12,3 @@ def upgrade() -> None:
     op.create_index("ix_api_keys_creator_id", "api_keys", ["creator_id"])
     task_column = sa.Column("task_column", sa.String(200), nullable=False, server_default="task")
     op.add_column("model_versions", task_column)
-
-
-def downgrade() -> None:
-    op.drop_column("model_versions", "task_column")
-    op.drop_index("ix_api_keys_creator_id", table_name="api_keys")
-    op.drop_column("api_keys", "creator_id")

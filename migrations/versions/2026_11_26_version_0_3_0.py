@@ -18,32 +18,6 @@ def upgrade() -> None:
     _change_administration()
 
 
-def downgrade() -> None:
-    op.drop_table("audit_events")
-    op.drop_table("sessions")
-    op.drop_index("ix_idempotency_keys_created_at", table_name="idempotency_keys")
-    op.drop_column("api_keys", "name")
-    op.create_index("ix_model_versions_model_id", "model_versions", ["model_id"])
-    op.drop_index("ix_model_versions_stored", table_name="model_versions")
-    for column in ("importance", "preparation"):
-        op.drop_column("model_versions", column)
-    for index in ("reference", "base_version", "outputs", "finished_at"):
-        op.drop_index(f"ix_jobs_{index}", table_name="jobs")
-    for column in (
-        "reference_s",
-        "expected_s",
-        "class_weight",
-        "calibration",
-        "spec",
-        "preparation",
-        "base_version_id",
-    ):
-        op.drop_column("jobs", column)
-    op.drop_table("uploads")
-    op.drop_column("datasets", "parsed_bytes")
-    op.drop_column("datasets", "sources")
-
-
 def _change_datasets() -> None:
     op.add_column("datasets", sa.Column("sources", sa.JSON(), nullable=True))
     op.add_column("datasets", sa.Column("parsed_bytes", sa.BigInteger(), nullable=True))

@@ -12,7 +12,3 @@ def upgrade() -> None:
         "is_finish_requested", sa.Boolean(), nullable=False, server_default=sa.false()
     )
     op.add_column("jobs", column)
-
-
-def downgrade() -> None:
-    op.drop_column("jobs", "is_finish_requested")

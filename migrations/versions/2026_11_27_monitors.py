@@ -57,8 +57,3 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("monitor_id", "row_id", name="pk_monitored_targets"),
     )
     op.create_index("ix_monitored_targets_time", "monitored_targets", ["monitor_id", "created_at"])
-
-
-def downgrade() -> None:
-    for table in ("monitored_targets", "monitored_rows", "monitors"):
-        op.drop_table(table)

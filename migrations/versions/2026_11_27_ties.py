@@ -10,7 +10,3 @@ down_revision = "2026_11_26_new_tasks"
 def upgrade() -> None:
     column = sa.Column("ties", sa.String(16), nullable=False, server_default="auto")
     op.add_column("jobs", column)
-
-
-def downgrade() -> None:
-    op.drop_column("jobs", "ties")

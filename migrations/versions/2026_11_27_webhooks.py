@@ -54,8 +54,3 @@ def upgrade() -> None:
             sqlite_where=is_pending,
             postgresql_where=is_pending,
         )
-
-
-def downgrade() -> None:
-    op.drop_table("webhook_deliveries")
-    op.drop_table("webhooks")
