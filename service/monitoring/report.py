@@ -44,6 +44,8 @@ _MAX_VALUES: Final = 20
 #: Share of years in which nothing changes that have any false alarm.
 YEARLY_ALPHA: Final = 0.05
 _DAY: Final = timedelta(days=1)
+#: Length of the shortest periods, in days.
+_MIN_DAYS: Final = 1 / 24
 #: Half the width of an interval of DEFAULT_LEVEL in standard deviations of normal errors.
 _HALF_WIDTH: Final = 1.6449
 
@@ -85,7 +87,7 @@ def make_report(
     model = services.inference.models.get(served)
     is_rate = any(model.classes(task) for task in model.tasks)
     promises = find_promises(version.row.report, trained, is_rate=is_rate)
-    periods = _periods(monitor, moment)
+    periods = _periods(monitor, moment, rows[0].created_at if is_partial else since)
     errors = [_errors(rows, promises, period, is_rate=is_rate) for period in periods]
     columns = _columns(rows, trained, periods, monitor)
     by_task: defaultdict[str, list[Any]] = defaultdict(list)
@@ -93,7 +95,7 @@ def make_report(
         if row.prediction is not None:
             by_task[row.task].append(row)
     shown = _Period(since, monitor.days)
-    present, _ = _errors(rows, promises, shown, is_rate=is_rate)
+    present, of_all = _errors(rows, promises, shown, is_rate=is_rate)
     pooled = pooled_ratios(present, promises, is_rate=is_rate)
     own = {} if pooled is None else dict(zip(pooled[0], np.exp(pooled[1].own), strict=True))
 
@@ -116,7 +118,7 @@ def make_report(
         )
 
     predicted = [row for of_task in by_task.values() for row in of_task]
-    overall = state(None, predicted, _errors(rows, promises, shown, is_rate=is_rate)[1])
+    overall = state(None, predicted, of_all)
     states = [state(task, of_task, present.get(task)) for task, of_task in sorted(by_task.items())]
     states.sort(key=lambda s: (s.error is None or s.error.alarm_since is None, s.task))
     verdict = describe(overall, states, columns, pooled, n_rows=len(rows))
@@ -144,29 +146,38 @@ def make_report(
     )
 
 
-def _periods(monitor: MonitorRow, moment: datetime) -> list[_Period]:
-    """Return the present period and the one before it, of which all rows are kept."""
-    days = monitor.days / 2
-    number = int((moment - monitor.created_at) / _DAY / days)
-    starts = [monitor.created_at + k * days * _DAY for k in (number - 1, number) if k >= 0]
-    return [_Period(start, days) for start in starts]
+def _periods(monitor: MonitorRow, moment: datetime, since: datetime) -> list[_Period]:
+    """Return the present period and the one before it, shorter ones if rows before a time are gone.
+
+    As time goes on, rows at the start of a period must not go, or its tests would begin again.
+    """
+    age, days = (moment - monitor.created_at) / _DAY, monitor.days / 2
+    known = (since - monitor.created_at) / _DAY
+    while max(int(age / days) - 1, 0) * days < known and days > _MIN_DAYS:
+        days /= 2
+    numbers = [k for k in (int(age / days) - 1, int(age / days)) if k >= 0]
+    return [_Period(monitor.created_at + k * days * _DAY, days) for k in numbers]
 
 
 def _errors(
     rows: Sequence[Any], promises: Mapping[str, Any], period: _Period, *, is_rate: bool
 ) -> tuple[dict[str, ErrorChange], ErrorChange | None]:
-    by_task: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    """Return the changes of the errors of the rows of a period, whenever their targets came.
+
+    Rows are kept for two periods, in which targets of the first rows may come.
+    """
+    by_task: defaultdict[str, list[tuple[float, float, float]]] = defaultdict(list)
     for row in rows:
-        if row.prediction is None or row.target is None or not period.has(row.labelled_at):
+        if row.prediction is None or row.target is None or not period.has(row.created_at):
             continue
         loss = float(row.prediction != row.target) if is_rate else _squared(row)
-        by_task[row.task].append((period.day_of(row.labelled_at), loss))
+        day, labelled = period.day_of(row.created_at), period.day_of(row.labelled_at)
+        by_task[row.task].append((loss, max(day, labelled), day))
     errors = {}
-    for task, pairs in by_task.items():
-        days, losses = np.array(sorted(pairs, key=lambda pair: pair[0])).T
-        errors[task] = TaskErrors(losses, days)
+    for task, found in by_task.items():
+        errors[task] = TaskErrors(*np.array(sorted(found, key=lambda one: one[1])).T)
     return error_changes(
-        errors, promises, is_rate=is_rate, n_days=period.days, alpha=period.alpha()
+        errors, promises, is_rate=is_rate, n_days=2 * period.days, alpha=period.alpha()
     )
 
 

@@ -1,5 +1,7 @@
 """Is a model still as good as it promised? Evidence, pooled changes, columns and errors."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.stats import binom, kstest
@@ -20,6 +22,7 @@ from algorithms.evaluation.monitoring.errors import (
 from algorithms.evaluation.monitoring.pooling import pool_changes
 from algorithms.evaluation.monitoring.sequential import (
     conformal_p_values,
+    design_effect,
     excess_bets,
     log_evidence,
     uniformity_bets,
@@ -75,7 +78,7 @@ class World:
                 values[task, name] = np.where(is_moved, moved[name], column).astype(float)
             losses = self.rng.standard_normal(n) ** 2
             losses *= np.where(late & (t in broken), factor**2, 1)
-            errors[task] = TaskErrors(losses, days[task])
+            errors[task] = TaskErrors(losses, days[task], days[task])
         return values, days, errors
 
     def alarms(self, values, days, errors, alpha=ALPHA):
@@ -108,7 +111,7 @@ def test_conformal_p_values_of_the_same_distribution_are_uniform():
 def test_bets_gain_nothing_on_average_under_the_null_hypothesis():
     rng = np.random.default_rng(1)
     p = rng.random((4000, 5))
-    wealth = [np.exp(uniformity_bets(row).sum(axis=0)) for row in p]
+    wealth = [np.exp(uniformity_bets(row, np.arange(5.0)).sum(axis=0)) for row in p]
     assert np.mean(wealth, axis=0) == pytest.approx(np.ones(5), abs=0.25)
     losses = rng.random((4000, 5)) < 0.3
     wealth = [np.exp(excess_bets(row / 0.3).sum(axis=0)) for row in losses.astype(float)]
@@ -120,6 +123,20 @@ def test_evidence_is_the_mean_over_bets_and_starts():
     evidence = np.exp(log_evidence(log_factors, np.array([0.5, 7.5, 8.0]), 14.0))
     assert evidence == pytest.approx([(2 + 1 + 1 + 1) / 4, (6 + 1 + 3 + 1) / 4, (3 + 1.5 + 2) / 4])
     assert log_evidence(np.zeros((0, 2)), np.zeros(0), 14.0).size == 0
+
+
+def test_evidence_of_ten_years_and_p_values_of_many_levels_take_little_memory():
+    rng = np.random.default_rng(5)
+    days = np.sort(rng.uniform(0, 1825, 5_000))
+    tracemalloc.start()
+    evidence = log_evidence(0.1 * rng.standard_normal((5_000, 5)), days, 1825.0)
+    bins = rng.integers(0, 1000, 5_000)
+    p = conformal_p_values(bins, np.ones(1000), rng)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert np.isfinite(evidence).all()
+    assert kstest(p, "uniform").pvalue > 0.01
+    assert peak < 40e6
 
 
 # --- one task or all -----------------------------------------------------------------------------
@@ -136,6 +153,17 @@ def test_a_change_of_one_task_is_told_from_a_change_of_all():
     assert pooled.mean == pytest.approx(1.0, abs=0.15)
     quiet = pool_changes(noise, variances)
     assert (quiet.is_common(), quiet.with_own_increase()) == (False, [])
+
+
+def test_a_change_of_some_tasks_is_not_one_of_all():
+    rng = np.random.default_rng(6)
+    noise, variances = 0.2 * rng.standard_normal(50), np.full(50, 0.04)
+    for n_broken in (2, 5, 10, 20):
+        pooled = pool_changes(noise + np.where(np.arange(50) < n_broken, 1.5, 0), variances)
+        assert not pooled.is_common()
+        assert len({*pooled.with_own_increase()} & {*range(n_broken)}) >= n_broken - 1
+    drifting = pool_changes(noise + rng.normal(1.0, 0.4, 50), variances)
+    assert drifting.is_common()
 
 
 def test_a_single_task_has_no_change_of_its_own():
@@ -168,6 +196,8 @@ def test_values_outside_and_missing_and_unknown_ones_have_bins_of_their_own():
     assert levels.bins(np.array([0.0, 1.0, -1.0, np.nan])).tolist() == [1, 2, 3, 4]
     constant = Histogram(np.array([5.0, 0.0]), 0, 1.0, 1.0)
     assert constant.bins(np.array([1.0, 2.0, 0.5])).tolist() == [1, 3, 0]
+    huge = Histogram(np.array([5.0, 5.0]), 0, -1.5e308, 1.5e308)
+    assert huge.bins(np.array([-1e308, 1e308, 1.6e308])).tolist() == [1, 2, 3]
 
 
 def test_the_stability_index_is_zero_for_equal_shares_and_grows():
@@ -191,7 +221,7 @@ def test_a_task_that_breaks_is_named():
 
 def test_a_column_that_moves_in_one_task_is_named():
     world = World(2)
-    found = world.alarms(*world.period(30, drifting=[5], start=10))
+    found = world.alarms(*world.period(60, drifting=[5], start=10))
     assert ("column", "t5") in {(kind, task) for kind, task, _ in found}
     assert {task for _, task, _ in found} <= {"t5", ALL_TASKS}
 
@@ -208,8 +238,8 @@ def test_errors_of_classes_are_rates_with_exact_intervals():
     days = np.sort(rng.uniform(0, PERIOD, 200))
     promises = {"a": Promise(0.1, 300), "b": Promise(0.1, 300)}
     errors = {
-        "a": TaskErrors((rng.random(200) < 0.35).astype(float), days),
-        "b": TaskErrors((rng.random(200) < 0.1).astype(float), days),
+        "a": TaskErrors((rng.random(200) < 0.35).astype(float), days, days),
+        "b": TaskErrors((rng.random(200) < 0.1).astype(float), days, days),
     }
     options = {"is_rate": True, "n_days": PERIOD, "alpha": ALPHA}
     by_task, common = error_changes(errors, promises, **options)
@@ -221,6 +251,43 @@ def test_errors_of_classes_are_rates_with_exact_intervals():
     assert pooled.own[0] > 0 > pooled.own[1]
     assert share_interval(0, 10) == (0.0, pytest.approx(0.30850, abs=1e-5))
     assert share_interval(10, 10) == (pytest.approx(0.69150, abs=1e-5), 1.0)
+
+
+def test_values_of_one_day_that_are_alike_are_no_evidence():
+    """A day has weather of its own, or each row comes several times."""
+    world, n_days = World(5), int(PERIOD)
+    days = {f"t{t}": np.sort(world.rng.uniform(0, PERIOD, 30 * n_days)) for t in range(N_TASKS)}
+    weather, repeated = dict(world.histograms), dict(world.histograms)
+    for key in world.histograms:
+        of_day = days[key[0]].astype(int)
+        fresh = world.rng.standard_normal(len(of_day))
+        shift = world.rng.standard_normal(n_days)[of_day]
+        weather[key] = 0.5 * shift + 0.75**0.5 * fresh
+        repeated[key] = np.repeat(fresh, 3)[: len(of_day)]
+    histogram = histogram_of(world.rng.standard_normal(N_TRAINING))
+    histograms = dict.fromkeys(world.histograms, histogram)
+    options = {"n_days": PERIOD, "alpha": ALPHA, "seed": 0}
+    for values in (weather, repeated):
+        changes = column_changes(histograms, values, days, **options)
+        assert all(change.alarm_day is None for change in changes)
+    errors = {
+        task: TaskErrors(weather[task, "price"] ** 2, days[task], days[task]) for task in days
+    }
+    promises = dict.fromkeys(days, Promise(1.0, N_TRAINING))
+    by_task, common = error_changes(errors, promises, is_rate=False, n_days=PERIOD, alpha=ALPHA)
+    assert all(change.alarm_day is None for change in (*by_task.values(), common))
+
+
+def test_the_design_effect_is_between_one_and_the_rows_of_a_day():
+    rng = np.random.default_rng(7)
+    days = np.repeat(np.arange(60.0), 12)
+    x = rng.standard_normal(720)
+    of_day = np.repeat(rng.standard_normal(60), 12)
+    assert design_effect(x, np.arange(720.0)) == 1
+    assert 1 <= design_effect(x, days) < 1.7
+    assert 5 < design_effect(0.7 * of_day + 0.7 * x, days) < 12
+    assert design_effect(of_day, days) == 12
+    assert design_effect(x[:24], days[:24]) == 12  # two days tell nothing
 
 
 # --- simulated years -----------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Changes of the distributions of columns from training rows to new rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from algorithms.evaluation.monitoring.sequential import (
     conformal_p_values,
+    design_effect,
     first_above,
     log_evidence,
     uniformity_bets,
@@ -54,8 +55,8 @@ class Histogram:
         if self.low is None or self.high is None:  # levels; -1 is an unknown one
             places = np.where(known < 0, n + 1, known + 1)
         else:
-            width = (self.high - self.low) or 1.0
-            inside = np.clip((known - self.low) / width * n, 0, n - 1) + 1
+            width = (self.high / 2 - self.low / 2) or 1.0  # halves, as a difference may overflow
+            inside = np.clip((known / 2 - self.low / 2) / width * n, 0, n - 1) + 1
             places = np.where(known < self.low, 0, np.where(known > self.high, n + 1, inside))
         return np.where(is_missing, n + 2, places).astype(np.intp)
 
@@ -110,37 +111,53 @@ def column_changes(
     seed
         Breaks ties, the same way at every look.
     """
-    threshold = np.log((len(histograms) + len({c for _, c in histograms})) / alpha)
-    found, bets = [], {}
+    found = []
     rngs = np.random.default_rng(seed).spawn(len(histograms))
     for ((task, column), histogram), rng in zip(histograms.items(), rngs, strict=True):
         new = values.get((task, column), np.zeros(0))
         kept = np.isfinite(new) | np.isnan(new)
-        bins, at = histogram.bins(new[kept]), days.get(task, np.zeros(0))[kept]
-        p = conformal_p_values(bins, histogram.all_counts(), rng)
-        bets[task, column] = uniformity_bets(p), at
-        n_new = np.bincount(bins, minlength=len(histogram.all_counts()))
-        index = stability_index(histogram.all_counts(), n_new)
-        evidence = log_evidence(*bets[task, column], n_days)
-        found.append(_change(task, column, index, at, evidence, threshold))
+        bins, before = histogram.bins(new[kept]), histogram.all_counts()
+        p = conformal_p_values(bins, before, rng)
+        index = stability_index(before, np.bincount(bins, minlength=len(before)))
+        found.append(_PValues(task, column, p, days.get(task, np.zeros(0))[kept], index))
     for column in dict.fromkeys(column for _, column in histograms):
-        of_tasks = [bets[key] for key in histograms if key[1] == column]
-        at = np.concatenate([of_task[1] for of_task in of_tasks])
-        order = np.argsort(at, kind="stable")
-        factors = np.concatenate([of_task[0] for of_task in of_tasks])[order]
-        indices = [change.stability_index for change in found if change.column == column]
-        index = float(np.median(indices))
-        evidence = log_evidence(factors, at[order], n_days)
-        found.append(_change(ALL_TASKS, column, index, at[order], evidence, threshold))
-    return sorted(found, key=lambda change: -change.log_e)
+        found.append(_of_all_tasks([one for one in found if one.column == column]))
+    threshold = np.log(len(found) / alpha)
+    changes = [one.change(n_days, threshold) for one in found]
+    return sorted(changes, key=lambda change: -change.log_e)
 
 
-def _change(  # noqa: PLR0917
-    task: str, column: str, index: float, days: Array, evidence: Array, threshold: float
-) -> ColumnChange:
-    first = first_above(evidence, threshold)
-    day = None if first is None else float(days[first])
-    return ColumnChange(task, column, len(days), index, float(evidence.max(initial=0.0)), day)
+@dataclass(frozen=True, slots=True, eq=False)
+class _PValues:
+    """P-values of the new values of a column, and their days."""
+
+    task: str
+    column: str
+    p: Array
+    days: Array
+    stability_index: float
+
+    def change(self, n_days: float, threshold: float) -> ColumnChange:
+        """Return whether, and when, they stop being uniform."""
+        bets = uniformity_bets(self.p, self.days) / design_effect(self.p, self.days)
+        evidence = log_evidence(bets, self.days, n_days)
+        first = first_above(evidence, threshold)
+        return ColumnChange(
+            task=self.task,
+            column=self.column,
+            n_rows=len(self.p),
+            stability_index=self.stability_index,
+            log_e=float(evidence.max(initial=0.0)),
+            alarm_day=None if first is None else float(self.days[first]),
+        )
+
+
+def _of_all_tasks(tasks: Sequence[_PValues]) -> _PValues:
+    days = np.concatenate([task.days for task in tasks])
+    order = np.argsort(days, kind="stable")
+    p = np.concatenate([task.p for task in tasks])
+    index = float(np.median([task.stability_index for task in tasks]))
+    return _PValues(ALL_TASKS, tasks[0].column, p[order], days[order], index)
 
 
 def stability_index(before: ArrayLike, after: ArrayLike) -> float:

@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from algorithms.evaluation.monitoring.pooling import Z_95, PooledChange, pool_changes
-from algorithms.evaluation.monitoring.sequential import excess_bets, first_above, log_evidence
+from algorithms.evaluation.monitoring.sequential import (
+    design_effect,
+    excess_bets,
+    first_above,
+    log_evidence,
+)
 
 Array = NDArray[np.float64]
 
@@ -44,11 +49,14 @@ class TaskErrors:
     losses : (n,)
         Squared errors, or 1 for a wrong class.
     days : (n,)
-        Days in the period.
+        Days in the period on which the targets came.
+    row_days : (n,)
+        Days on which the rows came. Those of one day may have errors that are alike.
     """
 
     losses: Array
     days: Array
+    row_days: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +111,39 @@ def error_changes(
         bound = bounds.get(task, 1.0)
         if task in bounds and not (is_rate and bound >= 1):
             relative = np.minimum(of_task.losses / bound, _MAX_RATIO)
-            bets[task] = excess_bets(relative), of_task.days
+            bets[task] = TaskErrors(relative, of_task.days, of_task.row_days)
         promised = promises[task].loss if task in promises else None
-        changes[task] = _change(
-            of_task.losses, promised, bets.get(task), n_days, threshold, is_rate=is_rate
-        )
+        alarm = _alarm(bets.get(task), n_days, threshold)
+        changes[task] = _change(of_task.losses, promised, alarm, is_rate=is_rate)
     if not changes:
         return {}, None
     losses = np.concatenate([of_task.losses for of_task in errors.values()])
-    common = None
-    if bets:
-        days = np.concatenate([at for _, at in bets.values()])
-        order = np.argsort(days, kind="stable")
-        common = np.concatenate([factors for factors, _ in bets.values()])[order], days[order]
     known = [task for task in changes if task in promises]
     weights = [changes[task].n_rows for task in known]
     mean = float(np.average([promises[t].loss for t in known], weights=weights)) if known else None
-    return changes, _change(losses, mean, common, n_days, threshold, is_rate=is_rate)
+    alarm = _alarm(_of_all_tasks([*bets.values()]), n_days, threshold)
+    return changes, _change(losses, mean, alarm, is_rate=is_rate)
+
+
+def _of_all_tasks(tasks: Sequence[TaskErrors]) -> TaskErrors | None:
+    """Return the errors of all tasks in the order in which the targets came."""
+    if not tasks:
+        return None
+    order = np.argsort(np.concatenate([task.days for task in tasks]), kind="stable")
+    parts = zip(*((task.losses, task.days, task.row_days) for task in tasks), strict=True)
+    return TaskErrors(*(np.concatenate(part)[order] for part in parts))
+
+
+def _alarm(
+    relative: TaskErrors | None, n_days: float, threshold: float
+) -> tuple[float | None, float | None]:
+    """Return the largest evidence that relative losses are above 1, and the day of an alarm."""
+    if relative is None:
+        return None, None
+    effect = design_effect(relative.losses, relative.row_days)
+    evidence = log_evidence(excess_bets(relative.losses) / effect, relative.days, n_days)
+    first = first_above(evidence, threshold)
+    return float(evidence.max()), None if first is None else float(relative.days[first])
 
 
 def pooled_ratios(
@@ -172,9 +196,7 @@ def _upper_bounds(promises: Mapping[str, Promise], *, is_rate: bool) -> dict[str
 def _change(
     losses: Array,
     promised: float | None,
-    bets: tuple[Array, Array] | None,
-    n_days: float,
-    threshold: float,
+    alarm: tuple[float | None, float | None],
     *,
     is_rate: bool,
 ) -> ErrorChange:
@@ -186,12 +208,7 @@ def _change(
         relative = max(float(losses.var()) / max(loss, 1e-300) ** 2, 2.0) / n
         factor = float(np.exp(Z_95 * relative**0.5))
         low, high = loss / factor, loss * factor
-    if bets is None:
-        return ErrorChange(n, loss, low, high, promised)
-    evidence = log_evidence(*bets, n_days)
-    first = first_above(evidence, threshold)
-    day = None if first is None else float(bets[1][first])
-    return ErrorChange(n, loss, low, high, promised, float(evidence.max(initial=0.0)), day)
+    return ErrorChange(n, loss, low, high, promised, *alarm)
 
 
 def covered(hits: Sequence[bool]) -> tuple[float, float, float]:

@@ -39,8 +39,11 @@ class PooledChange:
     own_se: Array
 
     def is_common(self) -> bool:
-        """Return whether the common change is an increase beyond its 95 % interval."""
-        return self.mean > Z_95 * self.mean_se
+        """Return whether the median task increases by more than the half of the 95 % interval of μ.
+
+        A few tasks that change much increase μ, but not the median.
+        """
+        return float(np.median(self.mean + self.own)) > Z_95 * self.mean_se
 
     def with_own_increase(self) -> list[int]:
         """Return the places of the tasks that increase more than all, beyond 95 % intervals."""

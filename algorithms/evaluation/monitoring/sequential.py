@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 from scipy.special import logsumexp
+from scipy.stats import chi2
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -26,6 +27,10 @@ _SLOPES: Final = np.array([-0.9, -0.3, 0.3, 0.9])
 _N_BINS: Final = 10
 #: Part of the weight of a p-value that is left after one more.
 _MEMORY: Final = 0.99
+#: Quantile at which the design effect is taken, so that it is rarely too small.
+_CAUTION: Final = 0.8
+#: Maximum size of temporary arrays of rows by bins.
+_MAX_CELLS: Final = 2**20
 #: Stakes of bets that losses are larger.
 _STAKES: Final = np.array([0.05, 0.2, 0.5, 0.8])
 
@@ -44,23 +49,29 @@ def conformal_p_values(bins: Indices, counts: Array, rng: np.random.Generator) -
     rng
         Breaks ties. Each sequence of values needs one of its own, or all would have the same luck.
     """
-    n = len(bins)
-    is_in = bins[:, None] == np.arange(len(counts))
-    seen = counts + np.cumsum(is_in, axis=0) - is_in
-    below = np.where(np.arange(len(counts)) < bins[:, None], seen, 0).sum(axis=1)
-    same = seen[np.arange(n), bins] + 1
-    return np.asarray((below + rng.random(n) * same) / (counts.sum() + np.arange(n) + 1))
+    p = np.empty(len(bins))
+    step = max(1, _MAX_CELLS // len(counts))
+    for first in range(0, len(bins), step):
+        part = bins[first : first + step]
+        is_in = part[:, None] == np.arange(len(counts))
+        seen = counts + np.cumsum(is_in, axis=0) - is_in
+        below = np.where(np.arange(len(counts)) < part[:, None], seen, 0).sum(axis=1)
+        same = seen[np.arange(len(part)), part] + 1
+        p[first : first + step] = (below + rng.random(len(part)) * same) / (seen.sum(axis=1) + 1)
+        counts = counts + is_in.sum(axis=0)
+    return p
 
 
-def uniformity_bets(p: Array) -> Array:
+def uniformity_bets(p: Array, days: Array) -> Array:
     """Return the logarithms of the factors (n, n_bets) of bets that p-values are not uniform.
 
-    The last bet learns the density of the p-values from the earlier ones, of which it forgets old
-    ones.
+    The last bet learns the density of the p-values from those of earlier days, of which it forgets
+    old ones. Values of one day may be alike, and would tell it of each other.
     """
     which = np.minimum((p * _N_BINS).astype(np.intp), _N_BINS - 1)
     is_in = (which[:, None] == np.arange(_N_BINS)).astype(np.float64)
     seen = lfilter([0.0, 1.0], [1.0, -_MEMORY], is_in, axis=0)
+    seen = seen[np.searchsorted(np.floor(days), np.floor(days))]
     shares = (seen + 1) / (seen.sum(axis=1, keepdims=True) + _N_BINS)
     learned = _N_BINS * shares[np.arange(len(p)), which]
     factors = [1 + np.outer(2 * p - 1, _SLOPES), learned]
@@ -76,6 +87,35 @@ def excess_bets(relative: Array) -> Array:
         Losses, at least 0, in units of what their mean may be at most.
     """
     return np.asarray(np.log1p((relative - 1)[:, None] * _STAKES))
+
+
+def design_effect(x: Array, days: Array) -> float:
+    """Return how many rows count as one, since rows of one day may be alike.
+
+    Dividing the logarithms of the factors by it keeps a bet fair: if rows of a day are
+    independent, by any number above 1; and if they are the same, by their number. Between these,
+    it is the ratio of the variance of the means of days to that of the means of as many independent
+    rows (Kish, *Survey Sampling*, 1965), drawn upwards if days are few. Means are compared with
+    those of the next day, so that a change of all later days has little part in it.
+
+    Parameters
+    ----------
+    x, days : (n,)
+        What bets depend on, and the day of each row.
+    """
+    _, day, sizes = np.unique(np.floor(days), return_inverse=True, return_counts=True)
+    n, n_days = len(x), len(sizes)
+    if n == n_days:
+        return 1.0
+    largest = float((sizes**2).sum() / n)
+    means = np.bincount(day, x) / sizes
+    within = float(((x - means[day]) ** 2).sum()) / (n - n_days)
+    steps = np.diff(means) ** 2 / (1 / sizes[1:] + 1 / sizes[:-1])
+    if len(steps) < 2 or not within:
+        return largest
+    between = (steps.sum() - steps.max()) / chi2.ppf(1 - _CAUTION, len(steps) - 1)
+    total = within + max(0.0, between - within) / largest
+    return max(1.0, float(between / total))
 
 
 def log_evidence(log_factors: Array, days: Array, n_days: float) -> Array:
@@ -94,12 +134,13 @@ def log_evidence(log_factors: Array, days: Array, n_days: float) -> Array:
         return np.zeros(0)
     starts = np.arange(0, n_days, START_DAYS)
     wealth = np.vstack([np.zeros(log_factors.shape[1]), np.cumsum(log_factors, axis=0)])
-    first = np.searchsorted(days, starts)
-    gained = wealth[1:, None, :] - wealth[first]
-    has_begun = days[:, None] >= starts
-    parts = np.where(has_begun[:, :, None], gained, 0.0)
-    mean = logsumexp(parts, axis=(1, 2)) - np.log(parts.shape[1] * parts.shape[2])
-    return np.asarray(mean)
+    # a bet that began at s has W_t / W_s at t: the sum over s, of those that have begun
+    since = np.logaddexp.accumulate(-wealth[np.searchsorted(days, starts)], axis=0)
+    n_begun = np.searchsorted(starts, days, side="right")
+    begun = logsumexp(wealth[1:] + since[n_begun - 1], axis=1)
+    with np.errstate(divide="ignore"):  # all have begun
+        idle = np.log((len(starts) - n_begun) * log_factors.shape[1])
+    return np.asarray(np.logaddexp(begun, idle) - np.log(len(starts) * log_factors.shape[1]))
 
 
 def first_above(evidence: Array, threshold: float) -> int | None:
