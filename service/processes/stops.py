@@ -1,13 +1,17 @@
-"""Signals to stop that arrive while a server or worker only starts: a log line, and 0."""
+"""Signals to stop that arrive while a server or worker only starts: a log line, and 0.
 
+The module imports nothing but the standard library, since it is there before all others.
+"""
+
+import json
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from types import FrameType
 from typing import Final, NoReturn
-
-from service.observability.logs import log
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 #: More than a person or a service manager sends.
@@ -45,5 +49,8 @@ def noted_signals() -> Iterator[list[int]]:
 
 
 def log_stop(number: int) -> None:
-    """Log that a signal has ended a process before it was ready."""
-    log.info("start.stopped", signal=signal.Signals(number).name)
+    """Log that a signal has ended a process before it was ready, at any level."""
+    event = {"signal": signal.Signals(number).name, "event": "start.stopped", "level": "info"}
+    now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    line = json.dumps({**event, "timestamp": now})
+    os.write(sys.stderr.fileno(), f"{line}\n".encode())

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -73,7 +74,7 @@ def ends_at_once(tmp_path, guard, wait_until):
             ) as process,
             guard(process.pid),
         ):
-            wait_until(lambda: is_time(log))
+            wait_until(lambda: is_time(process))
             os.killpg(process.pid, number)  # as a terminal does
             out, _ = process.communicate(timeout=STOP_TIMEOUT_S)
         assert (process.returncode, out) == (0, b""), log.read_text()
@@ -88,16 +89,24 @@ SIGNALS = [signal.SIGTERM, signal.SIGINT]
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_while_two_processes_start_is_no_failure(ends_at_once, number):
-    def is_time(log):
-        return "Started parent process" in log.read_text()
+def test_a_signal_while_two_processes_start_is_no_failure(ends_at_once, number, tmp_path):
+    def is_time(_process):
+        return "Started parent process" in (tmp_path / "log").read_text()
 
     ends_at_once(number, ["serve", "--port", "0"], is_time, SIBLING_WORKERS="2")
 
 
 @pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_modules_are_imported_is_no_failure(ends_at_once, number):
+    def is_time(process):
+        return "pydantic_core" in Path(f"/proc/{process.pid}/maps").read_text()
+
+    ends_at_once(number, ["serve", "--port", "0"], is_time)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_during_the_first_migration_is_no_failure(ends_at_once, number, tmp_path):
-    def is_time(_log):
+    def is_time(_process):
         return (tmp_path / "sibling.db").exists()
 
     ends_at_once(number, ["serve", "--port", "0"], is_time)
@@ -108,7 +117,7 @@ def test_a_signal_while_a_worker_waits_for_its_scheduler_is_no_failure(ends_at_o
     with socket.create_server(("127.0.0.1", 0)) as scheduler:
         url = f"tcp://127.0.0.1:{scheduler.getsockname()[1]}"
 
-        def is_time(_log):
+        def is_time(_process):
             return select.select([scheduler], [], [], 0)[0] != []
 
         ends_at_once(number, ["worker"], is_time, SIBLING_SCHEDULER_URL=url)
