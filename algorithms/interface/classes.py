@@ -5,6 +5,10 @@ common. A task that has rows of a single class has all classes of its connected 
 tasks of a set that is one problem: they have at least half of its classes on average, and one of
 them has all, or they have 70 % on average. Others are different problems, such as pairs of ten
 digits, or 'healthy or flu' beside 'healthy or cold': each has its own classes.
+
+Few rows lack classes by chance. So the number of classes of a task is relative to the number that
+as many rows of the joint problem would have on average, C - Σ_c (1 - p_c)^n. The shares p_c count
+each task's rows as equally many of each of its classes.
 """
 
 from collections import defaultdict
@@ -17,15 +21,21 @@ Classes = tuple[Any, ...]
 #: has all classes, and if none has.
 MIN_MEAN_SHARE: Final = 0.5
 MIN_MEAN_SHARE_WITHOUT_ALL: Final = 0.7
+#: So many rows have every class.
+_MANY: Final = 1e9
 
 
-def complete_classes(classes: Sequence[Classes]) -> list[Classes]:
+def complete_classes(
+    classes: Sequence[Classes], n_rows: Sequence[float] | None = None
+) -> list[Classes]:
     """Return the classes of each task: its own, or all that are connected with it.
 
     Parameters
     ----------
     classes
         Labels of the rows of each task, sorted; empty for a task without labels.
+    n_rows
+        Number of these rows; so many that they have every class of their task if None.
     """
     if len({own for own in classes if own}) <= 1:
         return list(classes)
@@ -41,17 +51,32 @@ def complete_classes(classes: Sequence[Classes]) -> list[Classes]:
         connected.update(dict.fromkeys(own, largest))
     completed = {id(labels): tuple(sorted(labels)) for labels in connected.values()}
     of_task = [completed[id(connected[own[0]])] if own else () for own in classes]
-    shares = defaultdict(list)
-    for own, every in zip(classes, of_task, strict=True):
-        shares[every].append(len(own) / max(len(every), 1))
-    are_one = {every: _is_one_problem(found) for every, found in shares.items()}
+    sets = defaultdict(list)
+    for own, every, n in zip(classes, of_task, n_rows or [_MANY] * len(classes), strict=True):
+        if own:
+            sets[every].append((own, n))
+    are_one = {every: _is_one_problem(every, found) for every, found in sets.items()}
     return [
-        every if len(own) == 1 or are_one[every] else own
+        every if len(own) == 1 or are_one.get(every) else own
         for own, every in zip(classes, of_task, strict=True)
     ]
 
 
-def _is_one_problem(shares: Sequence[float]) -> bool:
-    """Return whether connected tasks have so many of their classes that they are one problem."""
-    least = MIN_MEAN_SHARE if max(shares) == 1.0 else MIN_MEAN_SHARE_WITHOUT_ALL
-    return sum(shares) >= least * len(shares)
+def _is_one_problem(every: Classes, tasks: Sequence[tuple[Classes, float]]) -> bool:
+    """Return whether connected tasks have so many of their classes that they are one problem.
+
+    Parameters
+    ----------
+    tasks
+        Classes and number of rows of each.
+    """
+    has_all = any(len(own) == len(every) for own, _ in tasks)
+    least = MIN_MEAN_SHARE if has_all else MIN_MEAN_SHARE_WITHOUT_ALL
+    counts = dict.fromkeys(every, 0.0)
+    for own, n in tasks:
+        for label in own:
+            counts[label] += n / len(own)
+    total = sum(counts.values())
+    missing = {n: sum((1.0 - k / total) ** n for k in counts.values()) for _, n in tasks}
+    shares = [len(own) / (len(every) - missing[n]) for own, n in tasks]
+    return bool(sum(shares) >= least * len(shares))

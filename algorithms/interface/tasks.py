@@ -366,9 +366,10 @@ def _with_classes(tasks: Sequence[Task]) -> tuple[Task, ...]:
         tuple(np.unique(task.y).tolist()) if task.y is not None and task.target == "classes" else ()
         for task in tasks
     ]
+    completed = complete_classes(own, [task.n_samples for task in tasks])
     return tuple(
         replace(task, classes=classes) if classes and task.classes is None else task
-        for task, classes in zip(tasks, complete_classes(own), strict=True)
+        for task, classes in zip(tasks, completed, strict=True)
     )
 
 

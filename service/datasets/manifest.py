@@ -69,10 +69,12 @@ def summaries(
         Whether rows without a target count, as in :func:`service.datasets.canonical.read_all_rows`.
     """
     names = feature_names_by_task(manifest)
-    classes = complete_classes([tuple(entry.get("classes", ())) for entry in manifest["tasks"]])
-    n_more = {
-        entry["name"]: with_unlabelled * entry.get("n_unlabelled", 0) for entry in manifest["tasks"]
-    }
+    entries = manifest["tasks"]
+    classes = complete_classes(
+        [tuple(entry.get("classes", ())) for entry in entries],
+        [entry["n_samples"] for entry in entries],
+    )
+    n_more = {entry["name"]: with_unlabelled * entry.get("n_unlabelled", 0) for entry in entries}
     return tuple(
         TaskSummary(
             name=entry["name"],
@@ -92,5 +94,5 @@ def summaries(
             class_counts=entry.get("target_summary", {}).get("counts"),
             classes=own_classes or None,
         )
-        for entry, own_classes in zip(manifest["tasks"], classes, strict=True)
+        for entry, own_classes in zip(entries, classes, strict=True)
     )

@@ -168,6 +168,31 @@ def test_pairs_of_many_classes_are_problems_of_their_own() -> None:
     assert complete_classes([*pairs, (3,)]) == [*pairs, tuple(range(10))]
 
 
+@pytest.mark.parametrize("concentration", [np.inf, 6.0])
+def test_few_rows_of_one_problem_know_its_classes(concentration) -> None:
+    """Rows of five tasks are drawn with the shares .4, .3, .2, .1, or with shares near them."""
+    rng = np.random.default_rng(0)
+    shares = np.array([0.4, 0.3, 0.2, 0.1])
+    n_known, n_sets = 0, 200
+    for _ in range(n_sets):
+        own = rng.dirichlet(concentration * shares, 5) if concentration < np.inf else [shares] * 5
+        drawn = [rng.choice(4, 5, p=p) for p in own]
+        sets = [tuple(np.unique(labels).tolist()) for labels in drawn]
+        every = set(np.concatenate(drawn).tolist())
+        found = complete_classes(sets, [5] * 5)
+        n_known += all(set(labels) == every for labels in found)
+    assert n_known >= 0.9 * n_sets
+
+
+def test_pairs_of_few_rows_stay_problems_of_their_own() -> None:
+    rng = np.random.default_rng(0)
+    for n in (5, 8, 15):
+        drawn = [rng.choice([i, j], n) for i in range(10) for j in range(i)]
+        sets = [tuple(np.unique(labels).tolist()) for labels in drawn]
+        found = complete_classes(sets, [n] * len(sets))
+        assert all(own == after for own, after in zip(sets, found, strict=True) if len(own) == 2)
+
+
 def test_classes_are_those_of_connected_components() -> None:
     rng = np.random.default_rng(0)
     for _ in range(20):
