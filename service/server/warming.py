@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from http import HTTPStatus
 from typing import Any, Final
 
 import uvicorn
@@ -12,6 +13,20 @@ from service.settings import Settings
 _REASON: Final = "are being compiled, which takes about a minute after an installation"
 _RETRY_AFTER_S: Final = 10
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+#: What a browser shows meanwhile; it asks again by itself.
+_PAGE: Final = f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="refresh" content="{_RETRY_AFTER_S}">
+<title>Sibling starts</title>
+<main>
+<h1>Sibling starts</h1>
+<p>The kernels {_REASON}. This page opens by itself then.</p>
+</main>
+</html>
+"""
 
 
 def serve_until_compiled(listener: socket.socket, settings: Settings) -> None:
@@ -44,11 +59,13 @@ def serve_until_compiled(listener: socket.socket, settings: Settings) -> None:
 
 def _app() -> Any:
     # imported late: the supervisor of several processes does not need them
-    from fastapi import FastAPI
+    from fastapi import FastAPI, Request
+    from fastapi.responses import HTMLResponse
 
     from service.errors.problems import Problem, install_handlers
     from service.observability.readiness import ReadinessMonitor
     from service.server.health_routes import router
+    from service.ui.error_pages import is_browser
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     install_handlers(app)
@@ -57,9 +74,10 @@ def _app() -> Any:
     app.state.readiness.start()
 
     @app.api_route("/{path:path}", methods=list(_METHODS))
-    async def refuse(path: str) -> None:
-        del path
-        detail = f"the kernels {_REASON}; try again later"
-        raise Problem("unavailable", detail, headers={"Retry-After": str(_RETRY_AFTER_S)})
+    async def refuse(request: Request) -> HTMLResponse:
+        headers = {"Retry-After": str(_RETRY_AFTER_S)}
+        if is_browser(request):
+            return HTMLResponse(_PAGE, HTTPStatus.SERVICE_UNAVAILABLE, headers)
+        raise Problem("unavailable", f"the kernels {_REASON}; try again later", headers=headers)
 
     return app

@@ -33,7 +33,7 @@ def install_error_pages(app: FastAPI) -> None:
 def _with_page(handle: Handler) -> Handler:
     async def handle_for_browsers(request: Request, error: Exception) -> Response:
         response = await handle(request, error)
-        if not _is_browser(request) or response.status_code < HTTPStatus.BAD_REQUEST:
+        if not is_browser(request) or response.status_code < HTTPStatus.BAD_REQUEST:
             return response
         problem = orjson.loads(response.body)
         if problem["status"] == HTTPStatus.NOT_FOUND:
@@ -46,7 +46,7 @@ def _with_page(handle: Handler) -> Handler:
     return handle_for_browsers
 
 
-def _is_browser(request: Request) -> bool:
+def is_browser(request: Request) -> bool:
     """Return whether somebody looks for a page."""
     accepts_html = "text/html" in request.headers.get("accept", "")
     return accepts_html and not request.url.path.startswith(_API)

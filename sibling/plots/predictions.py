@@ -11,6 +11,9 @@ from sibling.plots.style import COLOURS, NEUTRAL
 _MAX_POINTS: Final = 2000
 _MAX_CLASSES: Final = 40
 _MAX_TASKS: Final = len(COLOURS)
+#: Pixels of a letter, and of a plot on a phone.
+_LETTER: Final = 7
+_PHONE: Final = 220
 #: Number of points of a ROC curve.
 _MAX_STEPS: Final = 200
 
@@ -183,8 +186,10 @@ def draw_confusion(content: Content) -> Any:
 
     classes: list[str] = content.options["classes"]
     side = len(classes) * max(min(420 // len(classes), 140), 14)
+    is_short = _LETTER * max(map(len, classes)) <= _PHONE // len(classes)
+    axis = alt.Axis(labelAngle=0 if is_short else -90)
     base = alt.Chart(alt.NamedData("cells")).encode(
-        x=alt.X("predicted:N", sort=classes, title="Predicted class"),
+        x=alt.X("predicted:N", sort=classes, title="Predicted class", axis=axis),
         y=alt.Y("true:N", sort=classes, title="True class"),
         tooltip=["true:N", "predicted:N", "rows:Q", alt.Tooltip("share:Q", format=".1%")],
     )

@@ -29,7 +29,7 @@ def config(theme: Theme, *, is_narrow: bool = False) -> dict[str, Any]:
     Parameters
     ----------
     is_narrow
-        Whether names have less room, and legends are below.
+        Whether names have less room, and legends are below, one below the other.
 
     Raises
     ------
@@ -41,7 +41,8 @@ def config(theme: Theme, *, is_narrow: bool = False) -> dict[str, Any]:
     ink = _INK[theme]
     labels = {"labelColor": ink["text"], "titleColor": ink["text"]}
     limit, right = (90, 12) if is_narrow else (160, 56)
-    below = {"orient": "bottom", "columns": 2} if is_narrow else {}
+    layout = {"bottom": {"anchor": "start", "direction": "vertical", "margin": 8}}
+    below = {"orient": "bottom", "columns": 2, "layout": layout} if is_narrow else {}
     axis = {"domainColor": ink["line"], "tickColor": ink["line"], "gridColor": ink["line"]}
     return {
         "background": ink["page"],

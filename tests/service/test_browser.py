@@ -192,7 +192,7 @@ def upload_after_a_mistake(page):
     assert page.locator("[name=target_column]").input_value() == "target"
     check_accessibility(page)
     page.get_by_role("button", name="Only store the data").click()
-    page.get_by_text("2 tasks with 60 rows and 2 columns.").wait_for()
+    page.get_by_text("2 groups with 60 rows and 2 columns.").wait_for()
     check_accessibility(page)
     return page.url.rpartition("/")[2]
 
@@ -406,7 +406,7 @@ def upload_by_keys(page, keys):
     assert page.evaluate("document.activeElement.dataset.column") == "age"
     page.locator("[name=target_column]").select_option("target")
     keys.use("button", "Only store the data", "Space")
-    page.get_by_text("2 tasks with 60 rows and 2 columns.").wait_for()
+    page.get_by_text("2 groups with 60 rows and 2 columns.").wait_for()
     keys.to(page.locator("summary", has_text="south: 30 rows"))
     keys.press("Enter")
     page.get_by_text("Columns of south").wait_for()
@@ -661,7 +661,7 @@ def test_a_large_file_goes_on_after_an_interruption_with_its_options(page, http)
     page.wait_for_url("**/datasets/ds_*")
     assert refused == ["0", str(8 * 2**20)]
     # the page follows the reading of the file
-    page.get_by_text("2 tasks with 700").wait_for()
+    page.get_by_text("2 groups with 700").wait_for()
     found = http.get(f"/v1/datasets/{page.url.rpartition('/')[2]}").json()
     assert (found["n_samples"], found["size_bytes"]) == (n_rows, len(content))
     http.delete(f"/v1/datasets/{found['id']}")
@@ -1221,6 +1221,14 @@ def test_pages_are_accessible_and_as_wide_as_a_phone(page, dataset, model, long_
         f"/compare?models={version}",
         f"/compare?models={version},{long_version}",
         f"/models/{'n' * 100}",
+        f"/models/{long_names.model}/aliases/{'a' * 64}/monitor",
+        f"/v1/models/{long_names.model}/versions/1/report.html",
+        f"/jobs/new?dataset={long_names.dataset}&algorithm=auto",
+        "/keys",
+        "/webhooks",
+        "/audit",
+        "/docs",
+        "/help/",
     ):
         page.goto(path)
         check_accessibility(page)

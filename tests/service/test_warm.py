@@ -119,6 +119,9 @@ def test_a_server_that_compiles_kernels_says_so_and_ends_with_all_processes(
     other = httpx.post(f"{url}/v1/jobs", json={})
     assert (other.status_code, other.json()["code"]) == (503, "unavailable")
     assert int(other.headers["retry-after"]) > 0
+    page = httpx.get(url, headers={"Accept": "text/html"})
+    assert page.status_code == 503
+    assert 'http-equiv="refresh"' in page.text
     wait_until(lambda: len(server.children(recursive=True)) >= 2)  # one compiles in others
     family = [server, *server.children(recursive=True)]
     server.send_signal(number)

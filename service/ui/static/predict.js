@@ -3,7 +3,7 @@ import { hold, request, send, show, untilRead } from "./request.js";
 
 const $ = id => document.getElementById(id);
 const page = $("predict"), file = $("file"), drop = $("drop"), error = $("error"), level = $("level"), task = $("task");
-const { path, taskColumn, target, shown } = page.dataset, TYPES = JSON.parse(page.dataset.types);
+const { path, taskColumn, target, shown, one, many } = page.dataset, TYPES = JSON.parse(page.dataset.types);
 const PREDICTED = ["prediction", "low", "high", "probability", "set", "remarks"];
 
 for (const kind of ["dragover", "dragleave", "drop"]) document.addEventListener(kind, event => {
@@ -44,7 +44,7 @@ async function predict() {
     if (number !== newest) return;
     for (const id of ["result", "downloads", "unknown"]) $(id).hidden = true;
     $("lead").textContent = "Nothing was predicted.";
-    offer(failure.body?.code === "unknown-task" ? `a new ${taskColumn}` : "");
+    offer(failure.body?.code === "unknown-task" ? `a new ${one}` : "");
     show(error, failure);
   }
 }
@@ -54,8 +54,8 @@ const count = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s
 function draw(found) {
   const nNew = Object.values(found.new_tasks).reduce((sum, n) => sum + n, 0), names = Object.keys(found.new_tasks);
   $("heading").textContent = `${count(found.n_rows, "row")} predicted`;
-  const source = task.value ? `All rows are taken for ${task.value}.` : `The group of each row was taken from its column ${found.task_column}.`;
-  const common = nNew ? ` ${count(found.n_rows - nNew, "row")} belong to known groups; ${count(nNew, "row")} of ${quoted(names)} got the common prediction.` : "";
+  const source = task.value ? `All rows are taken for ${task.value}.` : `The ${one} of each row was taken from its column ${found.task_column}.`;
+  const common = nNew ? ` ${count(found.n_rows - nNew, "row")} belong to known ${many}; ${count(nNew, "row")} of ${quoted(names)} got the common prediction.` : "";
   $("lead").textContent = source + common;
   warn(found, names);
   table(found);

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from service.ui import formats, tables
 from service.ui.api import Api, segment
 from service.ui.tables import Cell, Table, TableRow
+from service.ui.views.words import GroupWords
 
 #: Rows of a page.
 N_ROWS: Final = 50
@@ -29,6 +30,7 @@ class RowsView:
     """
 
     dataset: Mapping[str, Any]
+    words: GroupWords
     task: str
     tasks: list[str]
     first_row: int
@@ -56,6 +58,7 @@ async def rows_view(api: Api, dataset_id: str, query: Mapping[str, str]) -> Rows
     has_more = task["n_features"] > n_columns > 0
     return RowsView(
         dataset=dataset,
+        words=GroupWords.of(dataset["options"].get("task_column")),
         task=name,
         tasks=tasks,
         first_row=start,

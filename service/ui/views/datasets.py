@@ -16,6 +16,7 @@ from service.ui.views.dataset_rows import (
     value_cell,
 )
 from service.ui.views.jobs import COLUMNS, job_rows
+from service.ui.views.words import GroupWords, capital
 
 _TASKS: Final = 6
 _ROWS: Final = 10
@@ -25,6 +26,11 @@ _MAX_SHOWN: Final = 12
 _MAX_BARS: Final = 150
 #: What a note says on data that are not used.
 _LEFT_OUT: Final = "left out"
+#: Options whose names have words of the API, or of two meanings.
+_OPTIONS: Final = {
+    "task_column": "Column of the groups",
+    "group_column": "Column of rows that stay together",
+}
 _COLUMN_TITLES: Final = (
     "Column",
     "Kind",
@@ -61,6 +67,8 @@ class DatasetView:
 
     Parameters
     ----------
+    words
+        The words for tasks.
     warnings, left_out
         Notes on how it was read; those on what was left out are apart.
     columns
@@ -78,6 +86,7 @@ class DatasetView:
     """
 
     dataset: Mapping[str, Any]
+    words: GroupWords
     sentence: str
     facts: Sequence[tuple[str, Cell]]
     issues: Sequence[str]
@@ -108,22 +117,24 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
     titles = {a["name"]: a["title"] for a in algorithms}
     fits = [a for a in preview["algorithms"] if a["can_train"]]
     others = [a for a in preview["algorithms"] if not a["can_train"]]
-    left_out = [warning for warning in dataset["warnings"] if _LEFT_OUT in warning]
+    words = _words_of(dataset)
+    notes = [capital(words.said(text)) for text in dataset["warnings"]]
     return DatasetView(
         dataset=dataset,
+        words=words,
         sentence=f"{size_sentence(dataset)} {_gaps(preview)}".strip(),
         facts=_facts(dataset),
-        issues=[issue["detail"] for issue in dataset["issues"]],
-        warnings=[warning for warning in dataset["warnings"] if _LEFT_OUT not in warning],
-        left_out=left_out,
+        issues=[words.said(issue["detail"]) for issue in dataset["issues"]],
+        warnings=[text for text in notes if _LEFT_OUT not in text],
+        left_out=[text for text in notes if _LEFT_OUT in text],
         columns=columns_table(preview),
-        spread=_spread(manifest["tasks"]),
-        sizes=_sizes(manifest["tasks"]),
+        spread=_spread(manifest["tasks"], words),
+        sizes=_sizes(manifest["tasks"], words),
         tasks=[_task(dataset_id, task, target_title(dataset)) for task in preview["tasks"]],
-        more_tasks=_more_tasks(len(preview["tasks"]), dataset["n_tasks"] or 0),
+        more_tasks=_more_tasks(len(preview["tasks"]), dataset["n_tasks"] or 0, words),
         suitable=[(a["algorithm"], titles.get(a["algorithm"], a["algorithm"])) for a in fits],
         has_targets=any(task["target"] is not None for task in preview["tasks"]),
-        unsuitable=_unsuitable(others),
+        unsuitable=_unsuitable(others, words),
         jobs=Table("Jobs on this dataset", COLUMNS, job_rows(jobs), "No job has used it yet."),
     )
 
@@ -141,13 +152,15 @@ def size_sentence(dataset: Mapping[str, Any]) -> str:
         else f"{formats.number(widths[0])} to {formats.number(widths[-1])} columns"
     )
     rows = formats.count(dataset["n_samples"], "row")
-    return f"{formats.count(dataset['n_tasks'], 'task')} with {rows} and {columns}."
+    return f"{_words_of(dataset).counted(dataset['n_tasks'])} with {rows} and {columns}."
 
 
-def _more_tasks(n_shown: int, n_tasks: int) -> str:
-    if n_shown >= n_tasks:
-        return ""
-    return f"The first {n_shown} of {formats.number(n_tasks)} tasks."
+def _words_of(dataset: Mapping[str, Any]) -> GroupWords:
+    return GroupWords.of(dataset["options"].get("task_column"))
+
+
+def _more_tasks(n_shown: int, n_tasks: int, words: GroupWords) -> str:
+    return "" if n_shown >= n_tasks else f"The first {n_shown} of {words.counted(n_tasks)}."
 
 
 def _gaps(preview: Mapping[str, Any]) -> str:
@@ -169,7 +182,10 @@ def _facts(dataset: Mapping[str, Any]) -> list[tuple[str, Cell]]:
         ("SHA-256", tables.code(dataset["upload_sha256"])),
     ]
     options = {n: v for n, v in dataset["options"].items() if v not in (None, [], "auto")}
-    facts += [(n.replace("_", " ").capitalize(), tables.text(v)) for n, v in options.items()]
+    facts += [
+        (_OPTIONS.get(name, capital(name.replace("_", " "))), tables.text(value))
+        for name, value in options.items()
+    ]
     if dataset["origin"] is not None:
         job_id = dataset["origin"]["job_id"]
         facts.append(("Computed by", tables.code(job_id, f"/jobs/{job_id}")))
@@ -188,18 +204,18 @@ def columns_table(preview: Mapping[str, Any]) -> Table | None:
     return Table("Columns over all rows", _COLUMN_TITLES, rows) if columns else None
 
 
-def _spread(tasks: Sequence[Mapping[str, Any]]) -> Cell | None:
+def _spread(tasks: Sequence[Mapping[str, Any]], words: GroupWords) -> Cell | None:
     """Return the numbers of rows of the tasks as bars, the largest first."""
     if len(tasks) < 2:
         return None
     sizes = sorted((task["n_samples"] for task in tasks), reverse=True)
     low, high = formats.number(sizes[-1]), formats.count(sizes[0], "row")
     size = high if sizes[0] == sizes[-1] else f"{low} to {high}"
-    label = f"{formats.count(len(sizes), 'group')} with {size} each"
+    label = f"{words.counted(len(sizes))} with {size} each"
     return tables.bars(sizes[:_MAX_BARS], label)
 
 
-def _sizes(tasks: Sequence[Mapping[str, Any]]) -> Table | None:
+def _sizes(tasks: Sequence[Mapping[str, Any]], words: GroupWords) -> Table | None:
     """Return the rows of each task, and their classes."""
     if not tasks:
         return None
@@ -216,8 +232,9 @@ def _sizes(tasks: Sequence[Mapping[str, Any]]) -> Table | None:
         )
         for task in tasks[:100]
     ]
-    title = "Rows per task" if len(tasks) <= 100 else "Rows per task, the first 100 tasks"
-    return Table(title, ("Task", "Rows", "Columns", "Target"), rows)
+    title = f"Rows per {words.one}"
+    title += "" if len(tasks) <= 100 else f", the first 100 {words.many}"
+    return Table(title, (capital(words.one), "Rows", "Columns", "Target"), rows)
 
 
 def _balance(task: Mapping[str, Any]) -> str:
@@ -302,7 +319,7 @@ def _distribution(column: Mapping[str, Any]) -> str:
     return "rows in equal intervals: " + ", ".join(str(n) for n in counts)
 
 
-def _unsuitable(others: Sequence[Mapping[str, Any]]) -> Table | None:
+def _unsuitable(others: Sequence[Mapping[str, Any]], words: GroupWords) -> Table | None:
     if not others:
         return None
     rows = [
@@ -310,7 +327,7 @@ def _unsuitable(others: Sequence[Mapping[str, Any]]) -> Table | None:
             f"obstacle-{a['algorithm']}",
             [
                 tables.text(a["algorithm"], f"/algorithms/{segment(a['algorithm'])}"),
-                tables.text(a["reason"]),
+                tables.text(words.said(a["reason"])),
             ],
         )
         for a in others

@@ -14,7 +14,7 @@ class Term:
 
 
 TERMS: Final = (
-    Term("Task", "Tasks", "The rows that belong together, such as those of one hospital."),
+    Term("Group", "Groups", "Rows that belong together, as of one hospital. The API says task."),
     Term("Alias", "Aliases", "A name such as production that points to a version, and can move."),
     Term("Attempt", "Attempts", "One try at a job. A lost worker or a full disk leads to another."),
     Term("Lineage", "Lineage", "The data, the job and the earlier version that a model is from."),

@@ -15,8 +15,10 @@ from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.curves import Curve, curves_of
 from service.ui.views.jobs import model_cell, progress_cell, state_cell
 from service.ui.views.lists import FORBIDDEN, dataset_cell, model_href
+from service.ui.views.notes import notes_of
 from service.ui.views.parts import grid_of, part_table
 from service.ui.views.race import RaceView, race_view
+from service.ui.views.words import GroupWords
 
 #: Maximum numbers of events in the curves, and in the table.
 _MAX_EVENTS: Final = 1000
@@ -38,6 +40,10 @@ class JobView:
         Title and address of the result; None without one.
     curves
         Objective and distance from the optimum at each report of progress.
+    error
+        Code, detail and remedy of what ended it; None if nothing did.
+    warnings, notes
+        Notes that need an act, and notes that are good to know.
     grid
         States of the parts of a study, by method and split; None for other jobs.
     parts
@@ -53,6 +59,9 @@ class JobView:
     race: RaceView | None
     result: tuple[str, str] | None
     progress: Cell
+    error: Mapping[str, Any] | None
+    warnings: Sequence[str]
+    notes: Sequence[str]
     facts: Sequence[tuple[str, Cell]]
     params: Sequence[tuple[str, Cell]]
     curves: Sequence[Curve]
@@ -73,14 +82,19 @@ async def job_view(api: Api, job_id: str) -> JobView:
         parts = (await api.get("/v1/jobs", parent_id=job_id, page_size=_MAX_PARTS))["items"][::-1]
     dataset = await api.find(f"/v1/datasets/{job['dataset_id']}", refused=FORBIDDEN)
     race = race_view(job, dataset)
+    words = GroupWords.of((dataset or {"options": {}})["options"].get("task_column"))
+    warnings, notes = notes_of(job["warnings"], words)
     return JobView(
         job=job,
         title=_title(job) if race is None else race.title,
         state=state_cell(job),
-        sentence=_sentence(job) if race is None else race.sentence,
+        sentence=words.said(_sentence(job)) if race is None else race.sentence,
         race=race,
         result=_result_link(job),
         progress=progress_cell(job),
+        error=_said(job["error"], words),
+        warnings=warnings,
+        notes=notes,
         facts=_facts(job, dataset_cell(job["dataset_id"], dataset)),
         params=[(name, tables.text(value)) for name, value in job["params"].items()],
         # objectives of the fits of a race are on scales of their own
@@ -100,6 +114,11 @@ async def job_view(api: Api, job_id: str) -> JobView:
         ),
         submission=await _submission(api, path),
     )
+
+
+def _said(error: Mapping[str, Any] | None, words: GroupWords) -> Mapping[str, Any] | None:
+    texts = ("detail", "remedy")
+    return error and {**error, **{name: words.said(error[name] or "") for name in texts}}
 
 
 async def _submission(api: Api, path: str) -> ApiExample | None:

@@ -187,13 +187,13 @@ def dataset_rows(items: Sequence[Mapping[str, Any]]) -> list[TableRow]:
     return [TableRow(d["id"], _dataset_cells(d), f"/v1/datasets/{d['id']}") for d in items]
 
 
-DATASET_COLUMNS: Final = ("Dataset", "State", "Tasks", "Rows", "Size", "Uploaded")
+DATASET_COLUMNS: Final = ("Dataset", "State", "Groups", "Rows", "Size", "Uploaded")
 MODEL_COLUMNS: Final = (
     "Model",
     "Version",
     "Algorithm",
-    "Tasks",
-    "Training score, mean over tasks",
+    "Groups",
+    "Training score, mean over groups",
     "Trained",
 )
 

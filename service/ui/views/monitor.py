@@ -150,6 +150,7 @@ def _columns(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
     columns = report["columns"][:_MAX_SHOWN]
     if not columns:
         return None
+    texts = formats.column([column["stability_index"] for column in columns], 2)
     values = [
         Value(
             column["column"],
@@ -158,10 +159,10 @@ def _columns(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
             column["stability_index"],
             None,
             None,
-            formats.number(column["stability_index"], 2),
+            text,
             "has moved" if column["alarm_since"] is not None else "",
         )
-        for column in columns
+        for column, text in zip(columns, texts, strict=True)
     ]
     caption = f"How far columns have moved (stability index; above {_LARGE} is large)"
     return Chart(bars_of(values), caption)

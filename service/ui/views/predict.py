@@ -10,6 +10,7 @@ from service.ui.api import Api, segment
 from service.ui.api_examples import ApiExample
 from service.ui.views.dataset_rows import value_cell
 from service.ui.views.lists import FORBIDDEN
+from service.ui.views.words import GroupWords
 from sibling.client.datasets import MEDIA_TYPES
 
 #: Levels to choose from, in percent, and the first choice.
@@ -54,6 +55,7 @@ class PredictView:
     """
 
     model: Mapping[str, Any]
+    words: GroupWords
     path: str
     target: str
     fields: Sequence[RowField]
@@ -80,6 +82,7 @@ async def predict_view(api: Api, name: str, version: int) -> PredictView:
     )
     return PredictView(
         model=model,
+        words=GroupWords.of(model["task_column"]),
         path=path,
         target="prediction" if target is None else target["name"],
         fields=[_field(column) for column in preview["columns"]],

@@ -13,6 +13,7 @@ from service.ui.views import answer, reports
 from service.ui.views.answer import Chart, Subject
 from service.ui.views.choices import leaderboards
 from service.ui.views.lists import FORBIDDEN, dataset_cell
+from service.ui.views.notes import notes_of
 from service.ui.views.plots import PlotView, plot_href
 from service.ui.views.snippets import example_of, snippets_of
 from service.ui.views.words import GroupWords, capital, name_of
@@ -26,8 +27,6 @@ _STOPPED: Final = {
     "stalled": "it stopped because the objective no longer improved",
     "max_iter": "it stopped at the maximum number of iterations",
 }
-#: What a warning says that calls for another training.
-_ACTS: Final = ("max_iter", "budget_s", "converge")
 #: What stands in for missing values.
 _IMPUTED: Final = {"median": "the median", "mean": "the mean", "most_frequent": "the commonest"}
 
@@ -178,18 +177,16 @@ def _notes(
 ) -> tuple[list[str], list[str]]:
     """Return the notes that need an act, and those that are good to know."""
     leaks = [leak["sentence"] for leak in report.get("leaking_columns", ())]
-    acts = [text for text in model["warnings"] if any(word in text for word in _ACTS)]
-    warnings = [*leaks, *acts]
-    facts = [
+    acts, others = notes_of(model["warnings"], words)
+    found = [
         *(report.get("evaluation") or {}).get("sentences", ()),
         *(report.get("classes") or {}).get("sentences", ()),
-        *(text for text in model["warnings"] if text not in acts),
-        *_prepared(model),
     ]
+    facts = [words.said(text) for text in found] + others + _prepared(model)
     if model["new_tasks"] == "common":
         known = words.counted(len(model["tasks"]))
         facts.append(f"A {words.one} that is not among the {known} gets the common prediction.")
-    return [words.said(text) for text in warnings], [capital(words.said(text)) for text in facts]
+    return [words.said(text) for text in leaks] + acts, [capital(text) for text in facts]
 
 
 def _prepared(model: Mapping[str, Any]) -> list[str]:

@@ -58,11 +58,15 @@ _PLAIN: Final = (
     (r"tasks together or pooled", "{many} together"),
     (r"\bheld-out rows\b", "rows left out for checking"),
     (r"\bheld out\b", "left out for checking"),
-    (r"(?<!['\"-])\btasks\b", "{many}"),
-    (r"(?<!['\"-])\btask\b", "{one}"),
+    (r"\bhold(s?) out\b", r"leave\1 out for checking"),
+    (r"declare column_kind=.*?:(\w+)(?= to use)", r"call it a \1 on upload"),
+    (r"(?<!['\"`-])\btasks\b(?!=)", "{many}"),
+    (r"(?<!['\"`-])\btask\b(?!=)", "{one}"),
     (r"\bTasks\b", "{Many}"),
     (r"\bTask\b", "{One}"),
 )
+#: Name of a method before how it learns, as sentences of a choice have it.
+_METHOD: Final = re.compile(r"[\w-]+(?= \((?:each task|all tasks|tasks together))")
 #: Kinds of methods, in the order of pages.
 KINDS: Final = ("multi_task", "pooled", "single_task", "trivial")
 #: Roles that count as learning together.
@@ -97,6 +101,7 @@ class GroupWords:
 
     def said(self, text: str) -> str:
         """Return a sentence of the API in the words of pages."""
+        text = _METHOD.sub(lambda found: _title(found[0]), text)
         for pattern, words in _PLAIN:
             text = re.sub(
                 pattern,
@@ -134,9 +139,12 @@ def kind_of_row(method: Mapping[str, Any]) -> str:
 
 def name_of(method: Mapping[str, Any]) -> str:
     """Return the name of a method for readers."""
-    name = str(method["algorithm"])
-    known = ALGORITHMS.get(name)
-    return f"{name if known is None else known.title} {method.get('variant') or ''}".strip()
+    return f"{_title(str(method['algorithm']))} {method.get('variant') or ''}".strip()
+
+
+def _title(algorithm: str) -> str:
+    known = ALGORITHMS.get(algorithm)
+    return algorithm if known is None else known.title
 
 
 @dataclass(frozen=True, slots=True)
