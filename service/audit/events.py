@@ -38,6 +38,8 @@ class AuditEvent:
         Id of the API key; with status 401, the id that the caller claimed.
     source
         Address of the client, or ``user@host`` of a command.
+    reason
+        Why the service did it by itself.
     """
 
     operation: str
@@ -48,6 +50,7 @@ class AuditEvent:
     key_id: str | None = None
     source: str | None = None
     request_id: str | None = None
+    reason: str | None = None
     created_at: datetime = field(default_factory=now)
 
     def log_fields(self) -> dict[str, Any]:

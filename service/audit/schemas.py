@@ -33,6 +33,9 @@ class AuditEventSchema(BaseModel, title="AuditEvent", from_attributes=True):
     request_id: str | None = Field(
         description="`X-Request-ID` of the response; null for a command."
     )
+    reason: str | None = Field(
+        None, description="Why a renewal took this step; null for requests and commands."
+    )
     created_at: datetime = Field(description="Time of the response, or of the command.")
 
     @classmethod

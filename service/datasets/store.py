@@ -251,10 +251,18 @@ def describe_unready(row: DatasetRow) -> str:
     return f"dataset '{row.id}' is {row.state}; wait until it is ready"
 
 
-def delete(session: Session, row: DatasetRow) -> None:
-    """Delete the data of a dataset; keep a hidden row if finished jobs reference it."""
+def delete(session: Session, row: DatasetRow, *, keeps_manifest: bool = False) -> None:
+    """Delete the data of a dataset; keep a hidden row if finished jobs reference it.
+
+    Parameters
+    ----------
+    keeps_manifest
+        Whether models need its description of columns.
+    """
     content, row.content_blob_id = row.content_blob_id, None
-    row.state, row.fingerprint, row.manifest = DELETED, row.id, None
+    row.state, row.fingerprint = DELETED, row.id
+    if not keeps_manifest:
+        row.manifest = None
     _drop_upload(session, row)
     if content is not None:
         release_blob(session, content)

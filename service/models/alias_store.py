@@ -41,13 +41,14 @@ def get_alias(session: Session, owner: str, name: str, alias: str) -> NamedAlias
 
 
 def move(session: Session, version: VersionRow, alias: str) -> None:
-    """Point an alias at a version of its model; create the alias if needed."""
+    """Point an alias at a version of its model, no challenger from now on; create it if needed."""
     row = session.get(AliasRow, (version.model_id, alias))
     previous = None if row is None else _number(session, row)
     if row is None:
         row = AliasRow(model_id=version.model_id, alias=alias)
         session.add(row)
     row.version_id, row.move_id, row.moved_at = version.id, new_id("move"), now()
+    version.is_challenger = False
     session.flush()
     _emit(session, "alias.moved", row, version=version.version, previous_version=previous)
 

@@ -91,4 +91,5 @@ def _version(
         artifact_blob_id=blob.id,
         artifact_sha256=blob.sha256,
         artifact_bytes=blob.size_bytes,
+        is_challenger=job.is_challenger,
     )

@@ -287,11 +287,14 @@ def _served(owner: str | sa.BindParameter[str]) -> sa.Select[Any]:
 
 
 def _latest() -> sa.ScalarSelect[int]:
-    """Return the highest existing number, since the newest version may have been deleted."""
+    """Return the highest existing number, since the newest version may have been deleted.
+
+    Challengers do not count: who calls a model by its name alone gets proven versions.
+    """
     other = sa.alias(VersionRow.__table__)
     return (
         sa.select(sa.func.max(other.c.version))
-        .where(other.c.model_id == ModelRow.id)
+        .where(other.c.model_id == ModelRow.id, other.c.is_challenger.is_(False))
         .correlate(ModelRow)
         .scalar_subquery()
     )

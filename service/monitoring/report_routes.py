@@ -41,8 +41,5 @@ def get_monitor_report(
     found = find_version(services.models, owner, reference, version)
     served = inference.resolver.find(owner, name, found.row.version)
     report = make_report(services, monitor, found, served)
-    alarms = [state.error for state in (report.overall, *report.tasks)]
-    n_alarms = sum(error is not None and error.alarm_since is not None for error in alarms)
-    n_alarms += sum(column.alarm_since is not None for column in report.columns)
-    services.report_alarms(owner, name, alias, n_alarms)
+    services.report_alarms(owner, name, alias, len(report.alarms()))
     return report

@@ -112,3 +112,9 @@ class MonitorReport(BaseModel):
     )
     n_dropped: int = Field(description="Number of rows that could not be kept.")
     is_partial: bool = Field(description="Whether there are more rows than the report reads.")
+
+    def alarms(self) -> list[datetime]:
+        """Return the times of all alarms, of errors and of columns."""
+        errors = [state.error for state in (self.overall, *self.tasks) if state.error is not None]
+        since = [*(e.alarm_since for e in errors), *(c.alarm_since for c in self.columns)]
+        return [moment for moment in since if moment is not None]

@@ -144,11 +144,15 @@ def delete_monitored_rows(
 ) -> DeletedRows:
     """Delete the rows and targets whose ids begin with a text, such as those of one person.
 
-    Rows of recent calls that wait to be stored may come later: then repeat the request.
+    Rows of recent calls that wait to be stored may come later: then repeat the request. A renewal
+    that is training begins again without them.
     """
     _, monitor = existing_monitor(services, owner, name, alias)
     database = services.inference.database
-    return DeletedRows(n_deleted=sum(store.delete_rows(database, monitor.id, row_id_prefix)))
+    n_deleted = sum(store.delete_rows(database, monitor.id, row_id_prefix))
+    with database.write() as session:
+        store.interrupt_renewal(session, monitor.id)
+    return DeletedRows(n_deleted=n_deleted)
 
 
 def existing_monitor(
@@ -189,6 +193,8 @@ def _remove_values(services: MonitorServices, monitor: MonitorRow, columns: set[
             )
         with database.write() as session:
             store.rewrite_values(session, monitor.id, changed)
+    with database.write() as session:
+        store.interrupt_renewal(session, monitor.id)
 
 
 def _tag(monitor: MonitorRow) -> str:

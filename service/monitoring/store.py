@@ -16,6 +16,7 @@ from service.storage.tables import (
     MonitoredRow,
     MonitoredTarget,
     MonitorRow,
+    RenewalRow,
     VersionRow,
 )
 
@@ -145,6 +146,15 @@ def delete_rows(database: Database, monitor_id: str, prefix: str = "") -> Iterat
             yield len(ids)
             if len(ids) < BATCH_ROWS:
                 break
+
+
+def interrupt_renewal(session: Session, monitor_id: str) -> None:
+    """Have a renewal that has copied rows delete its copies and begin again without those gone."""
+    row = RenewalRow
+    query = sa.update(row).where(row.monitor_id == monitor_id)
+    running = row.state.in_(("copying", "combining", "training"))
+    values = {"state": "clearing", "next_state": "copying", "step": row.step + 1}
+    session.execute(query.where(running).values(values))
 
 
 def pages_of_values(

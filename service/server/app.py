@@ -41,6 +41,7 @@ from service.monitoring.feedback_routes import router as feedback
 from service.monitoring.report_routes import router as monitor_reports
 from service.monitoring.routes import router as monitors
 from service.observability.metrics import Metrics
+from service.renewal.routes import router as renewals
 from service.server import openapi
 from service.server.audit_routes import router as audit
 from service.server.connections import CONNECTIONS, Connections
@@ -98,6 +99,7 @@ _ROUTERS: Final = (
     monitors,
     feedback,
     monitor_reports,
+    renewals,
     audit,
     keys,
     webhooks,

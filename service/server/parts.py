@@ -39,6 +39,8 @@ from service.observability.disk_space import DiskSpace
 from service.observability.metrics import Metrics
 from service.observability.readiness import ReadinessMonitor
 from service.processes.supervision import TERM_GRACE_S
+from service.renewal.context import RenewalServices
+from service.renewal.renewer import Renewer
 from service.retention.sweeper import Sweeper
 from service.settings import Settings
 from service.storage.blobs import BlobStore, open_blobs
@@ -118,6 +120,10 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         state.monitoring = MonitorServices(
             state.models, state.inference, columns, metrics.report_alarms
         )
+        state.renewal = RenewalServices(state.datasets, state.monitoring)
+        renewer = Renewer(state.renewal, is_leader=dispatcher.is_leader, wake=dispatcher.wake)
+        renewer.start()
+        stack.callback(renewer.stop)
         state.batch = BatchServices(
             settings,
             database,
@@ -154,6 +160,7 @@ def _count_database_threads(settings: Settings) -> int:
         + 1  # webhooks
         + 1  # audit events
         + 1  # monitors
+        + 1  # renewals
         + 2  # readiness: the database, the machines of workers
         + 1  # start and stop
     )

@@ -205,6 +205,8 @@ class JobRow(Row):
     is_release_requested: Mapped[bool] = mapped_column(default=False)
     #: Whether a race of methods should end with those that are scored.
     is_finish_requested: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
+    #: Whether a renewal submitted it, so that its version is a challenger.
+    is_challenger: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
     #: The process that supervises the attempt, as ``ProcessIdentity`` writes it.
     worker: Mapped[str | None] = mapped_column(sa.String(500))
     heartbeat: Mapped[int] = mapped_column(sa.BigInteger, default=0)
@@ -324,6 +326,8 @@ class VersionRow(Row):
     artifact_blob_id: Mapped[str] = mapped_column(ForeignKey("blobs.id"), index=True)
     artifact_sha256: Mapped[str] = mapped_column(sa.String(64))
     artifact_bytes: Mapped[int] = mapped_column(sa.BigInteger)
+    #: Trained by a renewal and not promoted: never the latest version.
+    is_challenger: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
     created_at: Mapped[datetime] = mapped_column(default=now)
 
 
@@ -402,6 +406,8 @@ class AuditRow(Row):
     key_id: Mapped[str | None] = mapped_column(sa.String(40))
     source: Mapped[str | None] = mapped_column(sa.String(200))
     request_id: Mapped[str | None] = mapped_column(sa.String(128))
+    #: Why the service did it.
+    reason: Mapped[str | None] = mapped_column(sa.String(500))
     created_at: Mapped[datetime] = mapped_column(default=now)
 
 
@@ -552,3 +558,43 @@ class MonitoredTarget(Row):
     #: Time of the first target; corrections do not change it.
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
+
+
+class RenewalRow(Row):
+    """The rule by which an alias is renewed, and how far that is; its monitor may end before."""
+
+    __tablename__ = "renewals"
+
+    monitor_id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    rule: Mapped[dict[str, Any]]
+    #: Dataset of the model, to which labelled rows are added.
+    dataset_id: Mapped[str] = mapped_column(sa.String(40))
+    state: Mapped[str] = mapped_column(sa.String(16))
+    #: State after the copies of rows are gone; None: the renewal ends.
+    next_state: Mapped[str | None] = mapped_column(sa.String(16))
+    reason: Mapped[str] = mapped_column(sa.String(500))
+    #: Counts changes, so that of two writers one sees that it comes late.
+    step: Mapped[int] = mapped_column(default=0)
+    #: Counts trainings that were begun, for the keys of their requests.
+    attempt: Mapped[int] = mapped_column(default=0)
+    #: Targets that came before were there to be copied; later ones are new.
+    copied_at: Mapped[datetime]
+    due_at: Mapped[datetime | None]
+    #: Last daily look at alarms, and the oldest alarm that it found.
+    looked_at: Mapped[datetime | None]
+    alarm_since: Mapped[datetime | None]
+    #: The copied rows, and these combined with the dataset of the model, until the job has ended.
+    rows_id: Mapped[str | None] = mapped_column(sa.String(40))
+    combined_id: Mapped[str | None] = mapped_column(sa.String(40))
+    job_id: Mapped[str | None] = mapped_column(sa.String(40))
+    champion: Mapped[int | None]
+    challenger: Mapped[int | None]
+    trial_at: Mapped[datetime | None]
+    #: Usual losses by task, and the days that are weighed.
+    trial: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
+    #: Number of challengers since the last promotion.
+    n_trials: Mapped[int] = mapped_column(default=0)
+    #: Version of the alias before the last promotion.
+    previous_version: Mapped[int | None]
+    change_id: Mapped[str] = mapped_column(sa.String(40))
+    updated_at: Mapped[datetime] = mapped_column(default=now)

@@ -22,6 +22,12 @@ EventType = Literal[
     "alias.moved",
     "alias.deleted",
     "alarm.raised",
+    "renewal.started",
+    "renewal.failed",
+    "renewal.trial",
+    "renewal.ended",
+    "renewal.promoted",
+    "renewal.put_back",
 ]
 TYPES: Final[tuple[EventType, ...]] = get_args(EventType)
 #: Type of the events that test a webhook, which every webhook gets.

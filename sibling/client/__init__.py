@@ -9,6 +9,7 @@ from sibling.client.job import InferenceJob, RemoteJob, TrainingJob
 from sibling.client.model import RemoteModel
 from sibling.client.monitor import RemoteMonitor
 from sibling.client.outputs import RemoteOutputs
+from sibling.client.renewal import RemoteRenewal
 
 __all__ = [
     "AsyncClient",
@@ -21,6 +22,7 @@ __all__ = [
     "RemoteModel",
     "RemoteMonitor",
     "RemoteOutputs",
+    "RemoteRenewal",
     "ServiceError",
     "ServiceUnreachable",
     "TrainingJob",

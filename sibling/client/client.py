@@ -11,6 +11,7 @@ from sibling.client.keys import KeyMethods
 from sibling.client.models import ModelMethods
 from sibling.client.modes import Async, Collection, Listing, Mode, Sync, remote_method
 from sibling.client.monitor import MonitorMethods
+from sibling.client.renewal import RenewalMethods
 from sibling.client.training import JobMethods
 from sibling.client.transport import AsyncTransport, BlockingTransport
 from sibling.client.webhooks import WebhookMethods
@@ -21,6 +22,7 @@ class ServiceMethods(
     JobMethods[Mode],
     ModelMethods[Mode],
     MonitorMethods[Mode],
+    RenewalMethods[Mode],
     KeyMethods[Mode],
     WebhookMethods[Mode],
 ):

@@ -30,10 +30,12 @@ from sibling.commands.output import (
     print_table,
     print_text,
 )
+from sibling.commands.renewals import renewals
 
 models = noun("Look at models, download, export and delete them.")
 naming = App()
 models.add_typer(monitors, name="monitor")
+models.add_typer(renewals, name="renewal")
 
 _COLUMNS: Final = ("name", "version", "algorithm", "methods", "created_at")
 _FIELDS: Final = (

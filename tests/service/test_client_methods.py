@@ -104,7 +104,19 @@ def use_monitor(client):
     assert monitor.feedback([{"row_id": "r", "target": "x"}])["n_unknown"] == 1
     assert monitor.report()["verdict"] == "nothing"
     assert monitor.delete_rows("r") == 1
+    use_renewal(client)
     monitor.delete()
+
+
+def use_renewal(client):
+    client.set_renewal("everything@production", cron="0 3 1 1 *", promote="hand")
+    renewal = client.renewal("everything@production")
+    assert renewal.refresh()["state"] == "waiting"
+    with pytest.raises(ServiceError, match="no challenger is on trial"):
+        renewal.promote()
+    with pytest.raises(ServiceError, match="nothing was promoted"):
+        renewal.put_back()
+    renewal.delete()
 
 
 def use_everything(client, tmp_path):

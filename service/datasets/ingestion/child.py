@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from service.datasets.canonical import read_tasks, read_unlabelled, write_tasks
-from service.datasets.distributions import describe_all
+from service.datasets.canonical import read_tasks, read_unlabelled
 from service.datasets.formats.inspection import inspect_tasks
 from service.datasets.formats.options import InspectOptions, Limits, ReadOptions
 from service.datasets.formats.progress import progress_to
@@ -21,6 +20,7 @@ from service.datasets.formats.registry import find_format
 from service.datasets.formats.target_kinds import warn_of_codes
 from service.datasets.ingestion.combination import combine
 from service.datasets.ingestion.selected import SelectedDataset
+from service.datasets.ingestion.writing import write_parsed
 from service.datasets.issues import Rejected, out_of_memory
 from service.datasets.manifest import columns_of_manifest, ignored_of_manifest, warnings_of
 from service.datasets.number_writings import NumberWritings
@@ -78,26 +78,8 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
         options = ReadOptions.model_validate(task["options"])
         parsed = find_format(task["media_type"]).read(Path(task["upload"]), options, limits)
         warns_of_codes = options.target_kind == "auto"  # an explicit target_kind needs no warning
-    manifest = write_tasks(
-        Path(task["content"]),
-        parsed.tasks,
-        columns=parsed.columns,
-        unlabelled=parsed.unlabelled,
-        n_threads=task["n_threads"],
-    )
-    manifest["overall"] = describe_all(parsed.tasks, parsed.columns)
     codes = warn_of_codes(parsed.tasks) if warns_of_codes else []
-    if parsed.ignored:
-        manifest["ignored"] = sorted(parsed.ignored)
-    if parsed.empty:
-        manifest["empty"] = list(parsed.empty)
-    if parsed.task_column is not None:
-        manifest["task_column"] = parsed.task_column
-    if parsed.numbers:
-        manifest["number_writings"] = parsed.numbers.to_json()
-    manifest["warnings"] = [*parsed.notes, *codes]
-    manifest["target_warnings"] = codes
-    return manifest
+    return write_parsed(Path(task["content"]), parsed, codes, n_threads=task["n_threads"])
 
 
 def _inspect(task: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,8 @@ document.addEventListener("click", async event => {
   const button = event.target.closest("button[data-method]");
   if (!button || !await ask(button.dataset.question)) return;
   await attempt(button, async () => {
-    await send(button.dataset.method, button.dataset.path);
+    const { method, path, body } = button.dataset;
+    await send(method, path, body ? { json: JSON.parse(body) } : {});
     if (button.dataset.next) return button.dataset.next;
     if (!document.body.dataset.live) location.reload();
     else document.getElementById("main").focus({ preventScroll: true }); // the button will be another one

@@ -1,4 +1,4 @@
-// The page of a monitor: start to watch, and send files with true values.
+// The page of a monitor: start to watch, send files with true values, and renew the model.
 import { hold, send, show } from "./request.js";
 
 const error = document.getElementById("action-error");
@@ -16,6 +16,18 @@ document.getElementById("monitor")?.addEventListener("submit", event => attempt(
     share: Number(form.querySelector("#share").value) / 100,
     days: Number(form.querySelector("#days").value),
     never_keep: lines.filter(Boolean),
+  } });
+  location.reload();
+}));
+
+document.getElementById("renewal-rule")?.addEventListener("submit", event => attempt(event, async form => {
+  const number = name => form.elements[name].value === "" ? null : Number(form.elements[name].value);
+  await send("PUT", form.dataset.path, { json: {
+    ...JSON.parse(form.dataset.rule),  // what the page does not show stays
+    rows: number("rows"),
+    alarm_days: number("alarm_days"),
+    cron: form.elements.cron.value.trim() || null,
+    promote: form.elements.promote.value,
   } });
   location.reload();
 }));

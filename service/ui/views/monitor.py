@@ -15,6 +15,7 @@ from sibling.client.datasets import MEDIA_TYPES
 
 _MAX_SHOWN: Final = 12
 _COLORS: Final = {True: "hurts", False: "same"}
+_NO_RULE: Final = {"rows": None, "alarm_days": None, "cron": None, "promote": "test"}
 #: Stability index above which a move is called large.
 _LARGE: Final = 0.25
 
@@ -31,6 +32,8 @@ class MonitorView:
         Errors of groups beside those promised, and columns that have moved; None without any.
     tables
         The numbers behind the charts.
+    renewal
+        Its rule and what has come of it; None if the model is not renewed.
     types
         Media types of files with true values, by the ending of their names.
     """
@@ -47,6 +50,10 @@ class MonitorView:
     columns: Chart | None
     tables: Sequence[Table]
     types: Mapping[str, str]
+    renewal: Mapping[str, Any] | None
+    renewal_path: str
+    rule: Mapping[str, Any]
+    renewal_facts: Sequence[str]
     request: ApiExample
 
 
@@ -55,6 +62,8 @@ async def monitor_view(api: Api, name: str, alias: str) -> MonitorView:
     path = f"/v1/models/{segment(name)}/aliases/{segment(alias)}/monitor"
     model = await api.get(f"/v1/models/{segment(f'{name}@{alias}')}")
     monitor = await api.find(path)
+    renewal_path = f"{path.removesuffix('monitor')}renewal"
+    renewal = None if monitor is None else await api.find(renewal_path)
     words = GroupWords.of(model["task_column"])
     report = None if monitor is None else await api.get(f"{path}/report")
     python = f'monitor = client.monitor("{name}@{alias}")\nprint(monitor.report()["sentences"])'
@@ -71,6 +80,10 @@ async def monitor_view(api: Api, name: str, alias: str) -> MonitorView:
         columns=None if report is None else _columns(report, words),
         tables=[] if report is None else _tables(report, words),
         types=MEDIA_TYPES,
+        renewal=renewal,
+        renewal_path=renewal_path,
+        rule=_NO_RULE if renewal is None else renewal["rule"],
+        renewal_facts=[] if renewal is None else _renewal_facts(renewal, words),
         request=ApiExample([path, f"{path}/report"], python),
     )
 
@@ -110,6 +123,29 @@ def _facts(report: Mapping[str, Any], words: GroupWords) -> list[str]:
         facts.append(f"{capital(words.many)} that the model was not trained on: {listed}.")
     if report["n_dropped"]:
         facts.append(f"{formats.count(report['n_dropped'], 'row')} could not be kept.")
+    return facts
+
+
+def _renewal_facts(renewal: Mapping[str, Any], words: GroupWords) -> list[str]:
+    """Return sentences on what happened last, and on the trial."""
+    trial, facts = renewal["trial"], [renewal["reason"]]
+    if trial is None:
+        n_new = formats.count(renewal["n_new_targets"], "true value")
+        return [*facts, f"{n_new} since the last training."]
+    if trial["n_days"]:
+        gain = formats.share(abs(trial["gain"]))
+        facts.append(
+            f"On {formats.count(trial['n_rows'], 'row')} of {formats.count(trial['n_days'], 'day')}"
+            f", its losses are {'smaller' if trial['gain'] >= 0 else 'larger'} by {gain} of a "
+            f"usual loss of version {trial['champion']}."
+        )
+    else:
+        facts.append("No day of the trial is weighed yet.")
+    share = min(max(trial["evidence"], 0.0) / trial["needed"], 1.0)
+    facts.append(f"Evidence that it is better: {formats.share(share)} of what promotes it.")
+    if trial["worse_tasks"]:
+        listed = ", ".join(trial["worse_tasks"][:_MAX_SHOWN])
+        facts.append(f"It is worse in {words.many} such as {listed}: only you can promote it.")
     return facts
 
 

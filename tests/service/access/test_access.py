@@ -187,12 +187,12 @@ def _contents_of(method, path, dataset):
     """Return the query, the headers and the body of a valid request."""
     body = {"version": 1} if method == "PUT" else None
     bodies = {
-        ":repeat": {},
+        **dict.fromkeys((":repeat", ":promote", ":put-back"), {}),
         "/v1/datasets:combine": {"name": "theirs", "sources": [{"dataset_id": dataset}]},
         "/feedback": [{"row_id": "a", "target": 1}],
     }
     if method == "PUT":
-        bodies["/monitor"] = {"share": 1}
+        bodies |= {"/monitor": {"share": 1}, "/renewal": {"rows": 100}}
     bodies |= {end: {"task": "a", "inputs": [[1, 2, 3, 4]]} for end in CALLS}
     body = next((found for end, found in bodies.items() if path.endswith(end)), body)
     part = {}

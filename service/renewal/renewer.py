@@ -1,0 +1,143 @@
+"""The thread that renews aliases, in the process that dispatches jobs."""
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.observability.logs import log
+from service.renewal import steps, store
+from service.renewal.context import RenewalServices
+from service.renewal.store import Late, Renewing
+from service.renewal.trial import predict_some
+from service.storage.tables import RenewalRow
+
+_TICK_S: Final = 1.0
+#: Share of the time of a core that the thread may take from calls.
+_MAX_LOAD: Final = 0.05
+#: Time between two looks at what changes slowly: rules and days.
+_LOOK_S: Final = 10.0
+#: Time after an unexpected error in which a renewal is left alone.
+_PAUSE_S: Final = 300.0
+#: Rows may be stored so much later than they were called.
+_LATE: Final = timedelta(minutes=10)
+_STOP_TIMEOUT_S: Final = 5
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Renewer:
+    """A thread that takes the next step of each renewal.
+
+    Every step is a transaction that begins with the stored state, so that another process can take
+    the next one, and one that is killed is taken again.
+
+    Parameters
+    ----------
+    is_leader
+        Returns whether this process holds the dispatcher's lease. Of two processes that act at the
+        same time, as after a pause of one of them, one finds that it comes late.
+    wake
+        Tells the dispatcher that there may be a new job.
+    """
+
+    def __init__(
+        self,
+        services: RenewalServices,
+        *,
+        is_leader: Callable[[], bool],
+        wake: Callable[[], None],
+    ) -> None:
+        self._services = services
+        self._is_leader = is_leader
+        self._wake = wake
+        self._looked_s: dict[str, float] = {}
+        self._paused_s: dict[str, float] = {}
+        #: Rows up to these times are predicted by the challenger: by monitor and challenger.
+        self._predicted: dict[tuple[str, int | None], datetime] = {}
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="renewals", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the present step, unless it takes long."""
+        self._end.set()
+        self._thread.join(_STOP_TIMEOUT_S)
+
+    def _run(self) -> None:
+        pause_s = _TICK_S
+        while not self._end.wait(pause_s):
+            started_s = time.thread_time()
+            if self._is_leader():
+                self._turn()
+            pause_s = max(_TICK_S, (time.thread_time() - started_s) / _MAX_LOAD)
+
+    def _turn(self) -> None:
+        try:
+            with self._services.database.read() as session:
+                found = store.list_renewals(session)
+        except SQLAlchemyError as error:  # the database is unavailable: the next turn retries
+            log.warning("renewal.database_unavailable", error=type(error).__name__)
+            return
+        for row, has_monitor in found:
+            if time.monotonic() < self._paused_s.get(row.monitor_id, 0):
+                continue
+            if self._end.is_set() or not self._is_leader():
+                return
+            try:
+                self._step(row, has_monitor=has_monitor)
+            except Late:
+                log.info("renewal.late", monitor_id=row.monitor_id)
+            except SQLAlchemyError as error:
+                log.warning("renewal.database_unavailable", error=type(error).__name__)
+            except Exception as error:  # noqa: BLE001 - the thread must survive any failed step
+                log.error("renewal.error", monitor_id=row.monitor_id, exc_info=error)
+                self._paused_s[row.monitor_id] = time.monotonic() + _PAUSE_S
+
+    def _step(self, row: RenewalRow, *, has_monitor: bool) -> None:
+        if not has_monitor:
+            steps.abandon(self._services, row)
+        elif row.state == "clearing":
+            steps.clear(self._services, row)
+        else:
+            with self._services.database.read() as session:
+                seen = store.find(session, row.monitor_id)
+            if seen is not None:
+                self._advance(seen)
+
+    def _advance(self, seen: Renewing) -> None:
+        services = self._services
+        match seen.row.state:
+            case "waiting" if self._is_due(seen):
+                steps.look(services, seen)
+            case "copying":
+                steps.copy(services, seen)
+            case "combining":
+                steps.combine(services, seen)
+                self._wake()
+            case "training":
+                steps.follow(services, seen)
+            case "trial":
+                self._try(seen)
+
+    def _try(self, seen: Renewing) -> None:
+        key = seen.row.monitor_id, seen.row.challenger
+        after = self._predicted.get(key, _BEGINNING)
+        last = predict_some(self._services.monitoring, seen, after)
+        if last is not None:
+            self._predicted[key] = max(after, last - _LATE)
+        elif self._is_due(seen):
+            steps.weigh(self._services, seen)
+
+    def _is_due(self, seen: Renewing) -> bool:
+        """Return whether to look at a renewal again."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s.get(seen.row.monitor_id, -_LOOK_S) < _LOOK_S:
+            return False
+        self._looked_s[seen.row.monitor_id] = now_s
+        return True
