@@ -5,7 +5,10 @@ import pytest
 from service.storage.tables import DatasetRow
 from tests.service.renewal.conftest import ALIAS, MODEL, made_rows
 
-pytestmark = pytest.mark.slow  # services of their own
+pytestmark = [
+    pytest.mark.slow,  # services of their own
+    pytest.mark.filterwarnings("ignore::sibling.UnknownCategoriesWarning"),
+]
 
 
 @pytest.mark.sql
