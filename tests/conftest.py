@@ -279,8 +279,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:  # noqa: ARG001
 #: other packages, whose authors run the tests of the contract.
 QUICK_ALGORITHMS = frozenset(
     {"rmt-pca", "mtda", "fmtl", "mtfl", "tlvm"}  # the papers
-    | {"pca", "lda-tr", "kernel-graph", "ridge", "mean-regularised", "logistic-regression"}
-    | {"mixed-model", "boosted-trees", "nearest-neighbours", "constant", *EXTENSIONS}
+    | {"pca", "lda-tr", "kernel-graph", "ridge", "mean-regularised"}
+    | {"mixed-model", "nearest-neighbours", "constant", *EXTENSIONS}
 )
 #: The service does the same for all: one of each kind of output, and one of another package.
 QUICK_IN_SERVICE = frozenset({"pca", "mtda", "mtfl", "tlvm", "boosted-trees", *EXTENSIONS})

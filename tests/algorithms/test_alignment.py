@@ -204,6 +204,7 @@ def test_many_rows_are_balanced_over_tasks(monkeypatch) -> None:
     assert found.null == "rotations"
 
 
+@pytest.mark.slow
 def test_p_is_uniform_for_weights_of_unrelated_tasks(monkeypatch) -> None:
     monkeypatch.setattr("algorithms.evaluation.choice.alignment.N_DRAWS", 500)
     rng = np.random.default_rng(13)

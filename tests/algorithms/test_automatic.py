@@ -197,6 +197,7 @@ def labelled_tasks(rng, *, n_classes=2) -> TaskSet:
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.quick(1)
 def test_held_out_predictions_of_classes_give_confusion_and_roc(n_classes) -> None:
     tasks = labelled_tasks(np.random.default_rng(3), n_classes=n_classes)
     options = {"algorithms": ["ridge"], "metric": "error_rate", "seed": 7}
@@ -219,6 +220,7 @@ def test_held_out_predictions_of_classes_give_confusion_and_roc(n_classes) -> No
         assert f"{task.name} {area:.3f}" in roc.sentence
 
 
+@pytest.mark.slow
 def test_a_choice_of_an_earlier_version_that_waited_is_made_by_a_race() -> None:
     stored = orjson.loads((DATA / "choice_without_numbers_of_rows.json").read_bytes())
     tasks = TaskSet(
@@ -328,6 +330,7 @@ def test_a_choice_for_tasks_of_different_columns_is_stored_and_answers(tmp_path)
         assert loaded.width("predict", task=task.name) == task.n_features
 
 
+@pytest.mark.slow
 def test_one_method_is_the_model_if_it_is_asked_for() -> None:
     tasks = linear_tasks(np.random.default_rng(0), n_tasks=3)
     model, report = auto(tasks, algorithms=FAST, splits=FEW, single=True)
@@ -349,6 +352,7 @@ def test_constant_targets_are_a_tie() -> None:
     assert report["multi_task_or_pooled"]["verdict"] == "equal"
 
 
+@pytest.mark.slow
 def test_two_tasks_of_three_rows_are_enough() -> None:
     tasks = linear_tasks(np.random.default_rng(0), n_tasks=2, n=3, d=4)
     _, report = auto(tasks)
@@ -385,6 +389,7 @@ def test_a_report_says_why_its_order_is_not_that_of_the_weights_and_which_tasks_
 
 
 @pytest.mark.parametrize("single", [False, True])
+@pytest.mark.quick(1)
 def test_small_sparse_rows_are_learned_by_methods_that_need_dense_ones(single, tmp_path) -> None:
     rng = np.random.default_rng(0)
     tasks = []
@@ -617,6 +622,7 @@ def test_a_report_has_a_score_of_each_kind_that_agrees_with_its_verdict():
     assert kinds["trivial"]["value"] > kinds["multi_task"]["value"]
 
 
+@pytest.mark.slow
 def test_with_one_task_no_sentence_says_how_tasks_are_learned_or_averaged():
     tasks = linear_tasks(np.random.default_rng(1), n_tasks=1, n=40)
     _, report = auto(tasks, algorithms=[*FAST, "fmtl"])

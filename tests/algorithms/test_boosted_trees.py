@@ -229,6 +229,7 @@ def test_a_corrupt_header_is_rejected(change, tmp_path) -> None:
         load_model(tmp_path / "m")
 
 
+@pytest.mark.slow
 def test_random_changes_of_trees_are_rejected_or_harmless(tmp_path) -> None:
     """Every index is checked: a changed file is rejected, or its model predicts numbers."""
     save_model(fit(made("numbers"), n_trees=5), tmp_path / "m")
@@ -258,6 +259,7 @@ def test_a_tree_without_splits_is_a_constant() -> None:
     )
 
 
+@pytest.mark.slow
 def test_trees_tell_tasks_of_five_rows_apart() -> None:
     rng = np.random.default_rng(3)
     tasks, errors = [], []

@@ -446,6 +446,7 @@ def test_the_verdict_is_helps_if_sharing_helps() -> None:
     assert found["methods"][-1]["value"] > found["methods"][0]["value"]
 
 
+@pytest.mark.slow
 def test_the_verdict_is_hurts_and_names_the_best_method() -> None:
     tasks = subspaces(related=False, n_samples=40)
     found = study("rmt-pca", tasks, k=2, lam=1e6, selection="given")
@@ -492,6 +493,7 @@ def test_a_baseline_that_does_not_fit_is_left_out_once() -> None:
 
 @pytest.mark.parametrize("metric", [None, "reconstruction_error"])
 @pytest.mark.parametrize("labels", [None, ["a", "b"]])
+@pytest.mark.quick(1)
 def test_a_transfer_is_compared_with_linear_models_where_they_have_the_metric(
     metric, labels
 ) -> None:

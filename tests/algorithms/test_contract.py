@@ -412,6 +412,7 @@ def test_a_saved_model_returns_the_same_bits(algorithm, tasks, tmp_path) -> None
 
 
 @over_algorithms
+@pytest.mark.quick(5)
 def test_its_plots_are_valid_specifications(algorithm) -> None:
     tasks = next(case.values[1] for case in CASES if case.values[0] is algorithm)
     model, trace, _ = fitted(algorithm, tasks)
@@ -807,6 +808,8 @@ SIZES = (1e-300, 1e-200, 1e-100, 1e100, 1e160, 1e300)
 SIZED_RTOL = 1e-3
 sized_cases = [
     case
+    if case.values[0].name in PAPERS
+    else pytest.param(*case.values, id=case.id, marks=pytest.mark.slow)
     for case in CASES
     if case.id.split("-")[-2] not in ("identical", "covariances")
     if not is_by_parts(*case.values)  # members that refuse a size leave the mean

@@ -42,6 +42,7 @@ def roles_of(choice) -> set[str]:
 
 
 @pytest.mark.parametrize("single", [False, True])
+@pytest.mark.quick(1)
 def test_methods_learn_each_task_alone_and_the_report_says_why(single, tmp_path) -> None:
     tasks = tasks_of([2, 3])
     found, choice = choose(tasks, single=single)
@@ -86,6 +87,7 @@ def test_a_form_that_cannot_be_fitted_is_named_apart_from_one_that_was_compared(
 
 @pytest.mark.parametrize("target", ["numbers", "classes"])
 @pytest.mark.parametrize("widths", [[2, 3], [2, 3, 3]])
+@pytest.mark.quick(1)
 def test_every_contender_of_the_race_is_the_fit_of_each_set_of_columns(target, widths) -> None:
     tasks = tasks_of(widths, n=12, target=target)
     for one in contenders_for(tasks.summaries()):
@@ -104,6 +106,7 @@ def test_every_contender_of_the_race_is_the_fit_of_each_set_of_columns(target, w
         assert one.role == "single_task" or len(widths) > 2
 
 
+@pytest.mark.slow
 def test_the_ensemble_takes_them_and_refuses_what_needs_common_columns() -> None:
     tasks, ensemble = tasks_of([2, 3], n=12), Ensemble()
     params = ensemble.Params(n_folds=2)

@@ -374,6 +374,7 @@ def test_separable_classes_are_predicted(algorithm) -> None:
 
 
 @over_family
+@pytest.mark.quick(1)
 def test_permuted_labels_give_the_error_of_chance(algorithm) -> None:
     # a selection that used the held-out rows would score better than chance
     from algorithms.evaluation import error_rates, stratified_split

@@ -240,7 +240,7 @@ def test_platt_maps_are_logistic_regressions_of_the_scores() -> None:
     assert intercept == pytest.approx(sklearn.intercept_[0], abs=0.05)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_how_often_a_class_is_in_the_other_rows_says_nothing_of_held_out_coins(seed) -> None:
     # rows of a class are rarer in the training rows of the fold that holds them out
@@ -303,6 +303,7 @@ def test_rows_of_a_group_are_held_out_together() -> None:
         assert len(set(rows.fold[groups == group].tolist())) == 1
 
 
+@pytest.mark.slow
 def test_the_report_says_what_each_method_is_worth() -> None:
     tasks = made()
     model = fit(tasks)
@@ -321,6 +322,7 @@ def test_the_report_says_what_each_method_is_worth() -> None:
     assert expected["value"] == pytest.approx(np.mean(list(expected["by_task"].values())))
 
 
+@pytest.mark.slow
 def test_one_method_alone_predicts_as_its_own_model() -> None:
     tasks = made()
     model = fit(tasks, single=True)
@@ -414,6 +416,7 @@ def test_a_method_that_needs_too_much_memory_is_left_out(monkeypatch) -> None:
     assert "8 TiB" in reasons["mtfl"]
 
 
+@pytest.mark.slow
 def test_a_method_that_cannot_be_fitted_is_named_and_left_out() -> None:
     tasks = labelled(made())
     three = replace(tasks.tasks[0], y=np.array(["a", "high", "low"] * 4), classes=None)

@@ -64,7 +64,7 @@ def fit(algorithm, form, tasks, **values):
 
 
 @over_cases
-@pytest.mark.quick(10)
+@pytest.mark.quick(5)
 def test_every_method_trains_on_them(algorithm, form, tmp_path) -> None:
     model = fit(algorithm, form, tasks_for(algorithm))
     save_model(model, tmp_path / "model")
@@ -86,7 +86,7 @@ def test_every_method_trains_on_them(algorithm, form, tmp_path) -> None:
 
 
 @over_classifiers
-@pytest.mark.quick(9)
+@pytest.mark.quick(5)
 def test_calibrated_probabilities_are_neither_0_nor_1(algorithm, form) -> None:
     selects = "selection" in algorithm.Params.model_fields
     model = fit(
@@ -234,6 +234,7 @@ def test_a_new_task_of_a_single_class_is_added_to_a_model() -> None:
         assert set(model.predict(new.X, task="new")) <= set(CLASSES)
 
 
+@pytest.mark.slow
 def test_three_classes_are_completed() -> None:
     rng = np.random.default_rng(0)
     labels = np.arange(30) % 3
@@ -267,7 +268,7 @@ def grades(rng) -> tuple[TaskSet, np.ndarray, np.ndarray]:
 
 
 @over_classifiers
-@pytest.mark.quick(6)
+@pytest.mark.quick(3)
 def test_every_method_trains_where_a_task_lacks_one_of_three_classes(algorithm, form) -> None:
     tasks, X, _ = grades(np.random.default_rng(1))
     if algorithm.name in {"mean-regularised", "mixed-model"}:

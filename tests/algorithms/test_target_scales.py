@@ -188,6 +188,7 @@ def test_a_relative_strength_takes_raw_columns_of_any_size(name, size) -> None:
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 @pytest.mark.parametrize("size", [1e-100, 1e100])
+@pytest.mark.quick(2)
 def test_classifiers_take_raw_columns_of_any_size(loss, size) -> None:
     """A new task too: its rows have no unit but that of the model."""
 

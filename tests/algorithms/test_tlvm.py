@@ -346,6 +346,7 @@ def test_labels_are_the_tasks_own_or_else_the_sources(tasks) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 5, 60])
+@pytest.mark.quick(2)
 def test_the_label_is_that_of_the_nearest_latent_in_every_block(tasks, n, monkeypatch) -> None:
     monkeypatch.setattr(model_module, "BLOCK", 4)
     model = fit(tasks, L=3, r=12)
@@ -445,6 +446,7 @@ EDGES = {
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 @pytest.mark.parametrize("name", EDGES)
 @pytest.mark.quick(12)
+@pytest.mark.quick(3)
 def test_edge_cases_give_finite_predictions(name, kernel) -> None:
     rng = np.random.default_rng(12)
     home, away = EDGES[name](rng.standard_normal((30, 5)), rng.standard_normal((20, 5)))

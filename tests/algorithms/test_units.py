@@ -74,6 +74,7 @@ def test_units_are_the_connected_components_of_rows_that_belong_together(tasks) 
     np.testing.assert_array_equal(unit[:, np.newaxis] == unit, expected[:, np.newaxis] == expected)
 
 
+@pytest.mark.slow
 @given(tasks=problems, n_folds=st.integers(2, 5), seed=st.integers(0, 99))
 @settings(max_examples=60, deadline=None)
 def test_no_pair_of_rows_that_belong_together_is_ever_divided(tasks, n_folds, seed) -> None:

@@ -107,6 +107,7 @@ def test_new_tasks_are_answered_by_what_the_tasks_have_in_common(fitted):
         Auto(algorithms=["fmtl"], new_tasks="common").fit(X, Y, tasks=TASKS)
 
 
+@pytest.mark.slow
 def test_a_task_is_added_and_the_report_stays():
     made = Auto(algorithms=["ridge", "mean-regularised"]).fit(X, Y, tasks=TASKS)
     report = made.report_
@@ -116,6 +117,7 @@ def test_a_task_is_added_and_the_report_stays():
     assert made.report_ is report
 
 
+@pytest.mark.slow
 def test_a_calibrated_choice_reports_its_calibration():
     made = Auto(algorithms=FAST, calibration=True).fit(X, Y, tasks=TASKS)
     assert made.calibration_ == made.report_["calibration"]
@@ -158,7 +160,7 @@ def test_numbers_that_may_be_codes_are_a_warning_and_parameters_are_cloned():
     assert made.report_["choice"]["n_splits"] == 3
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trained", "lacks"),
     [
@@ -186,6 +188,7 @@ def test_a_calibrated_choice_with_new_tasks_has_their_intervals():
     assert (low < high).all()
 
 
+@pytest.mark.slow
 def test_members_without_a_common_part_are_left_out_for_new_tasks_and_the_report_says_so():
     rng = np.random.default_rng(5)
     rows, tasks = rng.standard_normal((120, 2)), np.repeat(["a", "b", "c"], 40)
@@ -210,6 +213,7 @@ def test_members_without_a_common_part_are_left_out_for_new_tasks_and_the_report
     assert (high - low).mean() > np.diff(own).mean()
 
 
+@pytest.mark.slow
 def test_weights_of_classes_decide_what_is_answered():
     rng = np.random.default_rng(3)
     noise = rng.standard_normal((90, 2))

@@ -518,6 +518,7 @@ def test_numba_is_loaded_when_a_kernel_is_needed():
     assert run(f"{before}; {fit}; print('numba' in sys.modules)").split() == ["False", "True"]
 
 
+@pytest.mark.slow
 def test_the_names_are_listed_without_importing_what_they_name():
     code = "import sys, sibling; print('MTFL' in dir(sibling), {'sklearn', 'algorithms.mtfl'} & "
     assert run(f"{code}sys.modules.keys())") == "True set()"

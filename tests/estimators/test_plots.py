@@ -40,6 +40,7 @@ def test_an_estimator_lists_its_plots_and_draws_them(mtfl):
     assert steps[-1]["objective"] == mtfl.history_["objective"][-1]
 
 
+@pytest.mark.slow
 def test_a_loaded_estimator_has_the_plots_of_the_model(mtfl, tmp_path):
     mtfl.save(tmp_path / "m.safetensors")
     loaded = MTFL.load(tmp_path / "m.safetensors")
@@ -48,6 +49,7 @@ def test_a_loaded_estimator_has_the_plots_of_the_model(mtfl, tmp_path):
 
 
 @pytest.mark.parametrize("by_task", [False, True])
+@pytest.mark.quick(1)
 def test_predicted_numbers_are_those_of_predict(mtfl, by_task):
     rows, y, tasks = X[:40], NUMBERS[:40], TASKS[:40]
     expected = mtfl.predict(rows, tasks=tasks)
@@ -64,6 +66,7 @@ def test_predicted_numbers_are_those_of_predict(mtfl, by_task):
         mtfl.plot("confusion", rows, y, tasks=tasks)
 
 
+@pytest.mark.slow
 def test_predicted_classes_are_those_of_predict():
     model = LogisticRegression().fit(X, LABELS, tasks=TASKS)
     cells = tables(model.plot("confusion", X, LABELS, tasks=TASKS))["cells"]
@@ -74,6 +77,7 @@ def test_predicted_classes_are_those_of_predict():
     assert {point["task"] for point in curves} == {"a", "b", "c"}
 
 
+@pytest.mark.slow
 def test_a_single_task_and_subspaces_have_their_plots():
     assert RMTPCA(k=2).fit(X).plot() == ["spectrum", "objective"]
     assert "angles" in RMTPCA(k=2).fit(X, tasks=TASKS).plot()

@@ -15,6 +15,8 @@ RTOL = 1e-3
 N = 30
 NAMES = np.repeat(["a", "b", "c"], 10)
 SPARSE = sorted(name for name, cls in ESTIMATORS.items() if cls._algorithm.needs.sparse)
+#: They fit every method.
+RACES = ("Auto", "Ensemble")
 DENSE = sorted(ESTIMATORS.keys() - set(SPARSE))
 
 
@@ -40,7 +42,10 @@ def given(cls, X):
 
 
 @pytest.mark.filterwarnings("ignore::sibling.FitWarning")  # a few stop at max_iter
-@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow if n in RACES else ()) for n in SPARSE],
+)
 def test_sparse_rows_give_the_predictions_of_their_dense_copy(name):
     cls, X, new = ESTIMATORS[name], rows(), rows(1)
     y = given(cls, X)

@@ -28,6 +28,8 @@ NUMBER = re.compile(r"(?<![\w.,])[\d,]*\.?\d+")
 #: Programs that a benchmark starts.
 STARTED = {"__main__", "fit_child", "gpy_peer", "peer_methods"}
 
+pytestmark = pytest.mark.slow  # draws every page
+
 
 @pytest.fixture(scope="module")
 def generated():
@@ -86,7 +88,6 @@ def _run(command):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.slow
 def test_the_command_runs_cheap_benchmarks_in_their_quick_form_and_prints_their_tables():
     command = [sys.executable, "-m", "benchmarks", *CHEAP, "--quick"]
     before = {path: path.read_bytes() for path in results.RESULTS.iterdir()}
@@ -133,7 +134,6 @@ def test_a_script_that_is_called_wrongly_has_no_result(monkeypatch):
         wrong.run(Context(is_quick=True, data=None))
 
 
-@pytest.mark.slow
 def test_a_benchmark_without_its_data_is_skipped_with_the_reason():
     found = run(BENCHMARKS["mtda_speed"], "quick", None)
     assert isinstance(found, Problem)
@@ -147,7 +147,6 @@ def test_a_benchmark_that_takes_too_long_is_ended():
     assert run(hasty, "quick", None).reason == "took longer than 0.05 s"
 
 
-@pytest.mark.slow
 def test_a_run_has_its_machine_and_versions_but_no_name_of_the_machine():
     found = run(BENCHMARKS["import_time"], "quick", None)
     assert isinstance(found, Run)

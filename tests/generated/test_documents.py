@@ -103,6 +103,7 @@ def test_every_error_code_has_its_section_with_cause_and_remedy(generated):
         assert remedy in text
 
 
+@pytest.mark.slow
 def test_every_error_code_is_raised_somewhere():
     code = "\n".join(path.read_text(encoding="utf-8") for path in SERVICE.rglob("*.py"))
     code += "\n".join(
@@ -198,6 +199,7 @@ def test_every_pattern_in_the_openapi_document_has_a_message(document):
     assert patterns(document) == EXPECTED.keys()
 
 
+@pytest.mark.slow
 def test_no_part_of_the_service_names_an_algorithm():
     named = [
         f"{path.relative_to(SERVICE)}: {text}"

@@ -27,6 +27,7 @@ import pytest
 import sqlalchemy as sa
 
 from service import cli
+from service.access.keys import new_key
 from service.jobs.worker.tls import make_certificates
 from service.settings import RENAMED
 from service.storage.database import Database
@@ -585,6 +586,22 @@ def service(launch_service: Launch) -> Iterator[Service]:
     It responds to an upload once it is parsed, however busy the machine is.
     """
     with launch_service(SIBLING_INGEST_WAIT_S=40) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def first_key() -> str:
+    """The first key of ``keyed_service``."""
+    return new_key().text()
+
+
+@pytest.fixture(scope="session")
+def keyed_service(launch_service: Launch, first_key: str) -> Iterator[Service]:
+    """A server that requires keys and sends webhooks to localhost; shared like ``service``."""
+    allowed = {"HOSTS": "localhost", "NETWORKS": "127.0.0.0/8,::1/128"}
+    env = {f"SIBLING_WEBHOOK_{name}": value for name, value in allowed.items()}
+    env |= {"SIBLING_REQUIRE_KEYS": "true", "SIBLING_BOOTSTRAP_KEY": first_key}
+    with launch_service(SIBLING_INGEST_WAIT_S=40, **env) as running:
         yield running
 
 

@@ -524,6 +524,7 @@ def mixed(client, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", PARTS)
+@pytest.mark.quick(2)
 def test_a_part_of_a_table_is_read_by_the_columns_of_the_model(client, http, mixed, tmp_path, name):
     path = tmp_path / "part.csv"
     lines = [HEADER.removesuffix(",y"), *PARTS[name]]

@@ -24,6 +24,8 @@ from pyarrow import csv
 from service.access.keys import new_key
 from sibling import Client, NewTasksWarning
 
+pytestmark = pytest.mark.slow  # a browser
+
 #: The browser of the machine; Playwright would have to download its own. Without windows it takes
 #: half of the time.
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -144,12 +146,10 @@ def test_a_table_is_uploaded_and_a_model_trained(page):
     train_by_keyboard(page, "browser-first")
 
 
-@pytest.mark.slow
 def test_a_day_from_the_upload_to_the_comparison(page, client, http, tmp_path):
     spend_a_day(page, client, http, tmp_path)
 
 
-@pytest.mark.slow
 def test_the_day_is_the_same_behind_nginx_below_a_prefix(
     visit, start_service, start_nginx, tmp_path
 ):
@@ -354,7 +354,6 @@ HAS_VISIBLE_FOCUS = """() => {
 }"""
 
 
-@pytest.mark.slow
 def test_a_day_with_the_keyboard_alone(page, client, http, wait_until):
     keys = Keys(page, wait_until)
     page.goto("/")
@@ -475,7 +474,6 @@ def use_a_model_by_keys(page, keys):
     page.locator(".state.alias", has_text="production").wait_for()
 
 
-@pytest.mark.slow
 def test_the_tutorial_leads_from_an_empty_service_to_a_report(visit, launch_service):
     walk = runpy.run_path(str(TUTORIALS / "browser.py"))["walk"]
     with launch_service() as empty:
@@ -491,7 +489,6 @@ def test_the_tutorial_leads_from_an_empty_service_to_a_report(visit, launch_serv
     assert all((TUTORIALS / "pictures" / name).exists() for name in taken)
 
 
-@pytest.mark.slow
 def test_sample_data_lead_to_a_job_with_one_click(visit, launch_service):
     with launch_service() as empty, Client(empty.url) as client:
         page = visit(empty.url)
@@ -504,7 +501,6 @@ def test_sample_data_lead_to_a_job_with_one_click(visit, launch_service):
         client.job(job["id"]).cancel()
 
 
-@pytest.mark.slow
 def test_a_job_that_is_repeated_has_the_whole_specification(page, http, dataset):
     spec = {
         "dataset_id": dataset.id,
@@ -535,7 +531,6 @@ def test_a_job_that_is_repeated_has_the_whole_specification(page, http, dataset)
     assert http.get(f"/v1/jobs/{second}/spec").json() == spec
 
 
-@pytest.mark.slow
 def test_a_list_changes_in_place_and_announces_new_rows(page, client, dataset):
     job = train_for_minutes(client, "browser-list")
     page.goto("/jobs?text=browser-list")
@@ -554,7 +549,6 @@ def test_a_list_changes_in_place_and_announces_new_rows(page, client, dataset):
     check_accessibility(page)
 
 
-@pytest.mark.slow
 def test_a_selection_stays_while_the_page_changes(page, client):
     job = train_for_minutes(client, "browser-selection")
     page.goto(f"/jobs/{job.id}")
@@ -568,7 +562,6 @@ def test_a_selection_stays_while_the_page_changes(page, client):
     assert page.evaluate("`${getSelection()}`") == job.id
 
 
-@pytest.mark.slow
 def test_a_button_in_use_is_replaced_once_the_focus_has_left_it(page, client):
     job = train_for_minutes(client, "browser-focus")
     page.goto(f"/jobs/{job.id}")
@@ -583,7 +576,6 @@ def test_a_button_in_use_is_replaced_once_the_focus_has_left_it(page, client):
     assert button.count() == 0
 
 
-@pytest.mark.slow
 def test_a_page_goes_on_after_a_restart_of_the_service(visit, launch_service, expected):
     expected += ["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "status of 503"]
     with launch_service() as first, Client(first.url) as client:
@@ -605,7 +597,6 @@ def test_a_page_goes_on_after_a_restart_of_the_service(visit, launch_service, ex
             page.goto("about:blank")
 
 
-@pytest.mark.slow
 def test_the_page_of_a_job_that_was_deleted_says_so(page, client, http, expected):
     expected += ["ERR_INTERNET_DISCONNECTED", "status of 404"]
     job = train_for_minutes(client, "browser-deleted")
@@ -622,7 +613,6 @@ def test_the_page_of_a_job_that_was_deleted_says_so(page, client, http, expected
     page.get_by_role("heading", level=1, name="Jobs").wait_for()
 
 
-@pytest.mark.slow
 def test_the_overview_follows_a_job_from_the_queue_to_its_model(page, client, dataset):
     page.goto("/")
     with page.expect_event("request", lambda r: r.resource_type == "eventsource"):
@@ -632,7 +622,6 @@ def test_the_overview_follows_a_job_from_the_queue_to_its_model(page, client, da
     assert page.locator(f"[data-rows='unfinished'] tr[data-key='{job.id}']").count() == 0
 
 
-@pytest.mark.slow
 def test_a_large_file_goes_on_after_an_interruption_with_its_options(page, http):
     n_rows = 700_000
     row = b"north;1,5;2\nsouth;2,5;3\n"
@@ -667,7 +656,6 @@ def test_a_large_file_goes_on_after_an_interruption_with_its_options(page, http)
     http.delete(f"/v1/datasets/{found['id']}")
 
 
-@pytest.mark.slow
 def test_the_reference_of_the_api_works_under_its_policy(page):
     page.goto("/docs#list_models")  # the link opens what it leads to
     page.locator("#list_models").get_by_text("List the latest version of each model").wait_for()
@@ -681,7 +669,6 @@ def test_the_reference_of_the_api_works_under_its_policy(page):
     page.locator(".live-responses-table .response-col_status", has_text="200").wait_for()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_help_is_found_by_navigation_and_search(page, scheme):
     page.emulate_media(color_scheme=scheme)
@@ -707,7 +694,6 @@ def test_the_help_is_found_by_navigation_and_search(page, scheme):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-@pytest.mark.slow
 def test_the_search_of_the_help_shows_the_page_that_answers_first(page):
     found = {}
     for query in QUERIES:
@@ -716,7 +702,6 @@ def test_the_search_of_the_help_shows_the_page_that_answers_first(page):
     assert found == QUERIES
 
 
-@pytest.mark.slow
 def test_two_browsers_see_the_same_job(visit, service, client):
     job = train_for_minutes(client, "browser-two")
     first, second = (visit(service.url) for _ in range(2))
@@ -730,7 +715,6 @@ def test_two_browsers_see_the_same_job(visit, service, client):
         page.locator("main .state.cancelled").first.wait_for()
 
 
-@pytest.mark.slow
 def test_a_double_click_submits_one_job(page, client, dataset):
     page.goto(f"/jobs/new?dataset={dataset.id}&algorithm=constant")
     page.get_by_label("Name of the model").fill("clicked-twice")
@@ -744,7 +728,6 @@ def test_a_double_click_submits_one_job(page, client, dataset):
     assert len(list(client.jobs(text="clicked-twice"))) == 2
 
 
-@pytest.mark.slow
 def test_a_search_without_usable_values_says_what_to_write(page, dataset):
     page.goto(f"/jobs/new?dataset={dataset.id}&algorithm=ridge")
     page.get_by_label("Name of the model").fill("searched")
@@ -761,7 +744,6 @@ def test_a_search_without_usable_values_says_what_to_write(page, dataset):
     assert field.get_attribute("aria-invalid") == "true"
 
 
-@pytest.mark.slow
 def test_the_file_of_the_training_can_be_tried(page, client, tmp_path, wait_until):
     rng = np.random.default_rng(4)
     frame = pd.DataFrame(rng.standard_normal((8, 2)), columns=["age", "dose"])
@@ -804,7 +786,6 @@ DROP = """names => {
 }"""
 
 
-@pytest.mark.slow
 def test_a_file_is_chosen_and_named_as_people_expect(page):
     page.goto("/datasets/new")
     errors, status = page.locator("#errors"), page.locator("#status")
@@ -840,7 +821,6 @@ def hospitals(*, n=8, rows=12):
     return frame.assign(days=(3 + 0.05 * age + rng.normal(size=len(frame))).round(1))
 
 
-@pytest.mark.slow
 def test_five_clicks_lead_from_a_file_to_the_job_without_a_typed_name(page, http, tmp_path):
     hospitals().to_csv(tmp_path / "length of stay.csv", index=False, sep=";", decimal=",")
     before = {item["id"] for item in http.get("/v1/datasets").json()["items"]}
@@ -863,7 +843,6 @@ def test_five_clicks_lead_from_a_file_to_the_job_without_a_typed_name(page, http
     http.post(f"/v1/jobs/{job['id']}:cancel")
 
 
-@pytest.mark.slow
 def test_an_automatic_choice_shows_the_best_so_far_and_leads_to_its_result(page, client):
     table = hospitals(n=20)
     data = client.upload(table, name="stays", task_column="hospital", target_column="days")
@@ -881,7 +860,6 @@ def test_an_automatic_choice_shows_the_best_so_far_and_leads_to_its_result(page,
     page.wait_for_url("**/models/browser-race/1")
 
 
-@pytest.mark.slow
 def test_a_group_that_was_not_trained_is_added_from_the_page(page, client, tmp_path):
     options = {"task_column": "hospital", "target_column": "days"}
     table = hospitals()
@@ -902,7 +880,6 @@ def test_a_group_that_was_not_trained_is_added_from_the_page(page, client, tmp_p
     assert client.model("browser-extended", 2).tasks[-1] == "H7"
 
 
-@pytest.mark.slow
 def test_a_file_that_is_dropped_on_any_page_is_looked_at(page):
     page.goto("/jobs")
     page.evaluate(
@@ -921,7 +898,6 @@ def test_a_file_that_is_dropped_on_any_page_is_looked_at(page):
     assert page.locator("#file").evaluate("field => field.files.length") == 0
 
 
-@pytest.mark.slow
 def test_roles_and_kinds_of_columns_are_changed_before_anything_is_stored(page, http, tmp_path):
     hospitals().to_csv(tmp_path / "roles.csv", index=False)
     page.goto("/datasets/new")
@@ -953,7 +929,6 @@ def test_roles_and_kinds_of_columns_are_changed_before_anything_is_stored(page, 
     assert {name: options[name] for name in expected} == expected
 
 
-@pytest.mark.slow
 def test_a_file_is_predicted_as_it_is_and_a_row_by_a_form(page, client, tmp_path):
     options = {"task_column": "hospital", "target_column": "days"}
     data = client.upload(hospitals(), name="predicted", **options)
@@ -1003,7 +978,6 @@ def test_a_file_is_predicted_as_it_is_and_a_row_by_a_form(page, client, tmp_path
     assert page.locator("#result").is_hidden()
 
 
-@pytest.mark.slow
 def test_a_service_that_does_not_respond_is_called_so(page, model, expected, wait_until):
     expected.append("ERR_INTERNET_DISCONNECTED")
     page.goto(f"/models/{model.name}/1")
@@ -1031,7 +1005,6 @@ def sign_in(page, key):
     page.wait_for_url("**/jobs")
 
 
-@pytest.mark.slow
 def test_keys_are_made_and_revoked_by_one_who_has_signed_in(visit, guarded):
     url, key = guarded
     admin, other = visit(url), visit(url)
@@ -1079,7 +1052,6 @@ def test_keys_are_made_and_revoked_by_one_who_has_signed_in(visit, guarded):
     admin.wait_for_url("**/login?next=*")
 
 
-@pytest.mark.slow
 def test_a_page_whose_session_has_ended_asks_to_sign_in(visit, guarded):
     url, key = guarded
     page = visit(url)
@@ -1095,7 +1067,6 @@ def test_a_page_whose_session_has_ended_asks_to_sign_in(visit, guarded):
     check_accessibility(page)
 
 
-@pytest.mark.slow
 def test_signing_out_leads_to_the_sign_in_though_the_page_notices_it_first(visit, guarded):
     url, key = guarded
     page = visit(url)
@@ -1118,7 +1089,6 @@ def test_signing_out_leads_to_the_sign_in_though_the_page_notices_it_first(visit
     assert page.url == f"{url}/login"
 
 
-@pytest.mark.slow
 def test_a_form_whose_session_has_ended_leads_to_the_sign_in(visit, guarded):
     url, key = guarded
     page = visit(url)
@@ -1133,7 +1103,6 @@ def test_a_form_whose_session_has_ended_leads_to_the_sign_in(visit, guarded):
     page.wait_for_url("**/login?next=%2Fkeys")
 
 
-@pytest.mark.slow
 def test_a_webhook_is_made_tested_and_deleted_on_its_pages(visit, launch_service):
     class Receiver(BaseHTTPRequestHandler):
         def do_POST(self):
@@ -1186,7 +1155,6 @@ def long_names(client):
     return SimpleNamespace(dataset=dataset.id, job=job.id, model=model)
 
 
-@pytest.mark.slow
 def test_pages_are_accessible_and_as_wide_as_a_phone(page, dataset, model, long_names, expected):
     expected += ["status of 404"]
     page.set_viewport_size({"width": 390, "height": 800})
@@ -1241,7 +1209,6 @@ def test_pages_are_accessible_and_as_wide_as_a_phone(page, dataset, model, long_
     assert {path: width for path, width in widths.items() if width > 390} == {}
 
 
-@pytest.mark.slow
 def test_lists_show_all_columns_beside_the_longest_names(page, long_names):
     page.set_viewport_size({"width": 1280, "height": 900})
     paths = ("/", "/jobs", "/models", f"/compare?models={long_names.model}/1")
@@ -1255,7 +1222,6 @@ def test_lists_show_all_columns_beside_the_longest_names(page, long_names):
     assert hidden == {path: [] for path in paths}
 
 
-@pytest.mark.slow
 def test_tasks_that_were_not_trained_can_be_tried(page, client, wait_until):
     rng = np.random.default_rng(5)
     frame = pd.DataFrame({"ward": ["a", "b", "c"] * 8, "age": rng.standard_normal(24)})

@@ -132,6 +132,7 @@ def test_train_list_and_transform(run, service, schools, tmp_path):
         np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.slow
 def test_integer_targets_cause_a_warning_unless_their_kind_is_set(run, service, tmp_path):
     lines = [
         "task,x,z,y",
@@ -353,6 +354,7 @@ def test_wrong_usage_is_reported_in_a_sentence(run):
     assert_fails(end, "out.txt", "--format", code=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("url", "advice"),
     [
@@ -361,7 +363,6 @@ def test_wrong_usage_is_reported_in_a_sentence(run):
         ("http://[::bad", "write it as http"),
     ],
 )
-@pytest.mark.quick(1)
 def test_an_unreachable_service_is_reported_in_a_sentence(run, url, advice):
     assert_fails(run("models", url=url), "error: cannot reach the service", advice)
 

@@ -142,6 +142,7 @@ def test_a_job_that_takes_longer_is_a_timeout_and_can_be_waited_for_again(client
     assert job.wait(timeout_s=120).name == "waited"
 
 
+@pytest.mark.slow
 def test_a_service_that_goes_while_a_job_is_waited_for_leaves_its_id():
     job = {"id": "job_1", "state": "running", "is_final": False}
     responses = ((200, {}, json.dumps(job).encode()), (None, {}, b""))

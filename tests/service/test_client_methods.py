@@ -431,6 +431,7 @@ def test_notebooks_show_the_verdict_of_a_model(client, dataset):
     assert repr(model) == "RemoteModel('shown', version=1)"
 
 
+@pytest.mark.slow
 def test_notebooks_show_a_model_without_a_report(model, dataset):
     assert "Model shared" in Text(model._repr_html_()).text
     assert "shared by tests" in Text(dataset._repr_html_()).text

@@ -380,6 +380,7 @@ def test_frames_and_arrays_in_one_upload_are_rejected(client):
 # --- stored datasets -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_batch_inference_matches_columns_by_name(client, trained, tmp_path):
     X = rows(20)
     for order in itertools.permutations(NAMES):
@@ -411,6 +412,7 @@ def test_batch_inference_matches_columns_of_each_task_by_its_own_names(client, t
     np.testing.assert_array_equal(np.array(table["outputs"].to_pylist()), np.concatenate(expected))
 
 
+@pytest.mark.slow
 def test_columns_of_adapted_tasks_are_matched_by_name(client):
     def frame(seed, order):
         return pd.DataFrame(columns_of(rows(seed, 15), order))

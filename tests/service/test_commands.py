@@ -192,6 +192,7 @@ def test_models_are_shown_and_compared(run, pair):
     assert rows["training rvr"][1] == "-"
 
 
+@pytest.mark.slow
 def test_a_model_is_downloaded_drawn_and_deleted(run, fails, client, dataset, tmp_path):
     model = client.train(dataset, "mtfl", model="cli-drawn").wait()
     run(
@@ -263,6 +264,7 @@ def test_a_mistyped_alias_suggests_the_right_one(fails, client, dataset):
     assert "did you mean 'cli-named@production'?" in text
 
 
+@pytest.mark.slow
 def test_a_missing_version_says_which_there_are(fails, pair, dataset):
     name = pair[0].name
     for arguments in (
@@ -311,6 +313,7 @@ def test_exit_codes_are_in_the_help(command):
     assert set(MEANINGS) == set(ExitCode)
 
 
+@pytest.mark.slow
 def test_no_service_has_an_exit_code(command):
     with closing(socket.socket()) as unused:
         unused.bind(("127.0.0.1", 0))

@@ -146,6 +146,7 @@ def test_a_head_of_single_bytes_gets_408(strict):
         assert raw.socket.recv(12) == b"HTTP/1.1 408"
 
 
+@pytest.mark.slow
 def test_a_connection_between_two_requests_is_closed(strict):
     with Raw(strict) as raw:
         for _ in range(2):
@@ -175,6 +176,7 @@ def test_a_body_that_stops_gets_408(strict, reader, is_chunked, n_bytes):
         assert raw.is_ended()
 
 
+@pytest.mark.slow
 def test_the_end_of_a_slow_upload_leaves_nothing_behind(strict, uploads_to):
     uploads = uploads_to(strict)
     before = uploads.traces()
@@ -335,6 +337,7 @@ def test_a_large_head_can_be_sent_whole(small):
         assert raw.response()[0] == 431
 
 
+@pytest.mark.slow
 def test_a_refused_body_is_read_for_a_limited_time_and_size(strict, wait_until):
     endless = head("POST", "/v1/jobs", "Content-Type: application/json", f"Content-Length: {2**40}")
 
@@ -393,6 +396,7 @@ def test_requests_sent_ahead_are_answered_in_order(strict):
         assert [raw.response()[0] for _ in requests] == [200, 200, 404, 200, 200]
 
 
+@pytest.mark.slow
 def test_a_limited_number_of_requests_can_be_sent_ahead(strict):
     with Raw(strict) as raw:
         raw.send(head("GET", LIVE) * MAX_PIPELINED)

@@ -53,7 +53,7 @@ def params_of(estimator):
         for name, case in CASES.items()
     ],
 )
-@pytest.mark.quick(3)
+@pytest.mark.quick(2)
 def test_an_estimator_makes_the_file_of_the_job_and_gives_the_bits_of_remote_calls(
     client, tmp_path, estimator, X, y
 ):
@@ -81,6 +81,7 @@ def test_an_estimator_makes_the_file_of_the_job_and_gives_the_bits_of_remote_cal
             np.testing.assert_array_equal(getattr(loaded, method)(rows, tasks=name), theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mtfl", "mtda", "mean-regularised"])
 @pytest.mark.filterwarnings("ignore::sibling.FitWarning")
 @pytest.mark.quick(1)

@@ -224,6 +224,7 @@ def test_the_service_says_at_submission_how_long_a_job_takes(client, http, rows)
     assert {part["expected_s"] for part in parts} == {None}
 
 
+@pytest.mark.slow
 def test_the_time_of_a_choice_an_adaptation_or_an_inference_is_not_known(client, http, rows):
     spec = {"dataset_id": rows.id, "algorithm": "auto", "model": "timed-choice"}
     valid = http.post(ROOT, params={"validate_only": True}, json=spec).json()
@@ -251,6 +252,7 @@ def test_a_refusal_for_lack_of_memory_also_says_how_long_it_would_take(client, h
     assert "it would take about " in refused.json()["detail"]
 
 
+@pytest.mark.slow
 def test_the_page_of_a_job_shows_the_expected_time_until_its_end(client, http, rows):
     job = client.train(rows, "gp-lvm", model="endless", **ENDLESS)
     try:
@@ -264,6 +266,7 @@ def test_the_page_of_a_job_shows_the_expected_time_until_its_end(client, http, r
     assert "Expected: " not in http.get(f"/jobs/{job.id}").text
 
 
+@pytest.mark.slow
 def test_the_command_shows_the_expected_time(command, service, rows):
     end = command("train", rows.id, "-a", "ridge", "--url", service.url)
     assert end.returncode == 0, end.stderr

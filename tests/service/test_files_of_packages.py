@@ -127,6 +127,7 @@ def ids(tables):
 
 
 @pytest.mark.parametrize("table", ids(QUICK))
+@pytest.mark.quick(3)
 def test_a_table_of_a_package_is_trained_and_sent_back(service, client, table):
     dataset = uploaded(client, table)
     target = client.preview(dataset)["tasks"][0]["target"]

@@ -197,6 +197,7 @@ def test_a_stopping_service_answers_requests_that_are_arriving(start_replica):
     running.process.wait(120)
 
 
+@pytest.mark.slow  # a service of its own
 def test_a_stopping_service_answers_503_to_later_requests(start_replica):
     running = start_replica()
     upload = request_of(b"task,x\n", "/v1/datasets?name=cut", Content_Type="text/csv")

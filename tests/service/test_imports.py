@@ -15,17 +15,22 @@ EXTRAS = ("scipy", "numba", "sklearn", "pandas", "fastapi", "uvicorn", "sqlalche
 @pytest.mark.parametrize(
     ("modules", "unwanted"),
     [
-        # FastAPI imports the interface of tracing, but neither SDK nor exporter
-        (
-            "service.server.serve, service.server.app",
-            ("opentelemetry.sdk", "opentelemetry.exporter"),
-        ),
-        # scipy would take a third of the start of workers
-        ("service.jobs.worker.attempt", ("opentelemetry", "scipy")),
-        ("service.jobs.worker.training", ("opentelemetry", "structlog")),
+        ("sibling.client.client, sibling.commands.app", (*EXTRAS, "pydantic_settings")),
         # workers import the main module again
         ("sibling.__main__", ("service.cli", "typer")),
-        ("sibling.client.client, sibling.commands.app", (*EXTRAS, "pydantic_settings")),
+        # FastAPI imports the interface of tracing, but neither SDK nor exporter
+        pytest.param(
+            "service.server.serve, service.server.app",
+            ("opentelemetry.sdk", "opentelemetry.exporter"),
+            marks=pytest.mark.slow,
+        ),
+        # scipy would take a third of the start of workers
+        pytest.param(
+            "service.jobs.worker.attempt", ("opentelemetry", "scipy"), marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "service.jobs.worker.training", ("opentelemetry", "structlog"), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_what_is_not_needed_is_not_imported(modules, unwanted) -> None:

@@ -114,6 +114,7 @@ def test_a_refused_deletion_names_the_models_that_hold_a_dataset(listed):
     assert f"model {job['model']}, version 1" in refused.json()["detail"]
 
 
+@pytest.mark.slow
 @pytest.mark.sql
 def test_the_audit_log_names_resources_selects_outcomes_and_is_exported(listed):
     job = listed.get("/v1/jobs").json()["items"][0]

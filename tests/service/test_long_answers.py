@@ -31,7 +31,6 @@ def test_a_long_wait_for_a_job_is_answered_with_its_id(patient, client, uploads_
     assert elapsed_s() < 30
 
 
-@pytest.mark.slow  # waits
 def test_a_long_wait_for_a_dataset_is_answered(patient, uploads_to, stopwatch):
     uploads = uploads_to(patient)
     rows = "task,x\n" + "a,1\n" * 3_000_000

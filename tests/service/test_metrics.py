@@ -6,8 +6,6 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-KEY = "sib_" + "a" * 12 + "_" + "b" * 43
-
 
 def read(http, **headers):
     response = http.get("/metrics", headers=headers)
@@ -83,8 +81,7 @@ def test_the_queue_is_read_from_the_database(start_service):
         } == dict.fromkeys(("waiting", "queued", "submitted", "running"), 0)
 
 
-def test_it_needs_a_key_of_its_own_scope_where_keys_are_required(start_service):
-    service = start_service(SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=KEY)
-    with httpx.Client(base_url=service.url, timeout=240) as http:
+def test_it_needs_a_key_of_its_own_scope_where_keys_are_required(keyed_service, first_key):
+    with httpx.Client(base_url=keyed_service.url, timeout=240) as http:
         assert http.get("/metrics").status_code == 401
-        assert read(http, Authorization=f"Bearer {KEY}")["sibling_ready",] == 1
+        assert read(http, Authorization=f"Bearer {first_key}")["sibling_ready",] == 1

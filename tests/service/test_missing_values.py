@@ -71,6 +71,7 @@ def test_a_model_without_labels_does_not_support_predict(client, written):
         model.predict(written[0]["bob"], task="bob")
 
 
+@pytest.mark.slow
 def test_arrays_with_gaps_are_trained_and_called_without_any_option(client):
     rng = np.random.default_rng(1)
     X = {task: rng.standard_normal((20, 3)) for task in ("a", "b")}
@@ -88,6 +89,7 @@ def test_arrays_with_gaps_are_trained_and_called_without_any_option(client):
     np.testing.assert_allclose(np.ptp(change[::5]), 0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "params"), [("pca", {}), ("tlvm", {"L": 2, "r": 12})])
 def test_rows_without_a_target_train_methods_that_use_none(client, algorithm, params):
     rng = np.random.default_rng(2)

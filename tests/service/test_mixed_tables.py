@@ -131,6 +131,7 @@ def test_the_model_says_how_its_columns_were_prepared(model):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("model")
 def test_records_and_tables_in_any_order_have_the_same_outputs(http):
     rows = patients(seed=5).drop(columns=["task", "y", "note"])
@@ -356,6 +357,7 @@ def test_the_client_takes_rows_of_several_tasks_with_their_task_and_gaps(client,
         remote.predict(table.drop(columns="task"), task=table["task"].tolist())
 
 
+@pytest.mark.slow
 def test_named_levels_of_an_index_are_columns_of_one_frame(client, model):
     table = patients(seed=13)
     dataset = client.upload(table.set_index("task"), target_column="y", name="index")
@@ -380,6 +382,7 @@ def test_a_repeated_task_in_the_query_is_refused(http):
     assert "'task' is given 2 times" in answer.json()["detail"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("model")
 def test_a_batch_has_the_outputs_of_calls_also_with_other_values_of_a_category(
     service, http, tmp_path
@@ -494,6 +497,7 @@ def prices(n=60, *, with_kinds):
 
 
 @pytest.mark.parametrize("with_kinds", [False, True])
+@pytest.mark.quick(1)
 def test_a_model_reads_numbers_as_its_training_data_were_written(http, with_kinds):
     plain, german = prices(with_kinds=with_kinds)
     body = german.to_csv(index=False, sep=";").encode()
@@ -536,6 +540,7 @@ def test_a_model_reads_numbers_as_its_training_data_were_written(http, with_kind
 
 
 @pytest.mark.parametrize(("form", "other"), [("%d/%m/%Y", "%m/%d/%Y"), ("%m/%d/%Y", "%d/%m/%Y")])
+@pytest.mark.quick(1)
 def test_a_model_reads_dates_in_the_order_of_its_training_data(http, form, other):
     table = patients(60, seed=9)[["task", "age", "seen", "y"]]
     table["seen"] = table["seen"].dt.strftime(form)
@@ -557,6 +562,7 @@ def test_a_model_reads_dates_in_the_order_of_its_training_data(http, form, other
     assert expected in refused.json()["detail"]
 
 
+@pytest.mark.slow
 def test_dates_with_short_years_and_hours_of_12_are_trained_on_and_called_with(http):
     table = patients(60, seed=9)[["task", "age", "seen", "y"]]
     table["seen"] = table["seen"].dt.strftime("%m/%d/%y %I:%M %p")
@@ -622,6 +628,7 @@ def test_intervals_of_pandas_are_trained_on_and_called_with(service):
         assert len(np.unique(expected)) == 6
 
 
+@pytest.mark.slow
 def test_values_of_pandas_are_rows_as_they_are_in_an_upload(client, tmp_path):
     n = 24
     frame = pd.DataFrame({"task": ["a", "b"] * (n // 2), "y": np.arange(n) % 7.0})

@@ -212,6 +212,7 @@ def test_a_row_that_is_sent_again_is_kept_once(http, service):
     assert np.frombuffer(stored(service)[0].values)[0] == 7.0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("watched")
 def test_the_share_that_is_kept_depends_on_the_ids_only(http, service):
     http.put(MONITOR, json={"share": 0.5})
@@ -228,6 +229,7 @@ def test_the_share_that_is_kept_depends_on_the_ids_only(http, service):
     http.delete(MONITOR)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("monitor")
 def test_columns_that_are_never_kept_are_removed_from_earlier_rows(http, service):
     rows = without(made_rows(1, n=1), "sales")
@@ -257,6 +259,7 @@ def test_rows_are_deleted_by_the_prefix_of_their_ids(http, service):
     assert_rejected(http.delete(f"{MONITOR}/rows"), 422, "invalid-request")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("monitor")
 def test_calls_of_another_version_are_not_kept(http, client, watched):
     dataset = watched.info["lineage"]["dataset_id"]
@@ -288,6 +291,7 @@ def targets(service):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.sql
 @pytest.mark.usefixtures("monitor")
 def test_targets_may_come_late_again_corrected_and_before_their_rows(http, service):
@@ -455,6 +459,7 @@ def test_columns_that_move_unknown_categories_and_late_targets_are_told(http):
     assert dict(zip(town["bins"], town["now"], strict=True))["unknown"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("monitor")
 def test_columns_that_are_never_kept_are_not_reported(http):
     http.put(MONITOR, json={"never_keep": ["price"]})
@@ -463,6 +468,7 @@ def test_columns_that_are_never_kept_are_not_reported(http):
     assert {column["column"] for column in http.get(REPORT).json()["columns"]} == {"town"}
 
 
+@pytest.mark.slow
 @pytest.mark.sql
 def test_a_classifier_is_reported_by_its_rate_of_errors(http, client):
     rng = np.random.default_rng(0)
@@ -502,6 +508,7 @@ def test_a_classifier_is_reported_by_its_rate_of_errors(http, client):
 # --- the client and the command ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("watched")
 def test_the_client_watches_a_model(client, tmp_path):
     monitor = client.set_monitor(f"{MODEL}@production", never_keep=["town"])
@@ -544,6 +551,7 @@ def test_the_asynchronous_client_watches_a_model(service):
     assert report["verdict"] == "nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("watched")
 def test_the_command_watches_a_model(command, service, tmp_path):
     def run(*arguments):

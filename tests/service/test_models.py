@@ -51,6 +51,7 @@ def test_the_same_lineage_produces_the_same_bytes(client, dataset):
     assert (first.version, second.version) == (1, 2)
 
 
+@pytest.mark.slow
 def test_versions_with_the_same_bytes_have_different_etags(client, http, dataset):
     for _ in range(2):
         client.train(dataset, "pca", model="twins", k=1).wait()

@@ -247,6 +247,7 @@ def test_batch_inference_takes_new_tasks(service, client, model, expected, tmp_p
     np.testing.assert_allclose([found[place] for place in places], predicted, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_an_adapted_model_keeps_the_default(client, willing) -> None:
     more = table().assign(school="S7").head(10)
     newcomer = client.upload(more, name="S7", task_column="school", target_column="mark")
@@ -256,6 +257,7 @@ def test_an_adapted_model_keeps_the_default(client, willing) -> None:
         adapted.predict(rows("S9"))
 
 
+@pytest.mark.slow
 def test_a_calibrated_model_has_intervals_of_new_tasks_if_tasks_were_left_out(
     client, dataset
 ) -> None:
@@ -306,6 +308,7 @@ def test_the_command_prints_a_note_and_names_the_tasks_in_json(
     assert json.loads(end.stdout)["new_tasks"] == ["S9"]
 
 
+@pytest.mark.slow
 def test_the_commands_of_training_and_batch_inference_take_the_option(
     command, service, tmp_path
 ) -> None:
@@ -326,6 +329,7 @@ def test_the_commands_of_training_and_batch_inference_take_the_option(
     assert "S9" in end.stderr
 
 
+@pytest.mark.slow
 def test_a_remote_estimator_answers_for_new_tasks(client) -> None:
     frame = table()
     X, y, tasks = frame[["age"]].to_numpy(), frame["mark"], frame["school"]
@@ -341,6 +345,7 @@ def test_a_remote_estimator_answers_for_new_tasks(client) -> None:
     assert willing.model_.info["new_tasks"] == "common"
 
 
+@pytest.mark.slow
 def test_an_evaluation_has_the_error_on_left_out_tasks_beside_left_out_rows(
     client, service, dataset
 ) -> None:

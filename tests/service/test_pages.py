@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from algorithms.registry import ALGORITHMS, paper_code
-from service.access.keys import new_key
 from service.datasets.formats.options import ReadOptions
 from service.errors.codes import ERRORS
 from service.storage.database import now
@@ -84,6 +83,7 @@ def test_the_reference_has_every_request_and_links_to_every_error(http):
     assert {target for target in targets if f'id="{target}"' not in page.text} == set()
 
 
+@pytest.mark.slow
 def test_algorithms_are_found_by_question_and_by_family(http):
     page = http.get("/algorithms")
     cards = re.findall(r'<li><h3>[^<]*</h3><p><a href="([^"]*)"', page.text)
@@ -97,6 +97,7 @@ def test_algorithms_are_found_by_question_and_by_family(http):
     assert all(a["family"] in text_of(page) for a in described)
 
 
+@pytest.mark.slow
 def test_a_form_offers_compare_only_where_there_is_something_to_compare_with(http, dataset):
     for name, algorithm in ALGORITHMS.items():
         described = http.get(f"/v1/algorithms/{name}").json()
@@ -109,6 +110,7 @@ def test_a_form_offers_compare_only_where_there_is_something_to_compare_with(htt
     assert offered == {"mean-regularised": True, "fmtl": True, "ridge": False, "auto": False}
 
 
+@pytest.mark.slow
 def test_all_rows_of_a_task_are_reached_and_downloaded(http, service):
     rng = np.random.default_rng(0)
     X = {"a & b": rng.normal(size=(120, 3)), "c": rng.normal(size=(7, 3))}
@@ -135,6 +137,7 @@ def test_all_rows_of_a_task_are_reached_and_downloaded(http, service):
     assert http.get("/datasets/none/rows").status_code == 404
 
 
+@pytest.mark.slow
 def test_pages_have_landmarks_one_heading_and_nothing_inline(http, paths):
     for path in paths.values():
         page = http.get(path)
@@ -337,6 +340,7 @@ def test_a_browser_gets_a_page_where_there_is_none_and_a_program_a_problem(http)
     assert http.post("/jobs/new").json()["code"] == "method-not-allowed"
 
 
+@pytest.mark.slow  # a service of its own
 def test_pages_without_anything_lead_to_the_first_steps_and_to_sample_data(launch_service):
     with launch_service() as empty, httpx.Client(base_url=empty.url, timeout=60) as http:
         steps = {"/datasets": "/datasets/new", "/jobs": "/jobs/new", "/models": "/jobs/new"}
@@ -369,14 +373,9 @@ def test_names_of_users_are_shown_as_text(http, client):
 
 
 @pytest.fixture(scope="module")
-def guarded(launch_service):
-    key = new_key().text()
-    settings = {"SIBLING_REQUIRE_KEYS": "true", "SIBLING_BOOTSTRAP_KEY": key}
-    with (
-        launch_service(**settings) as running,
-        httpx.Client(base_url=running.url, timeout=240) as http,
-    ):
-        yield http, key
+def guarded(keyed_service, first_key):
+    with httpx.Client(base_url=keyed_service.url, timeout=240) as http:
+        yield http, first_key
 
 
 def test_a_key_opens_a_session_that_only_pages_of_the_service_can_use(guarded):
@@ -438,6 +437,7 @@ def test_pages_of_keys_and_of_the_audit_log_are_for_those_who_may(guarded):
     assert "Newest datasets" not in text_of(http.get("/", headers=reader))
 
 
+@pytest.mark.slow
 def test_pages_offer_what_the_key_may_do(guarded):
     http, key = guarded
     admin = {"Authorization": f"Bearer {key}"}
@@ -457,6 +457,7 @@ def test_pages_offer_what_the_key_may_do(guarded):
     assert "scope infer" not in text_of(http.get(version, headers=admin))
 
 
+@pytest.mark.slow
 def test_a_comparison_suggests_versions_of_the_same_data_once(http, client):
     datasets = [client.upload({"a": [[1.0], [n]]}, name=f"suggested {n}") for n in (2.0, 3.0)]
     for data, name in zip(datasets * 2, ("same-1", "other-1", "same-2", "other-2"), strict=True):
@@ -508,6 +509,7 @@ def test_the_form_of_a_job_has_every_parameter_of_every_algorithm(http, dataset,
     assert re.findall(r'data-path="/params/(\w+)"', page.text) == list(fields)
 
 
+@pytest.mark.slow
 def test_the_form_offers_what_suits_the_dataset_and_the_algorithm(http, dataset):
     def form(**query):
         page = http.get("/jobs/new", params=query).text
@@ -531,6 +533,7 @@ def test_the_form_offers_what_suits_the_dataset_and_the_algorithm(http, dataset)
     assert "Number of folds" in page
 
 
+@pytest.mark.slow
 def test_the_programs_of_a_model_run_as_they_stand(http, model, capsys):
     page = http.get(f"/models/{model.name}/1")
     programs = dict(
@@ -542,6 +545,7 @@ def test_the_programs_of_a_model_run_as_they_stand(http, model, capsys):
         assert re.search(r"\[\s*\[.*\d.*\]\s*\]", capsys.readouterr().out, re.DOTALL)
 
 
+@pytest.mark.slow
 def test_every_page_shows_its_request_as_curl_and_as_python(http, paths, capsys):
     paths = {**paths, "failed jobs": "/jobs?state=failed&text=it%27s", "audit": "/audit?owner=x"}
     for path in paths.values():
@@ -571,6 +575,7 @@ def test_a_job_shows_the_request_that_submitted_it(http, model):
     assert options["model"] == spec["model"]
 
 
+@pytest.mark.slow
 def test_a_comparison_shows_its_parts_as_a_grid_of_methods_and_splits(client, http):
     rng = np.random.default_rng(0)
     rows = {name: rng.standard_normal((20, 2)) for name in "ab"}
@@ -655,6 +660,7 @@ def test_the_upload_page_has_a_field_for_each_option_of_reading(http):
     assert ReadOptions.model_fields.keys() - fields - roles == set()
 
 
+@pytest.mark.slow
 def test_a_name_is_filled_in_for_the_model_of_a_dataset(http, client):
     uploaded = client.upload({"a": [[1.0, 2.0], [3.0, 5.0]]}, name=" Köln, 2024 (neu)")
     page = http.get("/jobs/new", params={"dataset": uploaded.id, "algorithm": "pca"}).text

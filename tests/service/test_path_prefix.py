@@ -206,6 +206,7 @@ def test_a_session_below_a_prefix_has_a_cookie_of_its_own(start_service):
             )
 
 
+@pytest.mark.slow
 def test_a_prefix_that_is_a_path_of_the_service_is_not_removed(start_replica, model):
     del model
     service = start_replica(SIBLING_ROOT_PATH="/models")
@@ -228,6 +229,7 @@ def test_only_trusted_proxies_name_a_prefix(start_replica, service):
         assert answer.headers["location"] == "/help/"
 
 
+@pytest.mark.slow
 def test_the_client_takes_a_url_with_the_prefix(start_replica, model):
     service = start_replica(SIBLING_ROOT_PATH="/ml")
     with Client(f"{service.url}/ml/") as client:

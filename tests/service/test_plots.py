@@ -26,19 +26,30 @@ NAMES = ("<b>&", "south", "b\x01\ufffe")
 
 
 @pytest.fixture(scope="module")
-def plotted(client):
-    """A model of three tasks with unusual names, with a search, a comparison and an evaluation."""
+def named(client):
+    """Three tasks with unusual names."""
     rng = np.random.default_rng(5)
     X = {name: rng.standard_normal((24, 4)) for name in NAMES[:2]} | {
         "west": rng.standard_normal((24, 4))
     }
     w = rng.standard_normal(4)
     y = {name: X[name] @ w + 0.1 * rng.standard_normal(24) for name in X}
-    dataset = client.upload(X, y, name="plotted")
+    return client.upload(X, y, name="plotted")
+
+
+@pytest.fixture(scope="module")
+def plotted(client, named):
+    """A model without a report."""
+    return client.train(named, "mtfl", model="plotted", selection="given").wait()
+
+
+@pytest.fixture(scope="module")
+def reported(client, named):
+    """A model with a search, a comparison and an evaluation."""
     return client.train(
-        dataset,
+        named,
         "mtfl",
-        model="plotted",
+        model="plotted-report",
         selection="given",
         search={"method": "grid", "space": {"gamma": [0.01, 1.0]}, "n_folds": 2},
         compare=True,
@@ -47,28 +58,29 @@ def plotted(client):
 
 
 @pytest.mark.slow
-def test_every_listed_plot_is_a_valid_specification(plotted):
-    listed = plotted.plots()
+def test_every_listed_plot_is_a_valid_specification(reported):
+    listed = reported.plots()
     names = {"gains", "scores", "relations", "spectrum", "objective", "search"}
     names |= {"importance", "predictions", "residuals"}  # of the rows that the evaluation held out
     assert {one["name"] for one in listed} == names
     for one in listed:
-        chart = plotted.plot(one["name"], theme="dark")
+        chart = reported.plot(one["name"], theme="dark")
         spec = chart.to_dict()  # checks it against the schema
         assert isinstance(chart, alt.TopLevelMixin)
         assert spec["description"].startswith(one["sentence"])
         assert spec["title"]["text"] == one["title"]
 
 
-def test_the_numbers_are_those_that_the_service_has_stored(plotted, http):
-    relations = plotted.relations()
-    drawn = plotted.plot("relations").to_dict()["datasets"]["cells"]
+@pytest.mark.slow
+def test_the_numbers_are_those_that_the_service_has_stored(reported, http):
+    relations = reported.relations()
+    drawn = reported.plot("relations").to_dict()["datasets"]["cells"]
     cells = {(cell["row"], cell["column"]): cell["strength"] for cell in drawn}
     for i, a in enumerate(relations["names"]):
         for j, b in enumerate(relations["names"]):
             assert cells[a, b] == pytest.approx(relations["strength"][i][j])
-    report = plotted.report()
-    gains = plotted.plot("gains").to_dict()["datasets"]["gains"]
+    report = reported.report()
+    gains = reported.plot("gains").to_dict()["datasets"]["gains"]
     single = [one for one in report["comparison"]["overall"] if one["role"] == "single_task"]
     worst = min(single, key=lambda one: one["gain"])
     for row in gains:
@@ -79,29 +91,30 @@ def test_the_numbers_are_those_that_the_service_has_stored(plotted, http):
             stored[name] for name in ("gain", "low", "high")
         )
     assert len(gains) == 3
-    job = http.get(f"/v1/jobs/{plotted.info['lineage']['job_id']}").json()
+    job = http.get(f"/v1/jobs/{reported.info['lineage']['job_id']}").json()
     assert job["result"]["verdict"] == report["comparison"]["verdict"]
-    scores = plotted.plot("scores").to_dict()["datasets"]["scores"]
+    scores = reported.plot("scores").to_dict()["datasets"]["scores"]
     by_task = report["evaluation"]["by_task"]
     assert all(row["score"] == by_task[row["metric"]][row["task"]] for row in scores)
-    points = plotted.plot("predictions").to_dict()["datasets"]["points"]
+    points = reported.plot("predictions").to_dict()["datasets"]["points"]
     tasks = report["predictions"]["tasks"]
     assert len(points) == report["predictions"]["n_rows"] == 72
     for task, own in tasks.items():
         assert sorted(own["rows"]) == list(range(24))
         drawn = [(p["true"], p["predicted"]) for p in points if p["task"] == task]
         assert drawn == list(zip(own["true"], own["predicted"], strict=True))
-    tried = plotted.plot("search").to_dict()["datasets"]["parameter 0"]
+    tried = reported.plot("search").to_dict()["datasets"]["parameter 0"]
     assert sorted(row["value"] for row in tried) == [0.01, 1.0]
-    steps = plotted.plot("objective").to_dict()["datasets"]["steps"]
-    assert steps[-1]["objective"] == plotted.history()["steps"]["objective"][-1]
+    steps = reported.plot("objective").to_dict()["datasets"]["steps"]
+    assert steps[-1]["objective"] == reported.history()["steps"]["objective"][-1]
 
 
-@pytest.mark.parametrize("name", ["relations", "gains"])
-@pytest.mark.usefixtures("plotted")
-@pytest.mark.quick(1)
-def test_an_image_has_every_name_and_nothing_active(http, name):
-    url = f"/v1/models/plotted/plots/{name}"
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [("plotted", "relations"), pytest.param("reported", "gains", marks=pytest.mark.slow)],
+)
+def test_an_image_has_every_name_and_nothing_active(request, http, made, name):
+    url = f"/v1/models/{request.getfixturevalue(made).name}/plots/{name}"
     response = http.get(url, headers={"Accept": "image/svg+xml"})
     assert response.headers["content-type"] == "image/svg+xml"
     assert response.headers["content-security-policy"] == "default-src 'none'"
@@ -120,6 +133,7 @@ def test_an_image_has_every_name_and_nothing_active(http, name):
         assert (again.status_code, again.content) == (304, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plotted")
 def test_images_that_nobody_waits_for_are_not_drawn(plotted, http, wait_until):
     """Such as those of a page that a browser has left."""
@@ -219,6 +233,7 @@ def test_the_process_has_no_settings_and_ends_with_the_service():
     child.wait(timeout=60)
 
 
+@pytest.mark.slow
 def test_names_with_characters_invalid_in_xml_are_drawn(images):
     spec = SPEC | {
         "data": {"values": [{"a": name} for name in NAMES]},
@@ -282,6 +297,7 @@ def test_an_owner_who_asks_for_many_plots_keeps_no_other_waiting(busy):
     assert all(isinstance(one, Problem) and one.code == "unavailable" for one in refused)
 
 
+@pytest.mark.slow
 def test_a_plot_that_has_been_drawn_is_not_drawn_again(images):
     first = images.convert(SPEC, "image/svg+xml", owner="a")
     images.close()

@@ -99,6 +99,7 @@ def test_the_downloads_have_all_rows_in_the_manner_of_the_file(sent, numbers, tm
     assert len(pd.read_excel(target, engine="calamine")) == 300
 
 
+@pytest.mark.slow
 def test_classes_have_a_probability_and_sets_in_words(client, sent):
     frame = stays().assign(days=lambda rows: np.where(rows.age > 55, "long", "short"))
     data = client.upload(frame, name="classes", task_column="hospital", target_column="days")
@@ -278,6 +279,7 @@ def test_dates_stay_dates_in_a_workbook():
     assert write_workbook({"day": [old]})
 
 
+@pytest.mark.slow
 def test_a_workbook_with_dates_comes_back_with_dates(client, sent):
     frame = stays().assign(
         seen=lambda rows: pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(len(rows)), "D")

@@ -40,6 +40,7 @@ def plain(client, clinics):
     return ridge(client, clinics, model="rare-plain")
 
 
+@pytest.mark.slow
 def test_a_class_that_is_never_answered_is_named_with_what_to_do(client, clinics, plain):
     found = plain.report()["classes"]
     assert found["by_class"]["ill"]["n_answered"] == 0
@@ -52,6 +53,7 @@ def test_a_class_that_is_never_answered_is_named_with_what_to_do(client, clinics
     assert better["calibration"]["by_class"]["ill"]["recall"] > 0.5
 
 
+@pytest.mark.slow
 def test_a_page_shows_recall_by_class(http, plain):
     page = http.get(f"/models/{plain.name}/{plain.version}")
     text = html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.text)))

@@ -14,6 +14,7 @@ def compared(client, dataset):
     return client.train(dataset, "fmtl", model="reported", compare=True).wait()
 
 
+@pytest.mark.slow  # a comparison
 def test_the_report_of_a_version_is_one_file_with_answer_sources_and_versions(http, compared):
     response = http.get("/v1/models/reported/versions/1/report.html")
     assert response.status_code == 200
@@ -37,6 +38,7 @@ def test_the_report_of_a_version_is_one_file_with_answer_sources_and_versions(ht
     assert all(link.startswith(("http://", "https://")) for link in links)
 
 
+@pytest.mark.slow
 def test_the_latest_version_and_an_alias_have_a_report_and_others_are_not_found(http, compared):
     compared.set_alias("shown")
     for name in ("reported", "reported@shown"):
@@ -47,6 +49,7 @@ def test_the_latest_version_and_an_alias_have_a_report_and_others_are_not_found(
         assert (refused.status_code, refused.json()["code"]) == (404, "not-found")
 
 
+@pytest.mark.slow
 def test_the_command_and_the_client_write_the_report(service, compared, command, tmp_path):
     with Client(service.url) as client:
         saved = client.model(compared.name).save_report(tmp_path / "a.html")

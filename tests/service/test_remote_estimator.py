@@ -67,6 +67,7 @@ def test_a_remote_estimator_stands_in_a_pipeline(client):
     np.testing.assert_array_equal(predicted, expected)
 
 
+@pytest.mark.slow
 def test_a_choice_has_the_report_of_its_job_wherever_it_is_made(client):
     spec = Auto(algorithms=["ridge", "mean-regularised"], calibration=True)
     local = clone(spec).fit(X, Y, tasks=TASKS)

@@ -8,6 +8,8 @@ import pytest
 
 from sibling.commands import models as commands
 
+pytestmark = pytest.mark.slow  # comparisons
+
 SPLITS = {"n_folds": 3, "repeats": 1}
 
 

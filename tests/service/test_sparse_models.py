@@ -87,6 +87,7 @@ def test_batch_inference_reads_sparse_rows(client, sparse, ridge, rows, tmp_path
     np.testing.assert_allclose(found, ridge.predict(rows["b"], task="b"), rtol=RTOL)
 
 
+@pytest.mark.slow
 def test_a_comparison_holds_out_sparse_rows(client, sparse):
     job = client.train(
         sparse, "mtfl", selection="given", compare={"splits": {"n_folds": 2, "repeats": 1}}

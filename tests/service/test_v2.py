@@ -552,16 +552,12 @@ def test_an_unsupported_content_type_is_415(http):
     assert_rejected(response, 415, "unsupported-media-type", "application/octet-stream")
 
 
-def test_keys_are_required_if_configured(start_service):
+def test_keys_are_required_if_configured(keyed_service, first_key):
     import httpx
 
-    service = start_service(SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=KEY)
-    with httpx.Client(base_url=service.url, timeout=240) as http:
+    with httpx.Client(base_url=keyed_service.url, timeout=240) as http:
         checked(http.get("/v2"), "server")
         assert http.get("/v2/health/ready").status_code == 200
         assert_rejected(http.get("/v2/models/none"), 401, "unauthenticated")
         assert_rejected(infer(http, ask()), 401, "unauthenticated")
-        assert_rejected(infer(http, ask(), Authorization=f"Bearer {KEY}"), 404, "not-found")
-
-
-KEY = "sib_" + "a" * 12 + "_" + "b" * 43
+        assert_rejected(infer(http, ask(), Authorization=f"Bearer {first_key}"), 404, "not-found")

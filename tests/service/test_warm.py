@@ -105,7 +105,6 @@ def answer_of(url):
 
 
 @pytest.mark.slow  # compiles kernels
-@pytest.mark.seconds("starts a server, which begins to compile")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_server_that_compiles_kernels_says_so_and_ends_with_all_processes(
     start_cold, tmp_path, wait_until, number

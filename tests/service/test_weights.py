@@ -100,6 +100,7 @@ def test_an_evaluation_has_weighted_scores(client):
     assert found == pytest.approx(np.sqrt(expected), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_comparison_weighs_the_classes_of_every_method(client):
     dataset = client.upload(ROWS, LABELS)
     model = client.train(
@@ -143,6 +144,7 @@ def test_a_new_task_is_adapted_with_its_weights(client, tmp_path):
     assert file_of(adapted, tmp_path / "job") == (tmp_path / "own").read_bytes()
 
 
+@pytest.mark.slow
 def test_an_automatic_choice_compares_what_uses_weights(client):
     dataset = client.upload(ROWS, LABELS, sample_weight=WEIGHTS)
     model = client.train(

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from service.access import sessions, store
 from service.access.authenticator import Authenticator
-from service.access.keys import Key, new_key, parse_key
+from service.access.keys import new_key, parse_key
 from service.audit import store as audit
 from service.audit.store import AuditFilter
 from service.errors.problems import Problem
@@ -28,18 +28,15 @@ N_WRITERS = 4
 
 
 @pytest.fixture(scope="module")
-def replicas(launch_service):
+def replicas(launch_service, keyed_service):
     """Two services that require keys, on one database; each of them has a cache of its own."""
-    with ExitStack() as stack:
-        first_key = Key("a" * 12, "s" * 40).text()
-        settings = {"SIBLING_REQUIRE_KEYS": "true", "SIBLING_BOOTSTRAP_KEY": first_key}
-        first = stack.enter_context(launch_service(**settings))
-        yield first, stack.enter_context(launch_service(first.data_dir, **settings))
+    with launch_service(keyed_service.data_dir, SIBLING_REQUIRE_KEYS="true") as other:
+        yield keyed_service, other
 
 
 @pytest.fixture
-def guarded(replicas):
-    return replicas[0]
+def guarded(keyed_service):
+    return keyed_service
 
 
 @pytest.fixture
@@ -87,6 +84,7 @@ def test_a_key_that_is_revoked_or_expired_makes_no_successor(replicas, make, exp
         assert ask(service, key, "GET", "/v1/keys").status_code == 401  # and is in no cache
 
 
+@pytest.mark.slow
 def test_a_revoked_key_moves_no_alias_and_revokes_no_key(guarded, make):
     admin, key = make(), make()
     with Client(guarded.url, api_key=admin) as client:
@@ -234,6 +232,7 @@ def test_each_key_that_is_revoked_leaves_an_audit_event(guarded, make, command):
             assert len({(event.request_id, event.key_id, event.status) for event in events}) == 1
 
 
+@pytest.mark.slow
 def test_a_body_that_ends_after_its_key_was_revoked_changes_nothing(guarded, make, wait_until):
     """A body may take hours: its key is read again at its end."""
     admin, key = make(), make()

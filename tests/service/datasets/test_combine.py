@@ -63,7 +63,7 @@ def content(app, dataset_id):
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 def test_a_dataset_grown_by_an_upload_is_that_of_the_whole_table(app, seed):
     frame, cut = table(seed)
     whole = upload(app, frame, name="whole")
@@ -229,6 +229,7 @@ QUICK = {"no task", "no name", "twice", "no row", "names", "targets", "no groups
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in MISFITS]
 )
+@pytest.mark.quick(4)
 def test_what_does_not_fit_is_told(app, name):
     first, second, code, words = MISFITS[name]
     source = upload(app, first)
@@ -252,6 +253,7 @@ def test_columns_of_different_kinds_are_told(app):
     assert "column_kind=v:KIND" in error["detail"]
 
 
+@pytest.mark.slow
 def test_a_text_column_that_one_upload_left_out_can_be_declared(app):
     """Codes that repeat in a table, and hardly in the rows that came later."""
     codes = [f"c{i}" for i in range(30)]

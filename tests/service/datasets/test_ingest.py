@@ -86,6 +86,7 @@ def process():
         yield process
 
 
+@pytest.mark.slow
 def test_one_process_reads_uploads_after_another_also_after_failures(process, tmp_path):
     upload = tmp_path / "upload"
     upload.mkdir()
@@ -116,6 +117,7 @@ def test_a_parser_that_crashes_is_an_issue(process, tmp_path):
     assert "status 1" in issue["detail"]
 
 
+@pytest.mark.slow
 def test_a_parser_without_memory_to_start_is_an_issue(process, tmp_path):
     (tmp_path / "upload").write_bytes(TABLE)
     (issue,) = process.read(ingest_task(tmp_path, memory_bytes=2**20))["issues"]
@@ -234,6 +236,7 @@ def test_parsers_of_large_files_report_how_far_they_are(reader, long_table, medi
     assert 0 < shares[0] < shares[-1] <= 1
 
 
+@pytest.mark.slow
 def test_the_progress_of_parsing_is_on_the_dataset_until_it_is_ready(app, long_table, monkeypatch):
     seen = []
 

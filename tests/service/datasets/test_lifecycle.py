@@ -53,6 +53,7 @@ def test_an_upload_returns_location_and_summary(uploads):
     assert manifest["tasks"][0]["features"]["mean"] == [2.0, 3.5]
 
 
+@pytest.mark.slow
 @pytest.mark.sql
 def test_the_same_bytes_are_one_dataset_unless_name_or_options_differ(uploads, new):
     first = new(1)
@@ -64,6 +65,7 @@ def test_the_same_bytes_are_one_dataset_unless_name_or_options_differ(uploads, n
         assert other.json()["id"] != first["id"]
 
 
+@pytest.mark.slow
 @pytest.mark.sql
 def test_ten_equal_uploads_at_once_create_one_dataset(uploads):
     body = CSV + b"u,10,10\nu,0,10\n"
@@ -96,6 +98,7 @@ def test_the_idempotency_key_of_a_deleted_dataset_creates_a_new_one(uploads):
     assert again.json()["id"] != first
 
 
+@pytest.mark.slow
 @pytest.mark.sql
 def test_pages_list_every_dataset_once_newest_first(uploads, new):
     made = [new(100 + i)["id"] for i in range(5)]

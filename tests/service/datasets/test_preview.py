@@ -58,6 +58,7 @@ def test_rows_columns_and_classes_are_shown_as_they_were_uploaded(app):
     assert any("delimiter ';'" in warning for warning in found["warnings"])
 
 
+@pytest.mark.slow
 def test_any_rows_can_be_looked_at(app):
     found = look(app, MIXED, query="?task=north&rows=2&first_row=1", target_column="grade")
     (north,) = found["tasks"]
@@ -68,6 +69,7 @@ def test_any_rows_can_be_looked_at(app):
     assert (beyond["tasks"][0]["rows"], beyond["tasks"][0]["targets"]) == ([], [])
 
 
+@pytest.mark.slow
 def test_values_are_counted_in_equal_intervals(app):
     values = np.concatenate([np.linspace(0, 10, 101), [1e308, -1e308]])
     body = "task,x,z\n" + "".join(f"t,{x!r},{x % 3!r}\n" for x in values[:101].tolist())
@@ -82,6 +84,7 @@ def test_targets_that_are_numbers_have_their_range(app):
     assert task["target"] == {"kind": "numbers", "counts": None, "min": 2, "max": 5, "mean": 3.5}
 
 
+@pytest.mark.slow
 def test_arrays_without_names_and_covariances_are_shown(app):
     rng = np.random.default_rng(0)
     dataset = app.upload_npz({"a/X": rng.normal(size=(4, 150)), "b/X": rng.normal(size=(3, 150))})
@@ -166,6 +169,7 @@ def test_distributions_are_of_all_rows_and_of_a_limited_number_of_columns(reader
         ("?row=1", 422, "invalid-request"),
     ],
 )
+@pytest.mark.quick(2)
 def test_invalid_questions_are_rejected(app, query, status, code):
     dataset = app.upload(MIXED).json()["id"]
     response = app.send("GET", f"/v1/datasets/{dataset}/preview{query}")

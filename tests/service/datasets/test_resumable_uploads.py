@@ -136,6 +136,7 @@ def test_of_writers_at_the_same_offset_one_wins(app, monkeypatch, n_writers):
         (TABLE, {"Tus-Resumable": "0.2.2"}, 412, "unsupported-version", "1.0.0"),
     ],
 )
+@pytest.mark.quick(2)
 def test_a_part_that_cannot_be_used_is_told(app, data, headers, status, code, word):
     location = begin(app).headers["location"]
     response = patch(app, location, 0, data, **headers)

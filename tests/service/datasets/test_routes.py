@@ -109,6 +109,7 @@ def test_a_small_upload_that_is_read_slowly_is_stored_before(make_app):
     assert app.left_behind()["blobs"] == 1  # of the tasks; that of the upload is deleted
 
 
+@pytest.mark.slow
 @pytest.mark.sql
 def test_equal_uploads_at_once_are_one_dataset_however_each_is_stored(make_app):
     apps = [make_app(ingest_wait_s=wait_s) for wait_s in (0, 30, 0, 30)]
@@ -231,6 +232,7 @@ def test_a_deletion_leaves_nothing(app):
     assert app.send("GET", f"{URL}/{dataset['id']}").status_code == 404
 
 
+@pytest.mark.slow
 @pytest.mark.sql
 def test_deleting_one_of_two_datasets_with_the_same_bytes_keeps_the_other(app):
     kept = ready(app)
@@ -251,6 +253,7 @@ def test_a_delete_with_another_etag_is_412(app):
 
 @pytest.mark.parametrize("state", ["queued", "submitted", "running"])
 @pytest.mark.sql
+@pytest.mark.quick(1)
 def test_a_dataset_of_an_active_job_cannot_be_deleted(app, state):
     dataset = ready(app)
     add_job(app, dataset["id"], state)
@@ -269,6 +272,7 @@ def test_a_dataset_of_a_model_cannot_be_deleted(app):
     assert "model m, version 3" in response.json()["detail"]
 
 
+@pytest.mark.slow
 @pytest.mark.sql
 def test_a_dataset_of_ended_jobs_can_be_deleted_and_the_jobs_remain(app):
     dataset = ready(app)

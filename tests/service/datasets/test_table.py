@@ -72,6 +72,7 @@ def test_without_accept_the_table_is_csv_of_the_chosen_tasks(app):
     assert (other.status_code, other.json()["code"]) == (406, "not-acceptable")
 
 
+@pytest.mark.slow
 def test_a_large_table_comes_in_blocks_and_is_the_same_to_the_bit(app):
     rng = np.random.default_rng(0)
     X = {"a": rng.standard_normal((3000, 200)), "b": rng.standard_normal((10, 200)) * 1e-300}
@@ -110,6 +111,7 @@ def test_what_is_no_table_is_refused_with_a_way_out(app):
     assert "covariance matrices, which are not rows of a table" in refused.json()["detail"]
 
 
+@pytest.mark.slow
 def test_names_of_columns_are_not_used_twice(app):
     body = b"site,task,target,y\nn,1,2,3\nn,4,5,6\n"
     dataset = app.upload(body, "text/csv", task_column="site", target_column="y").json()

@@ -121,6 +121,7 @@ def test_a_task_that_the_model_has_is_rejected(client, rows, base):
         client.adapt(base, client.upload({"a": rows["d"]}))
 
 
+@pytest.mark.slow
 def test_a_model_of_large_regularisation_is_trained_and_adapted(client):
     rng = np.random.default_rng(1)
     rows = {name: rng.normal(size=(80, 4)) for name in "abcd"}

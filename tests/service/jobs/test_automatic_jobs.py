@@ -54,6 +54,7 @@ def test_a_weighted_mean_of_the_best_methods_is_trained_on_all_rows(client, data
     assert np.isfinite(adapted.predict(rows, task="new")).all()
 
 
+@pytest.mark.slow
 def test_one_method_is_the_model_if_it_is_asked_for(client, service, dataset) -> None:
     model = client.train(dataset, "auto", model="single", single=True, **FAST).wait()
     choice = model.report()["choice"]
@@ -63,6 +64,7 @@ def test_one_method_is_the_model_if_it_is_asked_for(client, service, dataset) ->
     assert "100 %" in httpx.get(f"{service.url}/models/single/1").text
 
 
+@pytest.mark.slow
 def test_a_choice_for_classes_has_the_plots_of_held_out_rows(client) -> None:
     rng = np.random.default_rng(0)
     rows = {name: rng.normal(size=(30, 3)) for name in ("a", "b")}
@@ -100,6 +102,7 @@ def test_a_learning_curve_is_in_the_report_the_plots_and_on_the_page(
     assert "Weight in the model" in page
 
 
+@pytest.mark.slow
 def test_a_method_without_parameters_to_select_is_trained(client) -> None:
     rng = np.random.default_rng(0)
     rows = {name: rng.normal(size=(12, 2)) for name in ("a", "b")}
@@ -139,6 +142,7 @@ def test_data_without_targets_needs_a_named_algorithm(client) -> None:
         client.train(client.upload(rows), "auto")
 
 
+@pytest.mark.slow
 def test_progress_has_the_best_score_so_far_of_each_kind_of_method(client, dataset) -> None:
     options = {**FAST, "splits": {"n_folds": 10, "repeats": 20}}
     job = client.train(dataset, "auto", model="watched", **options)

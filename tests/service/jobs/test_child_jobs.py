@@ -283,6 +283,7 @@ def test_an_invalid_search_is_rejected(client, rows, search, message):
     assert len(list(client.jobs)) == before
 
 
+@pytest.mark.slow
 def test_halving_scores_the_better_candidates_on_more_splits(client, rows):
     job = client.train(
         client.upload(rows),

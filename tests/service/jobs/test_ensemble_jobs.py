@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+pytestmark = pytest.mark.slow  # races
+
 #: Keeps the test short: slower methods are left out.
 BUDGET_S = 3.0
 
@@ -19,7 +21,6 @@ def shops() -> pd.DataFrame:
     return pd.DataFrame({"shop": shop, "price": price, "day": day, "sales": sales, "busy": busy})
 
 
-@pytest.mark.slow  # a race
 def test_numbers_have_intervals_without_a_calibration(client, shops) -> None:
     table = shops.drop(columns="busy")
     data = client.upload(table, task_column="shop", target_column="sales")

@@ -6,6 +6,8 @@ import pytest
 
 from sibling import RemoteEstimator, Ridge
 
+pytestmark = pytest.mark.slow  # jobs of an option that has quick tests
+
 rng = np.random.default_rng(0)
 #: Two numbers for each of 24 tasks with 6 rows: yes or no, and a constant of the task.
 ROWS = {
@@ -20,7 +22,6 @@ def dataset(client):
     return client.upload(ROWS, TARGETS, name="counties")
 
 
-@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("ties", "n_units", "words"),
     [

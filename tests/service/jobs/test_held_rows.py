@@ -9,6 +9,8 @@ from service.jobs.queue.dispatcher import Dispatcher
 from service.storage.database import Database
 from service.storage.tables import JobRow
 
+pytestmark = pytest.mark.slow  # PostgreSQL
+
 
 @pytest.fixture
 def databases(postgres):

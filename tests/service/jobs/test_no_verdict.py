@@ -36,16 +36,12 @@ def one_task(client, tmp_path):
     return client.upload(file, target_column="y")
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "options"),
     [
         ("mtfl", {"compare": {"splits": SPLITS}}),
-        pytest.param(
-            "auto",
-            {"algorithms": ["constant", "ridge"], "splits": SPLITS, "curve": True},
-            marks=pytest.mark.slow,
-        ),
+        ("auto", {"algorithms": ["constant", "ridge"], "splits": SPLITS, "curve": True}),
     ],
 )
 def test_a_file_of_one_task_has_no_verdict_anywhere(

@@ -48,7 +48,6 @@ def test_no_algorithm_is_closed_by_tasks_without_events(client, hospitals) -> No
 
 
 @pytest.mark.slow  # a calibrated race
-@pytest.mark.seconds("waits for all parts of a choice, and for the fits of a calibration")
 def test_a_calibrated_choice_has_probabilities_there(client, hospitals) -> None:
     job = client.train(hospitals, "auto", model="hospitals", calibration={"n_folds": 2}, **FAST)
     (warning,) = [text for text in job.info["warnings"] if "single class" in text]

@@ -76,6 +76,7 @@ def large_targets(client):
 
 
 @pytest.mark.parametrize("method", ["grid", "halving"])
+@pytest.mark.quick(1)
 def test_a_search_leaves_out_candidates_that_fail(client, service, large_targets, method) -> None:
     search = {"space": {"C": [1e-6, 1e-4, 100.0]}, "method": method, "n_folds": 4}
     job = client.train(large_targets, "okl", model="kept", search=search, **LARGE)
@@ -90,6 +91,7 @@ def test_a_search_leaves_out_candidates_that_fail(client, service, large_targets
     assert set(found["warnings"]) <= set(warnings_of(service, model))
 
 
+@pytest.mark.slow
 def test_a_search_fails_if_all_candidates_fail(client, large_targets) -> None:
     search = {"space": {"C": [50.0, 100.0]}, "n_folds": 2}
     job = client.train(large_targets, "okl", search=search, **LARGE)
@@ -106,7 +108,7 @@ def test_a_search_fails_if_all_candidates_fail(client, large_targets) -> None:
         ({"space": {"gamma": [1.0], "fit_intercept": [True, False]}}, None),
     ],
 )
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 def test_a_search_warns_of_a_choice_at_an_end_of_the_values(
     client, service, search, message
 ) -> None:

@@ -220,6 +220,7 @@ def test_progress_comes_with_the_heartbeats(run, supervisor, long):
     assert fractions == sorted(fractions)
 
 
+@pytest.mark.slow
 def test_a_cancel_message_ends_an_iterating_fit(run, patient_supervisor, stopwatch, long):
     requested = []
 
@@ -250,6 +251,7 @@ def test_a_fit_inside_native_code_ends_within_the_grace_period(run, supervisor, 
     assert elapsed < 2 + GRACE_S + TERM_GRACE_S + SLACK_S
 
 
+@pytest.mark.slow
 def test_a_child_that_prints_without_end_is_still_watched(
     run, supervisor, small, monkeypatch, tmp_path
 ):
@@ -313,6 +315,7 @@ def test_memory_is_free_again_for_the_next_request(run, supervisor, native, smal
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+@pytest.mark.quick(1)
 def test_a_killed_child_is_lost_and_the_signal_reported(run, supervisor, long, number):
     pid = supervisor.warm_up()
     threading.Timer(1, os.kill, (pid, number)).start()

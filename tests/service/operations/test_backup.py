@@ -199,6 +199,7 @@ def test_a_backup_of_a_newer_version_is_rejected(tmp_path):
     assert not (tmp_path / "target.db").exists()
 
 
+@pytest.mark.slow  # PostgreSQL
 def test_without_the_tools_of_postgresql_the_command_names_them(
     run, postgres, tmp_path, monkeypatch
 ):

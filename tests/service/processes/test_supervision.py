@@ -75,7 +75,7 @@ def process():
         pytest.param("succeeds", marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 def test_no_process_outlives_the_request_that_started_it(
     process, program, stopwatch, wait_until, how, then
 ):
@@ -96,6 +96,7 @@ def test_no_process_outlives_the_request_that_started_it(
     wait_until(lambda: not psutil.pid_exists(daemons[0]), seconds=DAEMON_S / 2)
 
 
+@pytest.mark.quick(1)
 def test_a_process_without_others_is_used_again(process, program):
     pids = {process.warm_up(program) for _ in range(3)}
     for _ in range(2):

@@ -4,30 +4,19 @@ import html
 import re
 
 import httpx
-import pytest
 
-from service.access.keys import new_key
 from service.webhooks.events import TYPES
 from sibling import Client
-
-ALLOWED = {"SIBLING_WEBHOOK_HOSTS": "localhost", "SIBLING_WEBHOOK_NETWORKS": "127.0.0.0/8,::1/128"}
-
-
-@pytest.fixture(scope="module")
-def guarded(launch_service):
-    """A server that needs keys and allows webhooks, and its first key."""
-    first = new_key().text()
-    env = {"SIBLING_REQUIRE_KEYS": "true", "SIBLING_BOOTSTRAP_KEY": first}
-    with launch_service(**ALLOWED, **env) as running:
-        yield running.url, first
 
 
 def text_of(page):
     return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.text)))
 
 
-def test_pages_show_webhooks_and_their_deliveries_to_those_who_may(guarded, receiver):
-    url, first = guarded
+def test_pages_show_webhooks_and_their_deliveries_to_those_who_may(
+    keyed_service, first_key, receiver
+):
+    url, first = keyed_service.url, first_key
     receiver.respond = lambda _: 500
     with Client(url, api_key=first) as client:
         made = client.create_webhook(receiver.url, ["job.failed"], name="<b>bold</b>")
