@@ -273,12 +273,11 @@ def test_any_projection_is_reached_with_any_common_part(seed, d, more) -> None:
 @pytest.mark.quick(9)
 def test_the_alternation_reaches_the_exact_optimum(shape, d_prime, null) -> None:
     tasks = made(10, shape, spread=0.5)
-    exact = fit(tasks, d=2, null=null)
+    given = {"d": 2, "null": null, "gamma": 0.1}
+    exact = fit(tasks, **given)
     for seed in range(3):
         trace = Trace()
-        model = fit(
-            tasks, d=2, null=null, solver="alternating", d_prime=d_prime, seed=seed, trace=trace
-        )
+        model = fit(tasks, **given, solver="alternating", d_prime=d_prime, seed=seed, trace=trace)
         objectives = np.array([step.objective for step in trace.history])
         assert np.diff(objectives).min() >= -MONOTONE_ATOL
         assert model.fit_info["alpha"] == pytest.approx(
