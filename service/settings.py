@@ -29,27 +29,6 @@ _MAX_INGEST_THREADS: Final = 4
 #: Possible beginnings of the URL of a database.
 _DRIVERS: Final = {"sqlite", "sqlite+pysqlite", "postgres", "postgresql", "postgresql+psycopg"}
 
-#: Variables of version 0.1, and their present names.
-RENAMED: Final = {
-    "DATABASE_URL": "SIBLING_DATABASE_URL",
-    "ENGINE_URL": "SIBLING_SCHEDULER_URL",
-    "SIBLING_CHECKPOINT_S": "SIBLING_CHECKPOINT_INTERVAL_S",
-    "SIBLING_DRAIN_S": "SIBLING_DRAIN_TIMEOUT_S",
-    "SIBLING_ENGINE_URL": "SIBLING_SCHEDULER_URL",
-    "SIBLING_FIRST_KEY": "SIBLING_BOOTSTRAP_KEY",
-    "SIBLING_HEARTBEAT_S": "SIBLING_HEARTBEAT_INTERVAL_S",
-    "SIBLING_INFERENCE_WAITING": "SIBLING_INFERENCE_QUEUE_SIZE",
-    "SIBLING_LEASE_S": "SIBLING_LEASE_TIMEOUT_S",
-    "SIBLING_MAX_ANSWER_BYTES": "SIBLING_MAX_RESPONSE_BYTES",
-    "SIBLING_MAX_EXPANDED_BYTES": "SIBLING_MAX_DECOMPRESSED_BYTES",
-    "SIBLING_MAX_EXPANSION": "SIBLING_MAX_DECOMPRESSION_RATIO",
-    "SIBLING_MAX_QUEUED": "SIBLING_MAX_QUEUED_JOBS",
-    "SIBLING_PATIENCE_S": "SIBLING_DB_RETRY_TIMEOUT_S",
-    "SIBLING_SERVER_PROCESSES": "SIBLING_WORKERS",
-    "SIBLING_SLOTS": "SIBLING_WORKER_SLOTS",
-    "SIBLING_STALE_S": "SIBLING_HEARTBEAT_TIMEOUT_S",
-}
-
 
 class Settings(BaseSettings):
     """Settings; each field is the environment variable ``SIBLING_<NAME>``."""
@@ -452,20 +431,6 @@ class Settings(BaseSettings):
     retention_interval_s: float = Field(
         600, gt=0, description="Time between two deletions of expired data, in seconds."
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _reject_former_names(cls, values: Any) -> Any:
-        """Raise an error if the environment has a setting by its former name only."""
-        former = [
-            (old, new)
-            for old, new in RENAMED.items()
-            if os.environ.get(old) and not os.environ.get(new)
-        ]
-        if former:
-            sentences = (f"{old} has been renamed; set {new} instead" for old, new in former)
-            raise PydanticCustomError("renamed", "{text}", {"text": "; ".join(sentences)})
-        return values
 
     @field_validator("root_path", mode="before")
     @classmethod

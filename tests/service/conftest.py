@@ -29,7 +29,6 @@ import sqlalchemy as sa
 from service import cli
 from service.access.keys import new_key
 from service.jobs.worker.tls import make_certificates
-from service.settings import RENAMED
 from service.storage.database import Database
 from service.storage.tables import BlobChunkRow, BlobRow, DatasetRow
 from sibling import Client, Dataset, RemoteModel
@@ -299,11 +298,7 @@ def free_port() -> int:
 
 def clean_environment(**env: Any) -> dict[str, str]:
     """Return the environment without settings of whoever runs the tests, but with these."""
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("SIBLING_") and name not in RENAMED
-    }
+    inherited = {n: value for n, value in os.environ.items() if not n.startswith("SIBLING_")}
     return inherited | {name: str(value) for name, value in env.items()}
 
 

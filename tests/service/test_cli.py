@@ -12,9 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
-from pydantic import ValidationError
 
-from service.settings import RENAMED, Settings
 from sibling import Client
 from sibling.commands.exit_codes import ExitCode
 
@@ -390,18 +388,6 @@ def test_serve_reports_why_it_cannot_start(forked_command, arguments, env, words
     assert_fails(forked_command(*arguments, **env), words)
 
 
-@pytest.mark.parametrize("old", sorted(RENAMED))
-def test_a_setting_by_its_former_name_is_rejected_with_the_present_one(monkeypatch, old):
-    monkeypatch.setenv(old, "1")
-    with pytest.raises(
-        ValidationError, match=f"{old} has been renamed; set {RENAMED[old]} instead"
-    ):
-        Settings()
-    with monkeypatch.context() as context:  # another program may need the former name
-        context.setenv(RENAMED[old], "sqlite:///new.db" if old == "DATABASE_URL" else "2")
-        Settings()
-
-
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
@@ -416,15 +402,6 @@ def test_a_database_that_cannot_be_used_is_told(run, url, reason):
     expected = "expected postgresql://USER@HOST/NAME or sqlite:///FILE"
     end = run("migrate", SIBLING_DATABASE_URL=url)
     assert_fails(end, f"error: SIBLING_DATABASE_URL: {reason}; {expected}\n")
-
-
-def test_serve_names_every_setting_that_has_been_renamed(run):
-    end = run("serve", SIBLING_SLOTS="2", DATABASE_URL="sqlite:///old.db")
-    assert_fails(
-        end,
-        "error: DATABASE_URL has been renamed; set SIBLING_DATABASE_URL instead; "
-        "SIBLING_SLOTS has been renamed; set SIBLING_WORKER_SLOTS instead\n",
-    )
 
 
 def test_serve_reports_that_the_port_is_in_use(forked_command):
