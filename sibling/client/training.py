@@ -296,42 +296,31 @@ def _specify(
     dataset: Dataset | str,
     algorithm: str,
     params: Mapping[str, Any],
-    *,
-    model: str | None = None,
-    seed: int = 0,
-    limits: Mapping[str, Any] | None = None,
-    search: Mapping[str, Any] | None = None,
-    compare: bool | Mapping[str, Any] = False,
-    evaluate: bool | Mapping[str, Any] = False,
-    preparation: Mapping[str, Any] | None = None,
-    calibration: bool | Mapping[str, Any] | None = None,
-    class_weight: str | Mapping[Any, float] | None = None,
-    new_tasks: NewTasks = DEFAULT_NEW_TASKS,
-    ties: Ties = DEFAULT_TIES,
+    **options: Unpack[JobOptions],
 ) -> dict[str, Any]:
-    """Return the specification of a training job."""
+    """Return the specification of a training job; other options than the defaults are in it."""
     spec: dict[str, Any] = {
         "dataset_id": dataset_id_of(dataset),
         "algorithm": algorithm,
-        "model": model or algorithm,
-        "seed": seed,
+        "model": options.get("model") or algorithm,
+        "seed": options.get("seed", 0),
         "params": dict(params),
-        "compare": compare if isinstance(compare, bool) else dict(compare),
-        "evaluate": evaluate if isinstance(evaluate, bool) else dict(evaluate),
-        **(limits or {}),
+        "compare": _plain(options.get("compare", False)),
+        "evaluate": _plain(options.get("evaluate", False)),
+        **(options.get("limits") or {}),
     }
-    if search is not None:
-        spec["search"] = dict(search)
-    if preparation is not None:
-        spec["preparation"] = dict(preparation)
-    if calibration is not None:
-        spec["calibration"] = calibration if isinstance(calibration, bool) else dict(calibration)
-    if new_tasks != DEFAULT_NEW_TASKS:
-        spec["new_tasks"] = new_tasks
-    if ties != DEFAULT_TIES:
-        spec["ties"] = ties
+    given = {name: options.get(name) for name in ("search", "preparation", "calibration")}
+    spec |= {name: _plain(value) for name, value in given.items() if value is not None}
+    defaults = {"new_tasks": DEFAULT_NEW_TASKS, "ties": DEFAULT_TIES}
+    given = {name: options.get(name, default) for name, default in defaults.items()}
+    spec |= {name: value for name, value in given.items() if value != defaults[name]}
+    class_weight = options.get("class_weight")
     if isinstance(class_weight, str):
         spec["class_weight"] = class_weight
     elif class_weight is not None:
         spec["class_weight"] = {str(label): float(w) for label, w in class_weight.items()}
     return spec
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value

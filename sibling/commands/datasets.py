@@ -48,19 +48,29 @@ WeightColumn = Annotated[
 ]
 
 
-def read_options(given: Sequence[str] | None) -> dict[str, list[str]]:
-    """Return the options of an upload by their names.
+def without_none(**options: Any) -> dict[str, Any]:
+    """Return the options that are not None."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def name_and_value(text: str) -> tuple[str, str]:
+    """Return the parts of an option NAME=VALUE.
 
     Raises
     ------
     typer.BadParameter
-        An option is not NAME=VALUE.
+        It has another form.
     """
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise typer.BadParameter(f"expected NAME=VALUE, got '{text}'")
+    return name, value
+
+
+def read_options(given: Sequence[str] | None) -> dict[str, list[str]]:
+    """Return the options of an upload by their names; see :func:`name_and_value`."""
     options: dict[str, list[str]] = {}
-    for text in given or ():
-        name, separator, value = text.partition("=")
-        if not separator:
-            raise typer.BadParameter(f"expected NAME=VALUE, got '{text}'")
+    for name, value in map(name_and_value, given or ()):
         options.setdefault(name, []).append(value)
     return options
 
@@ -96,13 +106,12 @@ def upload(
     url: Url = DEFAULT_URL,
 ) -> None:
     """Upload a dataset, and show its id and notes about how it was read."""
-    columns = {
-        "task_column": task_column,
-        "target_column": target_column,
-        "group_column": group_column,
-        "weight_column": weight_column,
-    }
-    options: Any = {name: value for name, value in columns.items() if value is not None}
+    options = without_none(
+        task_column=task_column,
+        target_column=target_column,
+        group_column=group_column,
+        weight_column=weight_column,
+    )
     options |= read_options(read)
     with Client(url) as client:
         dataset = upload_file(client, file, **options)

@@ -2,14 +2,14 @@
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sibling import Client, NewTasksWarning, UnknownCategoriesWarning
 from sibling.client.environment import DEFAULT_URL
 from sibling.commands.app import App
-from sibling.commands.datasets import Read, find_or_upload, read_options
+from sibling.commands.datasets import Read, find_or_upload, read_options, without_none
 from sibling.commands.names import (
     Data,
     Model,
@@ -56,8 +56,7 @@ def infer(
     """Apply a model to all rows of a dataset, as a job, and show its progress."""
     name, version = split_version(model)
     tasks = dict(_task(text) for text in task) if task else None
-    columns = {"task_column": task_column, "target_column": target_column}
-    options: Any = {key: value for key, value in columns.items() if value is not None}
+    options = without_none(task_column=task_column, target_column=target_column)
     options |= read_options(read)
     with Client(url) as client:
         source = find_or_upload(client, data, **options)

@@ -1,5 +1,6 @@
 """``sibling train``: upload data, train a model, and show the result."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 import orjson
@@ -9,7 +10,15 @@ from algorithms.interface.new_tasks import NewTasks
 from sibling import Client, RemoteModel, TrainingJob
 from sibling.client.environment import DEFAULT_URL
 from sibling.commands.app import App
-from sibling.commands.datasets import GroupColumn, Read, WeightColumn, find_or_upload, read_options
+from sibling.commands.datasets import (
+    GroupColumn,
+    Read,
+    WeightColumn,
+    find_or_upload,
+    name_and_value,
+    read_options,
+    without_none,
+)
 from sibling.commands.jobs import note_expected
 from sibling.commands.models import find_report, print_report, print_scores
 from sibling.commands.names import COMPLETE_ALGORITHM, Data, Url
@@ -153,18 +162,18 @@ def train(
         raise typer.BadParameter("--metric needs --algorithm auto, --compare or --search")
     if budget_s is not None and not is_auto:
         raise typer.BadParameter("--budget-s needs --algorithm auto; --timeout-s limits other jobs")
-    options = _without_none(
+    options = without_none(
         task_column=task_column,
         target_column=target_column,
         target_kind=target_kind,
         group_column=group_column,
         weight_column=weight_column,
     )
-    params = dict(_param(text) for text in param or [])
-    deciding = _without_none(metric=metric)
+    params = _values(param)
+    deciding = without_none(metric=metric)
     if is_auto:
-        params |= deciding | _without_none(budget_s=budget_s)
-    space = dict(_param(text) for text in search or [])
+        params |= deciding | without_none(budget_s=budget_s)
+    space = _values(search)
     with Client(url) as client:
         job = client.submit(
             find_or_upload(client, data, **options, **read_options(read)),
@@ -172,12 +181,12 @@ def train(
             params,
             model=model,
             seed=seed,
-            limits=_without_none(memory_mb=memory_mb, timeout_s=timeout_s),
+            limits=without_none(memory_mb=memory_mb, timeout_s=timeout_s),
             search={"space": space, "method": method, **deciding} if space else None,
             compare=deciding if compare and deciding else compare,
             evaluate=evaluate,
             preparation=_json(preparation),
-            calibration=_without_none(threshold=_json(threshold)) or calibrate or None,
+            calibration=without_none(threshold=_json(threshold)) or calibrate or None,
             class_weight=_json(class_weight),
             new_tasks=new_tasks,
         )
@@ -205,16 +214,9 @@ def _wait(job: TrainingJob) -> RemoteModel:
         raise
 
 
-def _without_none(**options: Any) -> dict[str, Any]:
-    """Return the options that are not None."""
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def _param(text: str) -> tuple[str, Any]:
-    name, separator, value = text.partition("=")
-    if not separator:
-        raise typer.BadParameter(f"expected NAME=VALUE, got '{text}'")
-    return name, _json(value)
+def _values(given: Sequence[str] | None) -> dict[str, Any]:
+    """Return the values of NAME=VALUE, of which the values are JSON."""
+    return {name: _json(value) for name, value in map(name_and_value, given or ())}
 
 
 def _json(text: str | None) -> Any:
