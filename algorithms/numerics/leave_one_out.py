@@ -39,31 +39,8 @@ def leave_one_out_errors(
     weights : (n,) or None
         Weights of the squared residuals of the rows; 1 by default.
     """
-    n, p = A.shape
-    if has_intercept:
-        A, Y = A - column_means(A, weights), Y - column_means(Y, weights)
-    share = intercept_roots(n, weights) * has_intercept
-    A, Y = times_roots(A, weights), times_roots(Y, weights)
-    if p <= n:
-        M = A.T @ A + ridge * np.eye(p)
-        B = np.linalg.solve(M, A.T)
-        residuals, diagonal = Y - A @ (B @ Y), 1.0 - np.einsum("np,pn->n", A, B) - share**2
-
-        def blocks_of(rows: Indices) -> Array:
-            H = A[rows] @ np.swapaxes(np.ascontiguousarray(B.T)[rows], 1, 2)
-            return np.asarray(np.eye(rows.shape[1]) - H - _outer(share[rows]))
-    else:
-        # γQ⁻¹ − ssᵀ cancels, where s is what the intercept adds: Qs = γs; with Q + cssᵀ it does not
-        added = float(np.vdot(A, A)) / n or 1.0
-        inverse = np.linalg.inv(A @ A.T + ridge * np.eye(n) + added * np.outer(share, share))
-        share = share * np.sqrt(ridge / (ridge + added))
-        residuals, diagonal = ridge * inverse @ Y, ridge * np.diag(inverse) - share**2
-
-        def blocks_of(rows: Indices) -> Array:
-            block = inverse[rows[:, :, np.newaxis], rows[:, np.newaxis]]
-            return np.asarray(ridge * block - _outer(share[rows]))
-
-    return left_out_errors(residuals, diagonal, blocks_of, units=units_by_size(unit))
+    path = RidgePath.of(A, Y, has_intercept=has_intercept, weights=weights)
+    return path.errors(ridge, units=units_by_size(unit))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
