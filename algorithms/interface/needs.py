@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from algorithms.interface.errors import InvalidData, UnusedWeights
-from algorithms.interface.tasks import TargetKind, Task, TaskSummary, list_names
+from algorithms.interface.lists import list_names
+from algorithms.interface.tasks import TargetKind, Task, TaskSummary
 from algorithms.interface.work import VALUE_BYTES, describe_size
 
 #: Maximum number of coordinates of the sparse rows of all tasks, which take 200 MB. Beyond it, the

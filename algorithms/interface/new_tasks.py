@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from algorithms.interface.errors import UnknownTask
+from algorithms.interface.lists import list_names
 
 #: What a call does about them: refuse them, or answer by the part that all tasks have in common.
 NewTasks: TypeAlias = Literal["refuse", "common"]
@@ -29,7 +30,7 @@ class NewTasksWarning(UserWarning):
         more = f" and {n_more} more" if n_more else ""
         super().__init__(
             "answered by what the tasks of the model have in common, because it was not trained "
-            f"on them: {list_names(tasks)}{more}"
+            f"on them: {list_names(tasks, _MAX_LISTED)}{more}"
         )
         self.tasks = tuple(tasks)
         self.n_more = n_more
@@ -37,13 +38,6 @@ class NewTasksWarning(UserWarning):
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to copy the warning: its message alone makes none."""
         return type(self), (self.tasks, self.n_more), vars(self)
-
-
-def list_names(names: Sequence[str]) -> str:
-    """Return names in quotes, the first ten of many."""
-    listed = ", ".join(f"'{name}'" for name in names[:_MAX_LISTED])
-    more = len(names) - _MAX_LISTED
-    return f"{listed} and {more} more" if more > 0 else listed
 
 
 def no_common_part(algorithm: str, names: Sequence[str], why: str = "") -> UnknownTask:
@@ -57,8 +51,8 @@ def no_common_part(algorithm: str, names: Sequence[str], why: str = "") -> Unkno
     reason = why or f"this model of {algorithm} has no part that is common to all tasks"
     what = "task was" if len(names) == 1 else "tasks were"
     return UnknownTask(
-        f"the {what} not trained: {list_names(names)}; {reason}. Add their rows by 'adapt', or "
-        f"train {WITH_COMMON_PART}",
+        f"the {what} not trained: {list_names(names, _MAX_LISTED)}; {reason}. Add their rows by "
+        f"'adapt', or train {WITH_COMMON_PART}",
         task=names[0],
     )
 

@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 
 from algorithms.interface.classes import Classes, complete_classes
 from algorithms.interface.errors import InvalidData, UnknownTask, find_similar
+from algorithms.interface.lists import list_names
 from algorithms.interface.task_values import (
     SIZE_RANGE,
     as_csr,
@@ -28,8 +29,6 @@ from algorithms.numerics.sparse_rows import column_peaks, is_sparse, take_column
 InputKind = Literal["rows", "covariances"]
 TargetKind = Literal["none", "numbers", "classes"]
 
-#: Maximum number of names of tasks that a message lists.
-MAX_LISTED_NAMES = 20
 #: Number of known names that are compared with an unknown one, which takes milliseconds.
 _MAX_COMPARED_NAMES = 200
 
@@ -419,13 +418,6 @@ def unknown_task(name: str, known: Sequence[str]) -> UnknownTask:
     hint = "" if similar is None else f"did you mean '{similar}'? "
     message = f"unknown task '{name}'; {hint}known tasks: {list_names(known)}"
     return UnknownTask(message, task=name)
-
-
-def list_names(names: Sequence[str]) -> str:
-    """Return names for a message: the first :data:`MAX_LISTED_NAMES`, and how many follow."""
-    listed = ", ".join(f"'{name}'" for name in names[:MAX_LISTED_NAMES])
-    n_more = len(names) - MAX_LISTED_NAMES
-    return f"{listed} and {n_more} more" if n_more > 0 else listed
 
 
 def describe_tasks(names: Sequence[str], n_tasks: int) -> str:

@@ -12,9 +12,10 @@ from algorithms.evaluation.choice.automatic import REMOVED, AutomaticOptions
 from algorithms.evaluation.selection.choices import with_inner_selection
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import explain_unknown
+from algorithms.interface.lists import list_names
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params, StrictModel
-from algorithms.interface.tasks import TaskSummary, list_names
+from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.ties import DEFAULT_TIES
 from algorithms.interface.weights import ClassWeight, has_class_weight, no_classes
 from algorithms.registry import ALGORITHMS

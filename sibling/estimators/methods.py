@@ -15,10 +15,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.lists import list_names
 from algorithms.interface.methods import DEFAULT_LEVEL, LEVEL_METHODS
 from algorithms.interface.model import Model, apply
 from algorithms.interface.new_tasks import NewTasks, NewTasksWarning
-from algorithms.interface.tasks import MAX_LISTED_NAMES, TargetKind
+from algorithms.interface.tasks import TargetKind
 from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.calibration.model import CALIBRATED_METHODS
 from algorithms.wrappers.calibration.options import Calibration
@@ -269,11 +270,9 @@ def _sole_task(tasks: tuple[str, ...]) -> str:
     """Return the task of rows without the name of one."""
     if len(tasks) == 1:
         return tasks[0]
-    listed = ", ".join(f"'{name}'" for name in tasks[:MAX_LISTED_NAMES])
-    more = f" and {len(tasks) - MAX_LISTED_NAMES} more" if len(tasks) > MAX_LISTED_NAMES else ""
     raise InvalidData(
-        f"the model has several tasks: {listed}{more}; pass the task of each row as tasks=. In a "
-        "Pipeline or a search, call sklearn.set_config(enable_metadata_routing=True) before"
+        f"the model has several tasks: {list_names(tasks)}; pass the task of each row as tasks=. "
+        "In a Pipeline or a search, call sklearn.set_config(enable_metadata_routing=True) before"
     )
 
 

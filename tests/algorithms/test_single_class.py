@@ -9,7 +9,8 @@ from sklearn.metrics import roc_auc_score
 
 from algorithms.interface.classes import complete_classes
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import MAX_LISTED_NAMES, Task, TaskSet
+from algorithms.interface.lists import MAX_LISTED_NAMES
+from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.problems import rare_events
 from algorithms.registry import ALGORITHMS, load_model, save_model

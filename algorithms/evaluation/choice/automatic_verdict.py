@@ -21,6 +21,7 @@ from algorithms.evaluation.scores.metrics import (
     score_name,
 )
 from algorithms.evaluation.selection.failures import describe_left_out
+from algorithms.interface.lists import list_names
 from algorithms.splits.tied_rows import about_equal
 
 _ROLES: Final = {
@@ -329,9 +330,7 @@ def _describe_left_out(
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return the first names and the number of further names."""
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(names[:_MAX_NAMES]) + more
+    return list_names(names, _MAX_NAMES, has_quotes=False)
 
 
 def _interval(entry: Mapping[str, Any]) -> str:

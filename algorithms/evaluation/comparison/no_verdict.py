@@ -12,7 +12,7 @@ The rule takes reports as they are stored, so it also applies to reports of earl
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from algorithms.interface.tasks import list_names
+from algorithms.interface.lists import list_names
 
 #: Roles of the methods on both sides of the verdict.
 TOGETHER: Final = ("multi_task", "pooled")

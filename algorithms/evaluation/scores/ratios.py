@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from algorithms.interface.lists import list_names
 from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import is_flat, weighted_mean
 from algorithms.numerics.scores import auc
@@ -84,9 +85,8 @@ def describe_few_rows(names: Sequence[str], title: str) -> list[str]:
     if not names:
         return []
     few = f"fewer than {MIN_RATIO_ROWS} held-out rows, too few for {title}"
-    listed = ", ".join(names[:_MAX_NAMES])
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return [f"Left out of the mean over tasks, as they have {few}: {listed}{more}."]
+    listed = list_names(names, _MAX_NAMES, has_quotes=False)
+    return [f"Left out of the mean over tasks, as they have {few}: {listed}."]
 
 
 def add_sums(sums: Array) -> Array:

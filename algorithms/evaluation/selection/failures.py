@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from algorithms.interface.errors import Diverged
+from algorithms.interface.lists import list_names
 
 #: Maximum number of methods that a message names for one reason.
 _MAX_NAMES: Final = 3
@@ -75,7 +76,7 @@ def _shortened(names: Sequence[str], max_names: int) -> str:
     """Return the first names and the number of further names."""
     if len(names) <= max_names:
         return ", ".join(names)
-    return f"{', '.join(names[: max_names - 1])} and {len(names) - max_names + 1} more"
+    return list_names(names, max_names - 1, has_quotes=False)
 
 
 def _first(failed: Sequence[Mapping[str, Any]]) -> str:

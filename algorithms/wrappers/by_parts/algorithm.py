@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from algorithms.interface.algorithm import Algorithm, Role
+from algorithms.interface.lists import list_names
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -124,11 +125,9 @@ def _describe_common(groups: Sequence[Sequence[TaskSummary]]) -> str:
     common = set(names[0] or ()).intersection(*(own or () for own in names[1:]))
     if not common:
         return ""
-    some = sorted(common)[:_MAX_NAMES]
-    more = f" and {len(common) - len(some)} more" if len(common) > len(some) else ""
     return (
-        f" They have {', '.join(map(repr, some))}{more} in common: upload the tasks with these "
-        "columns alone to let methods share."
+        f" They have {list_names(sorted(common), _MAX_NAMES)} in common: upload the tasks with "
+        "these columns alone to let methods share."
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.lists import list_names
 
 #: Maximum number of names in a message.
 _MAX_LISTED: Final = 5
@@ -73,6 +74,4 @@ def check_unique(names: Iterable[str], *, task: str | None = None) -> None:
 
 def _listed(names: Sequence[str]) -> str:
     noun = "column" if len(names) == 1 else "columns"
-    listed = ", ".join(f"'{name}'" for name in names[:_MAX_LISTED])
-    more = len(names) - _MAX_LISTED
-    return f"{noun} {listed} and {more} more" if more > 0 else f"{noun} {listed}"
+    return f"{noun} {list_names(names, _MAX_LISTED)}"

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from algorithms.interface.lists import list_names
 from service.datasets.formats.options import ReadOptions
 from service.datasets.issues import reject
 
@@ -79,7 +80,7 @@ def _declared(arrays: Iterable[str], options: ReadOptions) -> dict[str, str]:
         name, _, declared = entry.partition(":")
         part = declared or part_of(name)
         if name not in known:
-            detail = f"there is no '{name}'; the file has {_listed(sorted(known))}"
+            detail = f"there is no '{name}'; the file has {list_names(sorted(known), _MAX_LISTED)}"
             reject("missing-array", detail, parameter="query:variables")
         if part is None:
             detail = f"declare what '{name}' is, as variables={name}:X or {name}:y"
@@ -92,10 +93,5 @@ def _left_out(names: list[str]) -> list[str]:
     if not names:
         return []
     are = "is" if len(names) == 1 else "are"
-    return [f"{_listed(names)} {are} left out; variables=NAME:X and NAME:y choose what is read"]
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _MAX_LISTED
-    listed = ", ".join(f"'{name}'" for name in names[:_MAX_LISTED])
-    return f"{listed} and {more} more" if more > 0 else listed
+    listed = list_names(names, _MAX_LISTED)
+    return [f"{listed} {are} left out; variables=NAME:X and NAME:y choose what is read"]

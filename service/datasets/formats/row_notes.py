@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.lists import list_names
 from algorithms.wrappers.preparation.columns import Column
 
 #: In English, German, French, Spanish, Italian, Portuguese, Dutch, Swedish, Danish and Polish; also
@@ -52,9 +53,8 @@ def case_notes(tasks: Sequence[str]) -> list[str]:
     alike = [" and ".join(map(repr, group)) for group in names.values() if len(group) > 1]
     if not alike:
         return []
-    more = f" and {len(alike) - _MAX_LISTED} more" if len(alike) > _MAX_LISTED else ""
-    listed = ", ".join(alike[:_MAX_LISTED])
-    note = f"tasks differ only in the case of letters or in blanks: {listed}{more}"
+    listed = list_names(alike, _MAX_LISTED, has_quotes=False)
+    note = f"tasks differ only in the case of letters or in blanks: {listed}"
     return [f"{note}; write them alike if they are the same task"]
 
 

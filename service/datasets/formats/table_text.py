@@ -5,6 +5,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from algorithms.interface.lists import list_names
 from algorithms.wrappers.preparation.encoder import is_text
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 from algorithms.wrappers.preparation.number_texts import find_writing
@@ -45,10 +46,9 @@ def marked_notes(texts: Mapping[str, Texts]) -> list[str]:
     if not columns:
         return []
     markers = sorted({marker for name in columns for marker in texts[name].marked})
-    listed = ", ".join(f"'{name}'" for name in columns[:_MAX_LISTED])
-    more = f" and {len(columns) - _MAX_LISTED} more" if len(columns) > _MAX_LISTED else ""
+    listed = list_names(columns, _MAX_LISTED)
     named = ", ".join(map(repr, markers[:_MAX_LISTED]))
-    return [f"text that is read as a missing value: {named}, in {listed}{more}"]
+    return [f"text that is read as a missing value: {named}, in {listed}"]
 
 
 def find_reading(

@@ -11,6 +11,7 @@ from zipfile import BadZipFile
 import pyarrow as pa
 from python_calamine import CalamineError, CalamineWorkbook
 
+from algorithms.interface.lists import list_names
 from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.nameless import empty_notes, name_index
@@ -29,7 +30,6 @@ _TASK: Final = "task"
 _PERCENT: Final = (
     "are shown as percentages: 12% is read as 0.12, unlike '12%' in text, which is read as 12"
 )
-_MAX_LISTED: Final = 20
 _CORRUPT: Final = (
     CalamineError,
     BadZipFile,
@@ -129,7 +129,7 @@ def read_table(
 def _chosen(names: list[str], sheet: str | None) -> list[str]:
     """Return the sheet to read, or all sheets."""
     if sheet is not None and sheet not in names:
-        detail = f"there is no sheet '{sheet}'; the sheets are {_listed(names)}"
+        detail = f"there is no sheet '{sheet}'; the sheets are {list_names(names)}"
         reject("missing-sheet", detail, parameter="query:sheet")
     return names if sheet is None else [sheet]
 
@@ -137,15 +137,12 @@ def _chosen(names: list[str], sheet: str | None) -> list[str]:
 def _sheet_notes(names: Sequence[str], sheet: str | None, filled: Sequence[str]) -> list[str]:
     """Return a note about the sheets of a workbook with several."""
     if sheet is not None:
-        return [f"sheet '{sheet}' was read, of {_listed(names)}"]
+        return [f"sheet '{sheet}' was read, of {list_names(names)}"]
     if len(filled) < 2:
         return []
-    return [f"each sheet is a task: {_listed(filled)}; declare sheet=NAME to read one as a table"]
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = "" if len(names) <= _MAX_LISTED else f" and {len(names) - _MAX_LISTED} more"
-    return ", ".join(f"'{name}'" for name in names[:_MAX_LISTED]) + more
+    return [
+        f"each sheet is a task: {list_names(filled)}; declare sheet=NAME to read one as a table"
+    ]
 
 
 def _filled_rows(book: CalamineWorkbook, name: str) -> tuple[list[_Row], list[str]]:

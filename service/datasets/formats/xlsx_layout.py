@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from python_calamine import CalamineSheet
 
+from algorithms.interface.lists import list_names
+
 #: Rows above the header that may be titles, and columns beside which a row of one cell is text.
 _MAX_TITLES: Final = 20
 _MIN_WIDTH: Final = 3
@@ -83,6 +85,5 @@ def _notes(where: str, lines: Sequence[Line]) -> list[str]:
     texts = [found[1].strip()[:_MAX_TEXT] for _, row in lines if (found := _text_of(row))]
     if not texts:
         return []
-    more = f" and {len(texts) - _MAX_SHOWN} more" if len(texts) > _MAX_SHOWN else ""
-    listed = ", ".join(map(repr, texts[:_MAX_SHOWN]))
-    return [f"text {where} is left out: {listed}{more}"]
+    listed = list_names([*map(repr, texts)], _MAX_SHOWN, has_quotes=False)
+    return [f"text {where} is left out: {listed}"]
