@@ -24,13 +24,13 @@ from scipy.cluster.hierarchy import fcluster, linkage
 
 from algorithms.baselines.cmtl.params import CMTLParams
 from algorithms.baselines.cmtl.penalty import ClusterPenalty
+from algorithms.baselines.linear.baseline import prepare_design
 from algorithms.baselines.linear.choice import column_variance
 from algorithms.baselines.linear.clustered import (
     COPIED,
     ClusteredBaseline,
     gap_warnings,
     names_of_functions,
-    prepare_design,
 )
 from algorithms.families.linear.design import Design
 from algorithms.families.linear.model import LinearModel

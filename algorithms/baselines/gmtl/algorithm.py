@@ -25,13 +25,13 @@ from algorithms.baselines.gmtl.grouping import improved, numbered, starts
 from algorithms.baselines.gmtl.params import GMTLParams
 from algorithms.baselines.gmtl.penalty import GroupedTraceNorm, Groups
 from algorithms.baselines.gmtl.work import estimate_gmtl
+from algorithms.baselines.linear.baseline import prepare_design
 from algorithms.baselines.linear.choice import column_variance
 from algorithms.baselines.linear.clustered import (
     COPIED,
     ClusteredBaseline,
     gap_warnings,
     names_of_functions,
-    prepare_design,
 )
 from algorithms.families.linear.model import LinearModel
 from algorithms.families.linear.penalised import SquaredLoss

@@ -1,12 +1,18 @@
 """The base class of the linear baselines."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from algorithms.evaluation import grid_candidates, held_out_loss, select_params
-from algorithms.families.linear.design import Design, check_targets, estimate_design
+from algorithms.families.linear.design import (
+    Design,
+    Form,
+    check_targets,
+    estimate_design,
+    prepare,
+)
 from algorithms.families.linear.functions import functions_of
 from algorithms.families.linear.model import LinearModel
 from algorithms.interface.algorithm import Algorithm
@@ -42,18 +48,27 @@ class LinearBaseline(Algorithm[P, LinearModel]):
         tasks: TaskSet,
         design: Design,
         W: Array,
+        b: Array | None = None,
         *,
-        params: P,
-        fit_info: Mapping[str, Any],
+        params: P | None = None,
         warnings: tuple[str, ...] = (),
+        **described: Any,
     ) -> LinearModel:
-        """Return the model for W (T, q), with the intercepts that minimise the squared loss."""
-        has_intercept = getattr(params, "fit_intercept", True)
-        b = design.intercepts(W) if has_intercept else np.zeros(len(W))
+        """Return the model for W (T, q).
+
+        Parameters
+        ----------
+        b : (T,)
+            Default: the intercepts that minimise the squared loss.
+        described
+            ``fit_info`` and ``common``, as for
+            :func:`~algorithms.families.linear.functions.functions_of`.
+        """
+        if b is None:
+            has_intercept = getattr(params, "fit_intercept", True)
+            b = design.intercepts(W) if has_intercept else np.zeros(len(W))
         return LinearModel(
-            functions_of(
-                tasks, design, W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
-            )
+            functions_of(tasks, design, W, b, algorithm=self.name, warnings=warnings, **described)
         )
 
     def choose(
@@ -63,22 +78,23 @@ class LinearBaseline(Algorithm[P, LinearModel]):
         *,
         n_folds: int,
         scales: Mapping[str, float],
+        prefer_large: Collection[str] | None = None,
         trace: Trace,
         rng: np.random.Generator,
     ) -> tuple[P, dict[str, Any]]:
         """Return the parameters selected by cross-validation, and its results as JSON.
 
-        Among equally good parameters, the strongest regularisation is selected.
-
         Parameters
         ----------
         scales
             Divisors of the errors of each task; 1 by default.
+        prefer_large
+            Parameters of which the largest of equally good values are selected. Default: all.
         """
         selection = select_params(
             self,
             tasks.by_name(),
-            grid_candidates(params, prefer_large=params.GRIDS),
+            grid_candidates(params, prefer_large=prefer_large or params.GRIDS),
             n_folds=n_folds,
             trace=trace,
             rng=rng,
@@ -87,9 +103,24 @@ class LinearBaseline(Algorithm[P, LinearModel]):
         return selection.params, {"cv_errors": list(selection.losses), **selection.fit_info}
 
 
-def losses_of(params: Params, fit_info: Mapping[str, Any]) -> GridLosses:
+def prepare_design(
+    tasks: TaskSet, params: Any, *, coordinates: Literal["rotated", "own"] = "rotated"
+) -> Design:
+    """Return the design of some tasks."""
+    return prepare(
+        tasks,
+        Form(params.standardise),
+        scale_targets=params.scale_targets,
+        has_intercept=params.fit_intercept,
+        coordinates=coordinates,
+    )
+
+
+def losses_of(
+    params: Params, fit_info: Mapping[str, Any], *, prefer_large: Collection[str] | None = None
+) -> GridLosses:
     """Return the losses along the grids, given the results of :meth:`LinearBaseline.choose`."""
-    candidates = grid_candidates(params, prefer_large=params.GRIDS)
+    candidates = grid_candidates(params, prefer_large=prefer_large or params.GRIDS)
     return losses_by_value(candidates, fit_info["cv_errors"], params.GRIDS)
 
 

@@ -4,12 +4,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from algorithms.baselines.linear.baseline import LinearBaseline, P
-from algorithms.evaluation import grid_candidates, held_out_loss, select_params
+from algorithms.baselines.linear.baseline import LinearBaseline, P, losses_of
 from algorithms.evaluation.selection.failures import failure_warnings
-from algorithms.families.linear.design import Design, Form, prepare
+from algorithms.families.linear.design import Design
 from algorithms.families.linear.targets import names_of_columns
-from algorithms.interface.params import end_warnings, losses_by_value
+from algorithms.interface.params import end_warnings
 from algorithms.interface.target_scales import scales_by_task
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
@@ -39,33 +38,22 @@ class ClusteredBaseline(LinearBaseline[P]):
         are selected.
         """
         scales = scales_by_task(tasks, params.scale_targets, is_centered=params.fit_intercept)
-        candidates = grid_candidates(params, prefer_large=("gamma",))
-        selection = select_params(
-            self,
-            tasks.by_name(),
-            candidates,
+        large = ("gamma",)
+        best, fit_info = self.choose(
+            tasks,
+            params,
             n_folds=params.n_folds,
+            scales=scales,
+            prefer_large=large,
             trace=trace,
             rng=rng,
-            loss=held_out_loss(scales),
         )
-        best = selection.params
         chosen = {name: getattr(best, name) for name in params.GRIDS}
-        losses = losses_by_value(candidates, selection.losses, params.GRIDS)
+        losses = losses_of(params, fit_info, prefer_large=large)
         limits = {self.number: len(tasks)}
         ends = end_warnings(params, chosen, limits=limits, losses=losses)
-        fit_info = {"cv_errors": list(selection.losses), **selection.fit_info}
-        return best, fit_info, (*failure_warnings(selection.failed), *ends)
-
-
-def prepare_design(tasks: TaskSet, params: Any) -> Design:
-    """Return the design of some tasks."""
-    return prepare(
-        tasks,
-        Form(params.standardise),
-        scale_targets=params.scale_targets,
-        has_intercept=params.fit_intercept,
-    )
+        failed = failure_warnings(fit_info.get("failed_candidates", ()))
+        return best, fit_info, (*failed, *ends)
 
 
 def names_of_functions(design: Design) -> list[str]:

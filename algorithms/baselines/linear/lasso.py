@@ -18,10 +18,10 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 import numpy as np
 from pydantic import Field
 
-from algorithms.baselines.linear.baseline import LinearBaseline, losses_of
+from algorithms.baselines.linear.baseline import LinearBaseline, losses_of, prepare_design
 from algorithms.baselines.linear.params import Columns
 from algorithms.evaluation.selection.failures import failure_warnings
-from algorithms.families.linear.design import Design, Form, prepare
+from algorithms.families.linear.design import Design
 from algorithms.families.linear.model import LinearModel
 from algorithms.families.linear.penalised import SquaredLoss
 from algorithms.families.linear.work import estimate_penalised
@@ -128,7 +128,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
                 rng=rng,
             )
             fit_info |= chosen
-        design = _design(tasks, params)
+        design = prepare_design(tasks, params, coordinates="own")
         W, penalty, gap = _LassoProblem.of(design, params).solve(params, None, trace=trace)
         fit_info |= {
             "share": params.share,
@@ -153,7 +153,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
         """Return a fold with one problem for every share, each started from the previous one."""
         del rng
         self.check(train.summaries(), params)
-        design = _design(train, params)
+        design = prepare_design(train, params, coordinates="own")
         problem, W = _LassoProblem.of(design, params), None
 
         def fit(candidate: SharedLassoParams, trace: Trace) -> LinearModel:
@@ -162,16 +162,6 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
             return self.model_of(train, design, W, params=candidate, fit_info={})
 
         return PreparedFold(fit, test, has_warm_starts=True)
-
-
-def _design(tasks: TaskSet, params: SharedLassoParams) -> Design:
-    return prepare(
-        tasks,
-        Form(params.standardise),
-        scale_targets=params.scale_targets,
-        has_intercept=params.fit_intercept,
-        coordinates="own",
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

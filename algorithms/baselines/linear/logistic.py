@@ -38,7 +38,6 @@ from algorithms.baselines.linear.work import estimate_logistic
 from algorithms.evaluation import grid_candidates, select_per_task
 from algorithms.evaluation.selection.failures import failure_warnings
 from algorithms.families.linear.design import Design, Form, prepare
-from algorithms.families.linear.functions import functions_of
 from algorithms.families.linear.model import LinearModel, check_new_task
 from algorithms.families.linear.targets import Targets
 from algorithms.interface.algorithm import PreparedFold
@@ -214,17 +213,8 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
         if deviations.size:
             b = b + deviations.T.ravel()
-        return LinearModel(
-            functions_of(
-                tasks,
-                design,
-                W,
-                b,
-                algorithm=self.name,
-                fit_info=fit_info,
-                warnings=warnings,
-                common=common,
-            )
+        return self.model_of(
+            tasks, design, W, b, fit_info=fit_info, warnings=warnings, common=common
         )
 
     def _choose_per_task(

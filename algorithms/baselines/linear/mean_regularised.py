@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.baselines.linear.baseline import LinearBaseline, solve_at_once
+from algorithms.baselines.linear.baseline import LinearBaseline, prepare_design, solve_at_once
 from algorithms.baselines.linear.choice import (
     choose_gamma,
     column_variance,
@@ -34,8 +34,7 @@ from algorithms.baselines.linear.params import Gamma, LeaveOneOutParams
 from algorithms.baselines.linear.pooling import check_two_classes
 from algorithms.baselines.linear.unrelated import MIN_RELATED, find_unrelated
 from algorithms.baselines.linear.work import estimate_mean_regularised
-from algorithms.families.linear.design import Design, Form, prepare
-from algorithms.families.linear.functions import functions_of
+from algorithms.families.linear.design import Design
 from algorithms.families.linear.model import LinearModel, check_new_task
 from algorithms.interface.algorithm import Baseline
 from algorithms.interface.params import Grid, end_warnings
@@ -114,12 +113,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         del rng
         self.check(tasks.summaries(), params)
         trace.expect_loops(1 + (params.selection == "loo"))
-        design = prepare(
-            tasks,
-            Form(params.standardise),
-            scale_targets=params.scale_targets,
-            has_intercept=params.fit_intercept,
-        )
+        design = prepare_design(tasks, params)
         spectra = [
             TaskSpectrum.of(block.X, block.Y[:, 0])
             for block in design.blocks(centre=params.fit_intercept)
@@ -138,7 +132,6 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
             names = [name for name, alone in zip(design.names, is_alone, strict=True) if alone]
             W[is_alone], ridge = _solve_alone(design, params, unit, np.flatnonzero(is_alone))
             fit_info |= {"unrelated": names, "ridge_alone": ridge * design.row_unit**2}
-        b = design.intercepts(W) if params.fit_intercept else np.zeros(len(W))
         w_0 = parts.common([mu])[:, 0]
         common = design.target_unit * design.weights(w_0[np.newaxis])[:, 0]
         fit_info |= {
@@ -147,17 +140,14 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
             "common_ridge": mu * design.row_unit**2,
             "common": [float(x) for x in common],
         }
-        return LinearModel(
-            functions_of(
-                tasks,
-                design,
-                W,
-                b,
-                algorithm=self.name,
-                fit_info=fit_info,
-                warnings=warnings,
-                common=(w_0, _common_intercept(related, w_0, params)),
-            )
+        return self.model_of(
+            tasks,
+            design,
+            W,
+            params=params,
+            fit_info=fit_info,
+            warnings=warnings,
+            common=(w_0, _common_intercept(related, w_0, params)),
         )
 
     def has_common_part(self, params: MeanRegularisedParams) -> bool:

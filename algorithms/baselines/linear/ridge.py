@@ -40,7 +40,6 @@ from algorithms.baselines.linear.pooling import (
 )
 from algorithms.baselines.linear.work import estimate_ridge
 from algorithms.families.linear.design import Design, Form, check_size, prepare
-from algorithms.families.linear.functions import functions_of
 from algorithms.families.linear.model import LinearModel, check_new_task
 from algorithms.families.linear.targets import Targets
 from algorithms.interface.params import end_warnings_by_task
@@ -149,11 +148,7 @@ class _RidgeRegression(LinearBaseline[P]):
                     t: {"gamma": along} for t, (_, along) in zip(design.names, by_part, strict=True)
                 },
             )
-        return LinearModel(
-            functions_of(
-                tasks, design, W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
-            )
-        )
+        return self.model_of(tasks, design, W, b, fit_info=fit_info, warnings=warnings)
 
     def _with_intercepts(
         self,
@@ -190,20 +185,14 @@ class _RidgeRegression(LinearBaseline[P]):
 
         W, b = solve_at_once(solve, trace)
         m = Y.shape[1]
-        return LinearModel(
-            functions_of(
-                tasks,
-                design,
-                W,
-                b,
-                algorithm=self.name,
-                fit_info={
-                    **_fit_info(params, choice, design),
-                    "intercept_rows": intercepts.kappa,
-                },
-                warnings=choice.warnings,
-                common=(W[:m], b.reshape(-1, m).mean(axis=0)),
-            )
+        return self.model_of(
+            tasks,
+            design,
+            W,
+            b,
+            fit_info={**_fit_info(params, choice, design), "intercept_rows": intercepts.kappa},
+            warnings=choice.warnings,
+            common=(W[:m], b.reshape(-1, m).mean(axis=0)),
         )
 
 
