@@ -22,7 +22,11 @@ from service.observability.logs import log
 
 _ROOT: Final = Path(__file__).parents[2]
 #: Files with kernels.
-_SOURCES: Final = ("algorithms/numerics/*.py", "service/inference/formats/*.py")
+_SOURCES: Final = (
+    "algorithms/numerics/*.py",
+    "algorithms/numerics/kernels/*.py",
+    "service/inference/formats/*.py",
+)
 _STAMP: Final = "sibling-kernels"
 #: Lines of /proc/cpuinfo that decide which instructions the compiler may use.
 _PROCESSOR: Final = ("model name", "flags", "Features")

@@ -1,6 +1,7 @@
 """Kernels are compiled before a server or worker computes with them, and never by itself."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -10,6 +11,8 @@ import sys
 import httpx
 import psutil
 import pytest
+
+from service.processes import kernels
 
 #: A step of RMT-PCA whose last bit shows whether its process compiled the kernels itself.
 STEP = """
@@ -73,6 +76,16 @@ def test_kernels_are_compiled_once(tmp_path):
     (cache / STAMP).write_text(found)
     assert run(ENSURE, cache) == []
     assert [path.name for path in cache.iterdir()] == [STAMP]
+
+
+def test_every_file_with_kernels_counts_for_whether_they_are_compiled():
+    root = kernels._ROOT
+    counted = {path for pattern in kernels._SOURCES for path in root.glob(pattern)}
+    files = [*root.glob("algorithms/**/*.py"), *root.glob("service/**/*.py")]
+    decorated = re.compile("^@(exact_)?kernel$", re.MULTILINE)
+    compiled = {path for path in files if decorated.search(path.read_text())}
+    assert compiled
+    assert compiled <= counted
 
 
 @pytest.fixture
