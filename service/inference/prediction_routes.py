@@ -32,8 +32,9 @@ from service.inference.sent_rows import missing_columns, table_of
 from service.inference.statistics import Clock
 from service.inference.task_column import TaskSource
 from service.models.resolver import ResolvedModel
-from service.models.routes import Name, Version
+from service.models.routes import Name
 from service.models.store import ServableVersion
+from service.models.version_paths import add_version_routes, paths_of
 
 router = APIRouter(prefix="/v1/models", tags=["inference"], route_class=secured("infer"))
 
@@ -184,55 +185,36 @@ _DOCS: Final[dict[str, Any]] = {
     },
     "openapi_extra": file_body("A file with rows.", (*FORMATS, *REQUEST_READERS)),
 }
-_LATEST: Final = "/{name}/predictions"
-_OF_VERSION: Final = "/{name}/versions/{version}/predictions"
+_PATH: Final = "/{name}/predictions"
 
 
-@router.post(
-    _LATEST,
-    summary="Predict the rows of a file by the latest version",
-    name="predict_rows_latest",
+async def _predict_rows(
+    name: Name,
+    version: int | None,
+    request: StrictRequest,
+    *,
+    services: Context,
+    owner: Owner,
+    task: TaskName = None,
+    level: Level = None,
+    new_tasks: NewTasksOption = None,
+    rows: Shown = None,
+    content_type: ContentType = None,
+) -> Response:
+    """Return the rows with predictions, intervals or probabilities, and remarks."""
+    path = paths_of(router.prefix + _PATH)[version is not None]
+    headers = request.plain_headers
+    parsed = ParsedCall(path, owner, name, version, task, headers, level, new_tasks)
+    make = partial(PredictionHandler, n_shown=rows)
+    return await respond(make, services, parsed, request, content_type)
+
+
+add_version_routes(
+    router,
+    "POST",
+    _PATH,
+    _predict_rows,
+    names=("predict_rows_latest", "predict_rows"),
+    summaries=("Predict the rows of a file by the latest version", "Predict the rows of a file"),
     **_DOCS,
 )
-async def predict_rows_of_latest(
-    name: Name,
-    request: StrictRequest,
-    services: Context,
-    owner: Owner,
-    *,
-    task: TaskName = None,
-    level: Level = None,
-    new_tasks: NewTasksOption = None,
-    rows: Shown = None,
-    content_type: ContentType = None,
-) -> Response:
-    """Return the rows with predictions, intervals or probabilities, and remarks."""
-    headers = request.plain_headers
-    parsed = ParsedCall(
-        f"{router.prefix}{_LATEST}", owner, name, None, task, headers, level, new_tasks
-    )
-    make = partial(PredictionHandler, n_shown=rows)
-    return await respond(make, services, parsed, request, content_type)
-
-
-@router.post(_OF_VERSION, summary="Predict the rows of a file", name="predict_rows", **_DOCS)
-async def predict_rows(
-    name: Name,
-    version: Version,
-    request: StrictRequest,
-    *,
-    services: Context,
-    owner: Owner,
-    task: TaskName = None,
-    level: Level = None,
-    new_tasks: NewTasksOption = None,
-    rows: Shown = None,
-    content_type: ContentType = None,
-) -> Response:
-    """Return the rows with predictions, intervals or probabilities, and remarks."""
-    headers = request.plain_headers
-    parsed = ParsedCall(
-        f"{router.prefix}{_OF_VERSION}", owner, name, version, task, headers, level, new_tasks
-    )
-    make = partial(PredictionHandler, n_shown=rows)
-    return await respond(make, services, parsed, request, content_type)

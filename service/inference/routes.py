@@ -26,7 +26,8 @@ from service.inference.schemas import InferenceRequest, InferenceResponse
 from service.inference.statistics import Clock
 from service.inference.task_column import TaskSource
 from service.models.resolver import ResolvedModel
-from service.models.routes import Name, Version
+from service.models.routes import Name
+from service.models.version_paths import add_version_routes, paths_of
 
 router = APIRouter(prefix="/v1/models", tags=["inference"], route_class=secured("infer"))
 
@@ -120,28 +121,12 @@ HANDLERS: Final[dict[str, type[MethodHandler]]] = {}
 
 def _add_method(method: str) -> None:
     """Add the two routes of a method: for the latest version, and for a given version."""
-    dashed = method.replace("_", "-")
-    latest = f"{router.prefix}/{{name}}/{dashed}"
-    of_version = f"{router.prefix}/{{name}}/versions/{{version}}/{dashed}"
+    path = f"/{{name}}/{method.replace('_', '-')}"
+    paths = paths_of(router.prefix + path)
 
-    async def call_latest(
+    async def call(
         name: Name,
-        request: StrictRequest,
-        services: Context,
-        owner: Owner,
-        *,
-        task: TaskName = None,
-        level: Level = None,
-        new_tasks: NewTasksOption = None,
-        content_type: ContentType = None,
-    ) -> Response:
-        headers = request.plain_headers
-        parsed = ParsedCall(latest, owner, name, None, task, headers, level, new_tasks)
-        return await respond(MethodHandler, services, parsed, request, content_type)
-
-    async def call_version(
-        name: Name,
-        version: Version,
+        version: int | None,
         request: StrictRequest,
         *,
         services: Context,
@@ -151,24 +136,22 @@ def _add_method(method: str) -> None:
         new_tasks: NewTasksOption = None,
         content_type: ContentType = None,
     ) -> Response:
-        headers = request.plain_headers
-        parsed = ParsedCall(of_version, owner, name, version, task, headers, level, new_tasks)
+        of_path, headers = paths[version is not None], request.plain_headers
+        parsed = ParsedCall(of_path, owner, name, version, task, headers, level, new_tasks)
         return await respond(MethodHandler, services, parsed, request, content_type)
 
-    for endpoint, path, version_text in (
-        (call_latest, latest, "the latest version"),
-        (call_version, of_version, "a given version"),
-    ):
-        router.add_api_route(
-            path.removeprefix(router.prefix),
-            endpoint,
-            methods=["POST"],
-            name=f"{method}_{endpoint.__name__.removeprefix('call_')}",
-            summary=f"Apply {method} of {version_text}",
-            description=f"Apply `{method}` of {version_text} of a model to rows.",
-            **_DOCS,
-        )
-        HANDLERS[path] = MethodHandler
+    which = ("the latest version", "a given version")
+    add_version_routes(
+        router,
+        "POST",
+        path,
+        call,
+        names=(f"{method}_latest", f"{method}_version"),
+        summaries=[f"Apply {method} of {one}" for one in which],
+        descriptions=[f"Apply `{method}` of {one} of a model to rows." for one in which],
+        **_DOCS,
+    )
+    HANDLERS.update(dict.fromkeys(paths, MethodHandler))
 
 
 for _method in METHODS:

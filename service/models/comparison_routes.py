@@ -12,7 +12,15 @@ from service.http.paging import Page, PageQuery, page_of_all
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.models.context import Context, ModelServices
-from service.models.plot_routes import DRAWN, PlotName, PlotQuery, drawing, media_type_of, source_of
+from service.models.plot_routes import (
+    DRAWN,
+    PlotName,
+    PlotQuery,
+    described,
+    drawing,
+    media_type_of,
+    source_of,
+)
 from service.models.routes import find_version
 from service.models.schemas import PlotInfo
 from sibling.plots import NoPlot, Source, UnknownPlot, compared, compared_specification
@@ -51,16 +59,7 @@ def list_plots_of_models(
 ) -> Response:
     """List the plots that at least two of the models have, each with its finding in a sentence."""
     contents = compared(_sources(services, owner, query.model))
-    plots = [
-        PlotInfo(
-            name=name,
-            title=COMPARED[name].title,
-            sentence=content.sentence,
-            notes=list(content.notes),
-        )
-        for name, content in contents.items()
-    ]
-    return json_response(page_of_all(plots, query))
+    return json_response(page_of_all(described(COMPARED, contents), query))
 
 
 @router.get("/models:plots/{plot}", summary="Plot of several models on common axes", **DRAWN)

@@ -1,6 +1,7 @@
 """HTTP routes of the plots of a version."""
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from anyio import from_thread
@@ -11,17 +12,19 @@ from service.errors.problems import Problem
 from service.http.bodies import JSON
 from service.http.documentation import problems
 from service.http.negotiation import preferred_type
-from service.http.paging import Page, PageQuery, Paging, page_of_all
+from service.http.paging import Page, Paging, page_of_all
 from service.http.preconditions import is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.models.context import Context, ModelServices
 from service.models.report_schemas import Report
-from service.models.routes import Name, Version, find_version, version_tag
+from service.models.routes import Name, find_version, version_tag
 from service.models.schemas import History, PlotInfo
 from service.models.store import NamedVersion, find_importance
+from service.models.version_paths import add_version_routes
 from sibling.plots import (
     PLOTS,
+    Content,
     NoPlot,
     Source,
     Theme,
@@ -88,21 +91,9 @@ _DRAWN_OF_VERSION: Final[dict[str, Any]] = {
 }
 
 
-@router.get("/{name}/plots", summary="List the plots of a model, latest version", **_LIST)
-def list_plots_of_latest(
-    name: Name, *, request: Request, services: Context, owner: Owner, query: Paging
-) -> Response:
-    """List a model's plots, each with its finding in a sentence, most informative first."""
-    model = find_version(services, owner, name, None)
-    return _list(request, services, owner, model, query=query)
-
-
-@router.get(
-    "/{name}/versions/{version}/plots", summary="List the plots of a model, given version", **_LIST
-)
-def list_plots_of_version(
+def _list(
     name: Name,
-    version: Version,
+    version: int | None,
     *,
     request: Request,
     services: Context,
@@ -111,32 +102,29 @@ def list_plots_of_version(
 ) -> Response:
     """List a model's plots, each with its finding in a sentence, most informative first."""
     model = find_version(services, owner, name, version)
-    return _list(request, services, owner, model, query=query)
+    tag = version_tag(model.row.id, "plots", str(query.page_size), str(query.after_number()))
+    if is_not_modified(request, tag):
+        return Response(status_code=304, headers={"ETag": tag})
+    contents = available(source_of(services, owner, model))
+    return json_response(page_of_all(described(PLOTS, contents), query), ETag=tag)
 
 
-@router.get("/{name}/plots/{plot}", summary="Plot of a model, latest version", **_DRAWN_OF_VERSION)
-def draw_plot_of_latest(
+def described(plots: Mapping[str, Any], contents: Mapping[str, Content]) -> list[PlotInfo]:
+    """Return the title, finding and notes of each plot that has content."""
+    return [
+        PlotInfo(
+            name=name,
+            title=plots[name].title,
+            sentence=content.sentence,
+            notes=list(content.notes),
+        )
+        for name, content in contents.items()
+    ]
+
+
+def _draw(
     name: Name,
-    plot: PlotName,
-    *,
-    request: Request,
-    services: Context,
-    owner: Owner,
-    query: Options,
-) -> Response:
-    """Draw a plot as `Accept` asks: a Vega-Lite specification (JSON), SVG or PNG."""
-    model = find_version(services, owner, name, None)
-    return _draw(request, services, owner, model, plot=plot, query=query)
-
-
-@router.get(
-    "/{name}/versions/{version}/plots/{plot}",
-    summary="Plot of a model, given version",
-    **_DRAWN_OF_VERSION,
-)
-def draw_plot_of_version(
-    name: Name,
-    version: Version,
+    version: int | None,
     plot: PlotName,
     *,
     request: Request,
@@ -146,53 +134,39 @@ def draw_plot_of_version(
 ) -> Response:
     """Draw a plot as `Accept` asks: a Vega-Lite specification (JSON), SVG or PNG."""
     model = find_version(services, owner, name, version)
-    return _draw(request, services, owner, model, plot=plot, query=query)
-
-
-def _list(
-    request: Request,
-    services: ModelServices,
-    owner: str,
-    version: NamedVersion,
-    *,
-    query: PageQuery,
-) -> Response:
-    tag = version_tag(version.row.id, "plots", str(query.page_size), str(query.after_number()))
-    if is_not_modified(request, tag):
-        return Response(status_code=304, headers={"ETag": tag})
-    contents = available(source_of(services, owner, version))
-    plots = [
-        PlotInfo(
-            name=name,
-            title=PLOTS[name].title,
-            sentence=content.sentence,
-            notes=list(content.notes),
-        )
-        for name, content in contents.items()
-    ]
-    return json_response(page_of_all(plots, query), ETag=tag)
-
-
-def _draw(
-    request: Request,
-    services: ModelServices,
-    owner: str,
-    version: NamedVersion,
-    *,
-    plot: str,
-    query: PlotQuery,
-) -> Response:
     media_type = media_type_of(request)
     parts = (plot, query.theme, f"title={query.title}", f"width={query.width}", media_type)
-    tag = version_tag(version.row.id, "plots", *parts)
+    tag = version_tag(model.row.id, "plots", *parts)
     if plot in PLOTS and is_not_modified(request, tag):
         return Response(status_code=304, headers={**_HEADERS, "ETag": tag})
     try:
-        source = source_of(services, owner, version)
-        drawn = specification(plot, source, **query.drawing())
+        drawn = specification(plot, source_of(services, owner, model), **query.drawing())
     except (UnknownPlot, NoPlot) as error:
         raise Problem("no-plot", str(error)) from None
     return drawing(request, services, owner, drawn, media_type=media_type, ETag=tag)
+
+
+add_version_routes(
+    router,
+    "GET",
+    "/{name}/plots",
+    _list,
+    names=("list_plots_of_latest", "list_plots_of_version"),
+    summaries=(
+        "List the plots of a model, latest version",
+        "List the plots of a model, given version",
+    ),
+    **_LIST,
+)
+add_version_routes(
+    router,
+    "GET",
+    "/{name}/plots/{plot}",
+    _draw,
+    names=("draw_plot_of_latest", "draw_plot_of_version"),
+    summaries=("Plot of a model, latest version", "Plot of a model, given version"),
+    **_DRAWN_OF_VERSION,
+)
 
 
 def media_type_of(request: Request) -> str:

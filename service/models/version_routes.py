@@ -1,8 +1,4 @@
-"""HTTP routes of a version: history, report, relations, importance, artifact.
-
-Each route has two paths: ``/models/{name}/...`` for the latest version or an alias, and
-``/models/{name}/versions/{version}/...`` for a version number.
-"""
+"""HTTP routes of a version: history, report, relations, importance, artifact."""
 
 import inspect
 from collections.abc import Callable
@@ -22,9 +18,10 @@ from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.models.context import Context, ModelServices
 from service.models.report_schemas import Report
-from service.models.routes import Name, Version, find_version, version_tag
+from service.models.routes import Name, find_version, version_tag
 from service.models.schemas import History, Importance, Relations
 from service.models.store import NamedVersion, ServableVersion, find_importance
+from service.models.version_paths import add_version_routes
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=secured("models:{}"))
 
@@ -125,30 +122,22 @@ def _add_routes(
 ) -> None:
     """Add both paths of a route: for the latest version or an alias, and for a number."""
 
-    def of_latest(name: Name, request: Request, services: Context, owner: Owner) -> Response:
-        return handle(
-            VersionRequest(services, request, owner, find_version(services, owner, name, None))
-        )
-
-    def of_version(
-        name: Name, version: Version, request: Request, services: Context, owner: Owner
+    def endpoint(
+        name: Name, version: int | None, request: Request, services: Context, owner: Owner
     ) -> Response:
-        return handle(
-            VersionRequest(services, request, owner, find_version(services, owner, name, version))
-        )
+        found = find_version(services, owner, name, version)
+        return handle(VersionRequest(services, request, owner, found))
 
-    for endpoint, prefix, suffix in (
-        (of_latest, "/{name}", "latest version"),
-        (of_version, "/{name}/versions/{version}", "given version"),
-    ):
-        router.add_api_route(
-            f"{prefix}/{path}",
-            endpoint,
-            name=f"get_{path.replace('.', '_')}_{endpoint.__name__}",
-            summary=f"{summary}, {suffix}",
-            description=inspect.getdoc(handle),
-            **documented,
-        )
+    add_version_routes(
+        router,
+        "GET",
+        f"/{{name}}/{path}",
+        endpoint,
+        names=(f"get_{path}_of_latest", f"get_{path}_of_version"),
+        summaries=(f"{summary}, latest version", f"{summary}, given version"),
+        descriptions=[inspect.getdoc(handle) or ""] * 2,
+        **documented,
+    )
 
 
 _add_routes("history", _history, "Training history", response_model=History, responses=_ONE)

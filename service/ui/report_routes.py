@@ -12,7 +12,8 @@ from markupsafe import Markup
 from service.errors.problems import Problem
 from service.http.documentation import problems
 from service.http.routing import secured
-from service.models.routes import Name, Version
+from service.models.routes import Name
+from service.models.version_paths import add_version_routes
 from service.ui.api import Api, Refused, segment
 from service.ui.rendering import render_file
 from service.ui.views.model_report import report_view
@@ -38,27 +39,12 @@ _DOCUMENTED: Final[dict[str, Any]] = {
 }
 
 
-@router.get("/{name}/report.html", summary="Report to read, latest version", **_DOCUMENTED)
-async def get_readable_report_of_latest(name: Name, request: Request) -> HTMLResponse:
+async def _report(name: Name, version: int | None, request: Request) -> HTMLResponse:
     """Return a report to read, print and send: answer, plots, methods, data, versions, sources."""
     api = Api(request)
-    model = await _answered(api.get(f"/v1/models/{segment(name)}"))
-    return await _report(request, api, model["name"], model["version"])
-
-
-@router.get(
-    "/{name}/versions/{version}/report.html",
-    summary="Report to read, given version",
-    **_DOCUMENTED,
-)
-async def get_readable_report_of_version(
-    name: Name, version: Version, request: Request
-) -> HTMLResponse:
-    """Return a report to read, print and send: answer, plots, methods, data, versions, sources."""
-    return await _report(request, Api(request), name, version)
-
-
-async def _report(request: Request, api: Api, name: str, version: int) -> HTMLResponse:
+    if version is None:
+        model = await _answered(api.get(f"/v1/models/{segment(name)}"))
+        name, version = model["name"], model["version"]
     view = await _answered(report_view(api, name, version))
     text = render_file(request, "report.html", view=view, style=_STYLE)
     file = f"report-{view.version.model['name']}-{version}.html"
@@ -75,3 +61,14 @@ async def _answered(requests: Any) -> Any:
         return await requests
     except Refused as error:
         raise Problem(error.problem["code"], error.problem["detail"]) from None
+
+
+add_version_routes(
+    router,
+    "GET",
+    "/{name}/report.html",
+    _report,
+    names=("get_readable_report_of_latest", "get_readable_report_of_version"),
+    summaries=("Report to read, latest version", "Report to read, given version"),
+    **_DOCUMENTED,
+)

@@ -34,8 +34,8 @@ from service.inference.v2.schemas import (
 )
 from service.models import store
 from service.models.resolver import ResolvedModel
-from service.models.routes import Version
 from service.models.store import ServableVersion
+from service.models.version_paths import add_version_routes, paths_of
 from service.observability.logs import log
 from service.storage.shortages import find_shortage
 
@@ -140,15 +140,15 @@ class ProtocolHandler(InferenceHandler):
         return self.make_reply(content, (*_OCTET_HEADERS, sized), result)
 
 
-_INFER_LATEST: Final = "/models/{name}/infer"
-_INFER_VERSION: Final = "/models/{name}/versions/{version}/infer"
+_PATH: Final = "/models/{name}/infer"
+_PATHS: Final = paths_of(calls.prefix + _PATH)
 #: Request handlers by path of the route.
-HANDLERS: Final = {calls.prefix + path: ProtocolHandler for path in (_INFER_LATEST, _INFER_VERSION)}
+HANDLERS: Final = dict.fromkeys(_PATHS, ProtocolHandler)
 
 
-@calls.post(_INFER_LATEST, name="v2_infer_latest", summary="Inference, latest version", **_INFER)
-async def infer_latest(
+async def _infer(
     name: Name,
+    version: int | None,
     request: StrictRequest,
     *,
     services: Context,
@@ -157,28 +157,24 @@ async def infer_latest(
     level: Level = None,
     new_tasks: NewTasksOption = None,
 ) -> Response:
-    """Apply the latest version of a model to rows."""
-    path = calls.prefix + _INFER_LATEST
-    parsed = ParsedCall(path, owner, name, None, task, request.plain_headers, level, new_tasks)
+    path, headers = _PATHS[version is not None], request.plain_headers
+    parsed = ParsedCall(path, owner, name, version, task, headers, level, new_tasks)
     return await respond(ProtocolHandler, services, parsed, request)
 
 
-@calls.post(_INFER_VERSION, name="v2_infer_version", summary="Inference, given version", **_INFER)
-async def infer_version(
-    name: Name,
-    version: Version,
-    request: StrictRequest,
-    *,
-    services: Context,
-    owner: Owner,
-    task: TaskName = None,
-    level: Level = None,
-    new_tasks: NewTasksOption = None,
-) -> Response:
-    """Apply a version of a model to rows."""
-    path = calls.prefix + _INFER_VERSION
-    parsed = ParsedCall(path, owner, name, version, task, request.plain_headers, level, new_tasks)
-    return await respond(ProtocolHandler, services, parsed, request)
+add_version_routes(
+    calls,
+    "POST",
+    _PATH,
+    _infer,
+    names=("v2_infer_latest", "v2_infer_version"),
+    summaries=("Inference, latest version", "Inference, given version"),
+    descriptions=(
+        "Apply the latest version of a model to rows.",
+        "Apply a version of a model to rows.",
+    ),
+    **_INFER,
+)
 
 
 @router.get(
@@ -310,25 +306,20 @@ def _add_metadata_routes(suffix: str, read: Any, name: str, text: tuple[str, str
     response_model = read.__annotations__["return"]
     summary, description = text
 
-    def of_latest(name: Name, services: Context, owner: Owner) -> Any:
-        return read(services, owner, name, None)
-
-    def of_version(name: Name, version: Version, services: Context, owner: Owner) -> Any:
+    def endpoint(name: Name, version: int | None, services: Context, owner: Owner) -> Any:
         return read(services, owner, name, version)
 
-    for endpoint, path, which in (
-        (of_latest, "/models/{name}", "latest version"),
-        (of_version, "/models/{name}/versions/{version}", "given version"),
-    ):
-        router.add_api_route(
-            path + suffix,
-            endpoint,
-            name=f"v2_{name}_{endpoint.__name__}",
-            summary=f"{summary}, {which}",
-            description=description,
-            response_model=response_model,
-            **_METADATA,
-        )
+    add_version_routes(
+        router,
+        "GET",
+        f"/models/{{name}}{suffix}",
+        endpoint,
+        names=(f"v2_{name}_of_latest", f"v2_{name}_of_version"),
+        summaries=(f"{summary}, latest version", f"{summary}, given version"),
+        descriptions=[description] * 2,
+        response_model=response_model,
+        **_METADATA,
+    )
 
 
 @lru_cache(_MAX_CACHED_TYPES)
