@@ -20,8 +20,8 @@ from algorithms.baselines.pca import CommonPCA, TaskPCA
 from algorithms.families.subspaces.algorithm import SubspaceAlgorithm
 from algorithms.families.subspaces.model import SubspaceModel
 from algorithms.interface.trace import Trace
-from algorithms.problems import GaussianProblem, tilted_gaussians, unrelated_gaussians
 from algorithms.rmtpca import RMTPCA
+from benchmarks.harness.problems import GaussianProblem, tilted_gaussians, unrelated_gaussians
 
 Array = NDArray[np.float64]
 

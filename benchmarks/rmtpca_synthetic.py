@@ -16,9 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from algorithms.families.subspaces.moments import estimate_moments
 from algorithms.interface.trace import StoppingRule, Trace
-from algorithms.problems import GaussianProblem, tilted_gaussians
 from algorithms.rmtpca.coupled import follow_path
 from algorithms.rmtpca.params import DEFAULT_GRID
+from benchmarks.harness.problems import GaussianProblem, tilted_gaussians
 
 Array = NDArray[np.float64]
 

@@ -10,8 +10,8 @@ from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.problems import tilted_gaussians
 from algorithms.registry import load_model, save_model
+from benchmarks.harness.problems import tilted_gaussians
 
 
 @pytest.fixture

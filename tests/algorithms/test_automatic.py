@@ -25,11 +25,11 @@ from algorithms.evaluation.selection.failures import describe_left_out
 from algorithms.interface.errors import Cancelled, Diverged, InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Checkpoint, Trace
-from algorithms.problems import rare_events
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.splits.splits import Splits, explain_nothing_held_out
 from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.preparation.recipe import Recipe
+from benchmarks.harness.problems import rare_events
 from service.jobs.studies import plans
 from sibling.plots.held_out import held_out_rows
 from sibling.plots.predictions import describe_confusion, describe_roc

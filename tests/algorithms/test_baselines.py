@@ -13,8 +13,8 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.numerics.eigen import complete, fix_signs, leading_of_dense, leading_of_factor
 from algorithms.numerics.grassmann import projector_distance
-from algorithms.problems import covariance_tasks, tilted_gaussians, unrelated_gaussians
 from algorithms.rmtpca import RMTPCA
+from benchmarks.harness.problems import covariance_tasks, tilted_gaussians, unrelated_gaussians
 
 #: Subspaces of well separated eigenvalues from two LAPACK routes.
 SUBSPACE_ATOL = 1e-9

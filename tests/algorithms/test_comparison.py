@@ -25,9 +25,9 @@ from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.numerics.scores import auc
-from algorithms.problems import identical_gaussians
 from algorithms.registry import ALGORITHMS
 from algorithms.splits.splits import Splits
+from benchmarks.harness.problems import identical_gaussians
 from service.jobs.studies import plans
 
 RMSE = METRICS["rmse"]

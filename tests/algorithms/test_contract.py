@@ -32,8 +32,8 @@ from algorithms.interface.methods import CLASS_METHODS, OUTPUT_SHAPES
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.interface.weights import weigh
-from algorithms.problems import covariance_tasks, identical_gaussians, tilted_gaussians
 from algorithms.registry import ALGORITHMS, load_model, save_model
+from benchmarks.harness.problems import covariance_tasks, identical_gaussians, tilted_gaussians
 from sibling.plots import Source, available, specification
 
 #: Rounding of J between iterations.

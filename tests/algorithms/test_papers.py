@@ -21,12 +21,12 @@ from algorithms.mtda import MTDA
 from algorithms.mtda import paper as mtda
 from algorithms.mtfl import MTFL
 from algorithms.mtfl import paper as mtfl
-from algorithms.problems import tilted_gaussians
 from algorithms.registry import ALGORITHMS, paper_code
 from algorithms.rmtpca import RMTPCA
 from algorithms.rmtpca import paper as rmtpca
 from algorithms.tlvm import TLVM
 from algorithms.tlvm import paper as tlvm
+from benchmarks.harness.problems import tilted_gaussians
 
 PAPERS = ("fmtl", "mtda", "mtfl", "rmt-pca", "tlvm")
 MAX_LINES = 60

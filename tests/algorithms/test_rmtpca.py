@@ -20,7 +20,6 @@ from algorithms.numerics.coupled_traces import BlasCoupledTraces
 from algorithms.numerics.covariances import from_dense, from_factors
 from algorithms.numerics.grassmann import project, projector_distance, random_points, retract
 from algorithms.numerics.kernels import rmtpca as kernels
-from algorithms.problems import covariance_tasks, tilted_gaussians, unrelated_gaussians
 from algorithms.rmtpca import RMTPCA, RMTPCAParams
 from algorithms.rmtpca.coupled import (
     best_start,
@@ -33,6 +32,7 @@ from algorithms.rmtpca.coupled import (
 )
 from algorithms.rmtpca.newton import start_at
 from algorithms.rmtpca.selection import choose_within_standard_error, inner_splits
+from benchmarks.harness.problems import covariance_tasks, tilted_gaussians, unrelated_gaussians
 
 #: Central differences of J lose half its digits.
 DIFFERENCE_RTOL = 1e-6

@@ -30,9 +30,9 @@ from algorithms.evaluation.selection.validation import (
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.problems import tilted_gaussians
 from algorithms.registry import ALGORITHMS
 from algorithms.splits.splits import Splits
+from benchmarks.harness.problems import tilted_gaussians
 
 RMSE = METRICS["rmse"]
 

@@ -12,9 +12,9 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.lists import MAX_LISTED_NAMES
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.problems import rare_events
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.wrappers.calibration.algorithm import calibrated
+from benchmarks.harness.problems import rare_events
 
 HOSPITALS = rare_events(np.random.default_rng(1))
 #: Hospitals without an event.

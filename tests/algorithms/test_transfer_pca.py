@@ -9,7 +9,7 @@ from algorithms.baselines.transfer_pca.model import PPCAModel, expected_latents
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.problems import tilted_gaussians
+from benchmarks.harness.problems import tilted_gaussians
 
 #: Subspaces of well separated eigenvalues from two LAPACK routes.
 ANGLE = 1e-7

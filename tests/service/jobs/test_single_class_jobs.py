@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from algorithms.problems import rare_events
 from algorithms.registry import ALGORITHMS
+from benchmarks.harness.problems import rare_events
 from sibling import ServiceError
 
 #: Few splits and fast methods.

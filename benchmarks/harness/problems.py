@@ -1,4 +1,4 @@
-"""Small synthetic problems with known solutions, for tests, documentation and the demo."""
+"""Small synthetic problems with known solutions, for benchmarks and tests."""
 
 from dataclasses import dataclass
 
