@@ -131,18 +131,10 @@ def _descendants(session: Session, key_id: str) -> Sequence[str]:
     return session.scalars(sa.select(tree.c.id)).all()
 
 
-def count_active_descendants(session: Session, owner: str | None = None) -> Mapping[str, int]:
-    """Return the number of valid keys that each key created, directly or not.
-
-    Parameters
-    ----------
-    owner
-        Owner of the keys; None for the keys of all owners.
-    """
+def count_active_descendants(session: Session) -> Mapping[str, int]:
+    """Return the number of valid keys that each key created, directly or not."""
     made = sa.select(KeyRow.creator_id.label("ancestor"), KeyRow.id.label("key_id"))
     made = made.where(KeyRow.creator_id.is_not(None), *_are_active())
-    if owner is not None:
-        made = made.where(KeyRow.owner == owner)
     tree = made.cte(recursive=True)
     above = sa.select(KeyRow.creator_id, tree.c.key_id).join(tree, KeyRow.id == tree.c.ancestor)
     tree = tree.union(above.where(KeyRow.creator_id.is_not(None)))

@@ -49,44 +49,27 @@ class DatasetReader:
             return self._sparse_blocks(owner, n_rows, width=entry["n_features"])
         return self._blocks(f"{owner}/X", n_rows)
 
-    def target_layout(self, task: str) -> Layout | None:
-        """Return the layout of the stored targets of a task, or None if it has none."""
-        if self._entries[task]["target"] == "none":
-            return None
-        spec = self._specs[f"{task}/y"]
-        return Layout(f"{task}/y", DTYPES[spec["dtype"]], tuple(spec["shape"]))
+    def parts(self, task: str) -> list[Layout]:
+        """Return the layouts of the targets, groups and weights that a task has."""
+        entry = self._entries[task]
+        stored = {
+            "y": entry["target"] != "none",
+            "groups": entry.get("has_groups"),
+            "sample_weight": entry.get("has_weights"),
+        }
+        names = [f"{task}/{part}" for part, has_part in stored.items() if has_part]
+        specs = [self._specs[name] for name in names]
+        return [
+            Layout(name, DTYPES[spec["dtype"]], tuple(spec["shape"]))
+            for name, spec in zip(names, specs, strict=True)
+        ]
 
-    def group_layout(self, task: str) -> Layout | None:
-        """Return the layout of the stored groups of a task, or None if it has none."""
-        if not self._entries[task].get("has_groups"):
-            return None
-        return Layout(
-            f"{task}/groups", DTYPES["I64"], tuple(self._specs[f"{task}/groups"]["shape"])
-        )
-
-    def groups(self, task: str) -> Iterator[NDArray[Any]]:
-        """Yield the groups of a task, if any: positions in the groups of all tasks."""
-        if not self._entries[task].get("has_groups"):
-            return iter(())
-        return self._blocks(f"{task}/groups", _TARGET_BLOCK)
-
-    def weight_layout(self, task: str) -> Layout | None:
-        """Return the layout of the stored weights of a task, or None if it has none."""
-        if not self._entries[task].get("has_weights"):
-            return None
-        name = f"{task}/sample_weight"
-        return Layout(name, DTYPES["F64"], tuple(self._specs[name]["shape"]))
-
-    def weights(self, task: str) -> Iterator[NDArray[Any]]:
-        """Yield the weights of the rows of a task, if any."""
-        if not self._entries[task].get("has_weights"):
-            return iter(())
-        return self._blocks(f"{task}/sample_weight", _TARGET_BLOCK)
+    def values(self, part: Layout) -> Iterator[NDArray[Any]]:
+        """Yield the values of a part: numbers, or positions in the manifest's classes or groups."""
+        return self._blocks(part.name, _TARGET_BLOCK)
 
     def targets(self, task: str) -> Iterator[NDArray[Any]]:
-        """Yield the targets of a task, if any: numbers, or positions in the manifest's classes."""
-        if self._entries[task]["target"] == "none":
-            return iter(())
+        """Yield the targets of a task that has them."""
         return self._blocks(f"{task}/y", _TARGET_BLOCK)
 
     def _blocks(self, name: str, n_rows: int) -> Iterator[NDArray[Any]]:

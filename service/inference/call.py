@@ -158,15 +158,8 @@ class ArrayRows(NamedTuple):
         return to_float64(self.array, task=spec.task)
 
 
-def to_float64(
-    array: NDArray[Any], *, task: str, names: Sequence[str | int] | None = None
-) -> Matrix:
+def to_float64(array: NDArray[Any], *, task: str) -> Matrix:
     """Return numbers (n_rows, n_columns) as float64.
-
-    Parameters
-    ----------
-    names
-        Names of the columns in messages; default: their positions.
 
     Raises
     ------
@@ -179,13 +172,12 @@ def to_float64(
             is_beyond |= array < -MAX_EXACT_INTEGER
         if is_beyond.any():
             row, column = (int(i) for i in np.argwhere(is_beyond)[0])
-            label = column if names is None else names[column]
             raise_invalid_data(
-                f"task '{task}', row {row}, column {label!r} is {array[row, column]}; integers "
+                f"task '{task}', row {row}, column {column} is {array[row, column]}; integers "
                 "beyond 2**53 are not exact as float64; send floats",
                 task=task,
                 row=row,
-                column=label,
+                column=column,
             )
     return array.astype(np.float64, copy=False)
 

@@ -4,7 +4,7 @@ import itertools
 import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from service.inference.call import InferenceResult, Rows, raise_invalid_request
 from service.models.resolver import ResolvedModel
@@ -80,11 +80,6 @@ def monitored_call(
     if not resolved.served.monitors or resolved.method != "predict":
         return None
     return MonitoredCall(owner, resolved.served, rows, result, ids, time.time())
-
-
-def quoted_ids(ids: list[str]) -> str:
-    """Return ids as a header has them."""
-    return ",".join(quote(id_, safe="") for id_ in ids)
 
 
 def _check(ids: RowIds) -> None:

@@ -22,8 +22,8 @@ from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.wrappers.preparation.columns import Column, unnamed
 from algorithms.wrappers.preparation.model import preparation_of
 from sibling.estimators.kinds import Kind, as_labels
-from sibling.estimators.tables import has_other_kinds, read_new_table, read_tables
-from sibling.frames import GROUP, TARGET, WEIGHT
+from sibling.estimators.tables import read_new_table, read_tables
+from sibling.frames import GROUP, TARGET, WEIGHT, is_raw
 
 #: Name of the only task if no names are given.
 SOLE_TASK: Final = "all"
@@ -109,7 +109,7 @@ def read_tasks(
     n_min = min_rows if tasks is None else 1
     named, target = [y, groups, sample_weight], y
     columns = None
-    if has_other_kinds(X):
+    if is_raw(X):
         rows, columns, _ = read_tables([X])
         y = None if kind is None else _check_targets(y, rows)
     else:
@@ -278,7 +278,7 @@ def read_new_rows(
         return read_table(X, columns)
     rows: NDArray[np.float64]
     known = _names_of(estimator)
-    if known is not None and has_other_kinds(X) and _frame_names(X) == known:  # text of numbers
+    if known is not None and is_raw(X) and _frame_names(X) == known:  # text of numbers
         preparation = preparation_of(estimator.model_)
         plain = tuple(map(Column, known))
         return read_table(X, plain if preparation is None else preparation.parts[0].columns)
@@ -384,7 +384,7 @@ def _read_by_task(
         check_by_task(X, other, what)
     done: dict[int, tuple[NDArray[np.float64], tuple[str, ...] | None]] = {}
     columns = None
-    if any(map(has_other_kinds, X.values())):
+    if any(map(is_raw, X.values())):
         all_rows, columns, counts = read_tables(list(X.values()))
         parts = np.split(all_rows, np.cumsum(counts)[:-1])
         named = names_of_columns(columns)

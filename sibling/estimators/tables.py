@@ -13,16 +13,11 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.unknown_categories import UnknownCategoriesWarning
 from algorithms.numerics.arrays import Array
 from algorithms.wrappers.preparation.columns import Column
-from sibling.frames import is_frame, is_raw, to_arrow
+from sibling.frames import is_frame, to_arrow
 
 
 class FitWarning(UserWarning):
     """A warning about a fit, such as that it did not converge."""
-
-
-def has_other_kinds(X: Any) -> bool:
-    """Return whether X is a data frame with a column that is not of numbers."""
-    return is_raw(X)
 
 
 def read_tables(frames: Sequence[Any]) -> tuple[Array, tuple[Column, ...], list[int]]:

@@ -90,14 +90,10 @@ def estimate_kernel(
 
 
 def estimate_ascent(
-    summaries: Sequence[TaskSummary],
-    params: MachineParams,
-    *,
-    passes: float,
-    is_shared: bool = False,
+    summaries: Sequence[TaskSummary], params: MachineParams, *, passes: float
 ) -> WorkEstimate:
     """Return the work of some passes of dual coordinate ascent."""
-    N, m = distinct_rows(summaries, is_shared=is_shared), n_outputs(summaries)
+    N, m = distinct_rows(summaries), n_outputs(summaries)
     q = n_features(summaries, params, N)
     sizes = [summary.n_samples for summary in summaries for _ in range(n_outputs([summary]))]
     width = N if q is None else q

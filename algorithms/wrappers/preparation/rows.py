@@ -1,7 +1,7 @@
 """A preparation learned from training rows, and its application to raw rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Self
 
@@ -76,24 +76,18 @@ class RowPreparation:
         centre[unscaled], scale[unscaled] = 0.0, 1.0
         return cls(tuple(columns), fill, centre, scale, has_indicator, kept, ranks)
 
-    def relearn(self, X: Array, recipe: Recipe) -> "RowPreparation":
+    def relearn(self, X: Array, recipe: Recipe) -> Self:
         """Return the preparation with fill values and scales learned from other raw rows.
 
         A column without any value keeps its previous fill value and scale.
         """
         learned = RowPreparation.learn(X, self.columns, recipe)
         is_known = ~np.isnan(X).all(0)
-        fill, centre, scale = (
-            np.where(is_known, new, old)
-            for new, old in (
-                (learned.fill, self.fill),
-                (learned.centre, self.centre),
-                (learned.scale, self.scale),
-            )
-        )
-        return RowPreparation(
-            self.columns, fill, centre, scale, self.has_indicator, self.kept, self.ranks
-        )
+        numbers = {
+            name: np.where(is_known, getattr(learned, name), getattr(self, name))
+            for name in ("fill", "centre", "scale")
+        }
+        return replace(self, **numbers)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -68,15 +68,8 @@ class TableRows:
         """Return the rows without some columns."""
         names = self.names or ()
         is_kept = [name not in left_out for name in names]
-        return TableRows(
-            tuple(compress(names, is_kept)),
-            [*compress(self.columns, is_kept)],
-            self.n_rows,
-            self.is_csv,
-            self.decimal,
-            self.optional,
-            self.percents,
-        )
+        columns = [*compress(self.columns, is_kept)]
+        return replace(self, names=tuple(compress(names, is_kept)), columns=columns)
 
     def with_empty(self, names: Sequence[str]) -> "TableRows":
         """Return the rows with further columns without a value."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -172,10 +172,9 @@ def _outputs(
             first += rows.shape[0]
             yield outputs
         if dataset is not None:
-            reader = source.reader
-            name = task.name
-            for values in chain(reader.targets(name), reader.groups(name), reader.weights(name)):
-                dataset.write(values)
+            for part in source.reader.parts(task.name):
+                for values in source.reader.values(part):
+                    dataset.write(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,12 +247,7 @@ def _header(model: Model, plan: Mapping[str, Any]) -> dict[str, Any]:
 
 def _arrays(task: _TaskWork, reader: DatasetReader) -> list[Layout]:
     rows = Layout(f"{task.name}/X", np.dtype("<f8"), (task.n_rows, task.n_outputs))
-    others = (
-        reader.target_layout(task.name),
-        reader.group_layout(task.name),
-        reader.weight_layout(task.name),
-    )
-    return [rows, *(layout for layout in others if layout is not None)]
+    return [rows, *reader.parts(task.name)]
 
 
 def _result(
