@@ -28,6 +28,8 @@ from sibling.plots.style import config
 _MAX_LETTERS: Final = 66
 #: Pixels of a letter below the title.
 _LETTER: Final = 5
+#: Pixels of a letter of the title of an axis.
+_TITLE_LETTER: Final = 6
 
 PLOTS: Final[dict[str, Plot]] = {
     plot.name: plot
@@ -158,6 +160,9 @@ def _narrowed(part: Any, width: int) -> Any:
     if isinstance(own, int | float) and own > width:
         is_square = part.get("height") == own
         part |= {"width": width, **({"height": width} if is_square else {})}
+    title, n_letters = part.get("title"), max(1, width // _TITLE_LETTER)
+    if isinstance(title, str) and len(title) > n_letters:  # of an axis or a legend
+        part |= {"title": wrap(title, n_letters)}
     return part | ({"columns": 1} if "columns" in part else {})
 
 

@@ -62,7 +62,7 @@ def draw(content: Content) -> Any:
         alt.Chart(alt.NamedData("scores"))
         .mark_point(filled=True, size=70, color=COLOURS[0])
         .encode(
-            x=alt.X("score:Q", title="Score on held-out rows", scale=alt.Scale(zero=False)),
+            x=alt.X("score:Q", title="Score", scale=alt.Scale(zero=False)),
             y=alt.Y("task:N", sort=content.options["tasks"], title=None),
             tooltip=["metric:N", "task:N", alt.Tooltip("score:Q", format=".4g")],
         )

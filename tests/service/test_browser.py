@@ -420,7 +420,7 @@ def train_by_keys(page, keys):
     keys.type("ridge")
     keys.use("button", "Continue")
     keys.write("Name of the model", "keyboard-day")
-    keys.use("checkbox", "Evaluate on held-out rows", "Space")
+    keys.use("checkbox", "Evaluate on rows left out for checking", "Space")
     keys.use("button", "Train")
     page.wait_for_url("**/jobs/job_*")
     page.get_by_role("link", name="keyboard-day / 1").wait_for()

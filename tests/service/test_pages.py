@@ -180,8 +180,8 @@ def test_a_dataset_shows_columns_over_all_rows_and_what_was_left_out(http, uploa
     assert (target["name"], target["kind"], target["max"]) == ("days", "number", 78.5)
     page = http.get(f"/datasets/{dataset}")
     said = text_of(page)
-    assert "3 groups with 13 to 14 rows each" in said
-    assert re.search("What was left out, and why .*column 'patient' has 40 different texts", said)
+    assert "3 hospitals with 13 to 14 rows each" in said
+    assert re.search("What was left out, and why .*Column 'patient' has 40 different texts", said)
     assert "23 %" in said  # of all rows, not of the first group
     best = f"/jobs/new?dataset={dataset}&algorithm=auto"
     assert best in links_of(page)
@@ -606,7 +606,7 @@ def test_a_job_of_inference_leads_to_its_outputs(client, http, dataset, model):
     job = client.infer(model, "transform", dataset, name="projected")
     job.wait()
     page = http.get(f"/jobs/{job.id}")
-    assert "succeeded. It has the outputs for 36 rows of 3 tasks." in text_of(page)
+    assert "succeeded. It has the outputs for 36 rows of 3 groups." in text_of(page)
     assert "<h2>Parameters</h2>" not in page.text
     outputs = http.get(f"/v1/jobs/{job.id}").json()["result"]["dataset_id"]
     assert {f"/v1/jobs/{job.id}/output", f"/datasets/{outputs}"} <= links_of(page)

@@ -104,7 +104,7 @@ form.addEventListener("submit", async event => {
     const [path, options] = request();
     const { body: { outputs, new_tasks: newTasks = [] }, response } = await send("POST", path, options);
     note.hidden = !newTasks.length;
-    note.textContent = `Answered by what its tasks have in common, because it was not trained on them: ${newTasks.join(", ")}`;
+    note.textContent = `Answered by what its groups have in common, because it was not trained on them: ${newTasks.join(", ")}`;
     answer.textContent = outputs.slice(0, MAX_SHOWN).map(output => JSON.stringify(output)).join("\n");
     answer.hidden = false;
     showUnknown(response.headers.get("Sibling-Unknown-Categories"));

@@ -8,6 +8,7 @@ from algorithms.registry import paper_code
 from service.ui import formats, tables
 from service.ui.api import Api, segment
 from service.ui.tables import Table, TableRow
+from service.ui.views.words import PLAIN
 
 _TARGETS: Final = {
     "none": "no targets",
@@ -86,7 +87,7 @@ def _is_common(algorithm: Mapping[str, Any]) -> bool:
 
 def _choice(algorithm: Mapping[str, Any]) -> Choice:
     href = f"/algorithms/{segment(algorithm['name'])}"
-    return Choice(algorithm["question"], algorithm["title"], href, algorithm["summary"])
+    return Choice(algorithm["question"], algorithm["title"], href, PLAIN.said(algorithm["summary"]))
 
 
 def _row(a: Mapping[str, Any]) -> TableRow:
@@ -95,7 +96,7 @@ def _row(a: Mapping[str, Any]) -> TableRow:
         [
             tables.text(a["title"], f"/algorithms/{segment(a['name'])}", note=a["name"]),
             tables.text(_TARGETS[a["needs"]["target"]]),
-            tables.text(a["summary"]),
+            tables.text(PLAIN.said(a["summary"])),
         ],
     )
 
@@ -108,16 +109,17 @@ async def algorithm_view(api: Api, name: str) -> AlgorithmView:
         TableRow(
             f"param-{key}",
             [
-                tables.text(field["title"], note=key),
+                tables.text(PLAIN.said(field["title"]), note=key),
                 tables.text(field.get("default", "required")),
                 tables.text(allowed(field)),
-                tables.text(field["description"]),
+                tables.text(PLAIN.said(field["description"])),
             ],
         )
         for key, field in fields.items()
     ]
     columns = ("Parameter", "Default", "Allowed", "Meaning")
     table = Table("Parameters", columns, rows)
+    algorithm = {**algorithm, "summary": PLAIN.said(algorithm["summary"])}
     return AlgorithmView(
         algorithm, _needs(algorithm["needs"]), table, paper_code(algorithm["name"])
     )
@@ -126,11 +128,11 @@ async def algorithm_view(api: Api, name: str) -> AlgorithmView:
 def _needs(needs: Mapping[str, Any]) -> list[str]:
     phrases = [
         _TARGETS[needs["target"]],
-        f"at least {formats.count(needs['min_tasks'], 'task')}",
-        f"at least {formats.count(needs['min_samples'], 'row')} in each task",
+        f"at least {formats.count(needs['min_tasks'], 'group')}",
+        f"at least {formats.count(needs['min_samples'], 'row')} in each group",
     ]
     if needs["same_features"]:
-        phrases.append("the same columns in every task")
+        phrases.append("the same columns in every group")
     if needs["covariances"]:
         phrases.append("rows, or covariance matrices")
     if needs["weights"]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from service.jobs.spec_schemas import JobSpec
 from service.ui.views.algorithms import allowed
+from service.ui.views.words import PLAIN
 
 #: JSON Schema of the specification of a job.
 SPECIFICATION: Final = JobSpec.model_json_schema()
@@ -106,8 +107,8 @@ def _field(
     return Field(
         path=path,
         name=name,
-        title=_title(name, declared),
-        description=declared.get("description", ""),
+        title=PLAIN.said(_title(name, declared)),
+        description=PLAIN.said(declared.get("description", "")),
         allowed=allowed(declared),
         kind=kind,
         value=_text(values.get(name, default), kind),

@@ -11,6 +11,7 @@ from service.jobs.spec_schemas import JobLimits
 from service.storage.dataset_states import DatasetState
 from service.ui.api import WRONG_STATE, Api, Refused, segment
 from service.ui.views.fields import SPECIFICATION, Field, fields_of
+from service.ui.views.words import PLAIN
 
 #: Parameters that are shown at once, in the order in which the algorithm declares them.
 _N_COMMON: Final = 4
@@ -18,8 +19,8 @@ _N_COMMON: Final = 4
 _AUTO: Final = {
     "name": "auto",
     "title": "compare all that suit the data, and train the best",
-    "summary": "All algorithms that suit the dataset are compared on held-out rows within a time "
-    "budget, and the best one is trained.",
+    "summary": "All algorithms that suit the dataset are compared on rows left out for checking, "
+    "within a time budget, and the best one is trained.",
     "params": AutomaticOptions.model_json_schema(),
 }
 #: Weights of classes, tasks that are not trained, equal rows, and the limits of a job.
@@ -34,8 +35,8 @@ _LIMITS: Final = {
 #: Optional parts of a specification, with their titles.
 _GROUPS: Final = {
     "search": "Search for the best parameters",
-    "evaluate": "Evaluate on held-out rows",
-    "compare": "Compare with learning each task alone, and with other baselines",
+    "evaluate": "Evaluate on rows left out for checking",
+    "compare": "Compare with learning each group alone, and with other baselines",
     "calibration": "Calibrate probabilities and intervals",
     "preparation": "Prepare rows in another way",
     "adapt": "Adapt a trained model",
@@ -120,7 +121,7 @@ async def job_form(api: Api, *, dataset: str, algorithm: str, like: str) -> JobF
     if like:
         sentence = f"The values are copied from {like}."
     elif chosen is not None:
-        sentence = chosen["summary"]
+        sentence = PLAIN.said(chosen["summary"])
     searched = (spec.get("search") or {}).get("space", {})
     schema = {"properties": {}} if chosen is None else chosen["params"]
     fields = fields_of(schema, "/params", spec.get("params", {}), searched=searched)
@@ -219,7 +220,7 @@ def _group(name: str, spec: Mapping[str, Any]) -> Group:
     return Group(
         name=name,
         title=_GROUPS[name],
-        description=declared["description"],
+        description=PLAIN.said(declared["description"]),
         is_on=values not in (None, False),
         fields=[
             field

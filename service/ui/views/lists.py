@@ -305,7 +305,7 @@ async def datasets_view(api: Api, query: Mapping[str, str]) -> ListView:
     return list_view(
         "/datasets",
         "Datasets",
-        "Data of related tasks, to train models on.",
+        "Data of related groups, to train models on.",
         Table("Datasets", DATASET_COLUMNS, rows, empty),
         query=filters,
         page=page,

@@ -126,6 +126,10 @@ class GroupWords:
         }.get(kind, kind.replace("_", " "))
 
 
+#: Words where the column of the groups is not known.
+PLAIN: Final = GroupWords.of(None)
+
+
 def capital(text: str) -> str:
     """Return text that begins with a capital letter."""
     return f"{text[:1].upper()}{text[1:]}"
