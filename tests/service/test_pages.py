@@ -20,6 +20,7 @@ from service.ui.views.curves import curves_of
 from service.ui.views.jobs import progress_cell, state_cell
 from service.ui.views.lists import PAGE_SIZE
 from service.ui.views.overview import machine_facts, overview_sentence
+from service.ui.views.words import name_of
 from sibling import Client
 
 
@@ -592,8 +593,9 @@ def test_a_comparison_shows_its_parts_as_a_grid_of_methods_and_splits(client, ht
     assert set(found) == {part["id"] for part in parts}
     assert len(found) == sum(len(part["part"]["splits"]) for part in parts)
     assert "succeeded" in text_of(page)
+    assert "Ridge regression, one model for all" in text_of(page)
     said = text_of(http.get(f"/jobs/{parts[0]['id']}"))
-    assert f"A part of the comparison, {parts[0]['algorithm']}, succeeded." in said
+    assert f"A part of the comparison, {name_of(parts[0])}, succeeded." in said
     version = text_of(http.get("/models/grid/1"))
     assert re.search(r"Predictions are off by [\d.]+ \(root mean squared error\)", version)
     # the scores of a comparison are comparable with those of an evaluation

@@ -18,7 +18,7 @@ from service.ui.views.lists import FORBIDDEN, dataset_cell, model_href
 from service.ui.views.notes import notes_of
 from service.ui.views.parts import grid_of, part_table
 from service.ui.views.race import RaceView, race_view
-from service.ui.views.words import GroupWords
+from service.ui.views.words import GroupWords, name_of
 
 #: Maximum numbers of events in the curves, and in the table.
 _MAX_EVENTS: Final = 1000
@@ -174,10 +174,10 @@ def _what(job: Mapping[str, Any]) -> str:
     if job["inference"] is not None:
         return f"{job['inference']['method']} of {job['model']} / {job['version']}"
     if job["part"] is not None:
-        return f"A part of the {job['part']['purpose']}, {job['algorithm']},"
+        return f"A part of the {job['part']['purpose']}, {name_of(job)},"
     if job["algorithm"] == AUTOMATIC:
         return f"The automatic choice for the model {job['model']}"
-    return f"Training of the model {job['model']} with {job['algorithm']}"
+    return f"Training of the model {job['model']} with {name_of(job)}"
 
 
 def _result(job: Mapping[str, Any]) -> str:

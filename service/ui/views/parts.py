@@ -6,11 +6,14 @@ from typing import Any, Final
 from service.ui import formats, tables
 from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.jobs import progress_cell, state_cell
+from service.ui.views.words import name_of
 
 _COLUMNS: Final = ("Part", "State", "Progress", "Purpose", "Parameters")
 #: States from worst to best; a cell for several parts shows the worst of them.
 _WORST_FIRST: Final = ("failed", "timed_out", "cancelled", "running", "submitted", "queued")
 _MIN_METHODS: Final = 2
+#: How methods learn that have a parameter for it.
+_FORMS: Final = {"task": "each group alone", "pooled": "one model for all"}
 
 
 def part_table(parts: Sequence[Mapping[str, Any]], n_parts: int) -> Table:
@@ -88,10 +91,13 @@ def _differs(name: str, all_params: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _method(part: Mapping[str, Any], varied: Mapping[str, set[str]]) -> str:
-    """Return an algorithm with the parameters that vary between its parts."""
+    """Return the name of a method, and the parameters that vary between its parts."""
     algorithm = part["algorithm"]
     shown = {name: value for name, value in part["params"].items() if name in varied[algorithm]}
-    return f"{algorithm} {formats.plain(shown)}".rstrip()
+    form = _FORMS.get(shown.get("form"), "")
+    if form:
+        del shown["form"]
+    return ", ".join(filter(None, (name_of(part), form, formats.plain(shown))))
 
 
 def _purpose(part: Mapping[str, Any]) -> str:
