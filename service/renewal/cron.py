@@ -73,13 +73,12 @@ def _values(field: str, place: int) -> frozenset[int]:
     for part in field.split(","):
         span, has_step, step = part.partition("/")
         first, has_last, last = span.partition("-")
-        numbers = [n for n in (first, last, step) if n and n != "*"]
-        if not first or not all(n.isascii() and n.isdecimal() for n in numbers):
+        numbers = [first] * (first != "*") + [last] * bool(has_last) + [step] * bool(has_step)
+        is_valid = all(n.isascii() and n.isdecimal() for n in numbers)
+        if not is_valid or (has_last and first == "*") or (has_step and int(step) < 1):
             raise ValueError(f"'{part}' is no {_NAMES[place]}: expected *, 3, 1-5, */15 or a list")
         begin = low if first == "*" else int(first)
         end = int(last) if has_last else high if first == "*" or has_step else begin
-        if (has_last and (not last or first == "*")) or (has_step and int(step or 0) < 1):
-            raise ValueError(f"'{part}' is no {_NAMES[place]}: expected *, 3, 1-5, */15 or a list")
         if not low <= begin <= end <= high:
             raise ValueError(f"'{part}' is no {_NAMES[place]}, which is from {low} to {high}")
         found.update(range(begin, end + 1, int(step) if has_step else 1))
