@@ -248,6 +248,8 @@ def describe_unready(row: DatasetRow) -> str:
     """Return a message on a dataset that is not ready."""
     if row.state == DatasetState.REJECTED:
         return f"dataset '{row.id}' was rejected; correct its issues and upload it again"
+    if row.state == DELETED:
+        return f"the rows of dataset '{row.id}' were deleted; choose another dataset"
     return f"dataset '{row.id}' is {row.state}; wait until it is ready"
 
 

@@ -156,7 +156,8 @@ def _answer(request: Request, version: store.NamedVersion) -> Response:
 
 
 def _tag(version: store.NamedVersion) -> str:
-    return version_tag(version.row.id, "model", *version.aliases)
+    is_challenger = ("@challenger",) if version.row.is_challenger else ()
+    return version_tag(version.row.id, "model", *version.aliases, *is_challenger)
 
 
 def _number(token: str | None) -> int | None:

@@ -35,6 +35,10 @@ class Model(BaseModel):
     name: str = Field(description="Model name.")
     version: int = Field(description="Version number, from 1.")
     aliases: list[str] = Field(description="Aliases that point to this version.")
+    is_challenger: bool = Field(
+        description="Whether a renewal trained it and no alias has moved to it: then it is never "
+        "the latest version."
+    )
     algorithm: str = Field(description="Algorithm name.")
     methods: list[str] = Field(description="Methods, such as transform and predict.")
     tasks: list[str] = Field(description="Names of the tasks that it was trained on.")
@@ -75,6 +79,7 @@ class Model(BaseModel):
             name=version.name,
             version=row.version,
             aliases=list(version.aliases),
+            is_challenger=version.row.is_challenger,
             algorithm=row.algorithm,
             methods=row.methods,
             tasks=row.tasks,

@@ -18,8 +18,9 @@ from service.storage.tables import RenewalRow
 _TICK_S: Final = 1.0
 #: Share of the time of a core that the thread may take from calls.
 _MAX_LOAD: Final = 0.05
-#: Time between two looks at what changes slowly: rules and days.
+#: Time between two looks at what changes slowly: rules, and days of trials.
 _LOOK_S: Final = 10.0
+_SLOW: Final = ("waiting", "trial")
 #: Time after an unexpected error in which a renewal is left alone.
 _PAUSE_S: Final = 300.0
 #: Rows may be stored so much later than they were called.
@@ -104,7 +105,7 @@ class Renewer:
             steps.abandon(self._services, row)
         elif row.state == "clearing":
             steps.clear(self._services, row)
-        else:
+        elif row.state not in _SLOW or self._is_due(row.monitor_id):
             with self._services.database.read() as session:
                 seen = store.find(session, row.monitor_id)
             if seen is not None:
@@ -113,7 +114,7 @@ class Renewer:
     def _advance(self, seen: Renewing) -> None:
         services = self._services
         match seen.row.state:
-            case "waiting" if self._is_due(seen):
+            case "waiting":
                 steps.look(services, seen)
             case "copying":
                 steps.copy(services, seen)
@@ -129,15 +130,16 @@ class Renewer:
         key = seen.row.monitor_id, seen.row.challenger
         after = self._predicted.get(key, _BEGINNING)
         last = predict_some(self._services.monitoring, seen, after)
-        if last is not None:
-            self._predicted[key] = max(after, last - _LATE)
-        elif self._is_due(seen):
+        if last is None:
             steps.weigh(self._services, seen)
+        else:  # there may be more
+            self._predicted[key] = max(after, last - _LATE)
+            del self._looked_s[seen.row.monitor_id]
 
-    def _is_due(self, seen: Renewing) -> bool:
-        """Return whether to look at a renewal again."""
+    def _is_due(self, monitor_id: str) -> bool:
+        """Return whether to look again at what changes slowly."""
         now_s = time.monotonic()
-        if now_s - self._looked_s.get(seen.row.monitor_id, -_LOOK_S) < _LOOK_S:
+        if now_s - self._looked_s.get(monitor_id, -_LOOK_S) < _LOOK_S:
             return False
-        self._looked_s[seen.row.monitor_id] = now_s
+        self._looked_s[monitor_id] = now_s
         return True

@@ -213,6 +213,8 @@ def _train(services: RenewalServices, seen: Renewing) -> None:
             session.get_one(JobRow, job.id).is_challenger = True
             row.state, row.job_id, row.champion = "training", job.id, champion.version
     except _BROKEN as error:
+        if isinstance(error, Problem) and error.code == "queue-full":
+            return  # the next turn tries again
         fail(services, seen, f"The training cannot be submitted: {_detail(error)}")
 
 

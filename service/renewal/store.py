@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, aliased
 from service.audit import store as audit_store
 from service.audit.events import AuditEvent
 from service.models import alias_store
+from service.observability.logs import log
 from service.storage.database import Database, now
 from service.storage.dataset_states import DELETED
 from service.storage.tables import (
@@ -104,7 +105,7 @@ def note(session: Session, renewing: Renewing, kind: EventType, reason: str) -> 
     event = AuditEvent(
         kind, f"{renewing.path}/renewal", owner=renewing.owner, source="renewal", reason=row.reason
     )
-    audit_store.add(session, event)
+    audit_store.add(session, event, then=lambda: log.info(kind, **event.log_fields()))
     data = {
         "model": renewing.name,
         "alias": renewing.monitor.alias,

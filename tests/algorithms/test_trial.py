@@ -127,7 +127,6 @@ def test_challengers_that_are_not_better_are_promoted_in_at_most_one_of_twenty(
             if promoted(evidence_of(found), k):
                 n_false += 1
                 break
-    print(f"{noise}, shock {shock}, spread {spread}: {n_false} of {N_SIMULATIONS}")
     assert n_false <= ALPHA * N_SIMULATIONS
 
 
@@ -140,7 +139,6 @@ def test_bets_on_rows_would_promote_equal_models_where_days_have_shocks():
         rows = np.concatenate(simulated(rng, 1.0, shock=0.5))
         wealths = np.cumsum(excess_bets(1 + rows / MAX_RATIO), axis=0)
         n_false += bool((np.log(np.mean(np.exp(wealths), axis=1)) >= needed_evidence(1)).any())
-    print(f"bets on rows: {n_false} of 100")
     assert n_false > 20
 
 
@@ -151,6 +149,4 @@ def test_better_challengers_are_promoted_within_weeks(challenger, days, share):
     rng = np.random.default_rng(3)
     found = [promoted(evidence_of(simulated(rng, challenger, shock=0.2))) for _ in range(200)]
     within = np.mean([day is not None and day <= days for day in found])
-    median = np.median([day or np.inf for day in found])
-    print(f"errors times {challenger}: median day {median}, within {days} days {within:.0%}")
     assert within >= share
