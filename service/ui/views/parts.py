@@ -94,7 +94,7 @@ def _method(part: Mapping[str, Any], varied: Mapping[str, set[str]]) -> str:
     """Return the name of a method, and the parameters that vary between its parts."""
     algorithm = part["algorithm"]
     shown = {name: value for name, value in part["params"].items() if name in varied[algorithm]}
-    form = _FORMS.get(shown.get("form"), "")
+    form = _FORMS.get(str(shown.get("form")), "")
     if form:
         del shown["form"]
     return ", ".join(filter(None, (name_of(part), form, formats.plain(shown))))

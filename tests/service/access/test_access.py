@@ -187,7 +187,7 @@ def _contents_of(method, path, dataset):
     """Return the query, the headers and the body of a valid request."""
     body = {"version": 1} if method == "PUT" else None
     bodies = {
-        **dict.fromkeys((":repeat", ":promote", ":put-back"), {}),
+        **{end: {} for end in (":repeat", ":promote", ":put-back")},
         "/v1/datasets:combine": {"name": "theirs", "sources": [{"dataset_id": dataset}]},
         "/feedback": [{"row_id": "a", "target": 1}],
     }
