@@ -85,7 +85,7 @@ class Needs:
                 raise InvalidData(
                     f"task '{first.name}' has {first.n_features} features, "
                     f"task '{task.name}' {task.n_features}; "
-                    f"{algorithm} needs the same columns in every task",
+                    f"{algorithm} needs {_SAME_COLUMNS}",
                     task=task.name,
                 )
             if self.same_features:
@@ -153,7 +153,7 @@ def _check_names(first: TaskSummary, task: TaskSummary, algorithm: str) -> None:
     if missing is not None:
         raise InvalidData(
             f"task '{first.name}' has a column '{missing}', but task '{task.name}' does not; "
-            f"{algorithm} needs the same columns in every task",
+            f"{algorithm} needs {_SAME_COLUMNS}",
             task=task.name,
             column=missing,
         )
@@ -168,6 +168,10 @@ def _have_different_rows(a: TaskSummary, b: TaskSummary) -> bool:
     return a.rows_hash is not None and b.rows_hash is not None and a.rows_hash != b.rows_hash
 
 
+_SAME_COLUMNS = (
+    "the same columns in every task; the preparation different_columns='apart' fits the tasks of "
+    "each set of columns apart"
+)
 _TARGET_WORDS: dict[TargetNeed, str] = {
     "none": "no targets",
     "numbers": "numeric targets",

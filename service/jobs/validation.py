@@ -79,6 +79,7 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     check_limits(spec, settings)
     if algorithm is None:
         return _check_choice(session, spec, owner=owner)
+    algorithm = prepared(algorithm, None, spec.preparation)
     weight_params, class_weight = own_class_weight(algorithm, spec.class_weight)
     if spec.adapt is not None:
         version = find_adapted(session, spec, spec.adapt, algorithm, owner=owner)
@@ -94,11 +95,13 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     has_study = options != StudyOptions()
     if has_study:
         algorithm.check_held_out(params)
+        _refuse_apart(spec)
     dataset = DatasetView.find(session, spec.dataset_id, owner=owner)
     tasks, warnings = _prepared_tasks(dataset, spec, algorithm.needs, class_weight)
     check_tasks(algorithm, tasks, params)
     algorithm.check_selection(tasks, params)
-    _check_new_tasks(spec, algorithm, params)
+    with errors_in("new_tasks"):
+        check_new_tasks(algorithm, params, spec.new_tasks)
     _check_calibration(spec, algorithm, tasks, params)
     study = None
     if has_study:
@@ -187,10 +190,16 @@ def _check_calibration(
         calibrated(algorithm, spec.complete_calibration()).check(tasks, params)
 
 
-def _check_new_tasks(spec: JobSpec, algorithm: Algorithm[Any, Any], params: Params) -> None:
-    """Raise InvalidParams if the model of the specification could not answer for new tasks."""
-    with errors_in("new_tasks"):
-        check_new_tasks(prepared(algorithm, None, spec.preparation), params, spec.new_tasks)
+def _refuse_apart(spec: JobSpec) -> None:
+    """Raise a Problem if a job of several fits is to fit tasks with different columns apart."""
+    if spec.preparation is None or spec.preparation.different_columns == "refuse":
+        return
+    detail = (
+        "'different_columns' is 'apart' for a job of one fit; for scores, train the algorithm "
+        f"'{AUTOMATIC}' with params.algorithms, which fits methods to each set of columns"
+    )
+    pointer = "/preparation/different_columns"
+    raise Problem("invalid-request", detail, errors=[entry_at(pointer, detail)])
 
 
 def _tasks_of(

@@ -1,4 +1,4 @@
-"""The automatic choice, and the ensemble, for tasks with different columns."""
+"""Tasks with different columns."""
 
 import numpy as np
 import pytest
@@ -8,13 +8,15 @@ from algorithms.ensemble import Ensemble
 from algorithms.ensemble.contenders import contenders_for
 from algorithms.ensemble.held_out import RowOptions
 from algorithms.evaluation.choice.automatic import AutomaticOptions
-from algorithms.interface.errors import InvalidData, UnknownTask
+from algorithms.interface.errors import InvalidData, InvalidParams, UnknownTask
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.splits.splits import Splits
 from algorithms.wrappers.by_parts.algorithm import ByParts, describe_columns
-from algorithms.wrappers.preparation.algorithm import for_model
+from algorithms.wrappers.new_tasks import check_new_tasks
+from algorithms.wrappers.preparation.algorithm import for_model, prepared
+from algorithms.wrappers.preparation.recipe import Recipe
 
 FEW = Splits(n_folds=3, repeats=1)
 
@@ -124,3 +126,42 @@ def test_the_ensemble_takes_them_and_refuses_what_needs_common_columns() -> None
 
 def test_equal_columns_need_no_sentence() -> None:
     assert describe_columns(tasks_of([2, 2]).summaries(), ()) is None
+
+
+def test_any_algorithm_fits_each_set_of_columns_apart_if_asked(tmp_path) -> None:
+    tasks, recipe = tasks_of([2, 3, 3], n=12), Recipe(different_columns="apart")
+    inner = ALGORITHMS["mean-regularised"]
+    apart, refusing = prepared(inner, None, recipe), prepared(inner, None, Recipe())
+    params = inner.parse({})
+    with pytest.raises(InvalidData, match="different_columns"):
+        refusing.check(tasks.summaries(), params)
+    apart.check(tasks.summaries(), params)
+    rng = np.random.default_rng(0)
+    model = apart.fit(tasks, params, trace=Trace(), rng=rng)
+    save_model(model, tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    # that of the others alone, which have the same preparation
+    alone = refusing.fit(
+        TaskSet(tasks.tasks[1:]), params, trace=Trace(), rng=np.random.default_rng(0)
+    )
+    for name in ("t1", "t2"):
+        X = tasks[name].X
+        np.testing.assert_allclose(
+            loaded.predict(X, task=name), alone.predict(X, task=name), rtol=1e-9
+        )
+    assert loaded.predict(tasks["t0"].X, task="t0").shape == (12,)
+    with pytest.raises(InvalidParams, match="no part that is common"):
+        check_new_tasks(apart, params, "common")
+
+
+def test_tasks_of_the_same_columns_are_fitted_as_without_the_option() -> None:
+    tasks, inner = tasks_of([3, 3], n=12), ALGORITHMS["gp"]
+    params, X = inner.parse({}), tasks["t0"].X
+    apart, together = (
+        prepared(inner, None, Recipe(different_columns=how)).fit(
+            tasks, params, trace=Trace(), rng=np.random.default_rng(0)
+        )
+        for how in ("apart", "refuse")
+    )
+    assert apart.relations() is not None
+    np.testing.assert_array_equal(apart.predict(X, task="t0"), together.predict(X, task="t0"))

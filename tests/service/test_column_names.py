@@ -372,6 +372,23 @@ def test_tasks_with_different_column_names_keep_their_own(client, service):
         client.train(dataset, "pca", model="never")
 
 
+def test_a_job_fits_each_set_of_columns_apart_if_asked(client):
+    rng = np.random.default_rng(5)
+    X = {"door": rng.normal(size=(12, 2)), "hall": rng.normal(size=(12, 3))}
+    frames = {task: pd.DataFrame(Z, columns=list("uvw")[: Z.shape[1]]) for task, Z in X.items()}
+    dataset = client.upload(frames, {task: Z[:, 0] for task, Z in X.items()}, name="two sets")
+    how = {"different_columns": "apart"}
+    with pytest.raises(ServiceError, match="different_columns='apart' fits the tasks"):
+        client.train(dataset, "mean-regularised", model="apart")
+    with pytest.raises(ServiceError, match="train the algorithm 'auto'"):
+        client.train(dataset, "mean-regularised", preparation=how, evaluate={})
+    model = client.train(dataset, "mean-regularised", model="apart", preparation=how).wait()
+    for task, frame in frames.items():
+        assert np.corrcoef(model.predict(frame, task=task), frame["u"])[0, 1] > 0.9
+    with pytest.raises(ServiceError, match="no part that is common"):
+        client.train(dataset, "mean-regularised", preparation=how, new_tasks="common")
+
+
 def test_frames_and_arrays_in_one_upload_are_rejected(client):
     with pytest.raises(ServiceError, match="task 'a' has column names, task 'b' has none"):
         client.upload({"a": pd.DataFrame(columns_of(rows(0))), "b": rows(1)})

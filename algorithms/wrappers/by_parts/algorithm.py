@@ -13,6 +13,7 @@ import numpy as np
 
 from algorithms.interface.algorithm import Algorithm, Role
 from algorithms.interface.lists import list_names
+from algorithms.interface.model import Model
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -85,13 +86,13 @@ class ByParts(WrappedAlgorithm):
 
     def fit(
         self, tasks: TaskSet, params: Params, *, trace: Trace, rng: np.random.Generator
-    ) -> PartsModel:
-        """Return the model of all parts."""
+    ) -> Model:
+        """Return the model of all parts: that of the algorithm itself, if there is only one."""
         parts = [
             self._inner.fit(TaskSet(tuple(own)), params, trace=trace.nested(), rng=deepcopy(rng))
             for own in self._parts_of(tasks.tasks)
         ]
-        return PartsModel(parts[0], parts, tasks.names)
+        return PartsModel(parts[0], parts, tasks.names) if len(parts) > 1 else parts[0]
 
 
 def describe_columns(tasks: Sequence[TaskSummary], sharing: Sequence[str]) -> str | None:

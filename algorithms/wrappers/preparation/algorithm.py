@@ -12,6 +12,7 @@ from algorithms.interface.model import Model
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.wrappers.by_parts.algorithm import ByParts
 from algorithms.wrappers.per_task.algorithm import for_parts
 from algorithms.wrappers.preparation.columns import Column
 from algorithms.wrappers.preparation.learning import Preparation, columns_of
@@ -111,4 +112,7 @@ def prepared(
     """
     if columns is None and recipe is None:
         return algorithm
+    is_known = algorithm.is_combined or isinstance(algorithm, ByParts)  # their fits divide tasks
+    if recipe is not None and recipe.different_columns == "apart" and not is_known:
+        algorithm = ByParts(algorithm, algorithm.role)
     return PreparedAlgorithm(algorithm, columns, recipe or Recipe())

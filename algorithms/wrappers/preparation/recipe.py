@@ -42,3 +42,8 @@ class Recipe(StrictModel):
         default=False,
         description="Learn fill values and scales for each task instead of over all tasks.",
     )
+    different_columns: Literal["refuse", "apart"] = Field(
+        "refuse",
+        description="Tasks with different columns: refused by algorithms that need the same ones "
+        "(refuse), or fitted apart, those of each set of columns together (apart).",
+    )
