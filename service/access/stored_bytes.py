@@ -3,6 +3,8 @@
 Parsing may make a dataset larger, and models and outputs get their size when their job ends.
 """
 
+from typing import Final
+
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -13,10 +15,14 @@ from service.storage.tables import (
     JobRow,
     ModelRow,
     MonitoredRow,
+    MonitoredTarget,
     MonitorRow,
     UploadRow,
     VersionRow,
 )
+
+#: Bytes of the target of a monitored row.
+TARGET_BYTES: Final = 200
 
 
 class StoredBytesExceeded(Exception):
@@ -29,7 +35,7 @@ def lock_quotas(session: Session, owner: str) -> None:
 
 
 def stored_bytes(session: Session, owner: str) -> int:
-    """Return the bytes of an owner's datasets, models, outputs and monitored rows.
+    """Return the bytes of an owner's datasets, models, outputs, and monitored rows and targets.
 
     Equal files count once.
 
@@ -52,13 +58,12 @@ def stored_bytes(session: Session, owner: str) -> int:
     unfinished = sa.select(sa.func.sum(UploadRow.length)).where(
         UploadRow.owner == owner, UploadRow.dataset_id.is_(None)
     )
-    monitored = (
-        sa.select(sa.func.sum(MonitoredRow.size_bytes))
-        .join(MonitorRow, MonitorRow.id == MonitoredRow.monitor_id)
-        .join(ModelRow, ModelRow.id == MonitorRow.model_id)
-        .where(ModelRow.owner == owner)
-    )
-    return sum(int(session.scalar(query) or 0) for query in (sizes, unfinished, monitored))
+    monitors = sa.select(MonitorRow.id).join(ModelRow, ModelRow.id == MonitorRow.model_id)
+    owned = monitors.where(ModelRow.owner == owner)
+    rows = sa.select(sa.func.sum(MonitoredRow.size_bytes)).where(MonitoredRow.monitor_id.in_(owned))
+    targets = sa.select(sa.func.count() * TARGET_BYTES).where(MonitoredTarget.monitor_id.in_(owned))
+    queries = (sizes, unfinished, rows, targets)
+    return sum(int(session.scalar(query) or 0) for query in queries)
 
 
 def check_after_storing(session: Session, owner: str, limit: int) -> None:

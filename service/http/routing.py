@@ -192,14 +192,19 @@ def session_cookie(scope: Scope) -> str:
 
 
 def secured(
-    scope: str | None, *, is_rate_limited: bool = True, is_audited: bool = True
+    scope: str | None, *, is_rate_limited: bool = True, is_audited: bool | None = None
 ) -> type[StrictRoute]:
-    """Return the class of routes that need a scope, such as ``jobs:{}`` for read and write."""
+    """Return the class of routes that need a scope, such as ``jobs:{}`` for read and write.
+
+    Parameters
+    ----------
+    is_audited
+        Default: all but inference, which reads although its method is POST.
+    """
     needed = (None, None) if scope is None else (scope.format("write"), scope.format("read"))
     members = {
         "needed": needed,
-        "is_audited": is_audited
-        and scope != "infer",  # inference reads, although its method is POST
+        "is_audited": scope != "infer" if is_audited is None else is_audited,
         "is_rate_limited": is_rate_limited,
     }
     return type("SecuredRoute", (StrictRoute,), members)

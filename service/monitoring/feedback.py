@@ -1,10 +1,13 @@
 """Storage of targets that come later, and of labelled rows that were never predicted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
+
+from sqlalchemy.orm import Session
 
 from algorithms.interface.errors import UnknownTask
 from algorithms.wrappers.new_tasks import for_tasks
+from service.access.stored_bytes import stored_bytes
 from service.errors.problems import Problem
 from service.models.store import ServableVersion
 from service.monitoring import store
@@ -18,21 +21,33 @@ from service.storage.database import now
 from service.storage.tables import MonitorRow
 
 _MAX_NAMED: Final = 20
+#: Rows between two looks at the quota, a multiple of those of a transaction.
+_QUOTA_ROWS: Final = 20 * store.BATCH_ROWS
 
 
 def store_feedback(
-    services: MonitorServices, monitor: MonitorRow, served: ServableVersion, table: FeedbackTable
+    services: MonitorServices,
+    monitor: MonitorRow,
+    served: ServableVersion,
+    table: FeedbackTable,
+    *,
+    owner: str,
+    record: Callable[[Session], None],
 ) -> Feedback:
     """Store the targets of a table, in one transaction for each few rows; repeating it is safe.
 
     Of several targets of one row, the last counts.
+
+    Parameters
+    ----------
+    record
+        Stores the audit event, in the first transaction.
 
     Raises
     ------
     Problem
         The owner's quota of stored bytes is full.
     """
-    _check_quota(services, monitor)
     n_rows = len(table.row_ids)
     last = {row_id: i for i, row_id in enumerate(table.row_ids)}
     labelled = {row_id: i for row_id, i in last.items() if table.targets[i] is not None}
@@ -41,6 +56,8 @@ def store_feedback(
     n_new = n_corrected = n_unpredicted = 0
     unknown: list[str] = []
     for first in range(0, len(ids), store.BATCH_ROWS):
+        if first % _QUOTA_ROWS == 0:
+            _check_quota(services, owner)
         chunk = ids[first : first + store.BATCH_ROWS]
         targets = {row_id: table.targets[kept[row_id]] for row_id in chunk}
         with services.inference.database.read() as session:
@@ -50,7 +67,9 @@ def store_feedback(
         moment = now()
         with services.inference.database.write() as session:
             before = store.known_targets(session, monitor.id, chunk)
-            store.add_rows(session, rows)
+            if first == 0:
+                record(session)
+            store.add_unpredicted(session, rows)
             changed = [n for n in chunk if n not in before or before[n] != targets[n]]
             store.add_targets(
                 session,
@@ -83,10 +102,12 @@ def store_feedback(
     )
 
 
-def _check_quota(services: MonitorServices, monitor: MonitorRow) -> None:
+def _check_quota(services: MonitorServices, owner: str) -> None:
     limit = services.inference.settings.max_stored_bytes
+    if not limit:
+        return
     with services.inference.database.read() as session:
-        if store.full_monitors(session, {monitor.id}, limit):
+        if stored_bytes(session, owner) >= limit:
             detail = f"the stored bytes have reached the maximum of {limit}; delete something first"
             raise Problem("quota-exceeded", detail)
 

@@ -11,7 +11,7 @@ from service.errors.validation import entry_at
 from service.http.bodies import JSON, ContentType, media_type_of, parse_json
 from service.http.documentation import file_body, problems
 from service.http.requests import StrictRequest
-from service.http.routing import Owner, secured
+from service.http.routing import Owner, Record, secured
 from service.inference.call import Body, raise_invalid_request
 from service.inference.encoding import decompress, unpack
 from service.inference.formats import FORMATS, REQUEST_READERS
@@ -26,7 +26,9 @@ from service.monitoring.schemas import Feedback
 from service.storage.tables import DatasetRow
 
 router = APIRouter(
-    prefix="/v1/models/{name}/aliases", tags=["monitors"], route_class=secured("infer")
+    prefix="/v1/models/{name}/aliases",
+    tags=["monitors"],
+    route_class=secured("infer", is_audited=True),
 )
 #: A larger body has rows, not the id of a dataset.
 _MAX_OBJECT_BYTES: Final = 1000
@@ -61,6 +63,7 @@ async def send_feedback(
     services: Context,
     *,
     owner: Owner,
+    record: Record,
     content_type: ContentType = None,
 ) -> Feedback:
     """Store targets when they are known: late, again, and corrected ones are normal."""
@@ -68,37 +71,40 @@ async def send_feedback(
     settings = services.inference.settings
     body = await request.read(settings.max_body_bytes)
     coding = request.plain_headers.get("content-encoding", "")
-    return await run_in_threadpool(
-        lambda: _store(
+
+    def store() -> Feedback:
+        model_name, monitor = existing_monitor(services, owner, name, alias)
+        aliased = f"{model_name}{ALIAS_SEPARATOR}{alias}"
+        served = services.inference.resolver.find(owner, aliased, None)
+        rows = unpack(decompress(body, coding, settings), settings)
+        table = _read(services, owner, served, rows, media_type)
+        return store_feedback(
             services,
-            owner,
-            (name, alias),
-            unpack(decompress(body, coding, settings), settings),
-            media_type,
+            monitor,
+            served,
+            table,
+            owner=owner,
+            record=lambda session: record(session, 200),
         )
-    )
+
+    return await run_in_threadpool(store)
 
 
-def _store(
-    services: MonitorServices, owner: str, at: tuple[str, str], body: Body, media_type: str
-) -> Feedback:
-    name, monitor = existing_monitor(services, owner, *at)
-    aliased = f"{name}{ALIAS_SEPARATOR}{monitor.alias}"
-    served = services.inference.resolver.find(owner, aliased, None)
+def _read(
+    services: MonitorServices, owner: str, served: ServableVersion, body: Body, media_type: str
+) -> FeedbackTable:
     model = services.inference.models.get(served)
     has_labels = any(model.classes(task) for task in model.tasks)
     dataset_id = _dataset_id(body, media_type)
-    if dataset_id is None:
-        table = read_feedback(
-            body,
-            media_type,
-            task_column=served.task_column,
-            target_name=_target_name(services, served),
-            has_labels=has_labels,
-        )
-    else:
-        table = _of_dataset(services, owner, dataset_id, has_labels=has_labels)
-    return store_feedback(services, monitor, served, table)
+    if dataset_id is not None:
+        return _of_dataset(services, owner, dataset_id, has_labels=has_labels)
+    return read_feedback(
+        body,
+        media_type,
+        task_column=served.task_column,
+        target_name=_target_name(services, served),
+        has_labels=has_labels,
+    )
 
 
 def _dataset_id(body: Body, media_type: str) -> str | None:

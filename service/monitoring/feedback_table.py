@@ -27,6 +27,8 @@ from service.inference.task_column import TaskSource, task_names
 
 ROW_ID: Final = "row_id"
 TARGET: Final = "target"
+#: Maximum number of characters of a label.
+MAX_LABEL: Final = 1000
 _BLOCK_ROWS: Final = 1000
 
 
@@ -90,7 +92,7 @@ def _read_targets(table: TableRows, name: str, *, has_labels: bool) -> list[floa
         numbers = encode(values, Column(name), decimal=table.decimal)
     except InvalidColumn as error:
         raise_invalid_values(error, task="")
-    return [None if np.isnan(number) else float(number) for number in numbers]
+    return [_number(number) for number in numbers]
 
 
 def _read_ids(values: Iterable[Any]) -> list[str]:
@@ -102,13 +104,21 @@ def _read_ids(values: Iterable[Any]) -> list[str]:
     return ids
 
 
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
 def _label(value: Any) -> str | None:
     """Return a label as predictions have it; None for a missing one."""
     if value is None or value != value:  # noqa: PLR0124 - NaN
         return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return str(value).strip() or None
+    label = str(value).strip()
+    if len(label) > MAX_LABEL:
+        detail = f"the label '{label:.40}...' has {len(label)} characters, more than {MAX_LABEL}"
+        raise_invalid_request("", detail)
+    return label or None
 
 
 def _listed(values: ColumnValues) -> list[Any]:
@@ -132,6 +142,9 @@ def read_dataset(
     if len(names) != 1 or None in names or any(e["target"] == "none" for e in entries):
         detail = f"dataset {dataset_id} has no targets, no names of columns, or tasks that differ"
         raise_invalid_request("/dataset_id", f"{detail} in their columns")
+    if not has_labels and any("classes" in entry for entry in entries):
+        detail = f"dataset {dataset_id} has classes as targets, but the model predicts numbers"
+        raise_invalid_request("/dataset_id", detail)
     n_rows = sum(entry["n_samples"] for entry in entries)
     if n_rows > max_rows or any("n_stored" in entry for entry in entries):
         detail = f"the dataset has {n_rows} rows, or is sparse; the maximum is {max_rows}"
@@ -140,7 +153,7 @@ def read_dataset(
     assert columns is not None  # checked above
     reader, kinds = DatasetReader(path, manifest), columns_of_manifest(manifest)
     tasks: list[str] = []
-    targets: list[float | str | None] = []
+    targets: list[float | str] = []
     values: list[list[Any]] = [[] for _ in columns]
     for entry in entries:
         shown = _all_columns(entry, columns, kinds)
@@ -148,16 +161,15 @@ def read_dataset(
             for j, column in enumerate(shown):
                 values[j] += [shown_value(column, number) for number in X[:, j]]
         y = np.concatenate([*reader.targets(entry["name"])]).tolist()
-        targets += [_label(entry["classes"][k]) for k in y] if "classes" in entry else y
+        labels = entry.get("classes")
+        targets += y if labels is None else [labels[k] for k in y]
         tasks += [entry["name"]] * len(y)
     table = TableRows(tuple(columns), values, n_rows)
     if ROW_ID in columns:
         ids = _read_ids(table.values_of(ROW_ID))
     else:
         ids = [f"{dataset_id}-{i}" for i in range(n_rows)]
-    if has_labels:
-        targets = [_label(target) for target in targets]
-    known = [None if target is None or target != target else target for target in targets]  # noqa: PLR0124
+    known = [_label(y) if has_labels else _number(float(y)) for y in targets]
     return FeedbackTable(ids, known, tasks, table.without({ROW_ID}))
 
 

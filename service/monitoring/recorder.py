@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from algorithms.interface.errors import AlgorithmError
@@ -23,14 +22,14 @@ from service.inference.row_ids import MonitoredCall
 from service.inference.sent_rows import table_of
 from service.models.cache import ModelCache
 from service.models.columns import ColumnNames
-from service.models.store import ServableVersion
+from service.models.store import ActiveMonitor, ServableVersion
 from service.monitoring import store
 from service.monitoring.columns import names_of, stored_values
 from service.monitoring.sampling import is_kept
 from service.observability.logs import log
 from service.observability.metrics import Metrics
 from service.settings import Settings
-from service.storage.database import Database
+from service.storage.database import UNAVAILABLE, Database
 
 #: Maximum number of rows that wait to be written, and that a turn writes.
 MAX_PENDING: Final = 10_000
@@ -77,9 +76,9 @@ class Recorder:
         self._calls: deque[MonitoredCall] = deque()
         self._n_pending = 0
         self._dropped: Counter[str] = Counter()
-        self._rows: deque[dict[str, Any]] = deque()
-        self._full: set[str] = set()
-        self._checked: set[str] = set()
+        self._rows: deque[tuple[ActiveMonitor, dict[str, Any]]] = deque()
+        self._full: set[ActiveMonitor] = set()
+        self._checked: set[ActiveMonitor] = set()
         self._quota_due_s = 0.0
         self._lock = threading.Lock()
         self._end = threading.Event()
@@ -91,11 +90,14 @@ class Recorder:
         n_rows = call.ids.n_rows
         with self._lock:
             if self._n_pending and self._n_pending + n_rows > MAX_PENDING:
-                for monitor in call.served.monitors:
-                    self._dropped[monitor.id] += max(1, round(n_rows * monitor.share))
+                self._drop(call)
                 return
             self._calls.append(call)
             self._n_pending += n_rows
+
+    def _drop(self, call: MonitoredCall) -> None:
+        for monitor in call.served.monitors:
+            self._dropped[monitor.id] += max(1, round(call.ids.n_rows * monitor.share))
 
     def close(self) -> None:
         """Store what is left, if that takes little time."""
@@ -113,25 +115,22 @@ class Recorder:
 
     def _turn(self) -> bool:
         """Store some of the rows; return whether the database accepted them."""
-        try:
-            while self._calls and len(self._rows) < MAX_PER_TURN:
-                with self._lock:
-                    call = self._calls.popleft()
-                self._rows.extend(self._rows_of([call, *self._small_calls(call)]))
-            batch = list(islice(self._rows, MAX_PER_TURN))
+        while self._calls and len(self._rows) < MAX_PER_TURN:
             with self._lock:
-                dropped, self._dropped = self._dropped, Counter()
-            if batch or dropped:
-                self._write(batch, dropped)
-        except SQLAlchemyError as error:  # the next turn writes them
-            log.warning("monitor.failed", error=type(error).__name__)
-            return False
-        except Exception as error:  # noqa: BLE001 - no error may end the thread
-            log.error("monitor.error", exc_info=error)
-            self._rows.clear()
+                call = self._calls.popleft()
+            calls = [call, *self._small_calls(call)]
+            try:
+                self._rows.extend([*self._rows_of(calls)])
+            except Exception as error:  # noqa: BLE001 - no error may end the thread
+                log.error("monitor.error", exc_info=error)
+                with self._lock:
+                    for call in calls:
+                        self._drop(call)
+        batch = list(islice(self._rows, MAX_PER_TURN))
+        is_stored = self._write(batch)
         with self._lock:
             self._n_pending = len(self._rows) + sum(call.ids.n_rows for call in self._calls)
-        return True
+        return is_stored
 
     def _small_calls(self, first: MonitoredCall) -> Iterator[MonitoredCall]:
         """Yield the calls behind a call that fit into a turn with it."""
@@ -140,35 +139,51 @@ class Recorder:
             while self._calls and (n_rows := n_rows + self._calls[0].ids.n_rows) <= MAX_PER_TURN:
                 yield self._calls.popleft()
 
-    def _write(self, batch: Sequence[dict[str, Any]], dropped: Counter[str]) -> None:
+    def _write(self, batch: Sequence[tuple[ActiveMonitor, dict[str, Any]]]) -> bool:
+        """Store rows, and how many were dropped; return False if the database is unavailable.
+
+        A batch that it refuses for another reason, such as a text that it cannot store, is dropped.
+        """
+        with self._lock:
+            dropped, self._dropped = self._dropped, Counter()
+        if not batch and not dropped:
+            return True
+        stored: list[dict[str, Any]] = []
         try:
             with self._database.write() as session:
-                full = self._full_monitors(session, {row["monitor_id"] for row in batch})
-                stored = [row for row in batch if row["monitor_id"] not in full]
-                lost = dropped + Counter(
-                    row["monitor_id"] for row in batch if row["monitor_id"] in full
-                )
+                full = self._full_monitors(session, {monitor for monitor, _ in batch})
+                stored = [row for monitor, row in batch if monitor not in full]
+                lost = dropped + Counter(monitor.id for monitor, _ in batch if monitor in full)
                 store.add_rows(session, stored)
                 store.count_dropped(session, lost)
-        except SQLAlchemyError:
+        except UNAVAILABLE as error:  # the next turn writes them
+            log.warning("monitor.failed", error=type(error).__name__)
             with self._lock:
                 self._dropped.update(dropped)
-            raise
+            return False
+        except Exception as error:  # noqa: BLE001 - no error may end the thread
+            log.error("monitor.error", exc_info=error)
+            with self._lock:
+                self._dropped.update(dropped + Counter(monitor.id for monitor, _ in batch))
+            lost, stored = Counter(), []
         for _ in batch:
             self._rows.popleft()
         self._count("recorded", len(stored))
         self._count("dropped", lost.total())
+        return True
 
-    def _full_monitors(self, session: Session, monitor_ids: set[str]) -> set[str]:
+    def _full_monitors(self, session: Session, monitors: set[ActiveMonitor]) -> set[ActiveMonitor]:
         """Return which monitors may store no more rows; quotas are looked at now and then."""
-        is_due = time.monotonic() > self._quota_due_s or not monitor_ids <= self._checked
-        full = store.full_monitors(session, monitor_ids, self._max_bytes if is_due else 0)
+        is_due = time.monotonic() > self._quota_due_s or not monitors <= self._checked
+        full = store.refusing_monitors(session, monitors, self._max_bytes if is_due else 0)
         if is_due:
             self._quota_due_s = time.monotonic() + _QUOTA_S
-            self._full, self._checked = full, monitor_ids
-        return full | (self._full & monitor_ids)
+            self._full, self._checked = full, monitors
+        return full | (self._full & monitors)
 
-    def _rows_of(self, calls: Sequence[MonitoredCall]) -> Iterator[dict[str, Any]]:
+    def _rows_of(
+        self, calls: Sequence[MonitoredCall]
+    ) -> Iterator[tuple[ActiveMonitor, dict[str, Any]]]:
         """Yield the rows of calls to store, those of one version and task computed together."""
         groups: defaultdict[tuple[str, str, int], list[_Kept]] = defaultdict(list)
         for call in calls:
@@ -180,7 +195,7 @@ class Recorder:
 
     def _group(
         self, served: ServableVersion, task: str, rows: list[_Kept]
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[tuple[ActiveMonitor, dict[str, Any]]]:
         model, _ = for_tasks(self._models.get(served), [task], "common")
         has_labels = bool(model.classes(task)) if task in model.tasks else False
         X = None if rows[0].x is None else np.stack([row.x for row in rows if row.x is not None])
@@ -197,21 +212,24 @@ class Recorder:
                     continue
                 output = row.call.result.outputs[row.position]
                 unknown = _unknown_texts(columns, row, monitor.never_keep)
-                yield {
-                    "monitor_id": monitor.id,
-                    "row_id": row.row_id,
-                    "version": served.version,
-                    "task": task,
-                    "prediction": str(output) if has_labels else float(output),
-                    "low": None,
-                    "high": None,
-                    "probability": None,
-                    **more,
-                    "values": values,
-                    "unknown": unknown or None,
-                    "size_bytes": OVERHEAD_BYTES + len(row.row_id) + len(values or b""),
-                    "created_at": datetime.fromtimestamp(row.call.called_at, UTC),
-                }
+                yield (
+                    monitor,
+                    {
+                        "monitor_id": monitor.id,
+                        "row_id": row.row_id,
+                        "version": served.version,
+                        "task": task,
+                        "prediction": str(output) if has_labels else float(output),
+                        "low": None,
+                        "high": None,
+                        "probability": None,
+                        **more,
+                        "values": values,
+                        "unknown": unknown or None,
+                        "size_bytes": OVERHEAD_BYTES + len(row.row_id) + len(values or b""),
+                        "created_at": datetime.fromtimestamp(row.call.called_at, UTC),
+                    },
+                )
 
 
 def _kept_rows(call: MonitoredCall) -> Iterator[_Kept]:

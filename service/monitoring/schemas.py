@@ -41,7 +41,7 @@ class Monitor(BaseModel):
     never_keep: list[str] = Field(description="Columns whose values are never kept.")
     n_rows: int = Field(description="Number of rows that are kept.")
     n_targets: int = Field(description="Number of rows of which a target is known.")
-    n_bytes: int = Field(description="Size of the rows, in bytes.")
+    n_bytes: int = Field(description="Size of the rows and targets, in bytes.")
     n_dropped: int = Field(
         description="Number of rows that came too fast, or beyond the quota of stored bytes."
     )

@@ -8,7 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from service.access.stored_bytes import stored_bytes
+from service.access.stored_bytes import TARGET_BYTES, stored_bytes
+from service.models.store import ActiveMonitor
 from service.storage.database import Database
 from service.storage.tables import (
     AliasRow,
@@ -65,10 +66,34 @@ def full_monitors(session: Session, monitor_ids: Collection[str], max_bytes: int
     return {id_ for id_ in monitor_ids if id_ not in owner_of or owner_of[id_] in full}
 
 
+def refusing_monitors(
+    session: Session, monitors: Collection[ActiveMonitor], max_bytes: int
+) -> set[ActiveMonitor]:
+    """Return which monitors store no rows that were made for them as they were.
+
+    They are full, or exclude more columns since.
+    """
+    ids = {monitor.id for monitor in monitors}
+    full = full_monitors(session, ids, max_bytes)
+    query = sa.select(MonitorRow.id, MonitorRow.never_keep).where(MonitorRow.id.in_(ids))
+    excluded = dict(session.execute(query).all())
+    return {
+        monitor
+        for monitor in monitors
+        if monitor.id in full
+        or not set(monitor.never_keep).issuperset(excluded.get(monitor.id, ()))
+    }
+
+
 def add_rows(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     """Store rows; one with the id and the version of an earlier row replaces it."""
     unique = {tuple(row[name] for name in _KEY[MonitoredRow]): row for row in rows}
     _upsert(session, MonitoredRow, list(unique.values()), kept=())
+
+
+def add_unpredicted(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Store rows without predictions, unless the row is there: it may have come meanwhile."""
+    _upsert(session, MonitoredRow, rows, kept=MonitoredRow.__table__.columns.keys())
 
 
 def add_targets(session: Session, targets: Sequence[Mapping[str, Any]]) -> None:
@@ -93,7 +118,11 @@ def _upsert(
     columns: Any = table.__table__
     insert: Any = (sqlite.insert if is_sqlite else postgresql.insert)(columns)
     changed = {n: insert.excluded[n] for n in ordered[0] if n not in key and n not in kept}
-    upsert = insert.on_conflict_do_update(index_elements=key, set_=changed)
+    upsert = (
+        insert.on_conflict_do_update(index_elements=key, set_=changed)
+        if changed
+        else insert.on_conflict_do_nothing(index_elements=key)
+    )
     session.connection().execute(upsert, ordered)
 
 
@@ -107,11 +136,12 @@ def count_dropped(session: Session, dropped: Mapping[str, int]) -> None:
 
 
 def count_kept(session: Session, monitor_id: str) -> tuple[int, int, int]:
-    """Return the numbers of rows and of targets of a monitor, and the bytes of its rows."""
+    """Return the numbers of rows and of targets of a monitor, and their bytes."""
     rows = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(MonitoredRow.size_bytes), 0))
     n_rows, n_bytes = session.execute(rows.where(MonitoredRow.monitor_id == monitor_id)).one()
     targets = sa.select(sa.func.count()).where(MonitoredTarget.monitor_id == monitor_id)
-    return int(n_rows), int(session.scalar(targets) or 0), int(n_bytes)
+    n_targets = int(session.scalar(targets) or 0)
+    return int(n_rows), n_targets, int(n_bytes) + n_targets * TARGET_BYTES
 
 
 def known_targets(session: Session, monitor_id: str, row_ids: Sequence[str]) -> dict[str, Any]:

@@ -74,7 +74,8 @@ def _of_errors(
     tasks = list(dict.fromkeys([*alarmed, *(name for name in own if is_overall)]))
     if not tasks:  # over all, but so small in each that none stands out
         return "all", ["Errors are larger than promised over all tasks together."], []
-    others = "; the other tasks are as promised" if len(tasks) < len(states) else ""
+    n_known = sum(state.error is not None for state in states)
+    others = "; the other tasks are as promised" if len(tasks) < n_known else ""
     return "tasks", [f"Errors are larger than promised in: {_named(tasks)}{others}."], tasks
 
 

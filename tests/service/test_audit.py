@@ -32,10 +32,10 @@ ROOT = Path(__file__).parents[2]
 ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(5, 4) ** 1.2}
 CSV = b"task,x,y\na,1,2\na,3,5\nb,5,6\nb,8,8\n"
 NEW = {"c": np.arange(20.0).reshape(5, 4) ** 1.3}
-#: Ends of the paths whose POST leaves no event: inference, what was true of its rows, the index of
-#: models, and files before an upload.
+#: Ends of the paths whose POST leaves no event: inference, the index of models, and files before an
+#: upload.
 READS = (
-    *("/infer", "/index", ":inspect", "/predictions", "/feedback"),
+    *("/infer", "/index", ":inspect", "/predictions"),
     *("/" + method.replace("_", "-") for method in METHODS),
 )
 READING = {"get", "head", "options"}

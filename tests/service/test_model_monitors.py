@@ -4,8 +4,6 @@ import asyncio
 import io
 import json
 import signal
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -16,11 +14,11 @@ import sqlalchemy as sa
 
 from service.storage.tables import MonitoredRow, MonitoredTarget
 from sibling import AsyncClient, Client, ServiceError
+from tests.waiting import wait_for
 
 MODEL = "watched"
 ALIAS = f"/v1/models/{MODEL}/aliases/production"
 MONITOR = f"{ALIAS}/monitor"
-TIMEOUT_S = 60
 
 
 def made_rows(seed: int, n: int = 40) -> list[dict[str, object]]:
@@ -57,13 +55,6 @@ def monitor(http, watched):  # noqa: ARG001
     assert created.status_code == 201, created.text
     yield created.json()
     http.delete(MONITOR)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, "the state did not come"
-        time.sleep(0.05)
 
 
 def wait_for_rows(http, n):
@@ -246,6 +237,35 @@ def test_columns_that_are_never_kept_are_removed_from_earlier_rows(http, service
         assert row.low < row.high
 
 
+@pytest.mark.usefixtures("monitor")
+def test_rows_that_wait_to_be_stored_keep_no_column_that_is_excluded_meanwhile(http, service):
+    predict(http, without(made_rows(1, n=10), "sales"), ids="waiting")
+    assert http.put(MONITOR, json={"never_keep": ["town"]}).status_code == 200
+
+    def all_came():
+        kept = http.get(MONITOR).json()
+        return kept["n_rows"] + kept["n_dropped"] == 30
+
+    wait_for(all_came)
+    assert all(np.frombuffer(row.values)[1] == np.inf for row in stored(service))
+
+
+@pytest.mark.sql
+@pytest.mark.usefixtures("monitor")
+def test_a_row_that_a_database_cannot_store_does_not_hold_up_others(http, service):
+    rows = without(made_rows(1, n=1), "sales", "shop")
+    url = f"/v1/models/{MODEL}/predict?new_tasks=common&task=a%00b"
+    assert http.post(url, json={"inputs": rows}, headers={"Sibling-Row-Ids": "n"}).is_success
+
+    def first_is_done():
+        kept = http.get(MONITOR).json()
+        return kept["n_rows"] + kept["n_dropped"] == 3
+
+    wait_for(first_is_done)
+    predict(http, without(made_rows(1, n=1), "sales"), ids="later")
+    wait_for(lambda: "later-0" in {row.row_id for row in stored(service)})
+
+
 @pytest.mark.sql
 @pytest.mark.usefixtures("monitor")
 def test_rows_are_deleted_by_the_prefix_of_their_ids(http, service):
@@ -349,6 +369,14 @@ def test_labelled_rows_that_were_never_predicted_are_kept(http, client, service)
         assert values[f"new-{i}"] == values[f"{dataset.id}-{i}"]
         task, x, prediction = values[f"new-{i}"]
         assert (task, np.frombuffer(x)[0], prediction) == (row["shop"], row["price"], None)
+
+
+@pytest.mark.usefixtures("monitor")
+def test_classes_are_no_targets_of_a_model_of_numbers(http, client):
+    table = pa.table({"shop": ["a", "b"], "row_id": ["1", "2"], "sales": ["much", "little"]})
+    dataset = client.upload(table, task_column="shop", target_column="sales", name="words")
+    response = http.post(f"{MONITOR}/feedback", json={"dataset_id": dataset.id})
+    assert "predicts numbers" in assert_rejected(response, 422, "invalid-request")["detail"]
 
 
 @pytest.mark.usefixtures("watched")
@@ -494,6 +522,8 @@ def test_a_classifier_is_reported_by_its_rate_of_errors(http, client):
     assert http.post("/v1/models/wards/predict", json=body, headers=headers).is_success
     truth = [{"row_id": f"w-{i}", "target": str(label)} for i, label in enumerate(labels)]
     assert http.post(f"{url}/feedback", json=truth[:100]).is_success
+    long = [{"row_id": "w-0", "target": "x" * 1001}]
+    assert_rejected(http.post(f"{url}/feedback", json=long), 422, "invalid-request")
     wait_for(lambda: http.get(url).json()["n_rows"] == 200)
     report = http.get(f"{url}/report").json()
     assert report["verdict"] == "quiet", report["sentences"]

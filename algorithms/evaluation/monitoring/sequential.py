@@ -27,6 +27,9 @@ _SLOPES: Final = np.array([-0.9, -0.3, 0.3, 0.9])
 _N_BINS: Final = 10
 #: Part of the weight of a p-value that is left after one more.
 _MEMORY: Final = 0.99
+#: Least correlation of rows of one day, until so many days can be compared with the next.
+_LIKENESS: Final = 0.05
+_MIN_STEPS: Final = 14
 #: Quantile at which the design effect is taken, so that it is rarely too small.
 _CAUTION: Final = 0.8
 #: Maximum size of temporary arrays of rows by bins.
@@ -65,8 +68,9 @@ def conformal_p_values(bins: Indices, counts: Array, rng: np.random.Generator) -
 def uniformity_bets(p: Array, days: Array) -> Array:
     """Return the logarithms of the factors (n, n_bets) of bets that p-values are not uniform.
 
-    The last bet learns the density of the p-values from those of earlier days, of which it forgets
-    old ones. Values of one day may be alike, and would tell it of each other.
+    Some bet on smaller or larger values, and on very small or very large ones. The last bet learns
+    the density of the p-values from those of earlier days, of which it forgets old ones: values of
+    one day may be alike, and would tell it of each other.
     """
     which = np.minimum((p * _N_BINS).astype(np.intp), _N_BINS - 1)
     is_in = (which[:, None] == np.arange(_N_BINS)).astype(np.float64)
@@ -74,7 +78,8 @@ def uniformity_bets(p: Array, days: Array) -> Array:
     seen = seen[np.searchsorted(np.floor(days), np.floor(days))]
     shares = (seen + 1) / (seen.sum(axis=1, keepdims=True) + _N_BINS)
     learned = _N_BINS * shares[np.arange(len(p)), which]
-    factors = [1 + np.outer(2 * p - 1, _SLOPES), learned]
+    ends = 0.5 + 0.5 * _N_BINS * is_in[:, [0, -1]]
+    factors = [1 + np.outer(2 * p - 1, _SLOPES), ends, learned]
     return np.asarray(np.log(np.column_stack(factors)))
 
 
@@ -95,8 +100,9 @@ def design_effect(x: Array, days: Array) -> float:
     Dividing the logarithms of the factors by it keeps a bet fair: if rows of a day are
     independent, by any number above 1; and if they are the same, by their number. Between these,
     it is the ratio of the variance of the means of days to that of the means of as many independent
-    rows (Kish, *Survey Sampling*, 1965), drawn upwards if days are few. Means are compared with
-    those of the next day, so that a change of all later days has little part in it.
+    rows (Kish, *Survey Sampling*, 1965), drawn upwards if days are few; of one or two days, from a
+    small correlation, so that a large change is found at once. Means are compared with those of the
+    next day, so that a change of all later days has little part in it.
 
     Parameters
     ----------
@@ -111,11 +117,12 @@ def design_effect(x: Array, days: Array) -> float:
     means = np.bincount(day, x) / sizes
     within = float(((x - means[day]) ** 2).sum()) / (n - n_days)
     steps = np.diff(means) ** 2 / (1 / sizes[1:] + 1 / sizes[:-1])
+    least = 1 + (_LIKENESS * (largest - 1) if len(steps) < _MIN_STEPS else 0)
     if len(steps) < 2 or not within:
-        return largest
+        return least if len(steps) < 2 else largest
     between = (steps.sum() - steps.max()) / chi2.ppf(1 - _CAUTION, len(steps) - 1)
     total = within + max(0.0, between - within) / largest
-    return max(1.0, float(between / total))
+    return max(least, float(between / total))
 
 
 def log_evidence(log_factors: Array, days: Array, n_days: float) -> Array:

@@ -1,0 +1,83 @@
+"""Monitored rows and targets in the database: races, and what counts as stored bytes."""
+
+import pytest
+import sqlalchemy as sa
+
+from service.access.stored_bytes import TARGET_BYTES, stored_bytes
+from service.models.store import ActiveMonitor
+from service.monitoring import store
+from service.storage.database import now
+from service.storage.tables import AliasRow, MonitoredRow, MonitorRow, VersionRow
+from tests.service.retention.test_store import World
+
+pytestmark = pytest.mark.sql
+
+
+def row(row_id, prediction=None):
+    return {
+        "monitor_id": "mon",
+        "row_id": row_id,
+        "version": 1,
+        "task": "a",
+        "prediction": prediction,
+        **dict.fromkeys(("low", "high", "probability", "unknown")),
+        "values": b"",
+        "size_bytes": 100,
+        "created_at": now(),
+    }
+
+
+def target(row_id):
+    moment = now()
+    values = {"target": 1.0, "created_at": moment, "updated_at": moment}
+    return {"monitor_id": "mon", "row_id": row_id, **values}
+
+
+def test_a_labelled_row_does_not_replace_one_that_was_predicted_meanwhile(database):
+    for rows in ([row("r"), row("s")], [row("r")]):
+        with database.write() as session:
+            store.add_rows(session, [row("r", 1.5)])
+        with database.write() as session:
+            store.add_unpredicted(session, rows)
+    with database.read() as session:
+        query = sa.select(MonitoredRow.row_id, MonitoredRow.prediction)
+        assert dict(session.execute(query).all()) == {"r": 1.5, "s": None}
+    with database.write() as session:  # the row itself comes late
+        store.add_rows(session, [row("s", 2.5)])
+    with database.read() as session:
+        assert dict(session.execute(query).all()) == {"r": 1.5, "s": 2.5}
+
+
+@pytest.fixture
+def monitor(database, tmp_path):
+    """A monitor of an alias of ada's, which never keeps the column town."""
+    world = World(database, tmp_path)
+    version_id = world.version(world.job(world.dataset()))
+    with database.write() as session:
+        model_id = session.get_one(VersionRow, version_id).model_id
+        alias = {"model_id": model_id, "alias": "production"}
+        session.add(AliasRow(**alias, version_id=version_id, move_id="x", moved_at=now()))
+        session.flush()
+        values = {"share": 1, "days": 9, "never_keep": ["town"], "change_id": "x"}
+        session.add(MonitorRow(id="mon", **alias, **values))
+    return ActiveMonitor("mon", 1.0, ("town",))
+
+
+def test_targets_count_as_stored_bytes_also_without_rows(database, monitor):
+    with database.write() as session:
+        before = stored_bytes(session, "ada")
+        store.add_rows(session, [row("r")])
+        store.add_targets(session, [target("r"), target("unknown")])
+    with database.read() as session:
+        assert stored_bytes(session, "ada") - before == 100 + 2 * TARGET_BYTES
+        assert store.count_kept(session, monitor.id) == (1, 2, 100 + 2 * TARGET_BYTES)
+
+
+def test_rows_made_before_a_column_was_not_to_be_kept_are_refused(database, monitor):
+    early = monitor._replace(never_keep=("price",))
+    other = monitor._replace(never_keep=("price", "town"))
+    gone = monitor._replace(id="gone")
+    with database.read() as session:
+        found = store.refusing_monitors(session, {monitor, early, other, gone}, 0)
+        assert found == {early, gone}
+        assert store.refusing_monitors(session, {monitor, other}, 1) == {monitor, other}
