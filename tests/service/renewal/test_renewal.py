@@ -65,25 +65,27 @@ def test_a_better_challenger_is_promoted_and_the_old_version_put_back(start_worl
 def test_each_step_is_taken_once_though_the_process_that_takes_it_is_killed(start_world):
     world = start_world(SIBLING_WORKERS=3, SIBLING_LEASE_TIMEOUT_S=2)
     world.call("old", made_rows(1, 40, slope=-2.0))
-    killed = set()
+    killed = {}
     with world.service.open_database() as database:
 
-        def kill_until(state, n_kills):
-            """Kill the process that acts, again and again; return whether the state has come."""
+        def kill_until(state, *killed_in):
+            """Kill the process that acts once in each state; return whether the last has come."""
             with database.read() as session:
                 holder = session.get(LeaseRow, LEASE_NAME)
                 (now_in,) = session.execute(sa.select(RenewalRow.state)).one()
             pid = None if holder is None else ProcessIdentity.from_text(holder.holder).pid
-            if pid is not None and pid not in killed and len(killed) < n_kills:
+            if now_in in killed_in and now_in not in killed and pid not in (None, *killed.values()):
                 os.kill(pid, signal.SIGKILL)
-                killed.add(pid)
-            return now_in == state and len(killed) == n_kills
+                killed[now_in] = pid
+            return now_in == state
 
         world.client.set_renewal(ALIAS, rows=100, max_rows=60)
-        world.wait_until(lambda: kill_until("trial", 4))
+        begun = ("copying", "combining", "training")
+        world.wait_until(lambda: kill_until("trial", *begun), seconds=600)
         world.move_copy(40)
         world.call("new", made_rows(2, 80, slope=-2.0), days=30)
-        world.wait_until(lambda: kill_until("waiting", 6))
+        world.wait_until(lambda: kill_until("waiting", "trial"), seconds=600)
+        assert len(killed) >= 2
         with database.read() as session:
             rows = session.scalars(sa.select(MonitoredRow.version)).all()
             n_jobs = session.scalar(sa.select(sa.func.count()).where(JobRow.is_challenger))
