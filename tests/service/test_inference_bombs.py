@@ -11,6 +11,7 @@ import scipy.io
 
 from service.inference.formats import reader_of
 from service.inference.task_column import TaskSource
+from tests.written import matlab_references
 
 MIB = 1024 * 1024
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -52,16 +53,6 @@ def matlab_cells(values):
     cells, file = np.empty(1, object), io.BytesIO()
     cells[0] = values
     scipy.io.savemat(file, {"X": cells}, do_compression=True)
-    return file.getvalue()
-
-
-def matlab_references():
-    """Return a file of one large matrix that is the content of very many cells."""
-    file = io.BytesIO()
-    with h5py.File(file, "w") as new:
-        values = new.create_dataset("values", data=np.zeros((1000, 1000)), compression="gzip")
-        cells = new.create_dataset("X", (3000,), dtype=h5py.ref_dtype)
-        cells[:] = [values.ref] * 3000
     return file.getvalue()
 
 

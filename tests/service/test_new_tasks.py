@@ -9,7 +9,6 @@ from urllib.parse import unquote
 import httpx
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,7 +16,7 @@ from algorithms.registry import load_model
 from algorithms.wrappers.new_tasks import with_new_tasks
 from algorithms.wrappers.preparation.model import preparation_of
 from sibling import AsyncClient, MixedModel, NewTasksWarning, RemoteEstimator, ServiceError
-from tests.written import parquet_of
+from tests.written import as_parquet, as_stream
 
 CSV, JSON = "text/csv", "application/json"
 PARQUET, STREAM = "application/vnd.apache.parquet", "application/vnd.apache.arrow.stream"
@@ -38,18 +37,6 @@ def table(n_schools: int = 6, n: int = 10) -> pd.DataFrame:
 def rows(*names: str) -> pd.DataFrame:
     n = len(names)
     return pd.DataFrame({"kind": (["a", "b"] * n)[:n], "school": names, "age": np.arange(n) / 2})
-
-
-def as_stream(frame: pd.DataFrame) -> bytes:
-    arrow = pa.Table.from_pandas(frame, preserve_index=False)
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, arrow.schema) as writer:
-        writer.write_table(arrow)
-    return sink.getvalue()
-
-
-def as_parquet(frame: pd.DataFrame) -> bytes:
-    return parquet_of(pa.Table.from_pandas(frame, preserve_index=False))
 
 
 BODIES = {

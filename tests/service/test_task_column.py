@@ -13,7 +13,7 @@ import pytest
 
 from algorithms.registry import load_model
 from sibling import ServiceError
-from tests.written import parquet_of
+from tests.written import as_parquet, as_stream
 
 CSV, JSON = "text/csv", "application/json"
 PARQUET, STREAM = "application/vnd.apache.parquet", "application/vnd.apache.arrow.stream"
@@ -48,18 +48,6 @@ def call(service, model):
 def rows(*names, column="hospital"):
     """Return rows of tasks, for which the model gives about 10 in 'H0' and -10 in 'H1'."""
     return pd.DataFrame({"bmi": [0.0] * len(names), column: list(names), "age": [0.0] * len(names)})
-
-
-def as_stream(frame):
-    arrow = pa.Table.from_pandas(frame, preserve_index=False)
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, arrow.schema) as writer:
-        writer.write_table(arrow)
-    return sink.getvalue()
-
-
-def as_parquet(frame):
-    return parquet_of(pa.Table.from_pandas(frame, preserve_index=False))
 
 
 def as_lists(frame):

@@ -13,7 +13,7 @@ import pytest
 import scipy.io
 
 from service.settings import MIB
-from tests.written import parquet_of, written
+from tests.written import matlab_references, parquet_of, written
 
 LIMIT_BYTES = 32 * MIB
 #: Numbers of 8 bytes beyond the limit, and few enough that the tests are cheap.
@@ -64,15 +64,6 @@ def matlab_7():
     with h5py.File(sink, "w", userblock_size=512) as file:  # its chunks are claimed, not written
         file.create_dataset("X", (2**20, 2**20), "f8", chunks=(2**10, 2**6), compression="gzip")
     return b"MATLAB 7.3 MAT-file".ljust(512) + sink.getvalue()[512:]
-
-
-def matlab_references():
-    sink = io.BytesIO()
-    with h5py.File(sink, "w") as file:
-        values = file.create_dataset("values", data=np.zeros((1000, 1000)), compression="gzip")
-        cells = file.create_dataset("X", (3000,), dtype=h5py.ref_dtype)
-        cells[:] = [values.ref] * 3000
-    return sink.getvalue()
 
 
 def npz():

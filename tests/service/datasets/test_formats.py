@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.written import written
+from tests.written import cells, written
 
 PARQUET = "application/vnd.apache.parquet"
 FILE = "application/vnd.apache.arrow.file"
@@ -258,13 +258,6 @@ def tasks_of_matlab():
         rng.normal(size=5),
         rng.normal(size=4),
     ]
-
-
-def cells(values):
-    found = np.empty(len(values), dtype=object)
-    for i, value in enumerate(values):
-        found[i] = value
-    return found
 
 
 def matlab_5(**variables):

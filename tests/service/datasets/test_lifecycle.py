@@ -1,6 +1,5 @@
 """A dataset from upload to deletion."""
 
-import io
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 
 from sibling import Client
-from tests.written import written
+from tests.written import big_csv, written
 
 CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
 NPZ = "application/x-npz"
@@ -24,15 +23,6 @@ def new(uploads):
         return response.json()
 
     return upload
-
-
-def big_csv(n_rows=60_000) -> bytes:
-    rng = np.random.default_rng(1)
-    file = io.StringIO()
-    np.savetxt(file, rng.normal(size=(n_rows, 8)), delimiter=",", fmt="%.6f")
-    lines = file.getvalue().splitlines()
-    body = "\n".join(f"t{i % 7},{line}" for i, line in enumerate(lines))
-    return ("task," + ",".join("abcdefgh") + "\n" + body + "\n").encode()
 
 
 def test_an_upload_returns_location_and_summary(uploads):

@@ -11,7 +11,7 @@ from scipy.sparse import coo_array, csc_array, csr_array, random_array, save_npz
 
 from service.datasets.blocks import DatasetReader
 from service.datasets.canonical import read_all_rows
-from tests.written import written
+from tests.written import cells, written
 
 MATLAB = "application/x-matlab-data"
 PARTS = ("data", "indices", "indptr", "shape")
@@ -124,13 +124,6 @@ def test_rows_times_columns_may_be_far_beyond_the_memory(make_reader):
     result = reader.read_npz(parts(A))
     assert_same(reader.tasks(result)["a"], A)
     assert "features" not in result["manifest"]["tasks"][0]
-
-
-def cells(values):
-    found = np.empty(len(values), dtype=object)
-    for i, value in enumerate(values):
-        found[i] = value
-    return found
 
 
 def matlab_5(Xs, ys):

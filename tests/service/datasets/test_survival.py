@@ -1,26 +1,16 @@
 """Uploads after a kill of the server, and uploads that exceed their limits."""
 
-import io
 import signal
 
 import numpy as np
 import pytest
 
-from tests.written import written
+from tests.written import big_csv, written
 
 pytestmark = pytest.mark.slow  # kills processes
 
 CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
 NPZ = "application/x-npz"
-
-
-def big_csv(n_rows=60_000) -> bytes:
-    rng = np.random.default_rng(1)
-    file = io.StringIO()
-    np.savetxt(file, rng.normal(size=(n_rows, 8)), delimiter=",", fmt="%.6f")
-    lines = file.getvalue().splitlines()
-    body = "\n".join(f"t{i % 7},{line}" for i, line in enumerate(lines))
-    return ("task," + ",".join("abcdefgh") + "\n" + body + "\n").encode()
 
 
 def test_an_upload_survives_a_kill_of_the_server(start_service, uploads_to, wait_until):

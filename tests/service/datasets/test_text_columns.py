@@ -1,27 +1,17 @@
 """Numbers, booleans and classes that are text: one rule for columns and targets in every format."""
 
-import io
 import json
 
 import numpy as np
 import openpyxl
 import pandas as pd
-import pyarrow as pa
 import pytest
 
-from tests.written import written
+from tests.written import as_stream, written
 
 CSV, JSON, PARQUET = "text/csv", "application/json", "application/vnd.apache.parquet"
 LINES, STREAM = "application/x-ndjson", "application/vnd.apache.arrow.stream"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-
-
-def as_stream(frame):
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
 
 
 WRITERS = {
