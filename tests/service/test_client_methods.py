@@ -136,7 +136,7 @@ def use_everything(client, tmp_path):
     list(client.uploads)
     with pytest.raises(ServiceError, match="not-found"):
         client.delete_upload("upl_1")
-    list(client.audit())
+    list(client.audit()), list(client.quotas())
     use_keys(client), use_webhooks(client)
 
     assert client.validate(dataset, "lda-rt", {"d": 1})["params"]["d"] == 1
@@ -146,8 +146,9 @@ def use_everything(client, tmp_path):
     assert list(job.events())
     assert job.spec()["params"] == {"d": 1}
     client.retrain(model).wait().delete()
-    with pytest.raises(ServiceError, match="wrong-state"):
-        job.cancel()
+    for change in (job.cancel, job.finish):
+        with pytest.raises(ServiceError, match="wrong-state"):
+            change()
     model.set_alias("production")
     assert client.models["everything@production"].version == model.version
     assert client.aliases("everything") == {"production": 1}
