@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -379,14 +380,15 @@ def test_a_frozen_worker_is_replaced_and_its_late_result_discarded(faulty):
 
 @pytest.mark.slow  # needs an idle machine
 def test_a_frozen_worker_with_its_child_is_replaced_and_its_attempt_ended(faulty):
-    job = faulty.train_long("frozen-all")
+    name = f"frozen-all-{uuid.uuid4().hex}"  # the service is that of an earlier try
+    job = faulty.train_long(name)
     worker = faulty.worker_of(job)
     (child,) = [p for p in worker.children() if "service.jobs.worker.child" in _command(p)]
     with faulty.frozen(job, [worker, child]):
         wait_for(lambda: faulty.row(job).attempt == 2)
         job.wait()
     wait_for(lambda: _state_of(child) == "ended")  # its result would be discarded
-    assert faulty.n_models("frozen-all") == 1
+    assert faulty.n_models(name) == 1
     faulty.check_tidy()
 
 
