@@ -229,7 +229,6 @@ QUICK = {"no task", "no name", "twice", "no row", "names", "targets", "no groups
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in MISFITS]
 )
-@pytest.mark.quick(4)
 def test_what_does_not_fit_is_told(app, name):
     first, second, code, words = MISFITS[name]
     source = upload(app, first)
@@ -243,6 +242,16 @@ def test_what_does_not_fit_is_told(app, name):
     assert words in error["detail"]
     listed = app.send("GET", "/v1/datasets").json()["items"]
     assert all(one["state"] == "ready" for one in listed)  # no rejected one is left
+
+
+def test_a_source_that_is_not_ready_is_told_with_its_place(make_app):
+    app = make_app(ingest_wait_s=0)
+    source = app.upload(b"task,x\na,no\na,1\n").headers["location"].rpartition("/")[2]
+    response = combine(app, source)
+    assert (response.status_code, response.json()["code"]) == (409, "wrong-state")
+    (error,) = response.json()["errors"]
+    assert error["pointer"] == "/sources/0/dataset_id"
+    assert source in error["detail"]
 
 
 def test_columns_of_different_kinds_are_told(app):
