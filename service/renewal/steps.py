@@ -19,7 +19,7 @@ from service.jobs.spec_schemas import RepeatSpec
 from service.jobs.submission import Origin, repeated, spec_of, submit
 from service.models import alias_store
 from service.models.routes import find_version
-from service.models.store import versions_of_jobs
+from service.models.store import aliases_of, versions_of_jobs
 from service.monitoring import store as monitor_store
 from service.monitoring.report import MAX_ROWS, make_report
 from service.renewal import store
@@ -346,7 +346,9 @@ def put_back(session: Session, renewing: Renewing, reason: str | None) -> None:
     if version is None or present is None:
         raise Problem("wrong-state", f"version {row.previous_version} was deleted")
     alias_store.move(session, version, renewing.monitor.alias)
-    present.is_challenger, row.previous_version = True, None
+    # another alias may have moved to it meanwhile
+    present.is_challenger = present.id not in aliases_of(session, [present.id])
+    row.previous_version = None
     said = f"Version {version.version} was put back by hand."
     note(session, renewing, "renewal.put_back", said if reason is None else f"{said} {reason}")
 
@@ -382,15 +384,19 @@ def abandon(services: RenewalServices, row: RenewalRow) -> None:
 
 
 def clear(services: RenewalServices, row: RenewalRow) -> None:
-    """Stop the training, delete the copies of rows, and go on to the next state, if any."""
+    """Stop the training, delete what it has made, and go on to the next state, if any."""
     with services.database.write() as session:
+        job = None if row.job_id is None else session.get(JobRow, row.job_id)
+        if job is not None:
+            alias_store.lock_model(session, job.owner, job.model_name)
         found = session.get(RenewalRow, row.monitor_id, with_for_update=True)
         if found is None or found.step != row.step:
             return
-        job = None if found.job_id is None else session.get(JobRow, found.job_id)
         if found.rows_id is not None and job is not None and JobState(job.state) not in FINAL:
             job_store.request_cancel(session, job)
             return
+        if found.rows_id is not None and job is not None:
+            store.delete_unused_version(session, job)
         if not _drop_copies(session, found, keeps_manifest=False):
             return
         if found.next_state is None:

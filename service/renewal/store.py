@@ -11,6 +11,8 @@ from sqlalchemy.orm import Session, aliased
 from service.audit import store as audit_store
 from service.audit.events import AuditEvent
 from service.models import alias_store
+from service.models import store as model_store
+from service.models.store import NamedVersion
 from service.observability.logs import log
 from service.storage.database import Database, now
 from service.storage.dataset_states import DELETED
@@ -256,6 +258,14 @@ def paired_rows(
 def origin_of(session: Session, version: VersionRow) -> tuple[JobRow, DatasetRow]:
     """Return the job and the dataset of a version."""
     return session.get_one(JobRow, version.job_id), session.get_one(DatasetRow, version.dataset_id)
+
+
+def delete_unused_version(session: Session, job: JobRow) -> None:
+    """Delete the version of a training that ended before it was stopped, unless it is used."""
+    version = session.scalar(sa.select(VersionRow).where(VersionRow.job_id == job.id))
+    if version is None or not version.is_challenger or model_store.needed_by(session, version):
+        return
+    model_store.delete_version(session, NamedVersion(job.model_name, version, ()))
 
 
 def is_ending(session: Session, monitor_id: str) -> bool:

@@ -66,10 +66,13 @@ class World:
             return session.scalar(query)
 
     def move_copy(self, days: float) -> None:
-        """Let the copy of rows and the beginning of the trial be so many days ago."""
+        """Let the copy of rows, and all before it, be so many days ago."""
+        moment = now() - days * DAY
         with self.service.open_database() as database, database.write() as session:
+            for table in (MonitoredRow, MonitoredTarget):
+                session.execute(sa.update(table).values(created_at=moment - DAY))
             row = session.scalars(sa.select(RenewalRow)).one()
-            row.copied_at = row.trial_at = now() - days * DAY
+            row.copied_at = row.trial_at = moment
             row.step += 1
 
     def steps(self) -> list[tuple[str, str]]:

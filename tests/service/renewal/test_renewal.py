@@ -102,7 +102,10 @@ def test_each_step_is_taken_once_though_the_process_that_takes_it_is_killed(star
 
 HOLD = """
 CREATE TRIGGER hold AFTER INSERT ON jobs
-BEGIN UPDATE jobs SET retry_at = '2999-01-01 00:00:00.000000' WHERE id = NEW.id; END
+BEGIN
+    UPDATE jobs SET retry_at = strftime('%Y-%m-%d %H:%M:%f000', 'now', '+280 seconds')
+    WHERE id = NEW.id;
+END
 """
 
 
