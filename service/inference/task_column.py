@@ -163,9 +163,6 @@ def task_names(values: Iterable[Any], column: str) -> list[str]:
         if len(name) > _MAX_NAME:
             detail = f"row {row}: the task has more than {_MAX_NAME} characters"
             raise_invalid_data(detail, row=row, column=column)
-        if "\0" in name:  # no database stores it
-            detail = f"row {row}: the task {name!r:.40} has a null character"
-            raise_invalid_data(detail, row=row, column=column)
         names.append(name)
     return names
 

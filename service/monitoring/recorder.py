@@ -43,8 +43,8 @@ _MAX_LOAD: Final = 0.02
 _QUOTA_S: Final = 60.0
 _CLOSE_TIMEOUT_S: Final = 5.0
 _MAX_TEXT: Final = 200
-#: Bytes of a stored row besides its values.
-OVERHEAD_BYTES: Final = 200
+#: Bytes of a stored row besides its values, with those of its indexes.
+OVERHEAD_BYTES: Final = 280
 
 
 class _Kept(NamedTuple):

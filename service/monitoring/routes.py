@@ -1,11 +1,14 @@
 """HTTP routes of monitors: what they keep, and the deletion of rows."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Query, Request, Response
 
+from algorithms.interface.errors import explain_unknown
 from service.errors.problems import Problem
+from service.errors.validation import entry_at
 from service.http.documentation import problems
 from service.http.preconditions import check_if_match, etag
 from service.http.responses import json_response
@@ -13,6 +16,7 @@ from service.http.routing import Confirm, Owner, Record, secured
 from service.models import alias_store
 from service.models.alias_routes import AliasName
 from service.models.routes import Name, find_version
+from service.models.store import ALIAS_SEPARATOR
 from service.monitoring import store
 from service.monitoring.columns import names_of, stored_values
 from service.monitoring.context import Context, MonitorServices
@@ -65,6 +69,8 @@ def put_monitor(
     """Keep rows that the version of an alias predicts, under whatever name it is called."""
     inference = services.inference
     name = find_version(services.models, owner, name, None).name
+    version = find_version(services.models, owner, f"{name}{ALIAS_SEPARATOR}{alias}", None)
+    _check_columns(services, version.row.id, spec.never_keep)
     with inference.database.write() as session:
         confirm(session)
         alias_store.lock_model(session, owner, name)
@@ -170,6 +176,16 @@ def existing_monitor(
 def no_monitor(name: str, alias: str) -> Problem:
     """Return the problem of an alias without a monitor."""
     return Problem("not-found", f"the alias '{alias}' of '{name}' has no monitor; PUT creates it")
+
+
+def _check_columns(services: MonitorServices, version_id: str, names: Sequence[str]) -> None:
+    """Raise a problem if a version has no column of a name: another one may be meant."""
+    for name in names:
+        if services.columns.has(version_id, name) is False:
+            of_tasks = services.columns.of(version_id).values()
+            known = dict.fromkeys(column for columns in of_tasks for column in columns or ())
+            detail = explain_unknown(name, known, what="column")
+            raise Problem("invalid-request", detail, errors=[entry_at("/never_keep", detail)])
 
 
 def _remove_values(services: MonitorServices, monitor: MonitorRow, columns: set[str]) -> None:

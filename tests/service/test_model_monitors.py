@@ -5,6 +5,7 @@ import io
 import json
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import httpx
 import numpy as np
@@ -12,7 +13,8 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from service.storage.tables import MonitoredRow, MonitoredTarget
+from service.storage.database import now
+from service.storage.tables import AuditRow, MonitoredRow, MonitoredTarget, MonitorRow
 from sibling import AsyncClient, Client, ServiceError
 from tests.waiting import wait_for
 
@@ -74,6 +76,14 @@ def stored(service):
         return session.scalars(sa.select(MonitoredRow).order_by(MonitoredRow.row_id)).all()
 
 
+def spread_over_days(service, n_days):
+    """Have the rows of the monitor come on several days until today."""
+    with service.open_database() as database, database.write() as session:
+        session.execute(sa.update(MonitorRow).values(created_at=now() - timedelta(n_days)))
+        for i, row in enumerate(session.scalars(sa.select(MonitoredRow))):
+            row.created_at = now() - timedelta(i % n_days)
+
+
 def assert_rejected(response, status, code):
     assert (response.status_code, response.json()["code"]) == (status, code), response.text
     return response.json()
@@ -107,6 +117,16 @@ def test_a_monitor_is_created_read_changed_and_deleted(http):
 def test_a_monitor_with_invalid_options_is_refused(http, body):
     problem = assert_rejected(http.put(MONITOR, json=body), 422, "invalid-request")
     assert problem["errors"][0]["pointer"].startswith(f"/{next(iter(body))}")
+
+
+@pytest.mark.usefixtures("watched")
+def test_columns_to_exclude_are_those_of_the_version(http):
+    """A name with a mistake would leave the values of the column it means."""
+    response = http.put(MONITOR, json={"never_keep": ["town", "prise"]})
+    problem = assert_rejected(response, 422, "invalid-request")
+    assert problem["errors"][0]["pointer"] == "/never_keep"
+    assert "did you mean 'price'" in problem["detail"]
+    assert_rejected(http.get(MONITOR), 404, "not-found")
 
 
 @pytest.mark.usefixtures("watched")
@@ -252,22 +272,6 @@ def test_rows_that_wait_to_be_stored_keep_no_column_that_is_excluded_meanwhile(h
 
 @pytest.mark.sql
 @pytest.mark.usefixtures("monitor")
-def test_a_row_that_a_database_cannot_store_does_not_hold_up_others(http, service):
-    rows = without(made_rows(1, n=1), "sales", "shop")
-    url = f"/v1/models/{MODEL}/predict?new_tasks=common&task=a%00b"
-    assert http.post(url, json={"inputs": rows}, headers={"Sibling-Row-Ids": "n"}).is_success
-
-    def first_is_done():
-        kept = http.get(MONITOR).json()
-        return kept["n_rows"] + kept["n_dropped"] == 3
-
-    wait_for(first_is_done)
-    predict(http, without(made_rows(1, n=1), "sales"), ids="later")
-    wait_for(lambda: "later-0" in {row.row_id for row in stored(service)})
-
-
-@pytest.mark.sql
-@pytest.mark.usefixtures("monitor")
 def test_rows_are_deleted_by_the_prefix_of_their_ids(http, service):
     rows = without(made_rows(1, n=1), "sales")
     for ids in ("Ann%", "ann%25", "an_"):
@@ -372,6 +376,18 @@ def test_labelled_rows_that_were_never_predicted_are_kept(http, client, service)
 
 
 @pytest.mark.usefixtures("monitor")
+def test_feedback_leaves_an_audit_event(http, service):
+    def events():
+        query = sa.select(AuditRow.object, AuditRow.status)
+        with service.open_database() as database, database.read() as session:
+            return session.execute(query.where(AuditRow.operation == "send_feedback")).all()
+
+    n_before = len(events())
+    send(http, [{"row_id": f"r{i}", "target": 1.0} for i in range(1001)])
+    assert events()[n_before:] == [(ALIAS, 200)]
+
+
+@pytest.mark.usefixtures("monitor")
 def test_classes_are_no_targets_of_a_model_of_numbers(http, client):
     table = pa.table({"shop": ["a", "b"], "row_id": ["1", "2"], "sales": ["much", "little"]})
     dataset = client.upload(table, task_column="shop", target_column="sales", name="words")
@@ -467,7 +483,7 @@ def test_a_task_that_breaks_is_told_from_all(http):
 
 
 @pytest.mark.usefixtures("monitor")
-def test_columns_that_move_unknown_categories_and_late_targets_are_told(http):
+def test_columns_that_move_unknown_categories_and_late_targets_are_told(http, service):
     rows = without(made_rows(5, n=100), "sales")
     for row in rows:
         row["price"] += 2
@@ -475,6 +491,7 @@ def test_columns_that_move_unknown_categories_and_late_targets_are_told(http):
             row["town"] = "east"
     predict(http, rows, ids="m")
     wait_for_rows(http, 300)
+    spread_over_days(service, 20)
     report = http.get(REPORT).json()
     assert report["verdict"] == "columns"
     moved = {(c["task"], c["column"]) for c in report["columns"] if c["alarm_since"] is not None}
