@@ -39,8 +39,9 @@ parser.add_argument("--repeats", type=int, default=9)
 parser.add_argument("--databases", nargs="+", default=["sqlite"])
 
 _ROWS_PER_INSERT = 1_000
+_CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _CHROMIUM = os.environ.get("SIBLING_CHROMIUM") or next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    filter(None, map(shutil.which, _CHROMIUMS)), None
 )
 
 

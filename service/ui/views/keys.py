@@ -140,7 +140,7 @@ def _cells(key: Mapping[str, Any], *, may_write: bool) -> list[Cell]:
     question = f"Revoke the key {key['name'] or key['id']}? Programs with it are refused."
     path = f"/v1/keys/{key['id']}"
     revoke = tables.action("Revoke", "DELETE", path, question, label=f"Revoke {key['id']}")
-    n_below, nothing = key["n_active_descendants"], tables.text("")
+    n_below, nothing = key["n_active_descendants"], Cell("")
     question = f"Revoke the key {key['name'] or key['id']}, and all that it has created?"
     label = f"Revoke {key['id']} and its descendants"
     text, path = f"Revoke with {n_below} descendants", f"{path}?descendants=true"

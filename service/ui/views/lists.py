@@ -193,7 +193,7 @@ MODEL_COLUMNS: Final = (
     "Version",
     "Algorithm",
     "Groups",
-    "Training score, mean over groups",
+    "Mean training score",
     "Trained",
 )
 
