@@ -78,9 +78,12 @@ def test_events_of_jobs_versions_and_aliases_arrive_in_order_and_signed(
         "created_at": ended["data"]["created_at"],
         "finished_at": ended["data"]["finished_at"],
     }
-    log = list(events_client.webhook_deliveries(webhook["id"]))
-    assert {row["event_id"] for row in log} == {e["id"] for e in receiver.events()}
-    assert {row["state"] for row in log} == {"delivered"}
+
+    def log():
+        return list(events_client.webhook_deliveries(webhook["id"]))
+
+    wait_until(lambda: {row["state"] for row in log()} == {"delivered"})  # stored after the answer
+    assert {row["event_id"] for row in log()} == {e["id"] for e in receiver.events()}
 
 
 @pytest.mark.sql
