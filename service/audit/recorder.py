@@ -83,13 +83,13 @@ class AuditRecorder:
                     store.add(session, event)
             except Exception as error:  # noqa: BLE001 - no error may end the thread
                 # without SQL, which repeats the event
-                reason = getattr(error, "orig", error)
-                self._report_failure(event, f"{type(error).__name__}: {reason}")
+                cause = getattr(error, "orig", error)
+                self._report_failure(event, f"{type(error).__name__}: {cause}")
             else:
                 self._metrics.count_audit_event("stored")
             finally:
                 stored.set_result(None)
 
-    def _report_failure(self, event: AuditEvent, reason: str) -> None:
-        log.error("audit.failed", **event.log_fields(), reason=reason)
+    def _report_failure(self, event: AuditEvent, error: str) -> None:
+        log.error("audit.failed", **event.log_fields(), error=error)
         self._metrics.count_audit_event("failed")

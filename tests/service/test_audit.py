@@ -390,6 +390,7 @@ def test_a_refusal_whose_event_cannot_be_stored_is_logged(guarded, admin_key):
     (line,) = [line for line in lines if '"unstored"' in line]
     event = json.loads(line)
     assert (event["operation"], event["object"]) == ("delete_dataset", "/v1/datasets/ds_none")
+    assert "audit_events" in event["error"]
 
 
 def test_a_response_does_not_wait_long_for_its_event(guarded, ada, admin_key, wait_until):
