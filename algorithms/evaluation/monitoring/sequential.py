@@ -27,9 +27,11 @@ _SLOPES: Final = np.array([-0.9, -0.3, 0.3, 0.9])
 _N_BINS: Final = 10
 #: Part of the weight of a p-value that is left after one more.
 _MEMORY: Final = 0.99
-#: Least correlation of rows of one day, until so many days can be compared with the next.
+#: Correlation of rows of one day that is assumed until so many days can be compared with the next,
+#: and taken as the least one until there are more.
 _LIKENESS: Final = 0.05
-_MIN_STEPS: Final = 14
+_MIN_STEPS: Final = 4
+_N_EARLY_STEPS: Final = 14
 #: Quantile at which the design effect is taken, so that it is rarely too small.
 _CAUTION: Final = 0.8
 #: Maximum size of temporary arrays of rows by bins.
@@ -100,7 +102,7 @@ def design_effect(x: Array, days: Array) -> float:
     Dividing the logarithms of the factors by it keeps a bet fair: if rows of a day are
     independent, by any number above 1; and if they are the same, by their number. Between these,
     it is the ratio of the variance of the means of days to that of the means of as many independent
-    rows (Kish, *Survey Sampling*, 1965), drawn upwards if days are few; of one or two days, from a
+    rows (Kish, *Survey Sampling*, 1965), drawn upwards if days are few; of the first days, from a
     small correlation, so that a large change is found at once. Means are compared with those of the
     next day, so that a change of all later days has little part in it.
 
@@ -117,9 +119,11 @@ def design_effect(x: Array, days: Array) -> float:
     means = np.bincount(day, x) / sizes
     within = float(((x - means[day]) ** 2).sum()) / (n - n_days)
     steps = np.diff(means) ** 2 / (1 / sizes[1:] + 1 / sizes[:-1])
-    least = 1 + (_LIKENESS * (largest - 1) if len(steps) < _MIN_STEPS else 0)
-    if len(steps) < 2 or not within:
-        return least if len(steps) < 2 else largest
+    least = 1 + (_LIKENESS * (largest - 1) if len(steps) < _N_EARLY_STEPS else 0)
+    if len(steps) < _MIN_STEPS:
+        return least
+    if not within:
+        return largest
     between = (steps.sum() - steps.max()) / chi2.ppf(1 - _CAUTION, len(steps) - 1)
     total = within + max(0.0, between - within) / largest
     return max(least, float(between / total))
