@@ -3,7 +3,7 @@
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from typing import Any, Final
@@ -66,7 +66,7 @@ async def report_view(api: Api, name: str, version: int) -> ModelReport:
     view = await version_view(api, name, version, vega="")
     report = await api.find(f"{view.path}/report") or {}
     titles = await _algorithms(api)
-    data, columns = await _data(api, view.model)
+    data, columns = await _data(api, view)
     plots = (*view.charts.values(), *view.plots)
     tables = (*view.leaderboards[1:], *view.tables)
     algorithm = titles[view.model["algorithm"]]
@@ -76,7 +76,7 @@ async def report_view(api: Api, name: str, version: int) -> ModelReport:
         version=view,
         figures=await asyncio.gather(*(_figure(api, plot) for plot in plots)),
         tables=[table for table in tables if table.rows and len(table.columns) > 1],
-        method=f"{algorithm['title']}: {algorithm['summary']}",
+        method=view.words.said(f"{algorithm['title']}: {algorithm['summary']}"),
         data=data,
         columns=columns,
         lineage=[(title, _dated(cell)) for title, cell in view.lineage],
@@ -85,7 +85,7 @@ async def report_view(api: Api, name: str, version: int) -> ModelReport:
 
 
 def _dated(cell: Cell) -> Cell:
-    return replace(cell, text=formats.exact(cell.value)) if cell.kind == "time" else cell
+    return Cell(formats.exact(cell.value)) if cell.kind == "time" else cell
 
 
 async def _figure(api: Api, plot: Any) -> Figure:
@@ -98,12 +98,13 @@ async def _algorithms(api: Api) -> dict[str, dict[str, Any]]:
     return {item["name"]: item for item in items}
 
 
-async def _data(api: Api, model: Mapping[str, Any]) -> tuple[str, Table | None]:
+async def _data(api: Api, view: VersionView) -> tuple[str, Table | None]:
     """Return a sentence on the dataset of a model, and its columns."""
+    model = view.model
     path = f"/v1/datasets/{segment(model['lineage']['dataset_id'])}"
     dataset = await api.find(path, refused=FORBIDDEN)
     if dataset is None:
-        return f"{formats.count(len(model['tasks']), 'group')}.", None
+        return f"{view.words.counted(len(model['tasks']))}.", None
     preview = await api.get(f"{path}/preview", tasks=1, rows=0)
     sentence = f"{dataset['name']}: {size_sentence(dataset)} Rows with the same "
     return f"{sentence}{model['task_column']} belong together.", columns_table(preview)
