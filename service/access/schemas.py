@@ -34,7 +34,7 @@ class ApiKey(BaseModel):
         return cls(**_fields(row), n_active_descendants=n_active_descendants)
 
 
-class NewApiKey(ApiKey):
+class ApiKeyWithSecret(ApiKey):
     """An API key that has just been created."""
 
     key: str = Field(description="The key with its secret, which cannot be read again.")

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from service.access import store
 from service.access.keys import Scope, allows, new_key
 from service.access.quotas import use_of
-from service.access.schemas import ApiKey, NewApiKey, Quotas
+from service.access.schemas import ApiKey, ApiKeyWithSecret, Quotas
 from service.errors.patterns import TEXT_LINE
 from service.errors.problems import Problem
 from service.errors.validation import entry_at
@@ -108,7 +108,7 @@ def list_keys(
     "",
     summary="Create a key",
     status_code=201,
-    response_model=NewApiKey,
+    response_model=ApiKeyWithSecret,
     responses=problems(
         "malformed-json",
         "body-too-large",
@@ -151,7 +151,7 @@ def create_key(
             expires_at=min(limits, default=None),
         )
         record(session, 201, f"/v1/keys/{key.id}")
-        created = NewApiKey.from_key(row, key)
+        created = ApiKeyWithSecret.from_key(row, key)
     return json_response(created, status=201, Location=f"/v1/keys/{key.id}")
 
 

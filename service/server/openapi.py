@@ -28,6 +28,24 @@ def complete(document: dict[str, Any]) -> None:
     scheme = {"type": "http", "scheme": "bearer", "description": "An API key, sib_..."}
     components["securitySchemes"] = {"key": scheme}
     document["security"] = [{"key": []}, {}]  # keys are optional on loopback
+    _widen_integers(document)
+
+
+def _widen_integers(part: Any) -> None:
+    """Give all integers of a part 64 bits, and limits that fit into them.
+
+    Generated clients in Go, Java and C# read others as 32 bits.
+    """
+    if isinstance(part, list):
+        for item in part:
+            _widen_integers(item)
+    elif isinstance(part, dict):
+        for item in part.values():
+            _widen_integers(item)
+        if part.get("type") == "integer":
+            part["format"] = "int64"
+            if "exclusiveMaximum" in part:
+                part["maximum"] = int(part.pop("exclusiveMaximum")) - 1
 
 
 def _describe_files(responses: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from service.settings import Settings
 from service.storage.database import Database
 from service.storage.tables import WebhookRow, new_id
 from service.webhooks import events, store
-from service.webhooks.schemas import Delivery, NewWebhook, Webhook, WebhookSpec
+from service.webhooks.schemas import Delivery, Webhook, WebhookSpec, WebhookWithSecret
 from service.webhooks.signatures import new_secret
 from service.webhooks.targets import Refused, Targets
 
@@ -51,7 +51,7 @@ def list_webhooks(database: Webhooks, owner: Owner, query: Paging) -> Page[Webho
     "",
     summary="Create a webhook",
     status_code=201,
-    response_model=NewWebhook,
+    response_model=WebhookWithSecret,
     responses=problems(
         "malformed-json",
         "body-too-large",
@@ -87,7 +87,7 @@ def create_webhook(
         session.flush()
         path = f"/v1/webhooks/{row.id}"
         record(session, 201, path)
-    return json_response(NewWebhook.model_validate(row), status=201, Location=path)
+    return json_response(WebhookWithSecret.model_validate(row), status=201, Location=path)
 
 
 @router.get(

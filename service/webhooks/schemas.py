@@ -43,7 +43,7 @@ class Webhook(BaseModel, from_attributes=True):
     created_at: datetime = Field(description="Time of creation.")
 
 
-class NewWebhook(Webhook):
+class WebhookWithSecret(Webhook):
     """A webhook that has just been created."""
 
     secret: str = Field(

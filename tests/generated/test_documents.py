@@ -172,6 +172,12 @@ def test_each_title_in_the_openapi_document_is_of_one_schema(document):
     assert sorted(set(operations)) == sorted(operations)
 
 
+def test_no_schema_in_the_openapi_document_is_called_as_the_constructor_of_another(document):
+    """``openapi-generator`` writes a function ``NewWebhook`` for a type ``Webhook`` of Go."""
+    names = document["components"]["schemas"].keys()
+    assert [name for name in names if f"New{name}" in names] == []
+
+
 def test_every_parameter_and_field_in_the_openapi_document_has_a_description(document):
     missing = [
         f"{method} {path}: {parameter['name']}"

