@@ -287,7 +287,10 @@ def running_nginx(folder: Path, servers: str) -> Iterator[None]:
 
 @cache
 def certificate() -> tuple[Path, Path]:
-    """Return the files of a certificate for 127.0.0.1, which clients of this process trust."""
+    """Return the files of a certificate for 127.0.0.1, which clients of this process trust.
+
+    So do the programs it runs in Python, C#, Go, JavaScript, R and Java, and curl.
+    """
     folder = Path(tempfile.mkdtemp(prefix="sibling-tls-"))
     atexit.register(shutil.rmtree, folder)
     files = (folder / "cert.pem", folder / "key.pem")
@@ -295,7 +298,15 @@ def certificate() -> tuple[Path, Path]:
     names = ("-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1")
     target = ("-out", files[0], "-keyout", files[1])
     subprocess.run([*command.split(), *names, *target], check=True, capture_output=True)
-    os.environ["SSL_CERT_FILE"] = str(files[0])
+    others = os.environ.get("SSL_CERT_FILE")  # installers need them
+    trusted = folder / "trusted.pem"
+    trusted.write_bytes(files[0].read_bytes() + (Path(others).read_bytes() if others else b""))
+    for name in ("SSL_CERT_FILE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"):
+        os.environ[name] = str(trusted)
+    if shutil.which("keytool"):
+        command = "keytool -importcert -noprompt -storepass changeit -keystore trusted -file"
+        subprocess.run([*command.split(), files[0]], cwd=folder, check=True, capture_output=True)
+        os.environ["JAVA_TOOL_OPTIONS"] = f"-Djavax.net.ssl.trustStore={folder}/trusted"
     return files
 
 

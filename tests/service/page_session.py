@@ -31,6 +31,7 @@ def main(page, url, results, *options):
     os.environ["SIBLING_URL"] = url
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     text = Path(page).read_text(encoding="utf-8")
+    text = text.replace(f"http://{DOCUMENTED_ADDRESS}", url)
     text = text.replace(DOCUMENTED_ADDRESS, urlsplit(url).netloc)
     done, names = [], {}
     for block in re.finditer(EXAMPLE + OUTPUT, text, re.MULTILINE | re.DOTALL):

@@ -430,7 +430,7 @@ def cancel_by_keys(page, keys, job):
     """Cancel a running job, after a change of mind: the question returns the focus."""
     keys.use("link", "Jobs")
     page.wait_for_url("**/jobs")
-    keys.to(page.locator(f"a[href='/jobs/{job.id}']").first)
+    keys.to(page.locator(f"a[href$='/jobs/{job.id}']").first)
     keys.press("Enter")
     page.locator("main .state.running").first.wait_for()
     cancel = page.get_by_role("button", name="Cancel")

@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 import sklearn
@@ -96,8 +95,7 @@ def test_a_program_in_another_language_prints_what_is_shown(read, documented, la
     read(CALLS)
     block = rf"```{language}\n(.*?)```\n+```text\n(.*?)```"
     code, shown = re.search(block, CALLS.read_text(encoding="utf-8"), re.DOTALL).groups()
-    address = urlsplit(documented.url).netloc
-    code = code.replace(SESSION["DOCUMENTED_ADDRESS"], address)
+    code = code.replace(f"http://{SESSION['DOCUMENTED_ADDRESS']}", documented.url)
     Path(file).write_text(code, encoding="utf-8")
     printed = subprocess.run(command.split(), check=False, capture_output=True, text=True)
     assert printed.returncode == 0, printed.stderr

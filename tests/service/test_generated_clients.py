@@ -154,4 +154,5 @@ def test_the_go_client_of_openapi_generator_compiles(generator, environment, ser
     run(environment / "go", "build", "./...", cwd=tmp_path / "sibling")
     code = "".join(path.read_text("utf-8") for path in (tmp_path / "sibling").glob("api_*.go"))
     names = {name.replace("_", "").lower() for name in operations(service)}
-    assert names - set(re.findall(r"(?m)^func .*?\) (\w+)Execute\(", code.lower())) == set()
+    written = {name.lower() for name in re.findall(r"(?m)^func .*\) (\w+)Execute\(", code)}
+    assert names <= written
