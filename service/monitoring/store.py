@@ -76,7 +76,7 @@ def refusing_monitors(
     ids = {monitor.id for monitor in monitors}
     full = full_monitors(session, ids, max_bytes)
     query = sa.select(MonitorRow.id, MonitorRow.never_keep).where(MonitorRow.id.in_(ids))
-    excluded: dict[str, list[str]] = dict(session.execute(query).tuples().all())
+    excluded = {row.id: row.never_keep for row in session.execute(query)}
     return {
         monitor
         for monitor in monitors

@@ -41,7 +41,8 @@ def config(theme: Theme, *, is_narrow: bool = False) -> dict[str, Any]:
     ink = _INK[theme]
     labels = {"labelColor": ink["text"], "titleColor": ink["text"]}
     limit, right = (90, 12) if is_narrow else (160, 56)
-    layout = {"bottom": {"anchor": "start", "direction": "vertical", "margin": 8}}
+    # an expression, since the schema of Vega-Lite has no other form of this property of Vega
+    layout = {"expr": "{bottom: {anchor: 'start', direction: 'vertical', margin: 8}}"}
     below = {"orient": "bottom", "columns": 2, "layout": layout} if is_narrow else {}
     axis = {"domainColor": ink["line"], "tickColor": ink["line"], "gridColor": ink["line"]}
     return {

@@ -105,14 +105,16 @@ def test_pooled_constants_are_those_of_all_rows(target, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (Task.from_rows("u", rows(3, 2), y=["a", "b", "a"]), "has 3 features, task 'u' 2"),
-        (Task.from_rows("u", rows(3, 3), y=["a", "c", "a"]), "needs the same classes"),
+        (Task.from_rows("u", rows(40, 2), y=["a", "b"] * 20), "has 3 features, task 'u' 2"),
+        (Task.from_rows("u", rows(40, 3), y=["a", "c"] * 20), "needs the same classes"),
         (Task.from_rows("u", rows(3, 3), y=[1.0, 2.0, 3.0]), "needs the same kind"),
     ],
 )
 def test_unlike_tasks_cannot_be_pooled(other, message) -> None:
+    # so many rows that a task does not lack a class by chance
+    task = Task.from_rows("t", rows(40, 3), y=["a", "b"] * 20)
     with pytest.raises(InvalidData, match=message):
-        fit(Task.from_rows("t", rows(3, 3), y=["a", "b", "a"]), other, form="pooled")
+        fit(task, other, form="pooled")
 
 
 def test_a_new_task_of_pooled_constants_needs_targets_of_their_kind() -> None:

@@ -354,9 +354,9 @@ def test_arrays_of_the_wrong_shape_are_rejected(name) -> None:
 
 
 def test_different_classes_are_not_pooled() -> None:
-    X = np.random.default_rng(12).standard_normal((8, 3))
+    X = np.random.default_rng(12).standard_normal((40, 3))  # too many to lack a class by chance
     tasks = TaskSet(
-        (Task.from_rows("t", X, y=["a", "b"] * 4), Task.from_rows("u", X, y=["a", "c"] * 4))
+        (Task.from_rows("t", X, y=["a", "b"] * 20), Task.from_rows("u", X, y=["a", "c"] * 20))
     )
     message = r"'t' has the classes \('a', 'b'\), task 'u' \('a', 'c'\)"
     for algorithm in (Ridge(), LogisticRegression()):

@@ -109,7 +109,7 @@ def test_an_event_is_sent_once_and_signed(world, receiver, wait_until):
         "datacontenttype": "application/json",
         "data": {"answer": "grüße"},
     }
-    assert world.counted == ["delivered"]
+    wait_until(lambda: world.counted == ["delivered"])
 
 
 def test_the_signature_is_that_of_the_specification():
