@@ -198,3 +198,7 @@ def test_what_cannot_be_renewed_is_refused_when_the_rule_is_set(start_world):
     assert http.delete(path, headers=tag).status_code == 412
     assert http.delete(path).status_code == 204
     world.wait_until(lambda: http.put(path, json={"rows": 10}).status_code == 201)
+    page = http.get(f"/models/{MODEL}/aliases/production/monitor", headers={"Accept": "text/html"})
+    assert page.status_code == 200
+    for said in ("Waits for its rule.", 'name="rows" type="number" min="10" value="10"'):
+        assert said in page.text
