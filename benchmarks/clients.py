@@ -19,7 +19,9 @@ _TESTS: Final = "tests/service"
 _EXAMPLES: Final = (
     f"{_TESTS}/test_documentation.py::test_the_examples_of_a_page_run_and_print_what_is_shown"
 )
-_PROGRAMS: Final = f"{_TESTS}/test_documentation.py::test_a_program_in_another_language"
+_PROGRAMS: Final = (
+    f"{_TESTS}/test_documentation.py::test_a_program_in_another_language_prints_what_is_shown"
+)
 _GENERATED: Final = f"{_TESTS}/test_generated_clients.py::"
 _PREFIX: Final = f"{_TESTS}/test_path_prefix.py::test_every_link_behind"
 _MAX_REASON: Final = 80
@@ -53,10 +55,10 @@ SUBJECTS: Final = (
     Subject(
         "curl, httpx, JavaScript (fetch)",
         "the examples of the guide",
-        (f"{_EXAMPLES}[how-to/call-a-model.md]",),
+        (f"{_EXAMPLES}[sqlite-how-to/call-a-model.md]",),
     ),
     *(
-        Subject(name, "the program of the guide", (f"{_PROGRAMS}_prints_what_is_shown[{key}]",))
+        Subject(name, "the program of the guide", (f"{_PROGRAMS}[sqlite-{key}]",))
         for name, key in (
             ("Go", "go"),
             ("Java", "java"),
@@ -91,8 +93,8 @@ SUBJECTS: Final = (
         Subject(name, "every link below a prefix, with TLS", (f"{_PREFIX}_{test}",), is_proxy=True)
         for name, test in (
             ("nginx", "nginx_leads_somewhere"),
-            ("Caddy", "another_proxy_leads_somewhere[caddy]"),
-            ("Traefik", "another_proxy_leads_somewhere[traefik]"),
+            ("Caddy", "another_proxy_leads_somewhere[sqlite-caddy]"),
+            ("Traefik", "another_proxy_leads_somewhere[sqlite-traefik]"),
         )
     ),
 )

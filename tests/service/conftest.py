@@ -306,7 +306,10 @@ def certificate() -> tuple[Path, Path]:
     if shutil.which("keytool"):
         command = "keytool -importcert -noprompt -storepass changeit -keystore trusted -file"
         subprocess.run([*command.split(), files[0]], cwd=folder, check=True, capture_output=True)
-        os.environ["JAVA_TOOL_OPTIONS"] = f"-Djavax.net.ssl.trustStore={folder}/trusted"
+        os.environ["JAVA_TOOL_OPTIONS"] = (
+            f"-Djavax.net.ssl.trustStore={folder}/trusted "
+            "-Djavax.net.ssl.trustStorePassword=changeit"
+        )
     return files
 
 
