@@ -225,9 +225,9 @@ def rewrite_values(session: Session, monitor_id: str, rows: Sequence[Mapping[str
 
 
 def joined_rows(
-    session: Session, monitor_id: str, version: int, *, since: datetime, limit: int
+    session: Session, monitor_id: str, version: int | None, *, since: datetime, limit: int
 ) -> Sequence[sa.Row[Any]]:
-    """Return the newest rows of a version with their targets, the oldest first."""
+    """Return the newest rows of a version, or of all, with their targets, the oldest first."""
     row, target = MonitoredRow, MonitoredTarget
     same = (target.monitor_id == row.monitor_id) & (target.row_id == row.row_id)
     query = (
@@ -237,10 +237,12 @@ def joined_rows(
             target.created_at.label("labelled_at"),
         )
         .outerjoin(target, same)
-        .where(row.monitor_id == monitor_id, row.version == version, row.created_at >= since)
+        .where(row.monitor_id == monitor_id, row.created_at >= since)
         .order_by(row.created_at.desc(), row.row_id.desc())
         .limit(limit)
     )
+    if version is not None:
+        query = query.where(row.version == version)
     return session.execute(query).all()[::-1]
 
 

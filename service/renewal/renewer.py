@@ -8,6 +8,7 @@ from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from service.errors.problems import Problem
 from service.observability.logs import log
 from service.renewal import steps, store
 from service.renewal.context import RenewalServices
@@ -129,7 +130,10 @@ class Renewer:
     def _try(self, seen: Renewing) -> None:
         key = seen.row.monitor_id, seen.row.challenger
         after = self._predicted.get(key, _BEGINNING)
-        last = predict_some(self._services.monitoring, seen, after)
+        try:
+            last = predict_some(self._services.monitoring, seen, after)
+        except Problem:  # a version was deleted, which ends the trial
+            last = None
         if last is None:
             steps.weigh(self._services, seen)
         else:  # there may be more

@@ -86,11 +86,11 @@ def put_renewal(
         if found is None:
             champion = store.version_of(session, monitor, None)
             assert champion is not None  # an alias has a version
-            steps.check_version(session, champion, monitor.never_keep)
+            dataset_id = steps.check_version(session, champion, monitor.never_keep)
             if store.is_ending(session, monitor.id):
                 detail = "the last renewal is still being cleared away; try again in a moment"
                 raise Problem("wrong-state", detail)
-            row = store.new_row(monitor.id, champion.dataset_id, champion.created_at)
+            row = store.new_row(monitor.id, dataset_id, champion.created_at)
             session.add(row)
         else:
             row = found.row

@@ -28,7 +28,7 @@ from service.renewal.copying import labelled_tasks, name_of, store_rows, why_not
 from service.renewal.cron import Cron
 from service.renewal.schemas import RenewalSpec
 from service.renewal.store import Renewing, note, stepping
-from service.renewal.trial import days_to_weigh, state_of_trial, usual_losses, weighed_day
+from service.renewal.trial import MIN_ROWS, days_to_weigh, state_of_trial, usual_losses, weighed_day
 from service.storage.database import now
 from service.storage.dataset_states import DELETED, UNFINISHED_DATASETS, DatasetState
 from service.storage.job_states import FINAL, JobState
@@ -43,13 +43,18 @@ ByHand: TypeAlias = Callable[[Session, Renewing, str | None], None]
 _BROKEN: Final = (Problem, AlgorithmError, StoredBytesExceeded)
 
 
-def check_version(session: Session, champion: VersionRow, never_keep: Sequence[str]) -> None:
-    """Raise a problem if a version cannot be trained again with labelled rows.
+def check_version(session: Session, champion: VersionRow, never_keep: Sequence[str]) -> str:
+    """Return the id of the dataset to which labelled rows are added, to train a version again.
 
     Parameters
     ----------
     never_keep
         Columns that the monitor does not keep.
+
+    Raises
+    ------
+    Problem
+        Labelled rows cannot be added to it, or the version cannot be trained again.
     """
     job, dataset = store.origin_of(session, champion)
     if spec_of(job).get("adapt"):
@@ -57,9 +62,10 @@ def check_version(session: Session, champion: VersionRow, never_keep: Sequence[s
         raise Problem("wrong-state", detail)
     if "predict" not in champion.methods:
         raise Problem("wrong-state", "the model predicts no targets, so none can be compared")
-    why = why_not(dataset.manifest)
+    why = why_not(None if dataset is None else dataset.manifest)
     if why is not None:
         raise Problem("wrong-state", f"labelled rows cannot be added: {why}")
+    assert dataset is not None  # checked by why_not
     assert dataset.manifest is not None  # checked by why_not
     names = {
         name
@@ -70,6 +76,7 @@ def check_version(session: Session, champion: VersionRow, never_keep: Sequence[s
     if lost:
         detail = f"the monitor never keeps '{lost[0]}', which the model is trained on"
         raise Problem("wrong-state", detail)
+    return dataset.id
 
 
 def look(services: RenewalServices, seen: Renewing) -> None:
@@ -127,8 +134,10 @@ def copy(services: RenewalServices, seen: Renewing) -> None:
     rule, moment = RenewalSpec.model_validate(seen.row.rule), now()
     days = min(rule.max_age_days or seen.monitor.days, seen.monitor.days)
     with services.database.read() as session:
-        base = session.get(DatasetRow, base_of(session, seen))
-        manifest = None if base is None or base.state == DELETED else base.manifest
+        version = store.version_of(session, seen.monitor, None)
+        assert version is not None  # an alias has a version
+        _, base = store.origin_of(session, version)
+        manifest = None if base is None else base.manifest
         rows = store.labelled_rows(
             session,
             seen.monitor.id,
@@ -157,20 +166,12 @@ def copy(services: RenewalServices, seen: Renewing) -> None:
         fail(services, seen, f"Labelled rows cannot be stored: {_detail(error)}")
 
 
-def base_of(session: Session, seen: Renewing) -> str:
-    """Return the dataset to add rows to: that of the alias, unless a renewal has made it."""
-    version = store.version_of(session, seen.monitor, None)
-    assert version is not None  # an alias has a version
-    is_own = not session.get_one(JobRow, version.job_id).is_challenger
-    return version.dataset_id if is_own else seen.row.dataset_id
-
-
 def combine(services: RenewalServices, seen: Renewing) -> None:
     """Combine the copied rows with the dataset of the model."""
     row = seen.row
     sources = [Selection(dataset_id=str(id_)) for id_ in (row.dataset_id, row.rows_id)]
     combination = Combination(name=name_of(seen), sources=sources)
-    key = f"renewal-{row.monitor_id}-{row.attempt}"
+    key = f"renewal-{row.rows_id}"
     if row.combined_id is None:
         try:
             created, is_new = create_combined(services.datasets, seen.owner, combination, key)
@@ -199,7 +200,7 @@ def combine(services: RenewalServices, seen: Renewing) -> None:
 
 def _train(services: RenewalServices, seen: Renewing) -> None:
     """Repeat the job of the champion on the combined dataset."""
-    key = f"renewal-{seen.row.monitor_id}-{seen.row.attempt}-job"
+    key = f"renewal-{seen.row.rows_id}-job"
     try:
         with stepping(services.database, seen) as (session, renewing):
             row = renewing.row
@@ -224,40 +225,43 @@ def follow(services: RenewalServices, seen: Renewing) -> None:
         job = session.get(JobRow, seen.row.job_id)
         state = JobState.CANCELLED if job is None else JobState(job.state)
         number = versions_of_jobs(session, [str(seen.row.job_id)]).get(str(seen.row.job_id))
+        champion = store.version_of(session, seen.monitor, seen.row.champion)
     if state not in FINAL:
         return
     if state != JobState.SUCCEEDED or number is None:
         error = (job.error or {}).get("detail", "") if job is not None else ""
         fail(services, seen, f"The training has ended as {state}. {error}".strip())
         return
+    if champion is None:
+        fail(services, seen, f"Version {seen.row.champion}, which was to be beaten, was deleted.")
+        return
     with stepping(services.database, seen) as (session, renewing):
         row = renewing.row
         _drop_copies(session, row, keeps_manifest=True)
         row.challenger, row.trial_at, row.n_trials = number, now(), row.n_trials + 1
-        before = monitor_store.joined_rows(
-            session,
-            row.monitor_id,
-            row.champion or 0,
-            since=row.copied_at - renewing.monitor.days * _DAY,
-            limit=MAX_ROWS,
-        )
-        row.trial = {"usual": _usual(services, renewing, before), "days": []}
+        row.trial = {"usual": _usual(services, session, renewing), "days": []}
         row.state = "trial"
         reason = f"Version {number} is trained; version {row.champion} still answers."
         note(session, renewing, "renewal.trial", reason)
 
 
-def _usual(services: RenewalServices, renewing: Renewing, rows: Any) -> dict[str, float]:
+def _usual(services: RenewalServices, session: Session, renewing: Renewing) -> dict[str, float]:
+    """Return usual losses of the champion; where it has few rows, of all versions before."""
     if is_rate(services, renewing):
         return {}
-    known = [
-        row
-        for row in rows
-        if row.prediction is not None
-        and row.target is not None
-        and row.labelled_at <= renewing.row.copied_at
-    ]
+    row, known = renewing.row, list[Any]()
+    since = row.copied_at - renewing.monitor.days * _DAY
+    for version in (row.champion, None):
+        if len(known) < MIN_ROWS:
+            rows = monitor_store.joined_rows(
+                session, row.monitor_id, version, since=since, limit=MAX_ROWS
+            )
+            known = [r for r in rows if _is_known(r) and r.labelled_at <= row.copied_at]
     return usual_losses(known)
+
+
+def _is_known(row: Any) -> bool:
+    return row.prediction is not None and row.target is not None
 
 
 def is_rate(services: RenewalServices, renewing: Renewing) -> bool:
@@ -346,8 +350,9 @@ def put_back(session: Session, renewing: Renewing, reason: str | None) -> None:
     if version is None or present is None:
         raise Problem("wrong-state", f"version {row.previous_version} was deleted")
     alias_store.move(session, version, renewing.monitor.alias)
-    # another alias may have moved to it meanwhile
-    present.is_challenger = present.id not in aliases_of(session, [present.id])
+    # a person may have moved the alias, or another one, meanwhile
+    is_made_here = session.get_one(JobRow, present.job_id).is_challenger
+    present.is_challenger = is_made_here and present.id not in aliases_of(session, [present.id])
     row.previous_version = None
     said = f"Version {version.version} was put back by hand."
     note(session, renewing, "renewal.put_back", said if reason is None else f"{said} {reason}")

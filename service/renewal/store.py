@@ -255,9 +255,16 @@ def paired_rows(
     return session.execute(query).all()
 
 
-def origin_of(session: Session, version: VersionRow) -> tuple[JobRow, DatasetRow]:
-    """Return the job and the dataset of a version."""
-    return session.get_one(JobRow, version.job_id), session.get_one(DatasetRow, version.dataset_id)
+def origin_of(session: Session, version: VersionRow) -> tuple[JobRow, DatasetRow | None]:
+    """Return the job of a version, and the dataset to which rows are added; None if it is deleted.
+
+    For a version of a renewal it is the dataset that it began with, so that no row counts twice.
+    """
+    job = session.get_one(JobRow, version.job_id)
+    dataset = session.get(DatasetRow, version.dataset_id)
+    if job.is_challenger and dataset is not None:
+        dataset = session.get(DatasetRow, (dataset.sources or [])[0]["dataset_id"])
+    return job, None if dataset is None or dataset.state == DELETED else dataset
 
 
 def delete_unused_version(session: Session, job: JobRow) -> None:

@@ -4,9 +4,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 from itertools import groupby
+from operator import ne
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from algorithms.evaluation.monitoring import trial as tests
 from algorithms.interface.errors import AlgorithmError
@@ -26,7 +28,10 @@ from service.storage.tables import MonitoredRow, RenewalRow
 BATCH_ROWS: Final = 500
 #: Tasks whose losses are followed one by one, those with the most rows.
 _MAX_TASKS: Final = 200
-_MIN_ROWS: Final = 20
+#: Usual losses are known by so many rows.
+MIN_ROWS: Final = 20
+#: Squared errors of huge targets are taken as this, so that sums and ratios of them are finite.
+_MAX_LOSS: Final = 1e200
 _DAY: Final = timedelta(days=1)
 
 
@@ -39,14 +44,22 @@ def usual_losses(rows: Sequence[Any]) -> dict[str, float]:
         Labelled rows of the champion, which the test does not use.
     """
     by_task: defaultdict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        by_task[row.task].append((float(row.prediction) - float(row.target)) ** 2)
+    losses = _squared_errors([row.prediction for row in rows], [row.target for row in rows])
+    for row, loss in zip(rows, losses.tolist(), strict=True):
+        by_task[row.task].append(loss)
     pooled = [loss for losses in by_task.values() for loss in losses]
-    if len(pooled) < _MIN_ROWS:
+    if len(pooled) < MIN_ROWS:
         return {"": 1.0} if not pooled else {"": tests.usual_loss(pooled)}
     own = sorted(by_task.items(), key=lambda item: -len(item[1]))[:_MAX_TASKS]
-    usual = {task: tests.usual_loss(losses) for task, losses in own if len(losses) >= _MIN_ROWS}
+    usual = {task: tests.usual_loss(losses) for task, losses in own if len(losses) >= MIN_ROWS}
     return {"": tests.usual_loss(pooled), **usual}
+
+
+def _squared_errors(predictions: Sequence[Any], targets: Sequence[Any]) -> NDArray[np.float64]:
+    """Return squared errors (n,), at most :data:`_MAX_LOSS`."""
+    with np.errstate(over="ignore"):
+        errors = np.array(predictions, float) - np.array(targets, float)
+        return np.asarray(np.minimum(errors**2, _MAX_LOSS))
 
 
 def answers(
@@ -121,16 +134,11 @@ def weighed_day(
     """
     if not rows:
         return None
-    if is_rate:
-        ours, theirs = (
-            [float(getattr(row, name) != row.target) for row in rows]
-            for name in ("champion", "challenger")
-        )
-    else:
-        ours, theirs = (
-            [(float(getattr(row, name)) - float(row.target)) ** 2 for row in rows]
-            for name in ("champion", "challenger")
-        )
+    targets = [row.target for row in rows]
+    ours, theirs = (
+        list(map(ne, predictions, targets)) if is_rate else _squared_errors(predictions, targets)
+        for predictions in ([row.champion for row in rows], [row.challenger for row in rows])
+    )
     scale = [1.0 if is_rate else usual.get(row.task, usual[""]) for row in rows]
     gains = tests.advantage(ours, theirs, scale)
     by_task: defaultdict[str, list[float]] = defaultdict(list)
