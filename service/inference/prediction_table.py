@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from service.models.columns import Ranges
 
 #: Methods whose outputs stand beside the predictions of a model that has them.
 MORE_METHODS: Final = ("predict_interval", "predict_proba", "predict_set")
+_MAX_EXACT: Final = 1e15  # Excel has 15 digits
 _EMPTY_SET: Final = "none of the classes is likely enough"
 
 
@@ -30,6 +31,8 @@ class PredictionTable:
 
     Attributes
     ----------
+    rows, known
+        The rows that were sent, and the columns of numbers of the model.
     given
         Columns of the rows as they were sent; those of formats without columns are left out.
     predicted
@@ -45,6 +48,8 @@ class PredictionTable:
     """
 
     result: InferenceResult
+    rows: TableRows | None
+    known: Ranges
     task_column: str
     level: float | None
     given: Mapping[str, Sequence[Any]]
@@ -104,8 +109,9 @@ class PredictionTable:
         return text.getvalue().encode("utf-8-sig" if is_comma else "utf-8")
 
     def to_workbook(self) -> bytes:
-        """Return an Excel workbook with one sheet."""
-        return write_workbook(self.columns())
+        """Return an Excel workbook with one sheet; numbers in a CSV are texts, but not there."""
+        given = {**self.given, **_numbers(self.rows, self.known)}
+        return write_workbook(replace(self, given=given).columns())
 
 
 def prediction_table(
@@ -148,6 +154,8 @@ def prediction_table(
     decimal = shown or ("," if has_semicolons else ".")
     return PredictionTable(
         result=result,
+        rows=rows,
+        known=ranges,
         task_column=task_column,
         level=(call.level or DEFAULT_LEVEL) if has_level else None,
         given=given,
@@ -197,6 +205,24 @@ def _given(
         for name, values in zip(names, rows.columns, strict=True):
             given[name] = _listed(values)
     return given
+
+
+def _numbers(rows: TableRows | None, known: Ranges) -> dict[str, list[Any]]:
+    """Return the columns of a CSV that are numbers for the model; other texts stay."""
+    if rows is None or not rows.is_csv:
+        return {}
+    kinds = {
+        name: known[name][0]
+        for name in rows.names or ()
+        if name in known and known[name][0].kind == "number"
+    }
+    return {
+        name: [
+            text if np.isnan(value) or abs(value) > _MAX_EXACT else value
+            for text, value in zip(_listed(rows.values_of(name)), values.tolist(), strict=True)
+        ]
+        for name, values in zip(kinds, rows.encoded(kinds), strict=True)
+    }
 
 
 def _listed(values: Any) -> Sequence[Any]:

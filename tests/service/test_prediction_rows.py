@@ -94,6 +94,11 @@ def test_the_downloads_have_all_rows_in_the_manner_of_the_file(sent, numbers, tm
     book = pd.read_excel(io.BytesIO(excel.content), engine="calamine")
     assert list(book.columns) == [*rows.columns, "prediction", "low", "high", "remarks"]
     np.testing.assert_allclose(book.prediction, table.prediction)
+    # numbers of a CSV are numbers in a workbook, and other texts stay
+    excel = sent(text.encode(), accept=XLSX)
+    book = pd.read_excel(io.BytesIO(excel.content), engine="calamine")
+    np.testing.assert_allclose(book.age, rows.age + 0.5)
+    assert list(book.ward) == list(rows.ward)
     rows.to_csv(tmp_path / "rows.csv", index=False)
     target = numbers.predictions(tmp_path / "rows.csv", tmp_path / "out.xlsx")
     assert len(pd.read_excel(target, engine="calamine")) == 300
