@@ -185,6 +185,13 @@ def test_what_would_settle_an_unclear_gain_is_said_and_only_then():
     assert "would settle it" not in lead(choice("unclear", gain=-0.1, low=-0.2, high=0.1), ABOUT)
 
 
+def test_the_ends_of_an_auc_are_said():
+    study = choice(metric="auc", title="AUC", larger_is_better=True, gain=-0.36)
+    assert "is 1.87 (0.5 by chance, 1 at best), and it is 1.51" in lead(study, ABOUT)
+    caption = ScoreWords.of(study, HOSPITALS).caption
+    assert caption.endswith("; longer is better (0.5 by chance, 1 at best)")
+
+
 def gains(n, **more):
     tasks = {
         f"h{i}": {"gain": n / 2 - i, "low": n / 2 - i - 5, "high": n / 2 - i + 5} for i in range(n)
@@ -206,6 +213,11 @@ def test_up_to_thirty_groups_are_all_shown_and_of_more_both_ends():
     count, meaning = count_gains(gains(40), HOSPITALS)
     assert count == "20 of 40"
     assert meaning.endswith("it is shown for none of them alone, and none is shown to lose")
+    part = gains(40)
+    part["tasks"]["h0"] |= {"gain": None}
+    count, meaning = count_gains(part, HOSPITALS)
+    assert count == "19 of 39"
+    assert meaning.startswith("hospitals have an estimated gain (1 more cannot be scored alone);")
 
 
 def test_how_far_predictions_are_off_holds_for_nine_of_ten_rows_left_out():
@@ -213,7 +225,13 @@ def test_how_far_predictions_are_off_holds_for_nine_of_ten_rows_left_out():
     text, meaning = how_far_off({"tasks": {"a": rows}}, None, "days")
     assert (text, meaning) == ("± 17", "days: holds for 90 % of 20 rows left out for checking")
     labels = {"true": ["y"] * 15 + ["n"] * 5, "predicted": ["y"] * 20}
-    assert how_far_off({"tasks": {"a": labels}}, None, "died")[0] == "75 %"
+    text, meaning = how_far_off({"tasks": {"a": labels}}, None, "died")
+    assert text == "75 %"
+    assert meaning.endswith("rightly; always “y” is right in 75 %, and 0 of 5 “n” are found")
+    labels["predicted"][-1] = "n"
+    assert "1 of 5 “n”" in how_far_off({"tasks": {"a": labels}}, None, "died")[1]
+    same = {"true": ["y"] * 20, "predicted": ["y"] * 20}
+    assert how_far_off({"tasks": {"a": same}}, None, "")[1].endswith("“y” is right in 100 %")
     assert how_far_off({"tasks": {"a": {"true": [1.0], "predicted": [2.0]}}}, None, "") is None
 
 

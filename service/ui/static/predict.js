@@ -97,7 +97,7 @@ function table(found) {
   const values = ["prediction", "low", "high"].filter(has).flatMap(name => found.rows.map(row => row[place(name)])), decimals = decimalsOf(values);
   const columns = [["row", (_, i) => i + 1, true], [found.columns[0], row => row[0]], [target, row => number(row[place("prediction")], decimals), typeof found.rows[0]?.[place("prediction")] === "number", true]];
   if (has("low")) columns.push([`${percent} interval`, row => interval(row[place("low")], row[place("high")], decimals)]);
-  if (has("probability")) columns.push(["probability", row => share(row[place("probability")]), true]);
+  if (has("probability")) columns.push(["probability of the prediction", row => share(row[place("probability")]), true]);
   if (has("set")) columns.push([`classes that hold for ${percent}`, row => row[place("set")] ?? "not known"]);
   columns.push(["note", row => row[place("remarks")]]);
   for (let j = 1; j < found.n_given; j++) columns.push([found.columns[j], row => row[j] ?? "–", typeof found.rows[0]?.[j] === "number"]);
@@ -109,6 +109,7 @@ function table(found) {
     tr.append(...columns.map(([, value, isNumber, isStrong]) => cell("td", value(row, i), isNumber, isStrong)));
     return tr;
   }));
+  for (const bound of ["short", "tall"]) $("rows").parentElement.classList.toggle(bound, found.rows.length > 30);
   $("shown").textContent = found.rows.length < found.n_rows ? `The first ${found.rows.length} of ${count(found.n_rows, "row")}; the downloads have all.` : "";
 }
 
@@ -179,7 +180,7 @@ $("row")?.addEventListener("submit", event => {
       const found = Object.fromEntries(PREDICTED.map(name => [name, body.rows[0][body.columns.indexOf(name)]]));
       const parts = [`${target}: ${number(found.prediction)}`];
       if (found.low !== undefined) parts.push(`${Math.round(100 * body.level)} % interval ${interval(found.low, found.high)}`);
-      if (found.probability !== undefined) parts.push(`probability ${share(found.probability)}`);
+      if (found.probability !== undefined) parts.push(`probability of the prediction ${share(found.probability)}`);
       if (found.set !== undefined) parts.push(`classes that hold for ${Math.round(100 * body.level)} %: ${found.set ?? "not known"}`);
       answer.textContent = [...parts, found.remarks].filter(Boolean).join(", ");
     } catch (failure) { answer.textContent = ""; show(failed, failure); }

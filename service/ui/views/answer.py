@@ -1,6 +1,7 @@
 """The answer of a model's report: does learning together help, by how much, and for whom."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,7 +10,15 @@ from algorithms.evaluation.choice.automatic_verdict import more_rows
 from algorithms.evaluation.comparison.no_verdict import NO_VERDICT, ONE_TASK
 from service.ui import formats
 from service.ui.views.bars import Bars, Value, bars_of
-from service.ui.views.words import KINDS, GroupWords, ScoreWords, capital, kind_of_row, name_of
+from service.ui.views.words import (
+    AUC_SCALE,
+    KINDS,
+    GroupWords,
+    ScoreWords,
+    capital,
+    kind_of_row,
+    name_of,
+)
 
 #: Groups that are all shown, and at each end otherwise.
 _MAX_GROUPS: Final = 30
@@ -141,7 +150,8 @@ def _off(score: ScoreWords, subject: Subject, value: str) -> str:
         return f"{value} of the {subject.predictions} are wrong"
     if score.metric == "rmse":
         return f"{capital(subject.predictions)} are off by {value} (root mean squared error)"
-    return f"The {score.title} of {subject.predictions} is {value}"
+    scale = f" ({AUC_SCALE})" if score.metric == "auc" else ""
+    return f"The {score.title} of {subject.predictions} is {value}{scale}"
 
 
 def _short(score: ScoreWords, value: str) -> str:
@@ -272,11 +282,13 @@ def count_gains(study: Mapping[str, Any], words: GroupWords) -> tuple[str, str] 
         return None
     gaining = sum(one["gain"] > 0 for one in known)
     shown, losing = (sum(one["verdict"] == v for one in known) for v in ("helps", "hurts"))
+    unknown = len(study["tasks"]) - len(known)
+    untold = f" ({unknown} more cannot be scored alone)" if unknown else ""
     losses = "none is shown to lose" if not losing else f"{losing} are shown to lose"
     gains = "for none of them alone" if not shown else f"for {formats.number(shown)} of them alone"
     return (
         f"{gaining} of {len(known)}",
-        f"{words.many} have an estimated gain; it is shown {gains}, and {losses}",
+        f"{words.many} have an estimated gain{untold}; it is shown {gains}, and {losses}",
     )
 
 
@@ -303,7 +315,19 @@ def how_far_off(
         return f"± {text}", note.removeprefix(": ")
     right = sum(true == predicted for true, predicted in pairs) / len(pairs)
     rows = formats.count(len(pairs), "row")
-    return formats.share(right), f"of {rows} left out for checking are predicted rightly"
+    note = f"of {rows} left out for checking are predicted rightly"
+    return formats.share(right), f"{note}; {_beside(pairs)}"
+
+
+def _beside(pairs: Sequence[tuple[Any, Any]]) -> str:
+    """Return what a share of right predictions hides: the frequent class, and the rare one."""
+    (often, n_often), *others = Counter(true for true, _ in pairs).most_common()
+    always = f"always “{often}” is right in {formats.share(n_often / len(pairs))}"
+    if not others:
+        return always
+    rare, n_rare = others[-1]
+    found = sum(true == predicted == rare for true, predicted in pairs)
+    return f"{always}, and {found} of {n_rare} “{rare}” are found"
 
 
 def what_matters(importance: Mapping[str, Any] | None, words: GroupWords) -> Chart | None:

@@ -35,7 +35,8 @@ async def model_view(api: Api, name: str, token: str | None) -> ModelView:
             "Aliases",
             ("Alias", "Version", "Moved", "In use"),
             [TableRow(f"alias-{alias['alias']}", _alias_cells(name, alias)) for alias in aliases],
-            "No alias points to a version yet.",
+            "No alias points to a version yet. Set one, such as production, under Details of a "
+            "version: its page shows how predictions do against true values, for each group.",
         ),
         next_href=None if following is None else f"{model_href(name)}?page_token={following}",
     )

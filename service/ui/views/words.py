@@ -126,6 +126,8 @@ class GroupWords:
         }.get(kind, kind.replace("_", " "))
 
 
+#: What the ends of the area under a ROC curve mean.
+AUC_SCALE: Final = "0.5 by chance, 1 at best"
 #: Words where the column of the groups is not known.
 PLAIN: Final = GroupWords.of(None)
 
@@ -205,6 +207,8 @@ class ScoreWords:
     @property
     def better(self) -> str:
         """Which bars are better."""
+        if self.metric == "auc":
+            return f"longer is better ({AUC_SCALE})"
         return "longer is better" if self.larger_is_better else "shorter is better"
 
     @property
