@@ -217,7 +217,7 @@ def test_up_to_thirty_groups_are_all_shown_and_of_more_both_ends():
     part["tasks"]["h0"] |= {"gain": None}
     count, meaning = count_gains(part, HOSPITALS)
     assert count == "19 of 39"
-    assert meaning.startswith("hospitals have an estimated gain (1 more cannot be scored alone);")
+    assert meaning.startswith("hospitals have an estimated gain (that of 1 more is not known);")
 
 
 def test_how_far_predictions_are_off_holds_for_nine_of_ten_rows_left_out():

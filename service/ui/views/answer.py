@@ -283,7 +283,7 @@ def count_gains(study: Mapping[str, Any], words: GroupWords) -> tuple[str, str] 
     gaining = sum(one["gain"] > 0 for one in known)
     shown, losing = (sum(one["verdict"] == v for one in known) for v in ("helps", "hurts"))
     unknown = len(study["tasks"]) - len(known)
-    untold = f" ({unknown} more cannot be scored alone)" if unknown else ""
+    untold = f" (that of {unknown} more is not known)" if unknown else ""
     losses = "none is shown to lose" if not losing else f"{losing} are shown to lose"
     gains = "for none of them alone" if not shown else f"for {formats.number(shown)} of them alone"
     return (
