@@ -2,7 +2,8 @@
 
 Each page of this folder is a notebook as it was run: its text, its code, what the code printed, and
 its pictures. Pictures are files of SVG in the folder `pictures`; their alternative texts are the
-titles and subtitles of the charts. The notebook `auto` needs a service at `SIBLING_URL`.
+titles and subtitles of the charts. The notebooks `auto` and `in_use` need a service at
+`SIBLING_URL`; `in_use` also its folder in `SIBLING_DATA_DIR`.
 """
 
 import re
@@ -23,7 +24,8 @@ TIMEOUT_S: Final = 240
 _NOTE: Final = "<!-- Made by `make tutorials` from docs/notebooks/{name}.py; change that. -->"
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 _MIME: Final = "image/svg+xml"
-_PLOT: Final = re.compile(r"\.plot\(\s*\"(\w+)\"")
+#: What draws a picture, and its name: a plot, or the table of a chart.
+_PLOT: Final = re.compile(r"(?:\.plot\(\s*\"|alt\.Chart\()(\w+)")
 #: Attributes with coordinates, and digits after the point that no eye sees. Texts keep theirs.
 _COORDINATES: Final = re.compile(r'(?<! aria-label)="[^"]*"')
 _TOO_EXACT: Final = re.compile(r"(\d\.\d\d)\d+")

@@ -17,7 +17,7 @@ TUTORIALS = runpy.run_path(str(FOLDER / "render.py"))
 NOTEBOOKS = TUTORIALS["names"]()
 SVG = "{http://www.w3.org/2000/svg}"
 #: A fit without iterations of note has fewer plots.
-MIN_PICTURES = {"auto": 2}
+MIN_PICTURES = {"auto": 2, "in_use": 1}
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +25,14 @@ def executed(service):
     """The cells of each notebook after all ran, one after the other in one kernel."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIBLING_URL", service.url)
+        patch.setenv("SIBLING_DATA_DIR", str(service.data_dir))
         return TUTORIALS["execute"](NOTEBOOKS)
 
 
 def test_every_algorithm_of_a_paper_has_a_notebook():
     papers = {"mtda", "fmtl", "mtfl", "tlvm", "rmt-pca"}
     assert papers <= ALGORITHMS.keys()
-    assert {name.replace("-", "") for name in papers} | {"auto"} == set(NOTEBOOKS)
+    assert {name.replace("-", "") for name in papers} | {"auto", "in_use"} == set(NOTEBOOKS)
 
 
 def test_coordinates_of_pictures_are_shortened_and_texts_are_not():
@@ -56,7 +57,7 @@ def test_a_notebook_runs_and_shows_pictures(executed, name):
         groups = [one for one in chart.iter(f"{SVG}g") if "role-mark" in one.get("class", "")]
         marks = [mark for group in groups for mark in group.iter(f"{SVG}path")]
         assert len(marks) >= 2
-    plotted = [cell for cell in code if ".plot(" in cell.source]
+    plotted = [cell for cell in code if TUTORIALS["_PLOT"].search(cell.source)]
     assert len(plotted) == len(charts)  # no cell hides its picture
     texts = " ".join(cell.source for cell in executed[name] if cell.cell_type == "markdown")
     assert "## When not to use it" in texts
