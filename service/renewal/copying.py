@@ -82,15 +82,16 @@ def labelled_tasks(
 
 def _targets(rows: Sequence[Any], entry: Mapping[str, Any]) -> list[float | int | str | None]:
     if entry["target"] == "numbers":
-        return [float(row.target) for row in rows]
+        return [_read(row.target, float) for row in rows]
     if all(isinstance(label, int) for label in entry["classes"]):
-        return [_integer(row.target) for row in rows]
+        return [_read(row.target, int) for row in rows]
     return [str(row.target) for row in rows]
 
 
-def _integer(label: Any) -> int | None:
+def _read(label: Any, kind: type[int] | type[float]) -> int | float | None:
+    """Return a number; None for a label of a version that predicted classes of other names."""
     try:
-        return int(label)
+        return kind(label)
     except ValueError:
         return None
 
@@ -115,8 +116,10 @@ def _parsed(
         first = [column.name for column in of_task[0][0].columns]
         wanted = [joint[name] for name in first]
         same = [(d, y) for d, y in of_task if [c.name for c in d.columns] == first]
-        X = np.concatenate([recode(d.X, d.columns, wanted, task=task) for d, _ in same])
-        y = np.concatenate([y for _, y in same])
+        read = [(X, y) for X, y in ((_recoded(d, wanted, task), y) for d, y in same) if len(X)]
+        if not read:
+            continue
+        X, y = (np.concatenate(part) for part in zip(*read, strict=True))
         has_weights = any(entry.get("has_weights") for entry in entries.values())
         tasks.append(
             Task.from_rows(
@@ -129,6 +132,14 @@ def _parsed(
             )
         )
     return Parsed.of(tasks, list(joint.values()), task_column=manifest.get("task_column"))
+
+
+def _recoded(decoded: Decoded, wanted: Sequence[Column], task: str) -> np.ndarray[Any, Any]:
+    """Return values as those of other columns; no rows if a version had columns of other kinds."""
+    try:
+        return recode(decoded.X, decoded.columns, wanted, task=task)
+    except AlgorithmError:
+        return decoded.X[:0]
 
 
 def store_rows(

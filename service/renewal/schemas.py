@@ -18,7 +18,7 @@ def _is_cron(text: str) -> str:
         Cron.parse(text)
     except ValueError as error:
         raise PydanticCustomError("cron", "{detail}", {"detail": str(error)}) from None
-    return text
+    return " ".join(text.split())
 
 
 class RenewalSpec(WireModel):
@@ -73,6 +73,9 @@ class RenewalSpec(WireModel):
     def _check_rule(self) -> Self:
         if self.rows is None and self.alarm_days is None and self.cron is None:
             raise ValueError("give at least one of rows, alarm_days and cron")
+        if self.trial_days <= self.label_days:
+            days = f"trial_days is {self.trial_days}, label_days {self.label_days}"
+            raise ValueError(f"{days}: no day would be weighed; give more trial_days")
         return self
 
 

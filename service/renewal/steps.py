@@ -261,7 +261,7 @@ def _usual(services: RenewalServices, session: Session, renewing: Renewing) -> d
 
 
 def _is_known(row: Any) -> bool:
-    return row.prediction is not None and row.target is not None
+    return all(isinstance(value, int | float) for value in (row.prediction, row.target))
 
 
 def is_rate(services: RenewalServices, renewing: Renewing) -> bool:

@@ -172,6 +172,7 @@ def test_what_cannot_be_renewed_is_refused_when_the_rule_is_set(start_world):
         ({"cron": "0 3 * * 8"}, "/cron", "day of the week, which is from 0 to 7"),
         ({"cron": "0 0 31 2 *"}, "/cron", "no such day"),
         ({"rows": 10, "promote": "luck"}, "/promote", "test"),
+        ({"rows": 10, "label_days": 60}, "", "no day would be weighed; give more trial_days"),
         ({"rows": 10, "row": 1}, "/row", "row"),
     ):
         refused = http.put(path, json=body)
@@ -188,8 +189,9 @@ def test_what_cannot_be_renewed_is_refused_when_the_rule_is_set(start_world):
     client.set_monitor(ALIAS)
     with pytest.raises(ServiceError, match="has no renewal; PUT creates it"):
         client.renewal(ALIAS)
-    created = http.put(path, json={"cron": "0 3 * * 1"})
+    created = http.put(path, json={"cron": "0 3  * * 1\n"})
     assert created.status_code == 201
+    assert created.json()["rule"]["cron"] == "0 3 * * 1"
     assert created.json()["due_at"].endswith("T03:00:00Z")
     tag = {"If-Match": created.headers["etag"]}
     assert http.put(path, json={"rows": 10}, headers=tag).status_code == 200

@@ -1,10 +1,11 @@
 """What becomes of a renewal when a person deletes or moves something that it works with."""
 
 import httpx
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from service.storage.tables import RenewalRow
+from service.storage.tables import DatasetRow, RenewalRow
 from sibling import ServiceError
 from tests.service.renewal.conftest import ALIAS, MODEL, made_rows
 
@@ -17,23 +18,22 @@ def test_a_renewal_that_is_deleted_and_set_again_goes_on_from_the_first_dataset(
     client = world.client
     world.call("old", made_rows(1, 10, slope=-2.0))
 
-    def set_again():
-        if httpx.get(world.service.url + PATH, timeout=240).status_code == 200:
-            client.renewal(ALIAS).delete()
+    def set_rule():
         rule = {"rows": 10, "promote": "hand"}
-        put = lambda: httpx.put(world.service.url + PATH, json=rule, timeout=240)  # noqa: E731
-        world.wait_until(lambda: put().status_code == 201)
+        return httpx.put(world.service.url + PATH, json=rule, timeout=240).status_code == 201
 
-    set_again()
+    assert set_rule()
     world.wait_for("trial").promote()
+    client.renewal(ALIAS).delete()
     world.call("new", made_rows(2, 10, slope=-2.0))
-    set_again()
+    world.wait_until(set_rule)
     trial = world.wait_for("trial").info["trial"]
     assert (trial["champion"], trial["challenger"]) == (2, 3)
-    client.delete_dataset(client.datasets[0]["id"])
     client.renewal(ALIAS).delete()
+    httpx.delete(f"{world.service.url}/v1/models/{MODEL}/versions/1", timeout=240)
+    client.delete_dataset(next(iter(client.datasets))["id"])
     with pytest.raises(ServiceError, match="the dataset that the version was trained on"):
-        world.wait_until(lambda: client.set_renewal(ALIAS, rows=10))
+        client.set_renewal(ALIAS, rows=10)
 
 
 def test_a_trial_ends_when_its_challenger_is_deleted_before_it_has_predicted(start_world):
@@ -57,7 +57,7 @@ BEGIN UPDATE jobs SET retry_at = '2999-01-01 00:00:00.000000' WHERE id = NEW.id;
 def test_a_training_fails_when_its_champion_is_deleted(start_world):
     world = start_world()
     client = world.client
-    client.train(client.datasets[0]["id"], "ridge", model=MODEL).wait()
+    client.train(next(iter(client.datasets))["id"], "ridge", model=MODEL).wait()
     world.call("old", made_rows(1, 10))
     with world.service.open_database() as database, database.write() as session:
         session.execute(sa.text(HOLD))
@@ -69,14 +69,42 @@ def test_a_training_fails_when_its_champion_is_deleted(start_world):
         session.execute(sa.text("UPDATE jobs SET retry_at = NULL"))
     renewal = world.wait_for("waiting", "failed")
     assert renewal.info["reason"] == "Version 1, which was to be beaten, was deleted."
-    world.wait_until(lambda: len(client.datasets) == 1)
+    world.wait_until(lambda: len([*client.datasets]) == 1)
     assert client.model(MODEL).version == 2
+
+
+def test_rows_of_a_version_with_other_targets_and_columns_are_left_out(start_world):
+    world = start_world()
+    client = world.client
+
+    def train(name, algorithm, change):
+        rows = [change(i, row) for i, row in enumerate(made_rows(2, 20))]
+        table = pa.Table.from_pylist(rows)
+        dataset = client.upload(table, task_column="shop", target_column="sales", name=name)
+        client.train(dataset, algorithm, model=MODEL).wait().set_alias("production")
+        return rows
+
+    classes = train(
+        "classes",
+        "logistic-regression",
+        lambda _, row: {**row, "sales": "yes" if row["sales"] > 0 else "no"},
+    )
+    world.call("old", classes)
+    numbers = train("numbers", "ridge", lambda i, row: {**row, "town": i})
+    world.call("new", numbers)
+    client.set_renewal(ALIAS, rows=10)
+    world.wait_for("trial")
+    with world.service.open_database() as database, database.read() as session:
+        (manifest,) = session.scalars(
+            sa.select(DatasetRow.manifest).where(DatasetRow.state == "deleted")
+        )
+    assert [task["n_samples"] for task in manifest["tasks"]] == [40, 40, 40]
 
 
 def test_a_champion_without_targets_has_the_usual_losses_of_other_versions(start_world):
     world = start_world()
     client = world.client
-    client.train(client.datasets[0]["id"], "ridge", model=MODEL).wait()
+    client.train(next(iter(client.datasets))["id"], "ridge", model=MODEL).wait()
     world.call("old", made_rows(1, 10, slope=-2.0))
     client.model(MODEL, 2).set_alias("production")
     client.set_renewal(ALIAS, rows=10)
