@@ -8,7 +8,15 @@ import pytest
 
 from algorithms.evaluation.choice.automatic_verdict import more_rows
 from algorithms.evaluation.comparison.no_verdict import ONE_TASK
-from service.ui.views.answer import Subject, count_gains, headline, how_far_off, lead, who_gains
+from service.ui.views.answer import (
+    Subject,
+    count_gains,
+    headline,
+    how_far_off,
+    kinds,
+    lead,
+    who_gains,
+)
 from service.ui.views.choices import leaderboards
 from service.ui.views.glossary import GLOSSARY, TERMS
 from service.ui.views.race import race_view
@@ -246,7 +254,17 @@ def test_methods_are_grouped_by_kind_and_constants_apart():
             ("constant", "single_task", 1.9, 0.0),
         )
     ]
-    best, everything = leaderboards(choice(leaderboard=rows), HOSPITALS)
+    mixed = [
+        {"kind": kind, "algorithm": "ensemble", "role": "multi_task", "variant": "", "value": value}
+        for kind, value in (("multi_task", 0.9), ("pooled", 1.1), ("trivial", 1.9))
+    ]
+    study = choice(leaderboard=rows, kinds=mixed)
+    assert [bar.value.detail for bar in kinds(study, HOSPITALS).bars.bars] == [
+        "best: Multi-task Gaussian process",
+        "best: Ridge regression",
+        "best: Constant prediction",
+    ]
+    best, everything = leaderboards(study, HOSPITALS)
     assert [row.cells[0].text for row in best.rows] == [
         "Together",
         "One model for all",

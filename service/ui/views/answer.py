@@ -8,8 +8,10 @@ from typing import Any, Final
 
 from algorithms.evaluation.choice.automatic_verdict import more_rows
 from algorithms.evaluation.comparison.no_verdict import NO_VERDICT, ONE_TASK
+from algorithms.interface.races import RACE
 from service.ui import formats
 from service.ui.views.bars import Bars, Value, bars_of
+from service.ui.views.choices import ranked_by_kind
 from service.ui.views.words import (
     AUC_SCALE,
     KINDS,
@@ -187,10 +189,11 @@ def kinds(study: Mapping[str, Any], words: GroupWords) -> Chart | None:
     found = [one for one in study.get("kinds") or _kinds_of(study) if one["value"] is not None]
     if not found:
         return None
+    ranked = ranked_by_kind(study)
     values = [
         Value(
             words.kind(one["kind"]),
-            name_of(one),
+            _detail(one, ranked.get(one["kind"], ())),
             one["kind"],
             one["value"],
             one.get("low"),
@@ -204,6 +207,12 @@ def kinds(study: Mapping[str, Any], words: GroupWords) -> Chart | None:
     if any(one.low is not None for one in values):
         caption += "; lines are 95 % intervals"
     return Chart(bars_of(values), caption)
+
+
+def _detail(one: Mapping[str, Any], ranked: Sequence[Mapping[str, Any]]) -> str:
+    """Return the method of a kind; of a mixture, the best method in it."""
+    is_mixture = one["algorithm"] == RACE and ranked
+    return f"best: {name_of(ranked[0])}" if is_mixture else name_of(one)
 
 
 def _kinds_of(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -10,17 +10,22 @@ from service.ui.views.words import GroupWords, ScoreWords, kind_of_row, name_of
 
 def leaderboards(study: Mapping[str, Any], words: GroupWords) -> tuple[Table, Table]:
     """Return the best method of each kind, and all methods by kind."""
-    methods = study.get("leaderboard") or study.get("methods", ())
-    ranked = sorted(methods, key=lambda one: _rank(study, one))
-    by_kind: dict[str, list[Mapping[str, Any]]] = {}
-    for one in ranked:
-        by_kind.setdefault(kind_of_row(one), []).append(one)
+    by_kind = ranked_by_kind(study)
     best = [rows[0] for rows in by_kind.values()]
     everything = [one for rows in by_kind.values() for one in rows]
     return (
         _table("The best method of each kind", study, best, words),
         _table(f"All {formats.count(len(everything), 'method')}", study, everything, words),
     )
+
+
+def ranked_by_kind(study: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the methods of each kind, the best first."""
+    methods = study.get("leaderboard") or study.get("methods", ())
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    for one in sorted(methods, key=lambda one: _rank(study, one)):
+        by_kind.setdefault(kind_of_row(one), []).append(one)
+    return by_kind
 
 
 def _rank(study: Mapping[str, Any], method: Mapping[str, Any]) -> tuple[bool, float]:
