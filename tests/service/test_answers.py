@@ -220,12 +220,15 @@ def test_up_to_thirty_groups_are_all_shown_and_of_more_both_ends():
     assert ends.bars.zero == ends.rest.zero
     count, meaning = count_gains(gains(40), HOSPITALS)
     assert count == "20 of 40"
-    assert meaning.endswith("it is shown for none of them alone, and none is shown to lose")
+    assert meaning == (
+        "hospitals have an estimated gain. Looked at one by one, a gain is not clear for any, and "
+        "none is shown to lose"
+    )
     part = gains(40)
     part["tasks"]["h0"] |= {"gain": None}
     count, meaning = count_gains(part, HOSPITALS)
     assert count == "19 of 39"
-    assert meaning.startswith("hospitals have an estimated gain (that of 1 more is not known);")
+    assert meaning.startswith("hospitals have an estimated gain (that of 1 more is not known).")
 
 
 def test_how_far_predictions_are_off_holds_for_nine_of_ten_rows_left_out():

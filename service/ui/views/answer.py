@@ -294,10 +294,11 @@ def count_gains(study: Mapping[str, Any], words: GroupWords) -> tuple[str, str] 
     unknown = len(study["tasks"]) - len(known)
     untold = f" (that of {unknown} more is not known)" if unknown else ""
     losses = "none is shown to lose" if not losing else f"{losing} are shown to lose"
-    gains = "for none of them alone" if not shown else f"for {formats.number(shown)} of them alone"
+    clear = "not clear for any" if not shown else f"clear for {formats.number(shown)}"
     return (
         f"{gaining} of {len(known)}",
-        f"{words.many} have an estimated gain{untold}; it is shown {gains}, and {losses}",
+        f"{words.many} have an estimated gain{untold}. Looked at one by one, a gain is {clear}, "
+        f"and {losses}",
     )
 
 
