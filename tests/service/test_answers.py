@@ -116,7 +116,7 @@ def running(**race):
 def test_a_race_shows_the_best_of_each_kind_so_far_and_no_verdict():
     dataset = {"options": {"task_column": "hospital", "target_column": ["days"]}}
     view = race_view(running(), dataset)
-    assert view.title == "So far: 1.20 together, 1.80 alone"
+    assert view.title == "So far, error of days: 1.20 together, 1.80 alone"
     assert view.sentence.startswith("4 of 11 methods are scored. 1 method failed or took too long.")
     names = [(bar.value.name, bar.value.detail) for bar in view.bars.bars]
     assert names == [
@@ -234,7 +234,10 @@ def test_up_to_thirty_groups_are_all_shown_and_of_more_both_ends():
 def test_how_far_predictions_are_off_holds_for_nine_of_ten_rows_left_out():
     rows = {"true": [float(i) for i in range(20)], "predicted": [0.0] * 20}
     text, meaning = how_far_off({"tasks": {"a": rows}}, None, "days")
-    assert (text, meaning) == ("± 17", "days: holds for 90 % of 20 rows left out for checking")
+    assert (text, meaning) == (
+        "± 17",
+        "is how far off predictions of days are at most, for 90 % of 20 rows left out for checking",
+    )
     labels = {"true": ["y"] * 15 + ["n"] * 5, "predicted": ["y"] * 20}
     text, meaning = how_far_off({"tasks": {"a": labels}}, None, "died")
     assert text == "75 %"

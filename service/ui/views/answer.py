@@ -106,14 +106,12 @@ def _change(study: Mapping[str, Any], subject: Subject) -> str:
         return f"{capital(subject.together)} {certainty}{verdict}"
     first, second = values
     verb = "raises" if first > second else "lowers"
-    what = {"rmse": "error", "error_rate": "share of wrong predictions"}
-    name = what.get(score.metric, score.title)
     if score.metric == "rmse" and second:
         change = f", by about {abs(second - first) / abs(second):.0%}".replace("%", "\u202f%")
-        return f"{capital(subject.together)} {certainty}{verb} the {name}{change}"
+        return f"{capital(subject.together)} {certainty}{verb} the {score.plain}{change}"
     before, after = score.texts([second, first])
     change = f"from {before} to {after}"
-    return f"{capital(subject.together)} {certainty}{verb} the {name} {change}"
+    return f"{capital(subject.together)} {certainty}{verb} the {score.plain} {change}"
 
 
 def lead(study: Mapping[str, Any], subject: Subject) -> str:
@@ -320,9 +318,11 @@ def how_far_off(
         coverage = (evaluation or {"mean": {}})["mean"].get("coverage")
         checked = "" if coverage is None else f"; its 90 % intervals held for {coverage:.0%}"
         rows = formats.count(len(errors), "row")
-        note = f"{target}: holds for 90 % of {rows} left out for checking{checked}"
+        what = f" of {target}" if target else ""
+        note = f"is how far off predictions{what} are at most, for 90 % of {rows} left out for "
+        note += f"checking{checked}"
         text = f"{reach:#.2g}" if _MIN_DECIMAL <= reach < _MAX_DECIMAL else formats.number(reach, 2)
-        return f"± {text}", note.removeprefix(": ")
+        return f"± {text}", note
     right = sum(true == predicted for true, predicted in pairs) / len(pairs)
     rows = formats.count(len(pairs), "row")
     note = f"of {rows} left out for checking are predicted rightly"

@@ -36,17 +36,18 @@ def race_view(job: Mapping[str, Any], dataset: Mapping[str, Any] | None) -> Race
     values = score.texts([best[kind]["value"] for kind in kinds])
     texts = dict(zip(kinds, values, strict=True))
     return RaceView(
-        title=_title(texts),
+        title=_title(score, texts),
         sentence=_ENDING if job["is_finishing"] else _sentence(race),
         caption=score.caption,
         bars=bars_of([_value(best[kind], text, words) for kind, text in texts.items()]),
     )
 
 
-def _title(texts: Mapping[str, str]) -> str:
+def _title(score: ScoreWords, texts: Mapping[str, str]) -> str:
     ends = {"multi_task": "together", "pooled": "by one model for all", "single_task": "alone"}
     parts = [f"{text} {ends[kind]}" for kind, text in texts.items() if kind in ends]
-    return f"So far: {', '.join(parts)}" if parts else "So far: averages only"
+    unit = f" of {score.unit}" if score.unit else ""
+    return f"So far, {score.plain}{unit}: {', '.join(parts)}" if parts else "So far: averages only"
 
 
 def _sentence(race: Mapping[str, Any]) -> str:

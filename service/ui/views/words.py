@@ -205,6 +205,12 @@ class ScoreWords:
         return {"error_rate": "Wrong predictions"}.get(self.metric, self.title)
 
     @property
+    def plain(self) -> str:
+        """What it is to readers who know no scores, within a sentence."""
+        what = {"rmse": "error", "error_rate": "share of wrong predictions"}
+        return what.get(self.metric, self.title)
+
+    @property
     def better(self) -> str:
         """Which bars are better."""
         if self.metric == "auc":
