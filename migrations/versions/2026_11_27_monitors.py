@@ -17,6 +17,8 @@ def upgrade() -> None:
         sa.Column("days", sa.Integer(), nullable=False),
         sa.Column("never_keep", sa.JSON(), nullable=False),
         sa.Column("n_dropped", sa.BigInteger(), nullable=False),
+        sa.Column("looked_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("alarm_since", sa.DateTime(timezone=True), nullable=True),
         sa.Column("change_id", sa.String(40), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_monitors"),

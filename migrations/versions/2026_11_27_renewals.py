@@ -27,8 +27,6 @@ def upgrade() -> None:
         sa.Column("attempt", sa.Integer(), nullable=False),
         sa.Column("copied_at", time, nullable=False),
         sa.Column("due_at", time, nullable=True),
-        sa.Column("looked_at", time, nullable=True),
-        sa.Column("alarm_since", time, nullable=True),
         sa.Column("rows_id", sa.String(40), nullable=True),
         sa.Column("combined_id", sa.String(40), nullable=True),
         sa.Column("job_id", sa.String(40), nullable=True),

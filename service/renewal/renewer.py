@@ -1,14 +1,16 @@
-"""The thread that renews aliases, in the process that dispatches jobs."""
+"""The thread that looks at alarms and renews aliases, in the process that dispatches jobs."""
 
 import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.errors.problems import Problem
+from service.monitoring import alarms
 from service.observability.logs import log
 from service.renewal import steps, store
 from service.renewal.context import RenewalServices
@@ -22,7 +24,7 @@ _MAX_LOAD: Final = 0.05
 #: Time between two looks at what changes slowly: rules, and days of trials.
 _LOOK_S: Final = 10.0
 _SLOW: Final = ("waiting", "trial")
-#: Time after an unexpected error in which a renewal is left alone.
+#: Time after an unexpected error in which a renewal, or the look at a monitor, is left alone.
 _PAUSE_S: Final = 300.0
 #: Rows may be stored so much later than they were called.
 _LATE: Final = timedelta(minutes=10)
@@ -31,7 +33,7 @@ _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Renewer:
-    """A thread that takes the next step of each renewal.
+    """A thread that looks at monitors once a day, and takes the next step of each renewal.
 
     Every step is a transaction that begins with the stored state, so that another process can take
     the next one, and one that is killed is taken again.
@@ -56,7 +58,7 @@ class Renewer:
         self._is_leader = is_leader
         self._wake = wake
         self._looked_s: dict[str, float] = {}
-        self._paused_s: dict[str, float] = {}
+        self._paused_s: dict[tuple[str, str], float] = {}
         #: Rows up to these times are predicted by the challenger: by monitor and challenger.
         self._predicted: dict[tuple[str, int | None], datetime] = {}
         self._end = threading.Event()
@@ -82,24 +84,34 @@ class Renewer:
     def _turn(self) -> None:
         try:
             with self._services.database.read() as session:
+                due = alarms.due_monitors(session)
                 found = store.list_renewals(session)
         except SQLAlchemyError as error:  # the database is unavailable: the next turn retries
             log.warning("renewal.database_unavailable", error=type(error).__name__)
             return
+        looks = [watched for watched in due if not self._is_paused("alarm", watched.monitor.id)]
+        for watched in looks[:1]:  # a report takes long, and renewals wait for it
+            look = partial(alarms.look, self._services.monitoring, watched)
+            self._try_to("alarm", watched.monitor.id, look)
         for row, has_monitor in found:
-            if time.monotonic() < self._paused_s.get(row.monitor_id, 0):
-                continue
-            if self._end.is_set() or not self._is_leader():
-                return
-            try:
-                self._step(row, has_monitor=has_monitor)
-            except Late:
-                log.info("renewal.late", monitor_id=row.monitor_id)
-            except SQLAlchemyError as error:
-                log.warning("renewal.database_unavailable", error=type(error).__name__)
-            except Exception as error:  # noqa: BLE001 - the thread must survive any failed step
-                log.error("renewal.error", monitor_id=row.monitor_id, exc_info=error)
-                self._paused_s[row.monitor_id] = time.monotonic() + _PAUSE_S
+            step = partial(self._step, row, has_monitor=has_monitor)
+            self._try_to("renewal", row.monitor_id, step)
+
+    def _try_to(self, kind: str, monitor_id: str, step: Callable[[], None]) -> None:
+        if self._end.is_set() or self._is_paused(kind, monitor_id) or not self._is_leader():
+            return
+        try:
+            step()
+        except Late:
+            log.info("renewal.late", monitor_id=monitor_id)
+        except SQLAlchemyError as error:
+            log.warning(f"{kind}.database_unavailable", error=type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - the thread must survive any failed step
+            log.error(f"{kind}.error", monitor_id=monitor_id, exc_info=error)
+            self._paused_s[kind, monitor_id] = time.monotonic() + _PAUSE_S
+
+    def _is_paused(self, kind: str, monitor_id: str) -> bool:
+        return time.monotonic() < self._paused_s.get((kind, monitor_id), 0)
 
     def _step(self, row: RenewalRow, *, has_monitor: bool) -> None:
         if not has_monitor:

@@ -98,7 +98,6 @@ def put_renewal(
             store.touch(row)
         row.rule, row.change_id = spec.model_dump(mode="json"), new_id("chg")
         row.due_at = None if spec.cron is None else Cron.parse(spec.cron).after(now())
-        row.looked_at = None
         session.flush()
         tag = etag(row.change_id)
         record(session, status)
@@ -225,7 +224,7 @@ def _shown(services: RenewalServices, name: str, alias: str, monitor_id: str) ->
         reason=row.reason,
         n_new_targets=n_new,
         due_at=row.due_at,
-        alarm_since=row.alarm_since,
+        alarm_since=found.monitor.alarm_since,
         job_id=row.job_id,
         trial=state_of_trial(row) if row.state == "trial" else None,
         previous_version=row.previous_version,

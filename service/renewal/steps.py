@@ -18,10 +18,10 @@ from service.jobs.queue import store as job_store
 from service.jobs.spec_schemas import RepeatSpec
 from service.jobs.submission import Origin, repeated, spec_of, submit
 from service.models import alias_store
-from service.models.routes import find_version
 from service.models.store import aliases_of, versions_of_jobs
+from service.monitoring import alarms
 from service.monitoring import store as monitor_store
-from service.monitoring.report import MAX_ROWS, make_report
+from service.monitoring.report import MAX_ROWS
 from service.renewal import store
 from service.renewal.context import RenewalServices
 from service.renewal.copying import labelled_tasks, name_of, store_rows, why_not
@@ -33,7 +33,6 @@ from service.storage.database import now
 from service.storage.dataset_states import DELETED, UNFINISHED_DATASETS, DatasetState
 from service.storage.job_states import FINAL, JobState
 from service.storage.tables import DatasetRow, JobRow, RenewalRow, VersionRow
-from service.webhooks.events import emit
 
 _DAY: Final = timedelta(days=1)
 #: Time after which a dataset that is not combined is given up.
@@ -89,10 +88,8 @@ def look(services: RenewalServices, seen: Renewing) -> None:
         why = f"{n_new} rows have got their target since the last training."
     elif rule.cron is not None and seen.row.due_at is not None and now() >= seen.row.due_at:
         why = f"The time '{rule.cron}' has come, with {n_new} new targets."
-    elif rule.alarm_days is not None and _is_to_look_at(seen.row):
-        why = _alarm(services, seen, rule.alarm_days)
-        if why is None:
-            return
+    elif rule.alarm_days is not None and n_new:
+        why = _alarm(seen, rule.alarm_days)
     if why is None:
         return
     with stepping(services.database, seen) as (session, renewing):
@@ -104,29 +101,18 @@ def look(services: RenewalServices, seen: Renewing) -> None:
             note(session, renewing, "renewal.started", why)
 
 
-def _is_to_look_at(row: RenewalRow) -> bool:
-    return row.looked_at is None or now() - row.looked_at >= _DAY
-
-
-def _alarm(services: RenewalServices, seen: Renewing, days: int) -> str | None:
-    """Look at the report, store what it says, and return why to train, if so."""
-    monitoring = services.monitoring
-    aliased = f"{seen.name}@{seen.monitor.alias}"
-    version = find_version(monitoring.models, seen.owner, aliased, None)
-    served = monitoring.inference.resolver.find(seen.owner, seen.name, version.row.version)
-    report = make_report(monitoring, seen.monitor, version, served)
-    since = min(report.alarms(), default=None)
-    is_long = since is not None and now() - max(since, seen.row.copied_at) >= days * _DAY
-    with stepping(services.database, seen) as (session, renewing):
-        if since is not None and renewing.row.alarm_since is None:
-            data = {"model": seen.name, "alias": seen.monitor.alias, "sentences": report.sentences}
-            source = f"/v1/models/{seen.name}"
-            emit(session, seen.owner, "alarm.raised", source=source, subject=seen.path, data=data)
-        renewing.row.alarm_since, renewing.row.looked_at = since, now()
-        seen.row.step = renewing.row.step
-    if not is_long:
+def _alarm(seen: Renewing, days: int) -> str | None:
+    """Return why to train, if an alarm held for long at a look since the last training."""
+    since, looked_at, copied_at = (
+        seen.monitor.alarm_since,
+        seen.monitor.looked_at,
+        seen.row.copied_at,
+    )
+    if since is None or looked_at is None or looked_at < max(copied_at, now() - alarms.EVERY):
         return None
-    return f"An alarm has held for {days} days: {' '.join(report.sentences)}"
+    if now() - max(since, copied_at) < days * _DAY:
+        return None
+    return f"An alarm has held for {days} days, since {since:%Y-%m-%d %H:%M} UTC."
 
 
 def copy(services: RenewalServices, seen: Renewing) -> None:

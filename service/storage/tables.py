@@ -514,6 +514,9 @@ class MonitorRow(Row):
     never_keep: Mapped[list[Any]]
     #: Rows that were to be kept, but found the queue or the quota full.
     n_dropped: Mapped[int] = mapped_column(sa.BigInteger, default=0)
+    #: Last daily look at alarms, and the oldest alarm that it found.
+    looked_at: Mapped[datetime | None]
+    alarm_since: Mapped[datetime | None]
     #: New with every change, for the ETag.
     change_id: Mapped[str] = mapped_column(sa.String(40))
     created_at: Mapped[datetime] = mapped_column(default=now)
@@ -580,9 +583,6 @@ class RenewalRow(Row):
     #: Targets that came before were there to be copied; later ones are new.
     copied_at: Mapped[datetime]
     due_at: Mapped[datetime | None]
-    #: Last daily look at alarms, and the oldest alarm that it found.
-    looked_at: Mapped[datetime | None]
-    alarm_since: Mapped[datetime | None]
     #: The copied rows, and these combined with the dataset of the model, until the job has ended.
     rows_id: Mapped[str | None] = mapped_column(sa.String(40))
     combined_id: Mapped[str | None] = mapped_column(sa.String(40))
