@@ -1,20 +1,31 @@
 """Storage of targets that come later, and of labelled rows that were never predicted."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
+from urllib.parse import quote
 
 from sqlalchemy.orm import Session
 
 from algorithms.interface.errors import UnknownTask
+from algorithms.interface.model import Model
 from algorithms.wrappers.new_tasks import for_tasks
+from algorithms.wrappers.preparation.column_matching import clean_name
 from service.access.stored_bytes import stored_bytes
 from service.errors.problems import Problem
-from service.models.store import ServableVersion
+from service.inference.call import Call
+from service.inference.compute import compute
+from service.inference.formats.table import TableRows
+from service.inference.row_ids import MonitoredCall, RowIds
+from service.inference.sent_rows import missing_columns
+from service.models.resolver import ResolvedModel
+from service.models.store import ActiveMonitor, ServableVersion
 from service.monitoring import store
-from service.monitoring.columns import names_of, stored_values
 from service.monitoring.context import MonitorServices
 from service.monitoring.feedback_table import FeedbackTable, take
-from service.monitoring.recorder import MAX_COLUMNS, OVERHEAD_BYTES
+from service.monitoring.recorder import rows_of
 from service.monitoring.sampling import is_kept
 from service.monitoring.schemas import Feedback
 from service.storage.database import now
@@ -46,7 +57,7 @@ def store_feedback(
     Raises
     ------
     Problem
-        The owner's quota of stored bytes is full.
+        The owner's quota of stored bytes is full, or a row cannot be predicted.
     """
     n_rows = len(table.row_ids)
     last = {row_id: i for i, row_id in enumerate(table.row_ids)}
@@ -55,15 +66,26 @@ def store_feedback(
     ids = list(kept)
     n_new = n_corrected = n_unpredicted = 0
     unknown: list[str] = []
+    unknown_tasks: Counter[str] = Counter()
+    # those that were never called are predicted by each version that they are sent to
+    version = None if table.has_ids else served.version
+    n_stored = 0
     for first in range(0, len(ids), store.BATCH_ROWS):
         if first % _QUOTA_ROWS == 0:
             _check_quota(services, owner)
         chunk = ids[first : first + store.BATCH_ROWS]
-        targets = {row_id: table.targets[kept[row_id]] for row_id in chunk}
         with services.inference.database.read() as session:
-            rowless = set(chunk) - store.known_rows(session, monitor.id, chunk)
+            rowless = set(chunk) - store.known_rows(session, monitor.id, chunk, version)
         absent = [row_id for row_id in chunk if row_id in rowless]
-        rows = _unpredicted(services, monitor, served, take(table, [kept[n] for n in absent]))
+        of_absent = take(table, [kept[n] for n in absent])
+        rows, refused = _predicted_now(services, monitor, served, of_absent, owner=owner)
+        unknown_tasks += refused
+        left = set(absent) - {row["row_id"] for row in rows}
+        if table.has_ids:
+            unknown += [row_id for row_id in absent if row_id in left]
+        else:
+            chunk = [row_id for row_id in chunk if row_id not in left]
+        targets = {row_id: table.targets[kept[row_id]] for row_id in chunk}
         moment = now()
         with services.inference.database.write() as session:
             before = store.known_targets(session, monitor.id, chunk)
@@ -87,18 +109,18 @@ def store_feedback(
         n_new += len(chunk) - len(before)
         n_corrected += sum(row_id in before for row_id in changed)
         n_unpredicted += len(rows)
-        with_rows = {row["row_id"] for row in rows}
-        unknown += [row_id for row_id in absent if row_id not in with_rows]
+        n_stored += len(chunk)
     return Feedback(
         n_rows=n_rows,
         n_new=n_new,
         n_corrected=n_corrected,
-        n_repeated=n_rows - len(last) + len(ids) - n_new - n_corrected,
+        n_repeated=n_rows - len(last) + n_stored - n_new - n_corrected,
         n_unpredicted=n_unpredicted,
         n_empty=len(last) - len(labelled),
         n_not_kept=len(labelled) - len(kept),
         n_unknown=len(unknown),
         unknown=unknown[:_MAX_NAMED],
+        unknown_tasks=dict(unknown_tasks.most_common(_MAX_NAMED)),
     )
 
 
@@ -112,63 +134,65 @@ def _check_quota(services: MonitorServices, owner: str) -> None:
             raise Problem("quota-exceeded", detail)
 
 
-def _unpredicted(
+def _predicted_now(
     services: MonitorServices,
     monitor: MonitorRow,
     served: ServableVersion,
     table: FeedbackTable,
-) -> list[dict[str, Any]]:
-    """Return the rows to store of a table that has tasks and all columns of the model."""
-    inputs = services.inference.inputs
+    *,
+    owner: str,
+) -> tuple[list[dict[str, Any]], Counter[str]]:
+    """Return the rows to store of a table that has tasks and all columns of the model.
+
+    Also the number of rows by task that the model cannot answer for.
+
+    Raises
+    ------
+    Problem
+        A value is not valid; or the table has no ids, and a column of the model is missing.
+    """
     model = services.inference.models.get(served)
-    if not table.row_ids or table.rows.names is None:
-        return []
+    active = ActiveMonitor(monitor.id, monitor.share, tuple(monitor.never_keep))
     single = model.tasks[0] if len(model.tasks) == 1 else None
     by_task: dict[str, list[int]] = {}
     for i in range(len(table.row_ids)):
         task = single if table.tasks is None else table.tasks[i]
         if task is not None:
             by_task.setdefault(task, []).append(i)
-    rows: list[dict[str, Any]] = []
+    refused: Counter[str] = Counter()
+    calls = []
     for task, places in by_task.items():
-        try:
-            of_task, _ = for_tasks(model, [task], "common")
-        except UnknownTask:
-            continue
-        spec = inputs.of_tasks(served, of_task, "predict", [task])
-        wanted = spec.columns()
-        given = set(table.rows.names)
-        if wanted is None or not given.issuperset(wanted) or len(wanted) > MAX_COLUMNS:
-            continue
         part = take(table, places)
-        X = part.rows.without(given.difference(wanted)).as_matrix(spec)
-        rows += _rows(services, monitor, served, task=task, row_ids=part.row_ids, X=X)
-    return rows
+        try:
+            rows = _columns_of(services, served, model, task, part)
+        except UnknownTask:
+            refused[task] += len(places)
+            continue
+        if rows is not None:
+            call = Call(task, rows, new_tasks="common")
+            result = compute(services.inference, ResolvedModel(served, "predict"), call)
+            ids = RowIds(",".join(quote(name, safe="") for name in part.row_ids), len(places))
+            watched = replace(served, monitors=(active,))
+            calls.append(MonitoredCall(owner, watched, rows, result, ids, time.time()))
+    found = rows_of(services.inference.models, services.columns, calls)
+    return [row for _, row in found], refused
 
 
-def _rows(
+def _columns_of(
     services: MonitorServices,
-    monitor: MonitorRow,
     served: ServableVersion,
-    *,
+    model: Model,
     task: str,
-    row_ids: Sequence[str],
-    X: Any,
-) -> list[dict[str, Any]]:
-    names, moment = names_of(services.columns, served.id, task, X.shape[1]), now()
-    rows = []
-    stored = stored_values(X, names, monitor.never_keep)
-    for row_id, values in zip(row_ids, stored, strict=True):
-        rows.append(
-            {
-                "monitor_id": monitor.id,
-                "row_id": row_id,
-                "version": served.version,
-                "task": task,
-                **dict.fromkeys(("prediction", "low", "high", "probability", "unknown")),
-                "values": values,
-                "size_bytes": OVERHEAD_BYTES + len(row_id) + len(values),
-                "created_at": moment,
-            }
-        )
-    return rows
+    table: FeedbackTable,
+) -> TableRows | None:
+    """Return the columns of the model in a table; None if ids are all that it has of the rows."""
+    of_task, _ = for_tasks(model, [task], "common")
+    spec = services.inference.inputs.of_tasks(served, of_task, "predict", [task])
+    wanted, rows = spec.columns(), table.rows
+    if wanted is None or rows.names is None:
+        return None if table.has_ids else rows
+    known = {clean_name(name) for name in wanted}
+    rows = rows.without({name for name in rows.names if clean_name(name) not in known})
+    assert rows.names is not None  # as before
+    rows = rows.with_empty(missing_columns(rows.names, spec))
+    return None if table.has_ids and len(rows.names or ()) < len(wanted) else rows

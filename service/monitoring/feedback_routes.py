@@ -51,7 +51,9 @@ _MAX_OBJECT_BYTES: Final = 1000
     openapi_extra=file_body(
         "Rows with the columns `row_id` and `target` (or its name in the training table), in a "
         'format of inference requests; or the JSON object `{"dataset_id": ...}`. Rows that were '
-        "never predicted have all columns of the model, too.",
+        "never predicted have the columns of the model and their task, too, and are predicted now. "
+        "Without `row_id`, all rows are such; ids are made of their other cells, so that a row "
+        "that is sent again counts once.",
         (*FORMATS, *REQUEST_READERS),
         json_schema="InferenceRequest",
     ),
@@ -101,7 +103,7 @@ def _read(
     return read_feedback(
         body,
         media_type,
-        task_column=served.task_column,
+        services.inference.inputs.task_source(served, None),
         target_name=_target_name(services, served),
         has_labels=has_labels,
     )

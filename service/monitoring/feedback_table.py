@@ -1,13 +1,15 @@
 """Tables of targets with the ids of their rows, from bodies and from datasets."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from algorithms.wrappers.preparation.column_matching import clean_name
 from algorithms.wrappers.preparation.columns import Column
 from algorithms.wrappers.preparation.encoder import encode
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
@@ -30,6 +32,9 @@ TARGET: Final = "target"
 #: Maximum number of characters of a label.
 MAX_LABEL: Final = 1000
 _BLOCK_ROWS: Final = 1000
+#: How ids begin that are made of the cells of rows, and the number of bytes that follow.
+_MADE_ID: Final = "file-"
+_DIGEST_BYTES: Final = 16
 
 
 class FeedbackTable(NamedTuple):
@@ -43,21 +48,27 @@ class FeedbackTable(NamedTuple):
         Task of each row; None if the table has no tasks.
     rows
         The other columns.
+    has_ids
+        Whether the table has ids; if not, they are made of the other cells, so that a row that is
+        sent again is the same.
     """
 
     row_ids: list[str]
     targets: list[float | str | None]
     tasks: list[str] | None
     rows: TableRows
+    has_ids: bool
 
 
 def read_feedback(
-    body: Body, content_type: str, *, task_column: str, target_name: str, has_labels: bool
+    body: Body, content_type: str, source: TaskSource, *, target_name: str, has_labels: bool
 ) -> FeedbackTable:
     """Return the targets in a body, which has a format of requests with rows.
 
     Parameters
     ----------
+    source
+        Source of the tasks of rows of the model.
     target_name
         Name of the target in the training table, which the column may have in place of ``target``.
 
@@ -66,22 +77,54 @@ def read_feedback(
     Problem
         The body is not a table with these columns, or an id or a target is not valid.
     """
-    source = TaskSource(None, task_column, lambda _: True, known=lambda: ("",))
-    call = reader_of(content_type)[0](body, source)
+    call = reader_of(content_type)[0](body, source._replace(known=lambda: ("",)))
     table = table_of(call.rows)
     names = () if table is None else (table.names or ())
-    chosen = target_name if target_name in names else TARGET
-    for name in (ROW_ID, chosen):
-        if table is None or name not in names:
-            detail = f"expected columns '{ROW_ID}' and '{target_name}' or '{TARGET}'"
-            raise_invalid_request("", f"{detail}, got {', '.join(map(repr, names)) or 'no names'}")
-    assert table is not None  # checked above
-    return FeedbackTable(
-        _read_ids(_listed(table.values_of(ROW_ID))),
-        _read_targets(table, chosen, has_labels=has_labels),
-        call.task if isinstance(call.task, list) else None,
-        table.without({ROW_ID, chosen}),
-    )
+    own = next((name for name in names if clean_name(name) == clean_name(target_name)), TARGET)
+    if table is None or own not in names:
+        wanted = " or ".join(f"'{name}'" for name in dict.fromkeys((target_name, TARGET)))
+        shown = ", ".join(map(repr, names)) or "no names"
+        raise_invalid_request("", f"expected a column {wanted} with the true values, got {shown}")
+    tasks = call.task if isinstance(call.task, list) else None
+    targets = _read_targets(table, own, has_labels=has_labels)
+    if tasks is None and ROW_ID not in names and len(source.known()) > 1:
+        detail = f"expected a column '{source.column}' with the task of each row, or '{ROW_ID}'"
+        raise_invalid_request("", f"{detail}, got {', '.join(map(repr, names))}")
+    return _identified(targets, tasks, table.without({own}))
+
+
+def _identified(
+    targets: list[float | str | None], tasks: list[str] | None, rows: TableRows
+) -> FeedbackTable:
+    """Return rows with the ids in their column ``row_id``; else ids are made."""
+    if ROW_ID in (rows.names or ()):
+        ids = _read_ids(_listed(rows.values_of(ROW_ID)))
+        return FeedbackTable(ids, targets, tasks, rows.without({ROW_ID}), has_ids=True)
+    return FeedbackTable(_made_ids(rows, tasks), targets, tasks, rows, has_ids=False)
+
+
+def _made_ids(rows: TableRows, tasks: list[str] | None) -> list[str]:
+    """Return ids of a hash of the cells of each row; rows that are the same are numbered."""
+    by_name = sorted(zip(rows.names or (), rows.columns, strict=True), key=lambda pair: pair[0])
+    columns = [tasks or [""] * rows.n_rows, *(_listed(values) for _, values in by_name)]
+    seen: Counter[str] = Counter()
+    ids = []
+    for cells in zip(*columns, strict=True):
+        text = "\0".join(map(_written, cells)).encode("utf-8", "surrogatepass")
+        name = f"{_MADE_ID}{blake2b(text, digest_size=_DIGEST_BYTES).hexdigest()}"
+        ids.append(f"{name}-{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return ids
+
+
+def _written(cell: Any) -> str:
+    """Return a cell as text: the same for 1, 1.0 and "1.00", and for all that is missing."""
+    if cell is None or cell != cell:  # noqa: PLR0124 - NaN
+        return ""
+    try:
+        return repr(float(cell))
+    except (TypeError, ValueError, OverflowError):
+        return str(cell).strip()
 
 
 def _read_targets(table: TableRows, name: str, *, has_labels: bool) -> list[float | str | None]:
@@ -165,12 +208,8 @@ def read_dataset(
         targets += y if labels is None else [labels[k] for k in y]
         tasks += [entry["name"]] * len(y)
     table = TableRows(tuple(columns), values, n_rows)
-    if ROW_ID in columns:
-        ids = _read_ids(table.values_of(ROW_ID))
-    else:
-        ids = [f"{dataset_id}-{i}" for i in range(n_rows)]
     known = [_label(y) if has_labels else _number(float(y)) for y in targets]
-    return FeedbackTable(ids, known, tasks, table.without({ROW_ID}))
+    return _identified(known, tasks, table)
 
 
 def _all_columns(
@@ -186,5 +225,6 @@ def take(table: FeedbackTable, places: Sequence[int]) -> FeedbackTable:
         [table.row_ids[i] for i in places],
         [table.targets[i] for i in places],
         None if table.tasks is None else [table.tasks[i] for i in places],
-        replace(table.rows.take(places), n_rows=len(places)),
+        table.rows.take(places),
+        table.has_ids,
     )

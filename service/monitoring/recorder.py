@@ -120,7 +120,7 @@ class Recorder:
                 call = self._calls.popleft()
             calls = [call, *self._small_calls(call)]
             try:
-                self._rows.extend([*self._rows_of(calls)])
+                self._rows.extend([*rows_of(self._models, self._columns, calls)])
             except Exception as error:  # noqa: BLE001 - no error may end the thread
                 log.error("monitor.error", exc_info=error)
                 with self._lock:
@@ -181,55 +181,57 @@ class Recorder:
             self._full, self._checked = full, monitors
         return full | (self._full & monitors)
 
-    def _rows_of(
-        self, calls: Sequence[MonitoredCall]
-    ) -> Iterator[tuple[ActiveMonitor, dict[str, Any]]]:
-        """Yield the rows of calls to store, those of one version and task computed together."""
-        groups: defaultdict[tuple[str, str, int], list[_Kept]] = defaultdict(list)
-        for call in calls:
-            for row in _kept_rows(call):
-                width = -1 if row.x is None else len(row.x)
-                groups[call.served.id, row.task, width].append(row)
-        for rows in groups.values():
-            yield from self._group(rows[0].call.served, rows[0].task, rows)
 
-    def _group(
-        self, served: ServableVersion, task: str, rows: list[_Kept]
-    ) -> Iterator[tuple[ActiveMonitor, dict[str, Any]]]:
-        model, _ = for_tasks(self._models.get(served), [task], "common")
-        has_labels = bool(model.classes(task)) if task in model.tasks else False
-        X = None if rows[0].x is None else np.stack([row.x for row in rows if row.x is not None])
-        preparation = None if X is None else preparation_of(model)
-        columns = () if preparation is None else preparation.of(task).columns
-        sure = [{}] * len(rows) if X is None else _confidence(model, served, X, task)
-        names = names_of(self._columns, served.id, task, 0 if X is None else X.shape[1])
-        for monitor in served.monitors:
-            stored = (
-                [None] * len(rows) if X is None else stored_values(X, names, monitor.never_keep)
+def rows_of(
+    models: ModelCache, columns: ColumnNames, calls: Sequence[MonitoredCall]
+) -> Iterator[tuple[ActiveMonitor, dict[str, Any]]]:
+    """Yield the rows of calls to store, those of one version and task computed together."""
+    groups: defaultdict[tuple[str, str, int], list[_Kept]] = defaultdict(list)
+    for call in calls:
+        for row in _kept_rows(call):
+            width = -1 if row.x is None else len(row.x)
+            groups[call.served.id, row.task, width].append(row)
+    for rows in groups.values():
+        model = models.get(rows[0].call.served)
+        yield from _group(model, columns, rows[0].task, rows)
+
+
+def _group(
+    of_all: Model, column_names: ColumnNames, task: str, rows: list[_Kept]
+) -> Iterator[tuple[ActiveMonitor, dict[str, Any]]]:
+    served = rows[0].call.served
+    model, _ = for_tasks(of_all, [task], "common")
+    has_labels = bool(model.classes(task)) if task in model.tasks else False
+    X = None if rows[0].x is None else np.stack([row.x for row in rows if row.x is not None])
+    preparation = None if X is None else preparation_of(model)
+    columns = () if preparation is None else preparation.of(task).columns
+    sure = [{}] * len(rows) if X is None else _confidence(model, served, X, task)
+    names = names_of(column_names, served.id, task, 0 if X is None else X.shape[1])
+    for monitor in served.monitors:
+        stored = [None] * len(rows) if X is None else stored_values(X, names, monitor.never_keep)
+        for row, more, values in zip(rows, sure, stored, strict=True):
+            if not is_kept(row.row_id, monitor.share):
+                continue
+            output = row.call.result.outputs[row.position]
+            unknown = _unknown_texts(columns, row, monitor.never_keep)
+            yield (
+                monitor,
+                {
+                    "monitor_id": monitor.id,
+                    "row_id": row.row_id,
+                    "version": served.version,
+                    "task": task,
+                    "prediction": str(output) if has_labels else float(output),
+                    "low": None,
+                    "high": None,
+                    "probability": None,
+                    **more,
+                    "values": values,
+                    "unknown": unknown or None,
+                    "size_bytes": OVERHEAD_BYTES + len(row.row_id) + len(values or b""),
+                    "created_at": datetime.fromtimestamp(row.call.called_at, UTC),
+                },
             )
-            for row, more, values in zip(rows, sure, stored, strict=True):
-                if not is_kept(row.row_id, monitor.share):
-                    continue
-                output = row.call.result.outputs[row.position]
-                unknown = _unknown_texts(columns, row, monitor.never_keep)
-                yield (
-                    monitor,
-                    {
-                        "monitor_id": monitor.id,
-                        "row_id": row.row_id,
-                        "version": served.version,
-                        "task": task,
-                        "prediction": str(output) if has_labels else float(output),
-                        "low": None,
-                        "high": None,
-                        "probability": None,
-                        **more,
-                        "values": values,
-                        "unknown": unknown or None,
-                        "size_bytes": OVERHEAD_BYTES + len(row.row_id) + len(values or b""),
-                        "created_at": datetime.fromtimestamp(row.call.called_at, UTC),
-                    },
-                )
 
 
 def _kept_rows(call: MonitoredCall) -> Iterator[_Kept]:

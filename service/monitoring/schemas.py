@@ -79,7 +79,8 @@ class Feedback(BaseModel):
     n_corrected: int = Field(description="Number of targets that replaced another one.")
     n_repeated: int = Field(description="Number of targets that were known already.")
     n_unpredicted: int = Field(
-        description="Number of rows that came with their columns, and that were never predicted."
+        description="Number of rows that came with their columns, were never predicted by this "
+        "version, and are now."
     )
     n_empty: int = Field(description="Number of rows without a target, which change nothing.")
     n_not_kept: int = Field(
@@ -90,3 +91,7 @@ class Feedback(BaseModel):
         "the rows come."
     )
     unknown: list[str] = Field(description="The first of these ids.")
+    unknown_tasks: dict[str, int] = Field(
+        description="Tasks of rows that were never predicted, and that the model cannot answer "
+        "for, with their number of rows; the first ones. Without ids, the rows are not kept."
+    )

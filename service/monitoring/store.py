@@ -92,7 +92,7 @@ def add_rows(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def add_unpredicted(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Store rows without predictions, unless the row is there: it may have come meanwhile."""
+    """Store rows that came with their targets, unless the row is there: it may be called now."""
     _upsert(session, MonitoredRow, rows, kept=MonitoredRow.__table__.columns.keys())
 
 
@@ -152,12 +152,14 @@ def known_targets(session: Session, monitor_id: str, row_ids: Sequence[str]) -> 
     return dict(session.execute(query).all())
 
 
-def known_rows(session: Session, monitor_id: str, row_ids: Sequence[str]) -> set[str]:
-    """Return which ids are those of rows that are kept."""
+def known_rows(
+    session: Session, monitor_id: str, row_ids: Sequence[str], version: int | None = None
+) -> set[str]:
+    """Return which ids are those of rows that are kept, of a version or of any."""
     query = sa.select(MonitoredRow.row_id).where(
         MonitoredRow.monitor_id == monitor_id, MonitoredRow.row_id.in_(row_ids)
     )
-    return set(session.scalars(query))
+    return set(session.scalars(query.where(MonitoredRow.version == version) if version else query))
 
 
 def delete_rows(database: Database, monitor_id: str, prefix: str = "") -> Iterator[int]:

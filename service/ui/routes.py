@@ -168,9 +168,11 @@ async def predict_page(
 
 
 @router.get("/models/{name}/aliases/{alias}/monitor")
-async def monitor_page(request: Request, api: Access, name: str, alias: str) -> Response:
+async def monitor_page(
+    request: Request, api: Access, name: str, alias: str, version: int | None = None
+) -> Response:
     """Return the page of the monitor of an alias."""
-    view = await monitor.monitor_view(api, name, alias)
+    view = await monitor.monitor_view(api, name, alias, version)
     title = f"{name}@{alias} in use"
     frame = Frame(title, _MODELS, view.request, scripts=("actions.js", "monitor.js"))
     return render(request, "monitor.html", frame, view)

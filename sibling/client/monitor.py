@@ -58,8 +58,9 @@ class RemoteMonitor(Remote[Mode]):
         ----------
         targets
             Records, a data frame or the path of a file, with columns ``row_id`` and ``target`` (or
-            its name in the training table); or a dataset. Rows that were never predicted have all
-            columns of the model, too.
+            its name in the training table); or a dataset. Rows that were never predicted have their
+            task and the columns of the model, too, and are predicted now. Without ``row_id`` all
+            rows are such, and one that is sent again counts once.
         """
         headers = {"Content-Type": "application/json"}
         if isinstance(targets, Dataset):

@@ -55,7 +55,12 @@ def show(alias: Alias, url: Url = DEFAULT_URL) -> None:
 @monitors.command()
 def feedback(
     alias: Alias,
-    file: Annotated[Path, typer.Argument(help="Table with the columns row_id and target.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Table with the target and row_id; or, in its place, the columns of the model."
+        ),
+    ],
     url: Url = DEFAULT_URL,
 ) -> None:
     """Send the true targets of rows: late, again and corrected ones are normal."""

@@ -779,6 +779,29 @@ def test_the_file_of_the_training_can_be_tried(page, client, tmp_path, wait_unti
     assert len(answer.inner_text().split()) == 4
 
 
+def test_a_file_with_outcomes_says_whether_a_model_is_still_right(page, client):
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"shop": ["a", "b", "c"] * 20, "price": rng.normal(size=60)})
+    rows["sales"] = 2 * rows.price + 0.1 * rng.normal(size=60)
+    data = client.upload(rows, task_column="shop", target_column="sales")
+    client.train(data, "ridge", model="still-right", evaluate=True).wait()
+    page.goto("/models/still-right/1")
+    page.get_by_role("link", name="Is it still right?").click()
+    page.get_by_role("button", name="Start watching").click()
+    field = page.get_by_label("File with known sales")
+    field.wait_for()
+    check_accessibility(page)
+    rows.loc[0, "sales"] = np.nan
+    file = {"name": "may.csv", "mimeType": "text/csv", "buffer": rows.to_csv(index=False).encode()}
+    field.set_input_files(file)
+    page.get_by_text("59 rows taken: 59 new, 0 corrected, 0 known before.").wait_for()
+    page.get_by_text("Not taken: 1 row without sales.").wait_for()
+    page.locator("#report").get_by_text("RMSE on rows whose true value is known").wait_for()
+    check_accessibility(page)
+    field.set_input_files(file)
+    page.get_by_text("59 rows taken: 0 new, 0 corrected, 59 known before.").wait_for()
+
+
 DROP = """names => {
   const data = new DataTransfer();
   for (const name of names) data.items.add(new File(["task,x\\na,1\\na,2\\n"], name));

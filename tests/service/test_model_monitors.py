@@ -362,17 +362,71 @@ def test_labelled_rows_that_were_never_predicted_are_kept(http, client, service)
     rows = made_rows(2, n=1)
     named = [{**row, "row_id": f"new-{i}", "note": "seen"} for i, row in enumerate(rows)]
     assert send(http, named) == {"n_rows": 3, "n_new": 3, "n_unpredicted": 3}
+    outputs = predict(http, without(rows, "sales")).json()["outputs"]
     dataset = client.upload(
         pa.Table.from_pylist(rows), task_column="shop", target_column="sales", name="more"
     )
     assert send(http, {"dataset_id": dataset.id}) == {"n_rows": 3, "n_new": 3, "n_unpredicted": 3}
-    kept = stored(service)
-    values = {row.row_id: (row.task, row.values, row.prediction) for row in kept}
-    assert len(kept) == 6
-    for i, row in enumerate(rows):
-        assert values[f"new-{i}"] == values[f"{dataset.id}-{i}"]
-        task, x, prediction = values[f"new-{i}"]
-        assert (task, np.frombuffer(x)[0], prediction) == (row["shop"], row["price"], None)
+    wait_for_rows(http, 9)
+    kept = [row for row in stored(service) if row.row_id.startswith(("new-", "file-"))]
+    values = {(row.row_id[:4], row.task): row for row in kept}
+    for row, output in zip(rows, outputs, strict=True):
+        for way in ("new-", "file"):
+            found = values[way, row["shop"]]
+            assert np.frombuffer(found.values)[0] == row["price"]
+            assert found.prediction == pytest.approx(output)
+            assert found.low < found.prediction < found.high
+
+
+def as_csv(rows, *more):
+    names = list(rows[0])
+    lines = [",".join("" if row[n] is None else str(row[n]) for n in names) for row in rows]
+    return "\n".join([",".join(names), *lines, *more]) + "\n"
+
+
+@pytest.mark.sql
+@pytest.mark.usefixtures("monitor")
+def test_a_file_as_for_predictions_with_its_outcomes_counts_once(http, client):
+    rows = [{**row, "cashier": "Kim"} for row in made_rows(2, n=20)]
+    rows[3]["sales"] = rows[45]["sales"] = None
+    file = as_csv(rows, "Mars,0.5,north,2,Kim", "a,0.25,north,1,Kim", "a,0.25,north,1,Kim")
+    first = {"n_rows": 63, "n_new": 60, "n_unpredicted": 60, "n_empty": 2}
+    assert send(http, file, "text/csv") == {**first, "unknown_tasks": {"Mars": 1}}
+    rows[3]["sales"], rows[4]["sales"] = 1.0, 7.5
+    later = client.upload(
+        pa.Table.from_pylist(rows[:10]), task_column="shop", target_column="sales", name="later"
+    )
+    again = send(http, {"dataset_id": later.id})
+    assert again == {
+        "n_rows": 10,
+        "n_new": 1,
+        "n_unpredicted": 1,
+        "n_corrected": 1,
+        "n_repeated": 8,
+    }
+    table = pa.Table.from_pylist(rows[:10])
+    assert client.monitor(f"{MODEL}@production").feedback(table)["n_repeated"] == 10
+    report = http.get(REPORT).json()
+    assert {s["task"]: s["error"]["n_rows"] for s in report["tasks"]} == {"a": 22, "b": 20, "c": 19}
+    assert report["overall"]["n_targets"] == 61
+
+
+@pytest.mark.parametrize(
+    ("file", "detail"),
+    [
+        ("shop,price,town\na,1,north\n", "expected a column 'sales' or 'target' with the true"),
+        ("price,town,sales\n1,north,2\n", "expected a column 'shop' with the task of each row"),
+        ("shop,prize,town,sales\na,1,north,2\n", "price"),
+        ("shop,price,town,sales\na,cheap,north,2\n", "price"),
+    ],
+)
+@pytest.mark.usefixtures("monitor")
+def test_a_file_that_cannot_be_predicted_is_refused_whole(http, file, detail):
+    headers = {"Content-Type": "text/csv"}
+    response = http.post(f"{MONITOR}/feedback", content=file, headers=headers)
+    assert response.status_code == 422, response.text
+    assert detail in response.json()["detail"]
+    assert http.get(MONITOR).json()["n_targets"] == 0
 
 
 @pytest.mark.usefixtures("monitor")
@@ -623,19 +677,27 @@ PAGE = f"/models/{MODEL}/aliases/production/monitor"
 @pytest.mark.usefixtures("watched")
 def test_the_page_of_an_alias_offers_to_watch_it(http):
     page = http.get(PAGE).text
-    assert "<h1>Not watched yet</h1>" in page
+    assert ">Not watched yet</h1>" in page
     assert 'id="monitor"' in page
     assert 'id="feedback"' not in page
     assert PAGE in http.get(f"/models/{MODEL}").text
     assert http.get(PAGE.replace("production", "absent")).status_code == 404
+    # from the page of a version, an alias that is not there yet is set
+    assert f'href="{PAGE}?version=1">Is it still right?</a>' in http.get(f"/models/{MODEL}/1").text
+    new = http.get(PAGE.replace("production", "absent") + "?version=1").text
+    assert "Version 1 gets the name watched@absent" in new
+    assert 'data-version="1"' in new
+    assert "data-version" not in page
 
 
 @pytest.mark.usefixtures("monitor")
 def test_the_page_names_the_shop_that_does_worse(http):
-    assert "<h1>No row has been kept yet</h1>" in http.get(PAGE).text
+    empty = http.get(PAGE).text
+    assert ">No row has been kept yet</h1>" in empty
+    assert "with shop and the other columns, in which sales is what really happened" in empty
     wait_for_rows(http, predict_and_label(http, made_rows(4, n=150), "b", scale=4.0))
     page = http.get(PAGE).text
-    assert "<h1>1 shop does worse than promised</h1>" in page
+    assert ">1 shop does worse than promised</h1>" in page
     assert "Errors are larger than promised in: &#39;b&#39;; the other shops" in page
     assert "450 rows and 450 true values" in page
     assert page.count('class="measured') == 2

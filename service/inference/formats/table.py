@@ -80,7 +80,7 @@ class TableRows:
     def take(self, places: Sequence[int]) -> "TableRows":
         """Return some of the rows."""
         columns = [
-            column.take(pa.array(places))
+            column.take(pa.array(places, pa.int64()))
             if isinstance(column, pa.ChunkedArray)
             else [column[i] for i in places]
             for column in self.columns

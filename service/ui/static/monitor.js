@@ -1,5 +1,5 @@
 // The page of a monitor: start to watch, send files with true values, and renew the model.
-import { hold, send, show } from "./request.js";
+import { dropInto, hold, send, show, typeOf } from "./request.js";
 
 const error = document.getElementById("action-error");
 
@@ -11,6 +11,7 @@ async function attempt(event, change) {
 }
 
 document.getElementById("monitor")?.addEventListener("submit", event => attempt(event, async form => {
+  if (form.dataset.version) await send("PUT", form.dataset.path.replace(/\/monitor$/, ""), { json: { version: Number(form.dataset.version) } });
   const lines = form.querySelector("#never").value.split("\n").map(line => line.trim());
   await send("PUT", form.dataset.path, { json: {
     share: Number(form.querySelector("#share").value) / 100,
@@ -32,11 +33,35 @@ document.getElementById("renewal-rule")?.addEventListener("submit", event => att
   location.reload();
 }));
 
-document.getElementById("feedback")?.addEventListener("submit", event => attempt(event, async form => {
-  const file = form.elements.file.files[0], types = JSON.parse(form.dataset.types);
-  const type = types[Object.keys(types).find(ending => file.name.toLowerCase().endsWith(ending))];
-  const { body } = await send("POST", form.dataset.path, { body: file, headers: { "Content-Type": type } });
-  const unknown = body.n_unknown ? ` ${body.n_unknown} ids have no row that is kept: ${body.unknown.join(", ")}.` : "";
-  document.getElementById("feedback-answer").textContent =
-    `${body.n_new} new, ${body.n_corrected} corrected, ${body.n_repeated} known before.${unknown}`;
-}));
+const feedback = document.getElementById("feedback");
+const count = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
+
+// What became of the rows of a file, in words: how many were taken, which were not, and why.
+function said(body, { target, one }) {
+  const unknown = Object.entries(body.unknown_tasks), refused = unknown.reduce((sum, [, n]) => sum + n, 0);
+  const left = [
+    [body.n_empty, `without ${target}`],
+    [refused, `of a ${one} that the model does not know (${unknown.map(([name]) => name).join(", ")})`],
+    [body.n_not_kept, "outside of the share that is kept"],
+  ].filter(([n]) => n).map(([n, why]) => `${count(n, "row")} ${why}`);
+  const texts = [`${count(body.n_new + body.n_corrected + body.n_repeated, "row")} taken: ${body.n_new} new, ${body.n_corrected} corrected, ${body.n_repeated} known before.`];
+  if (left.length) texts.push(`Not taken: ${left.join("; ")}.`);
+  if (body.n_unknown) texts.push(`${body.n_unknown} ids have no row that is kept: ${body.unknown.join(", ")}.`);
+  return texts.join(" ");
+}
+
+feedback?.addEventListener("change", async () => {
+  const input = feedback.elements.file, failed = document.getElementById("feedback-error"), answer = document.getElementById("feedback-answer");
+  if (!input.files.length) return;
+  const [file] = input.files;
+  failed.hidden = true;
+  answer.textContent = `Predicting the rows of ${file.name}.`;
+  try {
+    const { body } = await send("POST", feedback.dataset.path, { body: file, headers: { "Content-Type": typeOf(file, JSON.parse(feedback.dataset.types)) } });
+    answer.textContent = said(body, feedback.dataset);
+    const page = new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
+    for (const id of ["headline", "lead", "report"]) document.getElementById(id).replaceWith(page.getElementById(id));
+  } catch (failure) { answer.textContent = ""; show(failed, failure); }
+  input.value = "";  // the same file can be chosen again
+});
+if (feedback) dropInto(feedback.elements.file, document.getElementById("drop"));

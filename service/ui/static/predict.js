@@ -1,33 +1,20 @@
 // The rows of a file come back with their predictions; a row that is typed has its own answer.
-import { hold, request, send, show, untilRead } from "./request.js";
+import { dropInto, hold, request, send, show, typeOf, untilRead } from "./request.js";
 
 const $ = id => document.getElementById(id);
 const page = $("predict"), file = $("file"), drop = $("drop"), error = $("error"), level = $("level"), task = $("task");
 const { path, taskColumn, target, shown, one, many } = page.dataset, TYPES = JSON.parse(page.dataset.types);
 const PREDICTED = ["prediction", "low", "high", "probability", "set", "remarks"];
 
-for (const kind of ["dragover", "dragleave", "drop"]) document.addEventListener(kind, event => {
-  if (!event.dataTransfer.types.includes("Files")) return;
-  event.preventDefault();
-  drop.classList.toggle("over", kind === "dragover");
-  if (kind !== "drop") return;
-  file.files = event.dataTransfer.files;
-  predict();
-});
+dropInto(file, drop);
 for (const field of [file, level, task]) field?.addEventListener("change", predict);
 
 function query(more) {
   return new URLSearchParams({ new_tasks: "common", ...level && { level: level.value }, ...more });
 }
 
-function typeOf({ name }) {
-  const ending = Object.keys(TYPES).find(suffix => name.toLowerCase().endsWith(suffix));
-  if (!ending) throw new Error(`The name of the file must end in ${Object.keys(TYPES).join(", ")}. If ${name} is such a file, rename it.`);
-  return TYPES[ending];
-}
-
 function call(accept, more = {}) {
-  const [data] = file.files, headers = { "Content-Type": typeOf(data), Accept: accept };
+  const [data] = file.files, headers = { "Content-Type": typeOf(data, TYPES), Accept: accept };
   return request(`${path}/predictions?${query({ ...more, ...task.value && { task: task.value } })}`, { method: "POST", body: data, headers });
 }
 
@@ -154,7 +141,7 @@ $("add-button")?.addEventListener("click", ({ target: button }) => {
   hold(button, async () => {
     try {
       const name = new URLSearchParams({ name: data.name.replace(/\.[^.]*$/, "").slice(0, 200) || "rows" });
-      const { body: { id } } = await send("POST", `/v1/datasets?${reading}&${name}`, { body: data, headers: { "Content-Type": typeOf(data) } });
+      const { body: { id } } = await send("POST", `/v1/datasets?${reading}&${name}`, { body: data, headers: { "Content-Type": typeOf(data, TYPES) } });
       if (!await untilRead(id)) return `/datasets/${id}`; // says why
       const { body: job } = await send("POST", "/v1/jobs", { json: { dataset_id: id, algorithm, model, adapt: { model, version: Number(version) } } });
       return `/jobs/${job.id}`;

@@ -74,6 +74,25 @@ function enable(button, hadFocus) {
   if (hadFocus && document.activeElement === document.body) button.focus();
 }
 
+// Returns the media type of a file by how its name ends.
+export function typeOf({ name }, types) {
+  const ending = Object.keys(types).find(suffix => name.toLowerCase().endsWith(suffix));
+  if (!ending) throw new Error(`The name of the file must end in ${Object.keys(types).join(", ")}. If ${name} is such a file, rename it.`);
+  return types[ending];
+}
+
+// A file that is dropped anywhere on the page is that of the field.
+export function dropInto(field, area) {
+  for (const kind of ["dragover", "dragleave", "drop"]) document.addEventListener(kind, event => {
+    if (!event.dataTransfer.types.includes("Files")) return;
+    event.preventDefault();
+    area.classList.toggle("over", kind === "dragover");
+    if (kind !== "drop") return;
+    field.files = event.dataTransfer.files;
+    field.dispatchEvent(new Event("change", { bubbles: true }));
+  });
+}
+
 // Waits until an uploaded file is read; returns whether it can be trained on.
 export async function untilRead(id) {
   for (;;) {

@@ -19,6 +19,13 @@ class ModelView:
     versions: Table
     aliases: Table
     next_href: str | None
+    watch_href: str
+
+
+def watch_href(name: str, aliases: Sequence[str], version: int) -> str:
+    """Return where a version is watched, by its first alias; else by one that is set there."""
+    alias = "production" if "production" in aliases or not aliases else aliases[0]
+    return f"{model_href(name)}/aliases/{alias}/monitor?version={version}"
 
 
 async def model_view(api: Api, name: str, token: str | None) -> ModelView:
@@ -35,10 +42,11 @@ async def model_view(api: Api, name: str, token: str | None) -> ModelView:
             "Aliases",
             ("Alias", "Version", "Moved", "In use"),
             [TableRow(f"alias-{alias['alias']}", _alias_cells(name, alias)) for alias in aliases],
-            "No alias points to a version yet. Set one, such as production, under Details of a "
-            "version: its page shows how predictions do against true values, for each group.",
+            "No alias points to a version yet. “Is it still right?” sets production; so do the "
+            "Details of a version.",
         ),
         next_href=None if following is None else f"{model_href(name)}?page_token={following}",
+        watch_href=watch_href(name, [a["alias"] for a in aliases], page["items"][0]["version"]),
     )
 
 
@@ -48,7 +56,7 @@ def _alias_cells(name: str, alias: Mapping[str, Any]) -> list[Cell]:
         tables.text(alias["alias"], note=f"{name}@{alias['alias']}"),
         Cell(formats.number(version), "number", model_href(name, version)),
         tables.time(alias["moved_at"]),
-        tables.text("how it does now", f"{model_href(name)}/aliases/{alias['alias']}/monitor"),
+        tables.text("Is it still right?", f"{model_href(name)}/aliases/{alias['alias']}/monitor"),
     ]
 
 

@@ -10,6 +10,8 @@ from service.ui.api_examples import ApiExample
 from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.answer import Chart
 from service.ui.views.bars import Value, bars_of
+from service.ui.views.lists import FORBIDDEN
+from service.ui.views.predict import target_name
 from service.ui.views.words import GroupWords, capital
 from sibling.client.datasets import MEDIA_TYPES
 
@@ -26,6 +28,10 @@ class MonitorView:
 
     Parameters
     ----------
+    is_new
+        Whether the alias is not set yet.
+    target
+        Name of the column with true values.
     monitor
         What it keeps; None if the alias is not watched.
     errors, columns
@@ -40,6 +46,10 @@ class MonitorView:
 
     name: str
     alias: str
+    is_new: bool
+    words: GroupWords
+    task_column: str
+    target: str
     version: int
     path: str
     monitor: Mapping[str, Any] | None
@@ -57,10 +67,20 @@ class MonitorView:
     request: ApiExample
 
 
-async def monitor_view(api: Api, name: str, alias: str) -> MonitorView:
-    """Return the view of the monitor of an alias."""
+async def monitor_view(api: Api, name: str, alias: str, version: int | None) -> MonitorView:
+    """Return the view of the monitor of an alias.
+
+    Parameters
+    ----------
+    version
+        Version that gets the alias if it is not set yet.
+    """
     path = f"/v1/models/{segment(name)}/aliases/{segment(alias)}/monitor"
-    model = await api.get(f"/v1/models/{segment(f'{name}@{alias}')}")
+    aliased = f"/v1/models/{segment(f'{name}@{alias}')}"
+    found = await (api.get if version is None else api.find)(aliased)
+    model = found or await api.get(f"/v1/models/{segment(name)}/versions/{version}")
+    dataset = f"/v1/datasets/{segment(model['lineage']['dataset_id'])}/preview"
+    preview = await api.find(dataset, refused=FORBIDDEN, tasks=1, rows=1) or {}
     monitor = await api.find(path)
     renewal_path = f"{path.removesuffix('monitor')}renewal"
     renewal = None if monitor is None else await api.find(renewal_path)
@@ -70,6 +90,10 @@ async def monitor_view(api: Api, name: str, alias: str) -> MonitorView:
     return MonitorView(
         name=name,
         alias=alias,
+        is_new=found is None,
+        words=words,
+        task_column=model["task_column"],
+        target=target_name(preview, "target"),
         version=model["version"],
         path=path,
         monitor=monitor,

@@ -70,10 +70,9 @@ async def predict_view(api: Api, name: str, version: int) -> PredictView:
     """Return the view of a version to predict with."""
     path = f"/v1/models/{segment(name)}/versions/{version}"
     model = await api.get(path)
-    dataset = f"/v1/datasets/{segment(model['lineage']['dataset_id'])}/preview"
-    preview = await api.find(dataset, tasks=1, rows=1) or {"columns": [], "target": None}
+    dataset = f"/v1/datasets/{segment(model['lineage']['dataset_id'])}"
+    preview = await api.find(f"{dataset}/preview", tasks=1, rows=1) or {}
     has_level = {"predict_interval", "predict_set"} & set(model["methods"])
-    target = preview["target"]
     example = ApiExample(
         [f"{path}/predictions"],
         f"model = client.model({name!r}, {version})\n"
@@ -84,14 +83,19 @@ async def predict_view(api: Api, name: str, version: int) -> PredictView:
         model=model,
         words=GroupWords.of(model["task_column"]),
         path=path,
-        target="prediction" if target is None else target["name"],
-        fields=[_field(column) for column in preview["columns"]],
+        target=target_name(preview, "prediction"),
+        fields=[_field(column) for column in preview.get("columns", [])],
         levels=LEVELS if has_level else (),
         types=MEDIA_TYPES,
         n_shown=N_SHOWN,
-        adding=_adding(await api.find(dataset.removesuffix("/preview"), refused=FORBIDDEN)),
+        adding=_adding(await api.find(dataset, refused=FORBIDDEN)),
         request=example,
     )
+
+
+def target_name(preview: Mapping[str, Any], default: str) -> str:
+    """Return the name of the target in the preview of a dataset."""
+    return str((preview.get("target") or {"name": default})["name"])
 
 
 def _adding(dataset: Mapping[str, Any] | None) -> str:

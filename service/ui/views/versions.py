@@ -13,6 +13,7 @@ from service.ui.views import answer, reports
 from service.ui.views.answer import Chart, Subject
 from service.ui.views.choices import leaderboards
 from service.ui.views.lists import FORBIDDEN, dataset_cell
+from service.ui.views.models import watch_href
 from service.ui.views.notes import notes_of
 from service.ui.views.plots import PlotView, plot_href
 from service.ui.views.snippets import example_of, snippets_of
@@ -63,6 +64,7 @@ class VersionView:
 
     model: Mapping[str, Any]
     path: str
+    watch_href: str
     words: GroupWords
     example: str
     snippets: Sequence[tuple[str, str]]
@@ -113,6 +115,7 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
     return VersionView(
         model=model,
         path=path,
+        watch_href=watch_href(name, model["aliases"], version),
         words=words,
         example=example.csv(),
         snippets=snippets_of(model, example, base_of(api.request)),
