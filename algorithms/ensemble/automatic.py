@@ -14,6 +14,7 @@ from algorithms.ensemble.model import EnsembleModel
 from algorithms.ensemble.outcome import Outcome, run_race
 from algorithms.ensemble.params import EnsembleParams
 from algorithms.ensemble.race import Race
+from algorithms.ensemble.report import metric_of, scores_by_task
 from algorithms.ensemble.scores import Scorer
 from algorithms.ensemble.stack import stack_of
 from algorithms.evaluation.choice.alignment import Alignment
@@ -194,6 +195,10 @@ class _Report:
             ratio=ratio,
             alignment=self._alignment(),
             n_rows={task.name: task.n_samples for task in self.tasks},
+        )
+        # of the model's loss too, by which it is watched
+        report["estimate"]["by_task"].setdefault(
+            metric_of(outcome.stack), scores_by_task(outcome.stack, outcome.predictions)
         )
         curve = None
         if options.curve:

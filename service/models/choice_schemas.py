@@ -23,6 +23,11 @@ class ChoiceEstimate(BaseModel):
     low: float | None = Field(description="Lower end of the 95 % interval.")
     high: float | None = Field(description="Upper end of the 95 % interval.")
     chosen: list[MethodLabel] = Field(description="The method that was chosen in each split.")
+    by_task: dict[str, dict[str, float | None]] = Field(
+        {},
+        description="`{metric: {task: value}}`: the deciding metric, and the RMSE or error rate; "
+        "none in reports of earlier versions.",
+    )
 
 
 class ChoiceKind(MethodLabel):

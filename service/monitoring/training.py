@@ -17,6 +17,7 @@ from service.models.columns import training_tasks
 from service.models.store import ServableVersion
 from service.monitoring.columns import names_of
 from service.monitoring.context import MonitorServices
+from sibling.plots import held_out_scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +82,10 @@ def _intervals(column: Column, first: float, last: float) -> list[str]:
 def find_promises(
     report: Mapping[str, Any] | None, trained: TrainedColumns, *, is_rate: bool
 ) -> dict[str, Promise]:
-    """Return the mean loss of each task on held-out rows; none without evaluation."""
+    """Return the mean loss of each task on held-out rows; none without such rows."""
     metric = "error_rate" if is_rate else "rmse"
-    evaluation, race = (report or {}).get("evaluation"), (report or {}).get("race")
-    by_task: Mapping[str, float | None] = {}
-    if evaluation is not None:
-        by_task = evaluation["by_task"].get(metric, {})
-    elif race is not None and race["expected"]["metric"] == metric:
-        by_task = race["expected"]["by_task"]
+    scores = held_out_scores(report) or {"by_task": {}}
+    by_task: Mapping[str, float | None] = scores["by_task"].get(metric, {})
     return {
         task: Promise(error if is_rate else error**2, trained.tasks[task])
         for task, error in by_task.items()

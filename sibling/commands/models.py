@@ -353,14 +353,15 @@ def _share(row: dict[str, Any], chosen: dict[str, str]) -> str:
 
 
 def _summary(model: RemoteModel, report: dict[str, Any] | None) -> dict[str, Any]:
-    evaluation = None if report is None else report["evaluation"]
+    from sibling.plots import held_out_scores  # other commands need no plots
+
     return {
         "name": model.name,
         "version": model.version,
         "algorithm": model.info["algorithm"],
         "dataset_id": model.info["lineage"]["dataset_id"],
         "training": _means(model),
-        "held_out": {} if evaluation is None else evaluation["mean"],
+        "held_out": (held_out_scores(report) or {"mean": {}})["mean"],
     }
 
 

@@ -78,20 +78,43 @@ def compared_specification(name: str, sources: Sources, **options: Any) -> dict[
 
 
 def held_out_scores(report: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return means and scores by task on held-out rows: of an evaluation, or of a comparison."""
+    """Return means and scores by task on held-out rows; None without any.
+
+    They are of an evaluation, a comparison, an automatic choice, or the race of a fit.
+    """
     report = report or {}
-    evaluation: Mapping[str, Any] | None = report.get("evaluation")
-    if evaluation is not None or report.get("comparison") is None:
+    comparison, choice, race = (report.get(name) for name in ("comparison", "choice", "race"))
+    if report.get("evaluation") is not None:
+        evaluation: Mapping[str, Any] = report["evaluation"]
         return evaluation
-    comparison = report["comparison"]
-    candidate = comparison["methods"][0]
+    if comparison is not None:
+        candidate, metric = comparison["methods"][0], comparison["metric"]
+        mean = {name: value for name, value in candidate["mean"].items() if value is not None}
+        return _scores(comparison, mean, {}, {metric: candidate["by_task"]})
+    if choice is not None:
+        estimate, metric = choice["estimate"], choice["metric"]
+        by_task = estimate.get("by_task", {})
+        return _scores(choice, {metric: estimate["value"]}, {metric: estimate}, by_task)
+    if race is not None:
+        expected, metric = race["expected"], race["expected"]["metric"]
+        by_task = {metric: expected["by_task"]}
+        return _scores(race, {metric: expected["value"]}, {metric: expected}, by_task)
+    return None
+
+
+def _scores(
+    section: Mapping[str, Any],
+    mean: Mapping[str, Any],
+    interval: Mapping[str, Any],
+    by_task: Mapping[str, Mapping[str, float | None]],
+) -> dict[str, Any]:
+    """Return scores of a section of a report as an evaluation has them."""
+    keys = ("splits", "n_splits", "unit")
     return {
-        "splits": comparison["splits"],
-        "n_splits": comparison["n_splits"],
-        "unit": comparison.get("unit"),
-        "mean": {name: value for name, value in candidate["mean"].items() if value is not None},
-        "interval": {},
-        "by_task": {comparison["metric"]: candidate["by_task"]},
+        **{key: section.get(key) for key in keys},
+        "mean": mean,
+        "interval": interval,
+        "by_task": by_task,
     }
 
 

@@ -133,6 +133,7 @@ def report_choice(
         "estimate": {
             **_estimate(scores, metric, options, ratio=ratio),
             "chosen": [chosen] * options.splits.count(),
+            "by_task": {metric.name: _by_task(scores, metric)},
         },
         "leaderboard": _leaderboard(entries, metric, options, ratio=ratio),
         "kinds": [
@@ -178,6 +179,11 @@ def _estimate(
         "low": max(mean - reach, smallest),
         "high": min(mean + reach, largest),
     }
+
+
+def _by_task(scores: Scores, metric: Metric) -> dict[str, float | None]:
+    """Return the mean over splits of each task."""
+    return {task: mean_known(found) for task, found in scores["by_task"][metric.name].items()}
 
 
 def _leaderboard(

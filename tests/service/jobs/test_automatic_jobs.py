@@ -9,6 +9,7 @@ from service.jobs.studies.child_jobs import ChildJob
 from service.storage.job_states import JobState
 from service.ui.views.words import GroupWords
 from sibling import ServiceError
+from tests.waiting import wait_for
 
 #: Few splits and fast methods.
 FAST = {
@@ -82,6 +83,39 @@ def test_a_choice_for_classes_has_the_plots_of_held_out_rows(client) -> None:
     cells = model.plot("confusion").to_dict()["datasets"]["cells"]
     assert sum(c["rows"] for c in cells if c["true"] == c["predicted"]) == sum(right)
     assert sum(c["rows"] for c in cells) == 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["numbers", "rare"])
+def test_each_group_has_a_score_to_compare_and_to_watch_by(client, service, target) -> None:
+    rng = np.random.default_rng(0)
+    rows = {name: rng.normal(size=(60, 3)) for name in ("a", "b", "c")}
+    values = {name: X[:, 0] + 0.3 * rng.normal(size=60) for name, X in rows.items()}
+    if target == "rare":  # whose deciding metric is AUC, while models are watched by wrong answers
+        values = {name: np.where(y > 1.7, "yes", "no") for name, y in values.items()}
+    options = {**FAST, "algorithms": ["logistic-regression"]} if target == "rare" else FAST
+    data, name = client.upload(rows, values), f"watched-{target}"
+    model = client.train(data, "auto", model=name, **options).wait()
+    choice = model.report()["choice"]
+    assert choice["metric"] == {"numbers": "rmse", "rare": "auc"}[target]
+    loss, by_task = {"numbers": "rmse", "rare": "error_rate"}[target], choice["estimate"]["by_task"]
+    assert by_task.keys() == {choice["metric"], loss}
+    own = by_task[choice["metric"]].values()
+    assert choice["estimate"]["value"] == pytest.approx(np.mean(list(own)), rel=0.05)
+    client.train(data, "auto", model=name, seed=1, **options).wait()
+    page = httpx.get(f"{service.url}/compare?models={name}/1,{name}/2").text
+    assert "left out for checking, best of 3 groups" in page
+    assert page.count('data-key="task-') == 3
+    model.set_alias("production")
+    monitor = client.set_monitor(f"{name}@production")
+    model = client.model(f"{name}@production")
+    model.predict(rows["a"], task="a", row_ids="r")
+    wait_for(lambda: monitor.refresh()["n_rows"] == 60)
+    truth = [{"row_id": f"r-{i}", "target": y} for i, y in enumerate(values["a"].tolist())]
+    monitor.feedback(truth)
+    (state,) = monitor.report()["tasks"]
+    assert state["error"]["metric"] == loss
+    assert state["error"]["promised"] == pytest.approx(by_task[loss]["a"])
 
 
 @pytest.mark.slow
