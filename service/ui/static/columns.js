@@ -91,7 +91,7 @@ function drawAdvice() {
   advice.classList.toggle("warning", !group && having("target_column").length < 2);
   if (group?.groups) {
     const { n, smallest, largest } = group.groups, size = smallest === largest ? count(smallest, "row") : `${smallest} to ${count(largest, "row")}`;
-    advice.textContent = `${group.name} divides the rows into ${count(n, "group")} with ${size} each. Each learned alone has only its own rows to learn from; together they may help each other.`;
+    advice.textContent = `${group.name} divides the rows into ${count(n, "group")} with ${size} each. Each learned alone has only its own rows to learn from; together they may help each other.${having("target_column").map(share).join("")}`;
   } else if (group) {
     advice.textContent = `Some rows have no value of ${group.name}, or a different one each: they cannot be groups. Choose another column, or fill in the values.`;
   } else if (having("target_column").length > 1) {
@@ -109,6 +109,14 @@ function label(column) {
   if (column.role === "ignore_column") return column.reason ? "cannot be read" : column.is_id ? "left out: numbers the rows" : column.kind === null && !column.n_distinct ? "left out: no values" : column.kind === null ? `left out: ${count(column.n_distinct, "different text")}` : "left out";
   const shown = KINDS[column.declared.slice(0, 4)] ?? KINDS[column.declared] ?? KINDS[column.kind] ?? column.declared;
   return column.kind === "category" && !column.declared ? `category · ${column.n_distinct}` : shown;
+}
+
+// How often the rarer of two values is, or "yes".
+function share(column) {
+  const names = column.kind === "boolean" ? ["no", "yes"] : column.kind === "category" ? column.values : [], counts = [column.counts[0], column.counts.at(-1)];
+  if (names.length !== 2 || column.n_distinct !== 2) return "";
+  const i = column.kind === "boolean" || counts[1] < counts[0] ? 1 : 0, percent = 100 * counts[i] / (counts[0] + counts[1]);
+  return ` In ${percent < 1 ? "fewer than 1" : Math.round(percent)} % of the rows, ${column.name} is ${names[i]}.`;
 }
 
 function missing(column) { return column.missing ? ` · ${column.missing < 0.01 ? "< 1" : Math.round(100 * column.missing)} % missing` : ""; }
@@ -140,7 +148,7 @@ function drawRows() {
     return tr;
   }));
   const columns = found.n_columns > found.columns.length ? ` The first ${found.columns.length} of ${found.n_columns} columns.` : "";
-  $("shown").textContent = `First ${found.rows.length} of ${count(found.n_samples, "row")}.${columns} Press a column to change what it is.`;
+  $("shown").textContent = `First ${found.rows.length} of ${count(found.n_samples, "row")}${found.rows.length > 8 ? ", in a table that scrolls" : ""}.${columns} Press a column to change what it is.`;
 }
 
 function side(column) { return column.kind === "number" ? "is-number" : ""; }
