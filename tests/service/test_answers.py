@@ -130,7 +130,7 @@ def test_a_race_shows_the_best_of_each_kind_so_far_and_no_verdict():
 def test_a_job_without_a_race_or_at_its_end_shows_none():
     assert race_view({"is_final": False, "progress": None}, None) is None
     assert race_view({"is_final": False, "progress": {"race": None}}, None) is None
-    assert race_view(running() | {"is_final": True}, None) is None
+    assert race_view(running() | {"is_final": True, "result": None}, None) is None
 
 
 HOSPITALS = GroupWords.of("hospital")
@@ -300,8 +300,12 @@ def test_the_page_of_a_choice_answers_in_the_words_of_its_columns(client, http):
     algorithms = ["constant", "ridge", "mean-regularised"]
     client.train(data, "auto", model="answered", algorithms=algorithms).wait()
     page = http.get("/models/answered/1")
+    job = http.get(f"/jobs/{client.model('answered').info['lineage']['job_id']}").text
     (title,) = re.findall(r"<h1[^>]*>(.*?)</h1>", page.text)
     assert "6 wards together" in title
+    assert f">{title}</h1>" in job  # which begins with the answer, too
+    assert "Does learning together help?" in job
+    assert job.count('class="multi_task"') == 1
     said = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.text))
     for text in ("Predictions of days are off by", "Each ward alone", "Who gains?", "age"):
         assert text in said, text

@@ -874,7 +874,8 @@ def test_an_automatic_choice_shows_the_best_so_far_and_leads_to_its_result(page,
     page.goto(f"/jobs/{job.id}")
     page.locator(".measured li", has_text="Each hospital alone").wait_for()
     heading = page.get_by_role("heading", level=1)
-    assert re.match(r"So far, error of days: [\d.]+ (together|by one model for all|alone)", heading.inner_text())
+    said = r"So far, error of days: [\d.]+ (together|by one model for all|alone)"
+    assert re.match(said, heading.inner_text())
     check_accessibility(page)
     link = page.get_by_role("link", name="See the result")
     link.wait_for()

@@ -70,6 +70,12 @@ class Subject:
         return f"learning the {self.words.counted(self.n_groups)} together"
 
 
+def target_of(dataset: Mapping[str, Any] | None) -> str:
+    """Return the name of what is predicted; empty if it has none."""
+    names = [] if dataset is None else dataset["options"].get("target_column") or []
+    return names[0] if len(names) == 1 and names != ["target"] else ""
+
+
 def study_of(report: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the comparison or the automatic choice of a report; None without one."""
     study: Mapping[str, Any] | None = report.get("comparison") or report.get("choice")
@@ -293,10 +299,10 @@ def count_gains(study: Mapping[str, Any], words: GroupWords) -> tuple[str, str] 
     untold = f" (that of {unknown} more is not known)" if unknown else ""
     losses = "none is shown to lose" if not losing else f"{losing} are shown to lose"
     clear = "not clear for any" if not shown else f"clear for {formats.number(shown)}"
+    one_by_one = f"Looked at one by one, a gain is {clear}, and {losses}"
     return (
         f"{gaining} of {len(known)}",
-        f"{words.many} have an estimated gain{untold}. Looked at one by one, a gain is {clear}, "
-        f"and {losses}",
+        f"{words.many} have an estimated gain{untold}. {one_by_one}",
     )
 
 

@@ -35,7 +35,7 @@ class JobView:
     sentence
         State or result of the job in a sentence.
     race
-        Estimates of an automatic choice that runs; None for other jobs.
+        Estimates of an automatic choice that runs, or its answer; None for other jobs.
     result
         Title and address of the result; None without one.
     curves

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from service.ui import formats
+from service.ui.views import answer
 from service.ui.views.bars import Bars, Value, bars_of
 from service.ui.views.words import KINDS, GroupWords, ScoreWords, name_of
 
@@ -14,23 +15,31 @@ _ENDING: Final = "It ends with the methods that are scored so far."
 
 @dataclass(frozen=True, slots=True)
 class RaceView:
-    """The estimates so far; there is no verdict before the end."""
+    """The estimates so far, without a verdict; at the end the answer.
+
+    Parameters
+    ----------
+    heading
+        What the bars show.
+    """
 
     title: str
     sentence: str
+    heading: str
     caption: str
     bars: Bars
 
 
 def race_view(job: Mapping[str, Any], dataset: Mapping[str, Any] | None) -> RaceView | None:
-    """Return the race of a job that runs; None before its first score, and for other jobs."""
-    race = (job["progress"] or {}).get("race")
-    if race is None or job["is_final"]:
-        return None
+    """Return the race of a job; None before its first score, and for other jobs."""
     options = (dataset or {"options": {}})["options"]
-    targets = options.get("target_column") or []
-    words = GroupWords.of(options.get("task_column"))
-    score = ScoreWords.of(race, words, target=targets[0] if len(targets) == 1 else None)
+    words, target = GroupWords.of(options.get("task_column")), answer.target_of(dataset)
+    if job["is_final"]:
+        return _answer(job["result"] or {}, words, target)
+    race = (job["progress"] or {}).get("race")
+    if race is None:
+        return None
+    score = ScoreWords.of(race, words, target=target)
     best = {one["kind"]: one for one in race["best"]}
     kinds = [kind for kind in KINDS if kind in best]
     values = score.texts([best[kind]["value"] for kind in kinds])
@@ -38,8 +47,24 @@ def race_view(job: Mapping[str, Any], dataset: Mapping[str, Any] | None) -> Race
     return RaceView(
         title=_title(score, texts),
         sentence=_ENDING if job["is_finishing"] else _sentence(race),
+        heading="Best so far",
         caption=score.caption,
         bars=bars_of([_value(best[kind], text, words) for kind, text in texts.items()]),
+    )
+
+
+def _answer(result: Mapping[str, Any], words: GroupWords, target: str) -> RaceView | None:
+    """Return what the page of the model begins with; None for a result that is no choice."""
+    chart = answer.kinds(result, words) if "leaderboard" in result else None
+    if chart is None:
+        return None
+    subject = answer.Subject(len(result["tasks"]), words, target)
+    return RaceView(
+        title=answer.headline(result, subject),
+        sentence=answer.lead(result, subject),
+        heading="Does learning together help?",
+        caption=chart.caption,
+        bars=chart.bars,
     )
 
 

@@ -107,7 +107,7 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
     example = await example_of(api, model)
     study, evaluation = answer.study_of(report), report.get("evaluation")
     words = GroupWords.of(model["task_column"])
-    subject = Subject(len(model["tasks"]), words, _target(dataset))
+    subject = Subject(len(model["tasks"]), words, answer.target_of(dataset))
     plots = {plot["name"]: plot for plot in await _plots(api, path)}
     hidden = (*_CHARTS, *(_OF_RACE if report.get("choice") else ()))
     warnings, facts = _notes(model, report, words)
@@ -141,12 +141,6 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
         params=[(key, tables.text(value)) for key, value in model["lineage"]["params"].items()],
         lineage=_lineage(model, history, cell),
     )
-
-
-def _target(dataset: Mapping[str, Any] | None) -> str:
-    """Return the name of what is predicted; empty if it has none."""
-    names = [] if dataset is None else dataset["options"].get("target_column") or []
-    return names[0] if len(names) == 1 and names != ["target"] else ""
 
 
 def _rows(dataset: Mapping[str, Any] | None, words: GroupWords) -> str:
