@@ -34,7 +34,7 @@ def _of_choice(choice: Mapping[str, Any]) -> Content | None:
     if level is not None:
         drawn = " Gains are drawn to their mean."
     gains = {name: one for name, one in choice["tasks"].items() if one["verdict"] != NO_VERDICT}
-    over = "learning each task alone"
+    over = "learning alone"
     return _content(
         choice, gains, f"Learning together is better than {over}", over, drawn=drawn, level=level
     )

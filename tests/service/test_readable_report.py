@@ -63,3 +63,6 @@ def test_a_model_without_a_comparison_has_a_report(http, model):
     text = http.get(f"/v1/models/{model.name}/versions/1/report.html").text
     assert f"<h1>Report on {model.name}, version 1</h1>" in text
     assert "How to cite" in text
+    ways = dict(re.findall(r'<a href="([^"]*)"[^>]*>(Back to the model|Save this report)<', text))
+    assert sorted(ways.values()) == ["Back to the model", "Save this report"]
+    assert all(http.get(address).is_success for address in ways)

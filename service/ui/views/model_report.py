@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from typing import Any, Final
 
+from service.http.requests import base_of
 from service.ui import formats
 from service.ui.api import Api, segment
 from service.ui.tables import Cell, Table
 from service.ui.views.datasets import columns_table, size_sentence
-from service.ui.views.lists import FORBIDDEN
+from service.ui.views.lists import FORBIDDEN, model_href
 from service.ui.views.versions import VersionView, version_view
 
 _SVG: Final = "image/svg+xml"
@@ -35,6 +36,8 @@ class ModelReport:
     ----------
     made
         When the report was made, to the second.
+    page, file
+        Addresses of the page of the version, and of this report, which hold in a copy, too.
     version
         What the page of the version shows.
     tables
@@ -51,6 +54,8 @@ class ModelReport:
 
     title: str
     made: str
+    page: str
+    file: str
     version: VersionView
     figures: Sequence[Figure]
     tables: Sequence[Table]
@@ -69,10 +74,13 @@ async def report_view(api: Api, name: str, version: int) -> ModelReport:
     data, columns = await _data(api, view)
     plots = (*view.charts.values(), *view.plots)
     tables = (*view.leaderboards[1:], *view.tables)
+    base = base_of(api.request)
     algorithm = titles[view.model["algorithm"]]
     return ModelReport(
         title=f"Report on {name}, version {version}",
         made=formats.exact(datetime.now(UTC).isoformat()),
+        page=f"{base}{model_href(name, version)}",
+        file=f"{base}{view.path}/report.html",
         version=view,
         figures=await asyncio.gather(*(_figure(api, plot) for plot in plots)),
         tables=[table for table in tables if table.rows and len(table.columns) > 1],
