@@ -22,6 +22,7 @@ from service.models.columns import Ranges
 #: Methods whose outputs stand beside the predictions of a model that has them.
 MORE_METHODS: Final = ("predict_interval", "predict_proba", "predict_set")
 _MAX_EXACT: Final = 1e15  # Excel has 15 digits
+_MAX_DECIMALS: Final = 10
 _EMPTY_SET: Final = "none of the classes is likely enough"
 
 
@@ -111,7 +112,10 @@ class PredictionTable:
     def to_workbook(self) -> bytes:
         """Return an Excel workbook with one sheet; numbers in a CSV are texts, but not there."""
         given = {**self.given, **_numbers(self.rows, self.known)}
-        return write_workbook(replace(self, given=given).columns())
+        columns = replace(self, given=given).columns()
+        n_decimals = _decimals([value for values in self.predicted.values() for value in values])
+        predicted = [*columns][len(given) : -1]
+        return write_workbook(columns, dict.fromkeys(predicted, n_decimals))
 
 
 def prediction_table(
@@ -223,6 +227,13 @@ def _numbers(rows: TableRows | None, known: Ranges) -> dict[str, list[Any]]:
         ]
         for name, values in zip(kinds, rows.encoded(kinds), strict=True)
     }
+
+
+def _decimals(values: Sequence[Any]) -> int:
+    """Return how many decimals show three digits of the largest number."""
+    sizes = np.abs([value for value in values if isinstance(value, float)])
+    largest = np.max(sizes[np.isfinite(sizes) & (sizes > 0)], initial=0.0)
+    return 2 if largest == 0 else int(np.clip(2 - np.floor(np.log10(largest)), 0, _MAX_DECIMALS))
 
 
 def _listed(values: Any) -> Sequence[Any]:

@@ -4,6 +4,7 @@ import datetime as dt
 import io
 
 import numpy as np
+import openpyxl
 import orjson
 import pandas as pd
 import pyarrow as pa
@@ -93,7 +94,10 @@ def test_the_downloads_have_all_rows_in_the_manner_of_the_file(sent, numbers, tm
     excel = sent(written(rows.to_excel, index=False), content_type=XLSX, accept=XLSX)
     book = pd.read_excel(io.BytesIO(excel.content), engine="calamine")
     assert list(book.columns) == [*rows.columns, "prediction", "low", "high", "remarks"]
+    # whole numbers, shown with few digits
     np.testing.assert_allclose(book.prediction, table.prediction)
+    cells = openpyxl.load_workbook(io.BytesIO(excel.content)).active[2][len(rows.columns) :]
+    assert {cell.number_format for cell in cells[:3]} <= {"0.0", "0.00"}
     # numbers of a CSV are numbers in a workbook, and other texts stay
     excel = sent(text.encode(), accept=XLSX)
     book = pd.read_excel(io.BytesIO(excel.content), engine="calamine")

@@ -39,20 +39,30 @@ _CORRUPT: Final = (
 )
 
 
-def write_workbook(columns: Mapping[str, Sequence[Any]]) -> bytes:
-    """Return a workbook with one sheet, whose first row has the names of the columns."""
+def write_workbook(
+    columns: Mapping[str, Sequence[Any]], decimals: Mapping[str, int] | None = None
+) -> bytes:
+    """Return a workbook with one sheet, whose first row has the names of the columns.
+
+    Parameters
+    ----------
+    decimals
+        How many decimals Excel shows of columns; their cells have the whole numbers.
+    """
     from openpyxl import Workbook
 
     book = Workbook(write_only=True)
     sheet = book.create_sheet("predictions")
-    for row in (columns, *zip(*columns.values(), strict=True)):
-        sheet.append([_cell(sheet, value) for value in row])
+    sheet.append([_cell(sheet, name) for name in columns])
+    shown = [(decimals or {}).get(name) for name in columns]
+    for row in zip(*columns.values(), strict=True):
+        sheet.append([_cell(sheet, *pair) for pair in zip(row, shown, strict=True)])
     target = io.BytesIO()
     book.save(target)
     return target.getvalue()
 
 
-def _cell(sheet: Any, value: Any) -> Any:
+def _cell(sheet: Any, value: Any, decimals: int | None = None) -> Any:
     """Return the content of a cell: a number, a boolean, a date, or text, never a formula."""
     from openpyxl.cell import WriteOnlyCell
     from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
@@ -63,6 +73,10 @@ def _cell(sheet: Any, value: Any) -> Any:
         value = value.replace(tzinfo=None)  # Excel has no time zones
     if isinstance(value, date) and value.year >= _FIRST_YEAR:
         return value
+    if decimals is not None and isinstance(value, float):
+        cell = WriteOnlyCell(sheet, value)
+        cell.number_format = f"0.{'0' * decimals}" if decimals else "0"
+        return cell
     if value is None or isinstance(value, bool | int | float):
         return value
     cell = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("", str(value)))
