@@ -306,6 +306,8 @@ def test_the_page_of_a_choice_answers_in_the_words_of_its_columns(client, http):
     assert f">{title}</h1>" in job  # which begins with the answer, too
     assert "Does learning together help?" in job
     assert job.count('class="multi_task"') == 1
+    for path in ("/models", "/models/answered"):
+        assert re.search(r"RMSE [\d.]+\s*<small>expected on new rows", http.get(path).text), path
     said = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.text))
     for text in ("Predictions of days are off by", "Each ward alone", "Who gains?", "age"):
         assert text in said, text
