@@ -1166,8 +1166,8 @@ def test_a_webhook_is_made_tested_and_deleted_on_its_pages(visit, launch_service
 
 @pytest.fixture
 def long_names(client):
-    """The newest model, with a score; its names are as long as they may be, without a break."""
-    model = uuid.uuid4().hex.rjust(100, "m")  # its own: a list has the newest models first
+    """A model with a score; its names are as long as they may be, without a break."""
+    model = uuid.uuid4().hex.rjust(100, "m")
     rng = np.random.default_rng(3)
     columns = ["c" * 200, "target" * 30]
     parts = [
@@ -1236,7 +1236,12 @@ def test_pages_are_accessible_and_as_wide_as_a_phone(page, dataset, model, long_
 
 def test_lists_show_all_columns_beside_the_longest_names(page, long_names):
     page.set_viewport_size({"width": 1280, "height": 900})
-    paths = ("/", "/jobs", "/models", f"/compare?models={long_names.model}/1")
+    paths = (
+        "/",
+        "/jobs",
+        f"/models?text={long_names.model}",
+        f"/compare?models={long_names.model}/1",
+    )
     hidden = {}
     for path in paths:
         page.goto(path)
