@@ -192,7 +192,7 @@ def _columns_of(
     if wanted is None or rows.names is None:
         return None if table.has_ids else rows
     known = {clean_name(name) for name in wanted}
+    missing = missing_columns(rows.names, spec)  # before others, which may be renamed ones, go
     rows = rows.without({name for name in rows.names if clean_name(name) not in known})
-    assert rows.names is not None  # as before
-    rows = rows.with_empty(missing_columns(rows.names, spec))
+    rows = rows.with_empty(missing)
     return None if table.has_ids and len(rows.names or ()) < len(wanted) else rows
