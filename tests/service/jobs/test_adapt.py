@@ -65,7 +65,7 @@ def test_an_adaptation_has_a_history_and_progress_and_can_be_cancelled(client):
     few = client.upload({name: rng.normal(size=(3, 30)) for name in ("few", "fewer")})
     history = client.adapt(base, few, name="adapted-transfer").wait().history()
     assert {"transfer to 'few'", "transfer to 'fewer'"} <= set(history["steps"]["loop"])
-    many = client.upload({"many": rng.normal(size=(400, 30))})
+    many = client.upload({"many": rng.normal(size=(2000, 30))})
     job = client.adapt(base, many, name="never")
     while not (progress := job.refresh(wait_s=0.5).info["progress"]):
         assert job.state in ("queued", "submitted", "running")

@@ -13,7 +13,8 @@ pytestmark = pytest.mark.sql
 @pytest.fixture(scope="module")
 def job(client):
     rng = np.random.default_rng(0)
-    rows = {f"t{i}": rng.normal(size=(40, 24)) for i in range(40)}
+    # so many that the job has progress on a fast machine
+    rows = {f"t{i}": rng.normal(size=(40, 24)) for i in range(160)}
     choice = {"k": 5, "selection": "cv", "n_folds": 5, "starts": "many"}
     return client.train(client.upload(rows, name="events"), "rmt-pca", model="events", **choice)
 

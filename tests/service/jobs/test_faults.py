@@ -389,6 +389,7 @@ def test_a_frozen_worker_with_its_child_is_replaced_and_its_attempt_ended(faulty
         job.wait()
     wait_for(lambda: _state_of(child) == "ended")  # its result would be discarded
     assert faulty.n_models(name) == 1
+    faulty.train(f"after-{name}").wait()  # an attempt removes the files of a worker that was killed
     faulty.check_tidy()
 
 
