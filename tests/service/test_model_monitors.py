@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.storage.database import now
-from service.storage.tables import AuditRow, MonitoredRow, MonitoredTarget, MonitorRow
+from service.storage.tables import AuditRow, ModelRow, MonitoredRow, MonitoredTarget, MonitorRow
 from sibling import AsyncClient, Client, ServiceError
 from tests.waiting import wait_for
 
@@ -71,9 +71,16 @@ def predict(http, rows, name=f"{MODEL}@production", ids=None, method="predict"):
     return response
 
 
+def watched_monitors():
+    """Return a query of the ids of the monitors of the model, beside which others may have some."""
+    joined = sa.select(MonitorRow.id).join(ModelRow, ModelRow.id == MonitorRow.model_id)
+    return joined.where(ModelRow.name == MODEL)
+
+
 def stored(service):
+    query = sa.select(MonitoredRow).where(MonitoredRow.monitor_id.in_(watched_monitors()))
     with service.open_database() as database, database.read() as session:
-        return session.scalars(sa.select(MonitoredRow).order_by(MonitoredRow.row_id)).all()
+        return session.scalars(query.order_by(MonitoredRow.row_id)).all()
 
 
 def spread_over_days(service, n_days):
@@ -310,9 +317,9 @@ def send(http, rows, media_type="application/json"):
 
 def targets(service):
     with service.open_database() as database, database.read() as session:
-        return dict(
-            session.execute(sa.select(MonitoredTarget.row_id, MonitoredTarget.target)).all()
-        )
+        query = sa.select(MonitoredTarget.row_id, MonitoredTarget.target)
+        found = query.where(MonitoredTarget.monitor_id.in_(watched_monitors()))
+        return dict(session.execute(found).all())
 
 
 @pytest.mark.slow
