@@ -345,7 +345,7 @@ def put_back(session: Session, renewing: Renewing, reason: str | None) -> None:
 
 
 def fail(services: RenewalServices, seen: Renewing, reason: str) -> None:
-    """Give a training up, until the rule asks for the next one."""
+    """End a training that has failed; the renewal waits until its rule asks for the next one."""
     with stepping(services.database, seen) as (session, renewing):
         row = renewing.row
         row.state, row.next_state, row.copied_at = "clearing", "waiting", now()

@@ -32,7 +32,7 @@ def complete(document: dict[str, Any]) -> None:
 
 
 def _widen_integers(part: Any) -> None:
-    """Give all integers of a part 64 bits, and limits that fit into them.
+    """Declare every integer in a part of the document as 64 bits, with limits that fit.
 
     Generated clients in Go, Java and C# read others as 32 bits.
     """
