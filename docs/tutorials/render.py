@@ -20,7 +20,7 @@ from nbclient import NotebookClient
 HERE: Final = Path(__file__).parent
 NOTEBOOKS: Final = HERE.parent / "notebooks"
 PICTURES: Final = "pictures"
-TIMEOUT_S: Final = 240
+TIMEOUT_S: Final = 600  # ends what hangs; beside other work a year of shops takes minutes
 _NOTE: Final = "<!-- Made by `make tutorials` from docs/notebooks/{name}.py; change that. -->"
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 _MIME: Final = "image/svg+xml"
