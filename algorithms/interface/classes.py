@@ -8,11 +8,15 @@ digits, or 'healthy or flu' beside 'healthy or cold': each has its own classes.
 
 Few rows lack classes by chance. So the number of classes of a task is relative to the number that
 as many rows of the joint problem would have on average, C - Σ_c (1 - p_c)^n. The shares p_c count
-each task's rows as equally many of each of its classes.
+each task's rows as equally many of each of its classes. Where only this makes tasks one problem,
+chance must also explain the pattern: no two classes are in no task together that chance would
+hardly keep apart, as 'flu' and 'cold' in six rows of ten tasks each.
 """
 
+import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any, Final
 
 Classes = tuple[Any, ...]
@@ -21,6 +25,10 @@ Classes = tuple[Any, ...]
 #: has all classes, and if none has.
 MIN_MEAN_SHARE: Final = 0.5
 MIN_MEAN_SHARE_WITHOUT_ALL: Final = 0.7
+#: Smallest probability of no task with both of two classes that chance may keep apart, and number
+#: of classes, the most frequent ones, of which all pairs are tested.
+MIN_APART_P: Final = 0.01
+MAX_TESTED: Final = 30
 #: So many rows have every class.
 _MANY: Final = 1e9
 
@@ -77,6 +85,33 @@ def _is_one_problem(every: Classes, tasks: Sequence[tuple[Classes, float]]) -> b
         for label in own:
             counts[label] += n / len(own)
     total = sum(counts.values())
-    missing = {n: sum((1.0 - k / total) ** n for k in counts.values()) for _, n in tasks}
-    shares = [len(own) / (len(every) - missing[n]) for own, n in tasks]
-    return bool(sum(shares) >= least * len(shares))
+    shares = {label: count / total for label, count in counts.items()}
+    missing = {n: sum((1.0 - p) ** n for p in shares.values()) for _, n in tasks}
+    relative = [len(own) / (len(every) - missing[n]) for own, n in tasks]
+    if sum(relative) < least * len(tasks):
+        return False
+    is_plain = sum(len(own) for own, _ in tasks) >= least * len(every) * len(tasks)
+    return is_plain or has_all or not _has_classes_apart(shares, tasks)
+
+
+def _has_classes_apart(shares: Mapping[Any, float], tasks: Sequence[tuple[Classes, float]]) -> bool:
+    """Return whether two classes are in no task together that chance would hardly keep apart.
+
+    That is if as many tasks with each class, drawn at random, would hardly have none in common, nor
+    would as many rows of the joint problem: few rows have few classes.
+    """
+    members: dict[Any, set[int]] = {label: set() for label in shares}
+    for t, (own, _) in enumerate(tasks):
+        for label in own:
+            members[label].add(t)
+    frequent = sorted(members, key=lambda label: -len(members[label]))[:MAX_TESTED]
+    for a, b in combinations(frequent, 2):
+        if not members[a].isdisjoint(members[b]):
+            continue
+        n_a, n_b, p, q = len(members[a]), len(members[b]), shares[a], shares[b]
+        by_tasks = math.comb(len(tasks) - n_a, n_b) / math.comb(len(tasks), n_b)
+        neither = max(1.0 - p - q, 0.0)
+        by_rows = math.prod((1.0 - p) ** n + (1.0 - q) ** n - neither**n for _, n in tasks)
+        if max(by_tasks, by_rows) < MIN_APART_P:
+            return True
+    return False

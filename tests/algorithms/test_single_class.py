@@ -194,6 +194,25 @@ def test_pairs_of_few_rows_stay_problems_of_their_own() -> None:
         assert all(own == after for own, after in zip(sets, found, strict=True) if len(own) == 2)
 
 
+@pytest.mark.parametrize("n_rows", [4, 6, 8])
+def test_healthy_or_flu_and_healthy_or_cold_are_two_problems_at_few_rows(n_rows) -> None:
+    sets = [("flu", "healthy"), ("cold", "healthy")] * 5
+    assert complete_classes(sets, [n_rows] * 10) == sets
+    # each lacks one, but all pairs are together somewhere
+    shuffled = [("flu", "healthy"), ("cold", "healthy"), ("cold", "flu")] * 4
+    every = ("cold", "flu", "healthy")
+    assert set(complete_classes(shuffled, [4] * 12)) == {every}
+
+
+def test_classes_that_few_tasks_keep_apart_are_of_one_problem() -> None:
+    every = ("cold", "flu", "healthy")
+    for n_tasks in (1, 2, 4):
+        sets = [("flu", "healthy"), ("cold", "healthy")] * n_tasks
+        assert set(complete_classes(sets, [4] * len(sets))) == {every}
+    # nor in two rows, that have no third class
+    assert set(complete_classes([("flu", "healthy"), ("cold", "healthy")] * 9, [2] * 18)) == {every}
+
+
 def test_classes_are_those_of_connected_components() -> None:
     rng = np.random.default_rng(0)
     for _ in range(20):
