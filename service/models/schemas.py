@@ -28,6 +28,13 @@ class Lineage(BaseModel):
     )
 
 
+class ModelScore(BaseModel):
+    """Score that an automatic choice expects on new rows."""
+
+    metric: str = Field(description="Metric, such as `rmse`.")
+    value: float = Field(description="Mean over the splits of the choice.")
+
+
 class Model(BaseModel):
     """A version of a model."""
 
@@ -58,6 +65,9 @@ class Model(BaseModel):
         description="Scores on the training rows, `{metric: {task: value}}`; null where a score "
         "is not a finite number."
     )
+    expected_score: ModelScore | None = Field(
+        description="Expected score on new rows, of an automatic choice; null for others."
+    )
     warnings: list[str] = Field(description="Warnings about the data, the parameters and the fit.")
     preparation: dict[str, Any] | None = Field(
         description="Options, raw columns and prepared columns; null for a model of plain numbers."
@@ -73,7 +83,7 @@ class Model(BaseModel):
     @classmethod
     def from_row(cls, version: NamedVersion) -> "Model":
         """Return the schema of a version."""
-        row = version.row
+        row, expected = version.row, version.expected
         return cls(
             id=row.id,
             name=version.name,
@@ -87,6 +97,7 @@ class Model(BaseModel):
             new_tasks=row.new_tasks,
             classes=row.classes,
             metrics=row.metrics,
+            expected_score=expected and ModelScore(metric=expected[0], value=expected[1]),
             warnings=row.warnings,
             preparation=row.preparation,
             stop_reason=row.history["stop_reason"],

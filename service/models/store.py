@@ -29,11 +29,18 @@ _ALIAS_OF_VERSION: Final = AliasRow.version_id == VersionRow.id
 
 @dataclass(frozen=True, slots=True)
 class NamedVersion:
-    """A version with the name of its model and its aliases."""
+    """A version with the name of its model and its aliases.
+
+    Parameters
+    ----------
+    expected
+        Metric and expected score on new rows of an automatic choice.
+    """
 
     name: str
     row: VersionRow
     aliases: tuple[str, ...]
+    expected: tuple[str, float] | None = None
 
 
 #: Columns by which models can be sorted; ids of versions sort by time of creation.
@@ -302,8 +309,22 @@ def _latest() -> sa.ScalarSelect[int]:
 
 def _named(session: Session, query: sa.Select[str, VersionRow]) -> Sequence[NamedVersion]:
     pairs = session.execute(query).all()
-    aliases = aliases_of(session, [row.id for _, row in pairs])
-    return [NamedVersion(name, row, tuple(aliases[row.id])) for name, row in pairs]
+    ids = [row.id for _, row in pairs]
+    aliases, expected = aliases_of(session, ids), _expected_scores(session, ids)
+    return [
+        NamedVersion(name, row, tuple(aliases[row.id]), expected.get(row.id)) for name, row in pairs
+    ]
+
+
+def _expected_scores(session: Session, ids: Sequence[str]) -> dict[str, tuple[str, float]]:
+    """Return metric and expected score of versions that were chosen automatically, by id."""
+    metric, value = JobRow.result["metric"], JobRow.result["estimate", "value"]
+    query = (
+        sa.select(VersionRow.id, metric.as_string(), value.as_float().label("value"))
+        .join(JobRow, JobRow.id == VersionRow.job_id)
+        .where(VersionRow.id.in_(ids), value.as_float().is_not(None))
+    )
+    return {version_id: (name, score) for version_id, name, score in session.execute(query)}
 
 
 # built once, since building a query takes longer than running it

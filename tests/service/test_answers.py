@@ -306,6 +306,11 @@ def test_the_page_of_a_choice_answers_in_the_words_of_its_columns(client, http):
     assert f">{title}</h1>" in job  # which begins with the answer, too
     assert "Does learning together help?" in job
     assert job.count('class="multi_task"') == 1
+    choice = client.model("answered").report()["choice"]
+    expected = {"metric": "rmse", "value": choice["estimate"]["value"]}
+    for path in ("/v1/models?text=answered", "/v1/models/answered/versions"):
+        (item,) = http.get(path).json()["items"]
+        assert item["expected_score"] == expected
     for path in ("/models", "/models/answered"):
         assert re.search(r"RMSE [\d.]+\s*<small>expected on new rows", http.get(path).text), path
     said = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.text))

@@ -1,6 +1,5 @@
 """Lists with filters and pages."""
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -8,7 +7,6 @@ from datetime import date, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from algorithms.interface.races import RACE
 from service.access.keys import ALL_OWNERS
 from service.storage.dataset_states import DatasetState
 from service.ui import formats, tables
@@ -214,36 +212,28 @@ def _dataset_cells(dataset: Mapping[str, Any]) -> list[Cell]:
     ]
 
 
-async def model_rows(
-    api: Api, items: Sequence[Mapping[str, Any]], *, by_name: bool = False
-) -> list[TableRow]:
+def model_rows(items: Sequence[Mapping[str, Any]], *, by_name: bool = False) -> list[TableRow]:
     """Return the rows of a table of model versions, or of the latest version of each model."""
-    scores = await asyncio.gather(*(_score_cell(api, m) for m in items))
     return [
         TableRow(
             m["name" if by_name else "id"],
-            _model_cells(m, cell),
+            _model_cells(m),
             f"/v1/models/{segment(m['name'])}/versions/{m['version']}",
         )
-        for m, cell in zip(items, scores, strict=True)
+        for m in items
     ]
 
 
-async def _score_cell(api: Api, model: Mapping[str, Any]) -> Cell:
-    """Return the training score; of an automatic choice, the expected score, which its job has."""
-    text = score(model["metrics"])
-    if text != formats.NONE or model["algorithm"] != RACE:
+def _score_cell(model: Mapping[str, Any]) -> Cell:
+    """Return the training score; of an automatic choice without one, the expected score."""
+    text, expected = score(model["metrics"]), model["expected_score"]
+    if text != formats.NONE or expected is None:
         return tables.text(text)
-    path = f"/v1/jobs/{segment(model['lineage']['job_id'])}"
-    result = (await api.find(path, refused=FORBIDDEN) or {}).get("result") or {}
-    value = result.get("estimate", {}).get("value")
-    if value is None:
-        return tables.text(text)
-    shown = f"{metric_words(result['metric'])} {formats.number(value)}"
+    shown = f"{metric_words(expected['metric'])} {formats.number(expected['value'])}"
     return tables.text(shown, note="expected on new rows")
 
 
-def _model_cells(model: Mapping[str, Any], score_cell: Cell) -> list[Cell]:
+def _model_cells(model: Mapping[str, Any]) -> list[Cell]:
     return [
         tables.text(model["name"], model_href(model["name"]), note=" ".join(model["aliases"])),
         Cell(
@@ -253,7 +243,7 @@ def _model_cells(model: Mapping[str, Any], score_cell: Cell) -> list[Cell]:
         ),
         tables.text(model["algorithm"], f"/algorithms/{segment(model['algorithm'])}"),
         tables.number(len(model["tasks"])),
-        score_cell,
+        _score_cell(model),
         tables.time(model["created_at"]),
     ]
 
@@ -348,7 +338,7 @@ async def models_view(api: Api, query: Mapping[str, str]) -> ListView:
         "/models",
         "Models",
         "The latest version of each model.",
-        Table("Models", MODEL_COLUMNS, await model_rows(api, page["items"], by_name=True), empty),
+        Table("Models", MODEL_COLUMNS, model_rows(page["items"], by_name=True), empty),
         query=filters,
         page=page,
         noun="model",

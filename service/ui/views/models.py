@@ -37,7 +37,7 @@ async def model_view(api: Api, name: str, token: str | None) -> ModelView:
     return ModelView(
         name=name,
         sentence=_sentence(page["items"], has_more=following is not None or token is not None),
-        versions=Table(f"Versions of {name}", MODEL_COLUMNS, await model_rows(api, page["items"])),
+        versions=Table(f"Versions of {name}", MODEL_COLUMNS, model_rows(page["items"])),
         aliases=Table(
             "Aliases",
             ("Alias", "Version", "Moved", "In use"),
