@@ -39,6 +39,10 @@ class Groups(BaseModel):
     n: int = Field(description="Number of groups.")
     smallest: int = Field(description="Rows of the smallest group.")
     largest: int = Field(description="Rows of the largest group.")
+    without: dict[str, list[int]] = Field(
+        description="Numbers of groups in which the first, and the second value of a column of two "
+        "values does not occur, as of yes or no, by column; only columns with such groups."
+    )
 
 
 class InspectedColumn(ColumnSummary):

@@ -17,10 +17,11 @@ from service.storage.database import now
 from service.storage.job_states import ShownJobState
 from service.ui import formats
 from service.ui.views.curves import curves_of
+from service.ui.views.datasets import one_sided
 from service.ui.views.jobs import progress_cell, state_cell
 from service.ui.views.lists import PAGE_SIZE
 from service.ui.views.overview import machine_facts, overview_sentence
-from service.ui.views.words import name_of
+from service.ui.views.words import GroupWords, name_of
 from sibling import Client
 
 
@@ -109,6 +110,18 @@ def test_a_form_offers_compare_only_where_there_is_something_to_compare_with(htt
         for name in ("mean-regularised", "fmtl", "ridge", "auto")
     }
     assert offered == {"mean-regularised": True, "fmtl": True, "ridge": False, "auto": False}
+
+
+def test_the_page_of_a_dataset_says_where_the_rarer_of_two_classes_does_not_occur():
+    def said(*counts):
+        tasks = [{"target_summary": {"counts": of_task}} for of_task in counts]
+        return one_sided(tasks, GroupWords.of("hospital"))
+
+    events, none = {"no": 9, "yes": 2}, {"no": 8}
+    assert said(events, none, none) == "2 of 3 hospitals have no row with “yes”."
+    assert said(events, none) == "1 of 2 hospitals has no row with “yes”."
+    assert said(events, events) == said(none, none) == said({"a": 1, "b": 2, "c": 3}, none) == ""
+    assert one_sided([{"target_summary": None}], GroupWords.of("hospital")) == ""
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from service.datasets.distributions import (
     shown_value,
     summarise,
 )
+from service.datasets.formats.one_sided_groups import find_one_sided
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.proposals import Division, divide, is_id, propose
 
@@ -74,15 +75,23 @@ def inspect_table(
     is_named = DEFAULT_TASK_COLUMN in table.column_names
     task = options.task_column or (DEFAULT_TASK_COLUMN if is_named else None)
     group, target = propose(described, divisions, task)
-    given_target = next(iter(options.target_column), None)
+    target = next(iter(options.target_column), target)
+    by_rank = sorted(divisions, key=lambda name: name != group)  # those proposed are first
+    two_valued = [c["name"] for c in described if c["name"] in places and c["n_distinct"] == 2]
+    without = find_one_sided(
+        ((n, _all_codes(table, X, places, n)) for n in by_rank),
+        {name: X[:, places[name]] for name in sorted(two_valued, key=lambda name: name != target)},
+    )
     return {
         "n_samples": table.num_rows,
         "n_columns": table.num_columns,
-        "columns": [_with_groups(column, divisions.get(column["name"])) for column in described],
+        "columns": [
+            _with_groups(column, divisions.get(column["name"]), without) for column in described
+        ],
         "rows": _rows(table, X, columns, places, names),
         "task_columns": list(divisions),
         "task_column": group,
-        "target_column": given_target or target,
+        "target_column": target,
     }
 
 
@@ -111,15 +120,27 @@ def _left_out(name: str, codes: NDArray[np.intp]) -> dict[str, Any]:
     }
 
 
-def _with_groups(column: dict[str, Any], division: Division | None) -> dict[str, Any]:
+def _with_groups(
+    column: dict[str, Any], division: Division | None, without: Mapping[str, Any]
+) -> dict[str, Any]:
     column["groups"] = None
     if division is not None:
         column["groups"] = {
             "n": division.n,
             "smallest": division.smallest,
             "largest": division.largest,
+            "without": without.get(column["name"], {}),
         }
     return column
+
+
+def _all_codes(
+    table: pa.Table, X: NDArray[np.float64], places: Mapping[str, int], name: str
+) -> NDArray[np.intp]:
+    """Return the number of the group of each row of the table."""
+    if name in places:
+        return _codes(X[:, places[name]])
+    return _codes_of(table.column(name), name)
 
 
 def _codes(values: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -1,5 +1,6 @@
 """One dataset: its columns, targets and rows, and the algorithms that suit it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -118,11 +119,12 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
     fits = [a for a in preview["algorithms"] if a["can_train"]]
     others = [a for a in preview["algorithms"] if not a["can_train"]]
     words = _words_of(dataset)
+    lacking = one_sided(manifest["tasks"], words)
     notes = [capital(words.said(text)) for text in dataset["warnings"]]
     return DatasetView(
         dataset=dataset,
         words=words,
-        sentence=f"{size_sentence(dataset)} {_gaps(preview)}".strip(),
+        sentence=" ".join(filter(None, [size_sentence(dataset), lacking, _gaps(preview)])),
         facts=_facts(dataset),
         issues=[words.said(issue["detail"]) for issue in dataset["issues"]],
         warnings=[text for text in notes if _LEFT_OUT not in text],
@@ -161,6 +163,20 @@ def _words_of(dataset: Mapping[str, Any]) -> GroupWords:
 
 def _more_tasks(n_shown: int, n_tasks: int, words: GroupWords) -> str:
     return "" if n_shown >= n_tasks else f"The first {n_shown} of {words.counted(n_tasks)}."
+
+
+def one_sided(tasks: Sequence[Mapping[str, Any]], words: GroupWords) -> str:
+    """Return a sentence on tasks in which the rarer of two classes does not occur."""
+    counts = [(task["target_summary"] or {}).get("counts") or {} for task in tasks]
+    totals: Counter[str] = Counter()
+    for of_task in counts:
+        totals.update(of_task)
+    if len(totals) != 2 or not all(counts):
+        return ""
+    rare = min(totals, key=totals.__getitem__)
+    n = sum(rare not in of_task for of_task in counts)
+    verb = "has" if n == 1 else "have"
+    return f"{n} of {words.counted(len(tasks))} {verb} no row with “{rare}”." if n else ""
 
 
 def _gaps(preview: Mapping[str, Any]) -> str:

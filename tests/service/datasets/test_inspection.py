@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from service.datasets.formats.one_sided_groups import groups_without
 from service.datasets.formats.proposals import divide
 from service.datasets.inspection_routes import router as inspection_routes
 from tests.written import written
@@ -66,7 +67,7 @@ def test_a_file_is_described_over_all_rows_with_a_proposal(look, stays):
         "days": "number",
     }
     assert columns["bmi"]["missing"] == 0.125  # of the whole file: its first rows have all values
-    assert columns["hospital"]["groups"] == {"n": 20, "smallest": 10, "largest": 10}
+    assert columns["hospital"]["groups"] == {"n": 20, "smallest": 10, "largest": 10, "without": {}}
     assert columns["patient_id"]["groups"] is None
     assert [len(found["rows"]), found["rows"][0]["patient_id"]] == [20, "P-0"]
     assert found["rows"][0]["admitted"] == "2025-01-01T00:00:00"
@@ -110,7 +111,12 @@ def test_groups_may_be_numbers_or_more_texts_than_a_category_has(look, stays):
     towns = schools.assign(place=[f"town {i}" for i in schools.pop("school")])
     found = look(towns.to_csv(index=False).encode())
     assert (by_name(found)["place"]["kind"], found["task_column"]) == (None, "place")
-    assert by_name(found)["place"]["groups"] == {"n": 400, "smallest": 10, "largest": 10}
+    assert by_name(found)["place"]["groups"] == {
+        "n": 400,
+        "smallest": 10,
+        "largest": 10,
+        "without": {},
+    }
 
 
 def test_the_name_task_and_the_options_are_kept_as_the_proposal(look, stays):
@@ -167,3 +173,26 @@ def test_groups_in_order_are_found_whatever_their_name():
     assert divide(codes, "k", "number").score > divide(mixed, "k", "number").score
     assert divide(np.arange(240), "school", "number") is None
     assert divide(np.zeros(240, int), "school", "number") is None
+
+
+def test_groups_without_an_event_are_counted_over_the_whole_file(look, stays):
+    died = np.arange(len(stays)) % 10 == 0
+    died[:60] = False  # six hospitals without an event
+    died[70:80] = True  # and one without another outcome
+    table = stays.assign(died=np.where(died, "yes", "no"))
+    found = look(table.to_csv(index=False).encode())
+    without = by_name(found)["hospital"]["groups"]["without"]
+    assert (found["target_column"], without["died"]) == ("died", [1, 6])
+    assert "days" not in without
+    coded = look(table.assign(died=died.astype(int)).to_csv(index=False).encode())
+    assert by_name(coded)["hospital"]["groups"]["without"]["died"] == [1, 6]
+
+
+def test_groups_without_a_value_need_two_values_and_do_without_missing_ones():
+    groups = np.array([0, 0, 1, 1, 2, 2, -1])
+    nan = np.nan
+    assert groups_without(groups, np.array([0, 1, nan, 1, 0, 0, 1])) == (1, 1)
+    assert groups_without(groups, np.array([0, 1, nan, nan, 0, 1, 1])) == (1, 1)
+    assert groups_without(groups, np.array([0, 1, 0, 1, 2, 0, 0])) is None
+    assert groups_without(groups, np.full(7, nan)) is None
+    assert groups_without(groups, np.ones(7)) is None
