@@ -34,6 +34,7 @@ from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitu
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.interface.work import MemoryEstimate, WorkEstimate, without_fold
 from algorithms.wrappers.by_parts.model import PartsModel
+from algorithms.wrappers.calibration.conformal import lowest_target
 from algorithms.wrappers.dense import DenseModel
 
 
@@ -109,7 +110,8 @@ class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
         members = _adapted(model.members, task, trace)
         held_out = model.conformal
         if held_out is not None:
-            held_out = replace(held_out, n_tasks=len(model.tasks) + 1)
+            lowest = held_out.lowest if labels else min(held_out.lowest, lowest_target([task.y]))
+            held_out = replace(held_out, n_tasks=len(model.tasks) + 1, lowest=lowest)
         return replace(
             model,
             tasks=(*model.tasks, task.name),

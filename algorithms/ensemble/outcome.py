@@ -21,7 +21,11 @@ from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.numerics.threads import limit_blas_threads
 from algorithms.splits.splits import explain_nothing_held_out
-from algorithms.wrappers.calibration.conformal import ConformalScores, adaptive_scores
+from algorithms.wrappers.calibration.conformal import (
+    ConformalScores,
+    adaptive_scores,
+    lowest_target,
+)
 
 Array = NDArray[np.float64]
 
@@ -157,11 +161,12 @@ def _conformal(stack: Stack, predictions: Array, tasks: TaskSet) -> ConformalSco
     position = np.array([tasks.names.index(name) for name in rows.tasks.names])
     owner = position[rows.owner[chosen]]
     y, found = rows.y[chosen], predictions[chosen]
+    folds, n_tasks = np.zeros_like(owner), len(tasks)
     if rows.labels:
         scores = adaptive_scores(found, np.zeros(len(y)))[np.arange(len(y)), y]
-    else:
-        scores = np.abs(found[:, 0] - y)
-    return ConformalScores(scores, np.zeros_like(owner), owner, len(tasks), not rows.labels)
+        return ConformalScores(scores, folds, owner, n_tasks, has_scale=False)
+    scores, lowest = np.abs(found[:, 0] - y), lowest_target(task.y for task in tasks)
+    return ConformalScores(scores, folds, owner, n_tasks, has_scale=True, lowest=lowest)
 
 
 def _left_out_warnings(race: Race) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 """Intervals and sets: by the definition, and with the promised coverage on new rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from algorithms.wrappers.calibration.conformal import (
     ConformalScores,
     adaptive_scores,
     intervals,
+    lowest_target,
     prediction_sets,
 )
 from algorithms.wrappers.calibration.options import Calibration
@@ -222,3 +225,28 @@ def test_too_few_rows_and_wrong_levels_are_explained() -> None:
         model.predict_interval(tasks.tasks[0].X, task="t0", level=1.0)
     with pytest.raises(InvalidParams, match="predict takes no level"):
         apply(model, "predict", tasks.tasks[0].X, task="t0", level=0.9)
+
+
+def test_intervals_of_what_is_never_negative_do_not_reach_below_zero(tmp_path) -> None:
+    rng = np.random.default_rng(7)
+    tasks = made(rng, n=30, n_tasks=2, noise=NOISES["normal"])
+    tasks = TaskSet(tuple(replace(task, y=np.maximum(task.y, 0.0)) for task in tasks))
+    model = fit("ridge", tasks, n_folds=3)
+    free = replace(model, conformal=replace(model.conformal, lowest=-np.inf))
+    X, y = rng.normal(scale=3, size=(200, 3)), rng.exponential(size=200)
+    ends, wider = (one.predict_interval(X, task="t0", level=0.8) for one in (model, free))
+    is_negative = wider[:, 1] < 0  # where the model itself is sure of an impossible value
+    assert 0 < is_negative.sum() < (wider[:, 0] < 0).sum()
+    np.testing.assert_array_equal(ends[is_negative], wider[is_negative])
+    np.testing.assert_array_equal(ends[~is_negative], np.maximum(wider[~is_negative], 0))
+    is_in, was_in = ((e[:, 0] <= y) & (y <= e[:, 1]) for e in (ends, wider))
+    np.testing.assert_array_equal(is_in, was_in)
+    save_model(model, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(ends, again.predict_interval(X, task="t0", level=0.8))
+
+
+def test_one_negative_target_of_any_task_leaves_all_intervals_as_they_are() -> None:
+    zero = np.zeros(3)
+    assert lowest_target([zero, zero + 1]) == 0
+    assert lowest_target([zero, np.array([1.0, -1e-9])]) == -np.inf

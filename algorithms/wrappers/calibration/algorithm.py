@@ -17,7 +17,11 @@ from algorithms.interface.trace import Trace
 from algorithms.interface.weights import scaled_positive
 from algorithms.interface.work import WorkEstimate, without_fold
 from algorithms.numerics.arrays import Array, Indices
-from algorithms.wrappers.calibration.conformal import ConformalScores, adaptive_scores
+from algorithms.wrappers.calibration.conformal import (
+    ConformalScores,
+    adaptive_scores,
+    lowest_target,
+)
 from algorithms.wrappers.calibration.cross_fitting import CrossFit, cross_fit
 from algorithms.wrappers.calibration.left_out_tasks import fold_tasks, leave_tasks_out
 from algorithms.wrappers.calibration.model import METHODS_FOR, CalibratedModel
@@ -174,7 +178,7 @@ def _residuals(fits: CrossFit, tasks: TaskSet) -> ConformalScores:
                 predicted = apply(model, "predict", task.take(rows).X, task=name)
                 residuals[rows] = np.abs(task.y[rows] - predicted)
         parts.append((residuals[fold >= 0], fold[fold >= 0]))
-    return _joined(parts, has_scale=True)
+    return replace(_joined(parts, has_scale=True), lowest=lowest_target(task.y for task in tasks))
 
 
 def _adaptive_scores(

@@ -17,6 +17,10 @@ al.); a single task may be covered more or less often. Residuals are divided by 
 task without the row itself, and multiplied by the scale of the new row's task; scales of small
 tasks are shrunk towards the others (:mod:`algorithms.numerics.moderated_scales`).
 
+Where no training target is negative, such as durations and counts, the lower end of an interval
+that reaches above 0 is 0 or more: that leaves out no target of 0 or more. Of exchangeable rows, a
+new one is below all n training rows with probability 1/(n + 1) at most.
+
 References: Barber, Candès, Ramdas, Tibshirani, *Predictive inference with the jackknife+*, Ann.
 Stat. 2021, doi:10.1214/20-AOS1965; Romano, Sesia, Candès, *Classification with valid and adaptive
 coverage*, NeurIPS 2020; Dunn, Wasserman, Ramdas, *Distribution-free prediction sets for two-layer
@@ -24,9 +28,10 @@ hierarchical models*, JASA 2022, doi:10.1080/01621459.2022.2060112; Lee, Barber,
 *Distribution-free inference with hierarchical data*, 2023
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,12 +57,15 @@ class Weighted:
     scores, folds, weights : (n,)
     is_borrowed
         Whether the rows come from other tasks.
+    lowest
+        The smallest value that a target can have.
     """
 
     scores: Array
     folds: NDArray[np.intp]
     weights: Array
     is_borrowed: bool
+    lowest: float = -np.inf
 
     def is_enough(self, level: float) -> bool:
         """Return whether the weights suffice for a bounded interval."""
@@ -65,22 +73,45 @@ class Weighted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ConformalScores:
-    """Scores of held-out rows: |residuals|, or adaptive scores of their classes.
+class HeldOutScores(ABC):
+    """Scores of held-out rows of all tasks.
 
     Attributes
     ----------
     scores, folds, owner : (n_rows,)
-        Score of each row, the fold it was held out in, and the position of its task.
+        |residual| or adaptive score of each row, the fold in which it, or its task, was held out,
+        and the position of its task.
+    lowest
+        The smallest value that a target can have.
+    """
+
+    scores: Array
+    folds: NDArray[np.intp]
+    owner: NDArray[np.intp]
+    lowest: float = field(default=-np.inf, kw_only=True)
+
+    @abstractmethod
+    def of_task(self, task: int, level: float) -> Weighted:
+        """Return the held-out rows for new rows of a task, given by its position."""
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the numbers by name."""
+        arrays = {"scores": self.scores, "folds": self.folds, "owner": self.owner}
+        return arrays if np.isinf(self.lowest) else {**arrays, "lowest": np.array([self.lowest])}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConformalScores(HeldOutScores):
+    """Scores of held-out rows of trained tasks.
+
+    Attributes
+    ----------
     n_tasks
         Number of tasks, including tasks without a held-out row.
     has_scale
         Whether scores have the scale of their task.
     """
 
-    scores: Array
-    folds: NDArray[np.intp]
-    owner: NDArray[np.intp]
     n_tasks: int
     has_scale: bool
 
@@ -102,7 +133,8 @@ class ConformalScores:
         rows = self.owner == task
         n = int(rows.sum())
         weights = np.full(n, 1.0 / (n + 1))
-        return Weighted(self.scores[rows], self.folds[rows], weights, is_borrowed=False)
+        scores, folds = self.scores[rows], self.folds[rows]
+        return Weighted(scores, folds, weights, is_borrowed=False, lowest=self.lowest)
 
     def _others(self, task: int) -> Weighted:
         counts = np.bincount(self.owner, minlength=self.n_tasks)
@@ -114,7 +146,8 @@ class ConformalScores:
         if self.has_scale and len(scores):
             scale, without = self._scales()
             scores = scores / without[rows] * scale[task]
-        return Weighted(scores, self.folds[rows], weights, is_borrowed=True)
+        folds = self.folds[rows]
+        return Weighted(scores, folds, weights, is_borrowed=True, lowest=self.lowest)
 
     def _scales(self) -> tuple[Array, Array]:
         """Return the scales of the tasks (n_tasks,), and for each row without it (n_rows,)."""
@@ -138,23 +171,23 @@ class ConformalScores:
 
         return moderate(squares, counts.astype(float)), moderate(left, n_left)
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the numbers by name."""
-        return {"scores": self.scores, "folds": self.folds, "owner": self.owner}
-
     @classmethod
     def from_arrays(
         cls, arrays: Mapping[str, NDArray[Any]], *, n_tasks: int, has_scale: bool
     ) -> Self:
         """Return the scores from the result of :meth:`to_arrays`."""
-        return cls(arrays["scores"], arrays["folds"], arrays["owner"], n_tasks, has_scale)
+        return cls(n_tasks=n_tasks, has_scale=has_scale, **loaded_scores(arrays))
 
 
-class HeldOutScores(Protocol):
-    """Scores of held-out rows of all tasks."""
+def loaded_scores(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """Return the parts of scores by name from the result of :meth:`HeldOutScores.to_arrays`."""
+    lowest = arrays.get("lowest", [-np.inf])[0]  # models of earlier versions have none
+    return {**arrays, "lowest": float(lowest)}
 
-    def of_task(self, task: int, level: float) -> Weighted:
-        """Return the held-out rows for new rows of a task, given by its position."""
+
+def lowest_target(y: Iterable[NDArray[Any] | None]) -> float:
+    """Return 0 if no training target of any task is negative, else minus infinity."""
+    return 0.0 if all(of_task is not None and of_task.min() >= 0 for of_task in y) else -np.inf
 
 
 def rows_for(scores: HeldOutScores, t: int, level: float) -> Weighted:
@@ -208,7 +241,10 @@ def intervals(predictions: Array, held_out: Weighted, level: float) -> Array:
             held_out.scores + centres, held_out.weights, level
         )
     # the ends can cross if the models differ more than the residuals
-    return np.sort(ends, axis=1)
+    ends = np.sort(ends, axis=1)
+    is_possible = ends[:, 1] >= held_out.lowest
+    ends[is_possible, 0] = np.maximum(ends[is_possible, 0], held_out.lowest)
+    return ends
 
 
 def _quantile(values: Array, weights: Array, level: float) -> Array:

@@ -27,7 +27,13 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.numerics.arrays import Array
 from algorithms.numerics.scores import brier_losses, log_losses
-from algorithms.wrappers.calibration.conformal import Weighted, adaptive_scores
+from algorithms.wrappers.calibration.conformal import (
+    HeldOutScores,
+    Weighted,
+    adaptive_scores,
+    loaded_scores,
+    lowest_target,
+)
 from algorithms.wrappers.calibration.probabilities import ProbabilityMap, Scored, learn_maps
 from algorithms.wrappers.calibration.scores import class_scores
 from algorithms.wrappers.stored import Arrays, Load, below, inside, numbered
@@ -37,18 +43,8 @@ NEW: Final = "new"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TaskScores:
-    """Scores of the rows of tasks that were left out: |residuals|, or those of their classes.
-
-    Attributes
-    ----------
-    scores, folds, owner : (n_rows,)
-        Score of each row, the fold it was left out in, and the position of its task.
-    """
-
-    scores: Array
-    folds: NDArray[np.intp]
-    owner: NDArray[np.intp]
+class TaskScores(HeldOutScores):
+    """Scores of the rows of tasks that were left out."""
 
     def of_task(self, task: int, level: float) -> Weighted:
         """Return the left-out rows for rows of a new task, whatever its position."""
@@ -56,11 +52,7 @@ class TaskScores:
         counts = np.bincount(self.owner)
         n_tasks = int((counts > 0).sum())
         weights = 1.0 / (counts[self.owner].astype(np.float64) * (n_tasks + 1.0))
-        return Weighted(self.scores, self.folds, weights, is_borrowed=True)
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the numbers by name."""
-        return {"scores": self.scores, "folds": self.folds, "owner": self.owner}
+        return Weighted(self.scores, self.folds, weights, is_borrowed=True, lowest=self.lowest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +121,10 @@ def leave_tasks_out(
     if tasks.tasks[0].target == "numbers":
         scores = np.concatenate([_residuals(task, model) for task, model in left_out])
         errors = mean_errors(scores, owner)
-        return LeftOutTasks(models, (), TaskScores(scores, fold_of_row, owner), errors)
+        lowest = lowest_target(task.y for task in tasks)
+        return LeftOutTasks(
+            models, (), TaskScores(scores, fold_of_row, owner, lowest=lowest), errors
+        )
     scored = _scored(left_out, owner)
     (task_map,) = learn_maps({NEW: scored}).values()
     p = task_map.apply(scored.scores)
@@ -210,6 +205,6 @@ def load_left_out(arrays: Arrays, header: Mapping[str, Any], *, load: Load) -> L
     return LeftOutTasks(
         [load(folds[i], model_header) for i, model_header in enumerate(header["folds"])],
         [ProbabilityMap.from_arrays(maps[i]) for i in range(len(maps))],
-        TaskScores(**below(arrays, "conformal")),
+        TaskScores(**loaded_scores(below(arrays, "conformal"))),
         dict(header["errors"]),
     )
