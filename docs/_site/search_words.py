@@ -14,6 +14,10 @@ from sphinx.util import logging
 
 #: Queries, separated by commas, by page; or by page, # and the id of a section.
 SEARCH_WORDS = {
+    "questions": (
+        "questions, faq, risk, risky, which patients are risky, wrong, why is it wrong, refused, "
+        "file refused, my file is refused, boss, boss report"
+    ),
     "choose": "which algorithm, which method, choose an algorithm, choose a method",
     "choose#hospitals-with-12-patients-each": "hospitals, hospital, patients",
     "how-to/upload-data": (
@@ -50,7 +54,10 @@ SEARCH_WORDS = {
         "predict_set, calibration, uncertainty, conformal prediction"
     ),
     "how-to/importance": "importance, feature importance, importance of columns, coefficients",
-    "how-to/add-a-task": "add task, add a task, new task, new patient, new school, adapt",
+    "how-to/add-a-task": (
+        "add task, add a task, new task, new patient, new school, new hospital, adapt, "
+        "how do i add a new hospital"
+    ),
     "how-to/update-a-model": "retrain, new rows, update a model",
     "how-to/update-a-model#rename-a-model": "rename, rename model, rename a model",
     "how-to/failed-jobs": "failed job, job failed, job fails, failed jobs, error, worker lost",

@@ -58,6 +58,12 @@ QUERIES = {
     "golang": "how-to/call-a-model.html#go",
     "own algorithm": "how-to/add-an-algorithm.html",
     "transfer": "how-to/judge-sharing.html",
+    "which patients are risky": "questions.html",
+    "how do I add a new hospital": "how-to/add-a-task.html",
+    "my file is refused": "questions.html",
+    "why is it wrong": "questions.html",
+    "who is a risky wombat": "questions.html",  # one word is on no page
+    "does our hospital gain or lose": "questions.html",
 }
 
 
