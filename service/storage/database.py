@@ -349,7 +349,7 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 
 class UtcTime(sa.TypeDecorator[datetime]):
-    """A time with zone, stored as UTC, since SQLite stores no time zone."""
+    """A time in UTC; SQLite stores no time zone, and PostgreSQL answers in that of the session."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -360,8 +360,8 @@ class UtcTime(sa.TypeDecorator[datetime]):
         return None if value is None else value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:
-        """Add the UTC time zone after reading."""
+        """Return the time in UTC."""
         del dialect
-        if value is None or value.tzinfo is not None:
+        if value is None or value.tzinfo is UTC:
             return value
-        return value.replace(tzinfo=UTC)
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)

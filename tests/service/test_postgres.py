@@ -5,7 +5,10 @@ import contextlib
 import numpy as np
 import psutil
 import pytest
+import sqlalchemy as sa
 
+from service.storage.database import Database, now
+from service.storage.tables import IdempotencyRow
 from sibling import Client
 from tests.waiting import wait_for
 
@@ -32,6 +35,19 @@ def test_it_rejects_a_database_without_its_schema_until_it_is_migrated(
     assert forked_command("migrate", SIBLING_DATABASE_URL=url).returncode == 0
     with Client(run_service(url).url) as client:
         assert list(client.models) == []
+
+
+def test_times_are_utc_whatever_the_time_zone_of_the_server(postgres):
+    url, moment = sa.make_url(postgres.create()), now()
+    url = url.update_query_dict({"options": "-c timezone=Asia/Tokyo"})
+    database = Database(url.render_as_string(hide_password=False))
+    with database.write() as session:
+        session.add(IdempotencyRow(owner="a", key="k", fingerprint="f", resource_id="r"))
+        session.execute(sa.update(IdempotencyRow).values(created_at=moment))
+    with database.read() as session:
+        (read,) = session.scalars(sa.select(IdempotencyRow.created_at))
+    database.close()
+    assert (read, read.utcoffset()) == (moment, moment.utcoffset())
 
 
 def test_of_two_replicas_one_dispatches_and_the_other_takes_over(postgres, run_service):
