@@ -1,5 +1,6 @@
 """The HTTP route of feedback: the targets of rows, when they are known."""
 
+from collections.abc import Collection
 from typing import Final
 
 from fastapi import APIRouter
@@ -96,16 +97,16 @@ def _read(
     services: MonitorServices, owner: str, served: ServableVersion, body: Body, media_type: str
 ) -> FeedbackTable:
     model = services.inference.models.get(served)
-    has_labels = any(model.classes(task) for task in model.tasks)
+    classes = {str(label) for task in model.tasks for label in model.classes(task)}
     dataset_id = _dataset_id(body, media_type)
     if dataset_id is not None:
-        return _of_dataset(services, owner, dataset_id, has_labels=has_labels)
+        return _of_dataset(services, owner, dataset_id, classes)
     return read_feedback(
         body,
         media_type,
         services.inference.inputs.task_source(served, None),
         target_name=_target_name(services, served),
-        has_labels=has_labels,
+        classes=classes,
     )
 
 
@@ -131,7 +132,7 @@ def _target_name(services: MonitorServices, served: ServableVersion) -> str:
 
 
 def _of_dataset(
-    services: MonitorServices, owner: str, dataset_id: str, *, has_labels: bool
+    services: MonitorServices, owner: str, dataset_id: str, classes: Collection[str]
 ) -> FeedbackTable:
     with services.inference.database.read() as session:
         row = dataset_store.get(session, dataset_id, owner=owner)
@@ -140,4 +141,4 @@ def _of_dataset(
         raise Problem("not-found", detail, errors=[entry_at("/dataset_id", detail)])
     path = services.models.blobs.path(row.content_blob_id, str(row.content_sha256))
     limit = services.inference.settings.max_inference_rows
-    return read_dataset(path, row.manifest, dataset_id, has_labels=has_labels, max_rows=limit)
+    return read_dataset(path, row.manifest, dataset_id, classes=classes, max_rows=limit)

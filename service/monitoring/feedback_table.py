@@ -1,7 +1,8 @@
 """Tables of targets with the ids of their rows, from bodies and from datasets."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -15,6 +16,7 @@ from algorithms.wrappers.preparation.encoder import encode
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 from service.datasets.blocks import DatasetReader
 from service.datasets.distributions import shown_value
+from service.datasets.formats.validation import BOOLEAN_LABELS
 from service.datasets.manifest import (
     columns_of_manifest,
     feature_names_by_task,
@@ -61,7 +63,7 @@ class FeedbackTable(NamedTuple):
 
 
 def read_feedback(
-    body: Body, content_type: str, source: TaskSource, *, target_name: str, has_labels: bool
+    body: Body, content_type: str, source: TaskSource, *, target_name: str, classes: Collection[str]
 ) -> FeedbackTable:
     """Return the targets in a body, which has a format of requests with rows.
 
@@ -71,6 +73,8 @@ def read_feedback(
         Source of the tasks of rows of the model.
     target_name
         Name of the target in the training table, which the column may have in place of ``target``.
+    classes
+        The classes of the model, as text; none if it predicts numbers.
 
     Raises
     ------
@@ -86,7 +90,7 @@ def read_feedback(
         shown = ", ".join(map(repr, names)) or "no names"
         raise_invalid_request("", f"expected a column {wanted} with the true values, got {shown}")
     tasks = call.task if isinstance(call.task, list) else None
-    targets = _read_targets(table, own, has_labels=has_labels)
+    targets = _read_targets(table, own, classes)
     if tasks is None and ROW_ID not in names and len(source.known()) > 1:
         detail = f"expected a column '{source.column}' with the task of each row, or '{ROW_ID}'"
         raise_invalid_request("", f"{detail}, got {', '.join(map(repr, names))}")
@@ -127,10 +131,12 @@ def _written(cell: Any) -> str:
         return str(cell).strip()
 
 
-def _read_targets(table: TableRows, name: str, *, has_labels: bool) -> list[float | str | None]:
+def _read_targets(
+    table: TableRows, name: str, classes: Collection[str]
+) -> list[float | str | None]:
     values = table.values_of(name)
-    if has_labels:
-        return [_label(value) for value in _listed(values)]
+    if classes:
+        return [_label(value, classes) for value in _listed(values)]
     try:
         numbers = encode(values, Column(name), decimal=table.decimal)
     except InvalidColumn as error:
@@ -151,16 +157,24 @@ def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _label(value: Any) -> str | None:
-    """Return a label as predictions have it; None for a missing one."""
+def _label(value: Any, classes: Collection[str]) -> str | None:
+    """Return a label as predictions have it; None for a missing one.
+
+    A class that is a whole number may come as 1.0, as where a column has gaps.
+    """
     if value is None or value != value:  # noqa: PLR0124 - NaN
         return None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    label = str(value).strip()
+    if isinstance(value, list | dict):
+        raise_invalid_request("", f"expected a label, got {value!r:.60}")
+    label = BOOLEAN_LABELS[not value] if isinstance(value, bool) else str(value).strip()
     if len(label) > MAX_LABEL:
         detail = f"the label '{label:.40}...' has {len(label)} characters, more than {MAX_LABEL}"
         raise_invalid_request("", detail)
+    if label not in classes:
+        with suppress(TypeError, ValueError, OverflowError):
+            number = float(value)
+            if number.is_integer() and str(int(number)) in classes:
+                return str(int(number))
     return label or None
 
 
@@ -171,9 +185,19 @@ def _listed(values: ColumnValues) -> list[Any]:
 
 
 def read_dataset(
-    path: Path, manifest: dict[str, Any], dataset_id: str, *, has_labels: bool, max_rows: int
+    path: Path,
+    manifest: dict[str, Any],
+    dataset_id: str,
+    *,
+    classes: Collection[str],
+    max_rows: int,
 ) -> FeedbackTable:
     """Return the targets of a dataset, with ids from its column ``row_id``; else ids are made.
+
+    Parameters
+    ----------
+    classes
+        As of :func:`read_feedback`.
 
     Raises
     ------
@@ -185,7 +209,7 @@ def read_dataset(
     if len(names) != 1 or None in names or any(e["target"] == "none" for e in entries):
         detail = f"dataset {dataset_id} has no targets, no names of columns, or tasks that differ"
         raise_invalid_request("/dataset_id", f"{detail} in their columns")
-    if not has_labels and any("classes" in entry for entry in entries):
+    if not classes and any("classes" in entry for entry in entries):
         detail = f"dataset {dataset_id} has classes as targets, but the model predicts numbers"
         raise_invalid_request("/dataset_id", detail)
     n_rows = sum(entry["n_samples"] for entry in entries)
@@ -208,7 +232,7 @@ def read_dataset(
         targets += y if labels is None else [labels[k] for k in y]
         tasks += [entry["name"]] * len(y)
     table = TableRows(tuple(columns), values, n_rows)
-    known = [_label(y) if has_labels else _number(float(y)) for y in targets]
+    known = [_label(y, classes) if classes else _number(float(y)) for y in targets]
     return _identified(known, tasks, table)
 
 
