@@ -2,19 +2,20 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
 from sqlalchemy.orm import Session
 
-from algorithms.interface.errors import UnknownTask
+from algorithms.interface.errors import AlgorithmError, UnknownTask
 from algorithms.interface.model import Model
 from algorithms.wrappers.new_tasks import for_tasks
 from algorithms.wrappers.preparation.column_matching import clean_name
 from service.access.stored_bytes import stored_bytes
-from service.errors.problems import Problem
+from service.errors.problems import Problem, problem_of
 from service.inference.call import Call
 from service.inference.compute import compute
 from service.inference.formats.table import TableRows
@@ -57,8 +58,10 @@ def store_feedback(
     Raises
     ------
     Problem
-        The owner's quota of stored bytes is full, or a row cannot be predicted.
+        The owner's quota of stored bytes is full, a row cannot be predicted, or the monitor was
+        changed meanwhile.
     """
+    active = ActiveMonitor(monitor.id, monitor.share, tuple(monitor.never_keep))
     n_rows = len(table.row_ids)
     last = {row_id: i for i, row_id in enumerate(table.row_ids)}
     labelled = {row_id: i for row_id, i in last.items() if table.targets[i] is not None}
@@ -77,8 +80,8 @@ def store_feedback(
         with services.inference.database.read() as session:
             rowless = set(chunk) - store.known_rows(session, monitor.id, chunk, version)
         absent = [row_id for row_id in chunk if row_id in rowless]
-        of_absent = take(table, [kept[n] for n in absent])
-        rows, refused = _predicted_now(services, monitor, served, of_absent, owner=owner)
+        places = [kept[row_id] for row_id in absent]
+        rows, refused = _predicted_now(services, active, served, table, places, owner=owner)
         unknown_tasks += refused
         left = set(absent) - {row["row_id"] for row in rows}
         if table.has_ids:
@@ -88,6 +91,7 @@ def store_feedback(
         targets = {row_id: table.targets[kept[row_id]] for row_id in chunk}
         moment = now()
         with services.inference.database.write() as session:
+            _check_unchanged(session, active)
             before = store.known_targets(session, monitor.id, chunk)
             if first == 0:
                 record(session)
@@ -134,11 +138,19 @@ def _check_quota(services: MonitorServices, owner: str) -> None:
             raise Problem("quota-exceeded", detail)
 
 
+def _check_unchanged(session: Session, monitor: ActiveMonitor) -> None:
+    """Raise a Problem if a monitor was deleted, or excludes more columns, since it was read."""
+    if store.refusing_monitors(session, {monitor}, max_bytes=0):
+        detail = "the monitor was deleted, or excludes more columns, since this request began"
+        raise Problem("wrong-state", f"{detail}: send the rows again")
+
+
 def _predicted_now(
     services: MonitorServices,
-    monitor: MonitorRow,
+    monitor: ActiveMonitor,
     served: ServableVersion,
     table: FeedbackTable,
+    places: Sequence[int],
     *,
     owner: str,
 ) -> tuple[list[dict[str, Any]], Counter[str]]:
@@ -146,36 +158,57 @@ def _predicted_now(
 
     Also the number of rows by task that the model cannot answer for.
 
+    Parameters
+    ----------
+    places
+        Rows of the table that are predicted.
+
     Raises
     ------
     Problem
         A value is not valid; or the table has no ids, and a column of the model is missing.
     """
     model = services.inference.models.get(served)
-    active = ActiveMonitor(monitor.id, monitor.share, tuple(monitor.never_keep))
     single = model.tasks[0] if len(model.tasks) == 1 else None
     by_task: dict[str, list[int]] = {}
-    for i in range(len(table.row_ids)):
+    for i in places:
         task = single if table.tasks is None else table.tasks[i]
         if task is not None:
             by_task.setdefault(task, []).append(i)
     refused: Counter[str] = Counter()
     calls = []
-    for task, places in by_task.items():
-        part = take(table, places)
+    for task, of_task in by_task.items():
+        part = take(table, of_task)
         try:
             rows = _columns_of(services, served, model, task, part)
         except UnknownTask:
-            refused[task] += len(places)
+            refused[task] += len(of_task)
             continue
         if rows is not None:
             call = Call(task, rows, new_tasks="common")
-            result = compute(services.inference, ResolvedModel(served, "predict"), call)
-            ids = RowIds(",".join(quote(name, safe="") for name in part.row_ids), len(places))
-            watched = replace(served, monitors=(active,))
+            with _errors_at(of_task):
+                result = compute(services.inference, ResolvedModel(served, "predict"), call)
+            ids = RowIds(",".join(quote(name, safe="") for name in part.row_ids), len(of_task))
+            watched = replace(served, monitors=(monitor,))
             calls.append(MonitoredCall(owner, watched, rows, result, ids, time.time()))
     found = rows_of(services.inference.models, services.columns, calls)
     return [row for _, row in found], refused
+
+
+@contextmanager
+def _errors_at(places: Sequence[int]) -> Iterator[None]:
+    """Let errors of some rows of a request have their numbers in the request."""
+    try:
+        yield
+    except (Problem, AlgorithmError) as error:
+        problem = problem_of(error)
+        for entry in problem.errors:
+            if "row" in entry:
+                row = places[entry["row"]]
+                detail = entry["detail"].replace(f"row {entry['row']}", f"row {row}", 1)
+                entry |= {"row": row, "detail": detail}
+                problem.detail = detail
+        raise problem from None
 
 
 def _columns_of(

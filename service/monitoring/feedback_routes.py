@@ -48,6 +48,7 @@ _MAX_OBJECT_BYTES: Final = 1000
         "invalid-data",
         "too-many-rows",
         "quota-exceeded",
+        "wrong-state",
     ),
     openapi_extra=file_body(
         "Rows with the columns `row_id` and `target` (or its name in the training table), in a "

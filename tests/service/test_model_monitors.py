@@ -437,6 +437,38 @@ def test_a_file_that_cannot_be_predicted_is_refused_whole(http, file, detail):
 
 
 @pytest.mark.usefixtures("monitor")
+def test_an_error_in_a_file_names_the_row_of_the_file(http):
+    rows = made_rows(2, n=2)
+    rows[0]["sales"], rows[4]["price"] = None, "cheap"
+    headers = {"Content-Type": "text/csv"}
+    response = http.post(f"{MONITOR}/feedback", content=as_csv(rows), headers=headers)
+    problem = assert_rejected(response, 422, "invalid-data")
+    assert problem["detail"].startswith("row 4, column 'price'")
+    assert problem["errors"][0]["row"] == 4
+
+
+EXCLUDE = """
+CREATE TRIGGER exclude AFTER INSERT ON monitored_targets
+BEGIN UPDATE monitors SET never_keep = '["price"]' WHERE id = NEW.monitor_id; END
+"""
+
+
+@pytest.mark.usefixtures("monitor")
+def test_rows_of_a_long_request_are_refused_once_more_columns_are_excluded(http, service):
+    with service.open_database() as database:
+        for statement in (EXCLUDE, "DROP TRIGGER exclude"):
+            with database.write() as session:
+                session.execute(sa.text(statement))
+            if statement is EXCLUDE:
+                headers = {"Content-Type": "text/csv"}
+                file = as_csv(made_rows(2, n=200))
+                response = http.post(f"{MONITOR}/feedback", content=file, headers=headers)
+    problem = assert_rejected(response, 409, "wrong-state")
+    assert "excludes more columns" in problem["detail"]
+    assert http.get(MONITOR).json()["n_rows"] == 500
+
+
+@pytest.mark.usefixtures("monitor")
 def test_feedback_leaves_an_audit_event(http, service):
     def events():
         query = sa.select(AuditRow.object, AuditRow.status)
