@@ -30,12 +30,16 @@ router = APIRouter(
 )
 
 
-@router.get(PATH, summary="Read a monitor", responses=problems("not-found", "invalid-request"))
-def get_monitor(name: Name, alias: AliasName, services: Context, owner: Owner) -> Monitor:
+@router.get(
+    PATH,
+    summary="Read a monitor",
+    response_model=Monitor,
+    responses=problems("not-found", "invalid-request"),
+)
+def get_monitor(name: Name, alias: AliasName, services: Context, owner: Owner) -> Response:
     """Return what a monitor keeps, and how much it has kept."""
     name, monitor = existing_monitor(services, owner, name, alias)
-    with services.inference.database.read() as session:
-        return Monitor.from_row(name, monitor, store.count_kept(session, monitor.id))
+    return _answer(services, name, monitor)
 
 
 @router.put(
@@ -95,9 +99,7 @@ def put_monitor(
     inference.resolver.wait_for_replicas()
     if status == 200 and added:
         _remove_values(services, monitor, added)
-    with inference.database.read() as session:
-        body = Monitor.from_row(name, monitor, store.count_kept(session, monitor.id))
-    return json_response(body, status=status, ETag=_tag(monitor))
+    return _answer(services, name, monitor, status=status)
 
 
 @router.delete(
@@ -211,6 +213,14 @@ def _remove_values(services: MonitorServices, monitor: MonitorRow, columns: set[
             store.rewrite_values(session, monitor.id, changed)
     with database.write() as session:
         store.interrupt_renewal(session, monitor.id)
+
+
+def _answer(
+    services: MonitorServices, name: str, monitor: MonitorRow, *, status: int = 200
+) -> Response:
+    with services.inference.database.read() as session:
+        body = Monitor.from_row(name, monitor, store.count_kept(session, monitor.id))
+    return json_response(body, status=status, ETag=_tag(monitor))
 
 
 def _tag(monitor: MonitorRow) -> str:

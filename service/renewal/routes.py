@@ -33,11 +33,16 @@ _DECISION_PROBLEMS: Final = (
 )
 
 
-@router.get(PATH, summary="Read a renewal", responses=problems("not-found", "invalid-request"))
-def get_renewal(name: Name, alias: AliasName, services: Context, owner: Owner) -> Renewal:
+@router.get(
+    PATH,
+    summary="Read a renewal",
+    response_model=Renewal,
+    responses=problems("not-found", "invalid-request"),
+)
+def get_renewal(name: Name, alias: AliasName, services: Context, owner: Owner) -> Response:
     """Return the rule of a renewal, how far it is, and what is known of its challenger."""
     name, monitor = existing_monitor(services.monitoring, owner, name, alias)
-    return _shown(services, name, alias, monitor.id)
+    return _answer(services, name, alias, monitor.id)
 
 
 @router.put(
@@ -99,9 +104,8 @@ def put_renewal(
         row.rule, row.change_id = spec.model_dump(mode="json"), new_id("chg")
         row.due_at = None if spec.cron is None else Cron.parse(spec.cron).after(now())
         session.flush()
-        tag = etag(row.change_id)
         record(session, status)
-    return json_response(_shown(services, name, alias, monitor.id), status=status, ETag=tag)
+    return _answer(services, name, alias, monitor.id, status=status)
 
 
 @router.delete(
@@ -201,7 +205,7 @@ def _decide(
         step(session, found, decision.reason)
         record(session, 200)
     services.monitoring.inference.resolver.wait_for_replicas()
-    return json_response(_shown(services, name, monitor.alias, monitor.id))
+    return _answer(services, name, monitor.alias, monitor.id)
 
 
 def _found(found: Renewing | None, name: str, alias: str) -> Renewing:
@@ -211,12 +215,14 @@ def _found(found: Renewing | None, name: str, alias: str) -> Renewing:
     return found
 
 
-def _shown(services: RenewalServices, name: str, alias: str, monitor_id: str) -> Renewal:
+def _answer(
+    services: RenewalServices, name: str, alias: str, monitor_id: str, *, status: int = 200
+) -> Response:
     with services.database.read() as session:
         found = _found(store.find(session, monitor_id), name, alias)
         n_new = store.count_new_targets(session, found)
     row = found.row
-    return Renewal(
+    shown = Renewal(
         model=name,
         alias=alias,
         rule=RenewalSpec.model_validate(row.rule),
@@ -230,3 +236,4 @@ def _shown(services: RenewalServices, name: str, alias: str, monitor_id: str) ->
         previous_version=row.previous_version,
         updated_at=row.updated_at,
     )
+    return json_response(shown, status=status, ETag=etag(row.change_id))
