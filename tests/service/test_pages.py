@@ -54,6 +54,20 @@ def paths(http, dataset, model):
 
 
 @pytest.mark.slow
+def test_a_page_of_older_versions_leads_to_the_latest_also_if_they_are_gone(http, client):
+    dataset = client.upload({"a": np.eye(3), "b": 2 * np.eye(3)})
+    for _ in range(2):
+        client.train(dataset, "pca", model="unnamed").wait()
+    first = http.get("/v1/models/unnamed/versions", params={"page_size": 1}).json()
+    older = {"page_token": first["next_page_token"]}
+    watched = "/models/unnamed/aliases/production/monitor?version=2"
+    assert watched in links_of(http.get("/models/unnamed", params=older))
+    assert http.delete("/v1/models/unnamed/versions/1").status_code == 204
+    gone = http.get("/models/unnamed", params=older)
+    assert (gone.status_code, watched in links_of(gone)) == (200, True)
+
+
+@pytest.mark.slow
 @pytest.mark.sql
 def test_every_link_of_every_page_leads_somewhere(http, paths):
     found = {link for path in paths.values() for link in links_of(http.get(path))}

@@ -22,10 +22,11 @@ class ModelView:
     watch_href: str
 
 
-def watch_href(name: str, aliases: Sequence[str], version: int) -> str:
+def watch_href(name: str, aliases: Sequence[str], version: int | None) -> str:
     """Return where a version is watched, by its first alias; else by one that is set there."""
     alias = "production" if "production" in aliases or not aliases else aliases[0]
-    return f"{model_href(name)}/aliases/{alias}/monitor?version={version}"
+    query = "" if version is None else f"?version={version}"
+    return f"{model_href(name)}/aliases/{alias}/monitor{query}"
 
 
 async def model_view(api: Api, name: str, token: str | None) -> ModelView:
@@ -33,6 +34,8 @@ async def model_view(api: Api, name: str, token: str | None) -> ModelView:
     path = f"/v1/models/{segment(name)}"
     page = await api.get(f"{path}/versions", page_token=token)
     aliases = (await api.get(f"{path}/aliases", page_size=200))["items"]
+    names = [alias["alias"] for alias in aliases]
+    latest = None if names else (await api.find(path) or {}).get("version")
     following = page["next_page_token"]
     return ModelView(
         name=name,
@@ -46,7 +49,7 @@ async def model_view(api: Api, name: str, token: str | None) -> ModelView:
             "Details of a version.",
         ),
         next_href=None if following is None else f"{model_href(name)}?page_token={following}",
-        watch_href=watch_href(name, [a["alias"] for a in aliases], page["items"][0]["version"]),
+        watch_href=watch_href(name, names, latest),
     )
 
 
