@@ -40,10 +40,3 @@ def upgrade() -> None:
         sa.Column("updated_at", time, nullable=False),
         sa.PrimaryKeyConstraint("monitor_id", name="pk_renewals"),
     )
-
-
-def downgrade() -> None:
-    op.drop_table("renewals")
-    op.drop_column("audit_events", "reason")
-    for table in ("jobs", "model_versions"):
-        op.drop_column(table, "is_challenger")

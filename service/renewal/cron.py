@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 _RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 _NAMES: Final = ("minute", "hour", "day of the month", "month", "day of the week")
-#: The 29th of February comes every eight years at the latest.
-_MAX_DAYS: Final = 8 * 366
+#: The 29th of February comes on each day of the week within 40 years.
+_MAX_DAYS: Final = 41 * 366
 
 
 class Cron(NamedTuple):
