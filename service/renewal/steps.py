@@ -32,7 +32,7 @@ from service.renewal.trial import MIN_ROWS, days_to_weigh, state_of_trial, usual
 from service.storage.database import now
 from service.storage.dataset_states import DELETED, UNFINISHED_DATASETS, DatasetState
 from service.storage.job_states import FINAL, JobState
-from service.storage.tables import DatasetRow, JobRow, RenewalRow, VersionRow
+from service.storage.tables import DatasetRow, JobRow, MonitorRow, RenewalRow, VersionRow
 
 _DAY: Final = timedelta(days=1)
 #: Time after which a dataset that is not combined is given up.
@@ -224,11 +224,22 @@ def follow(services: RenewalServices, seen: Renewing) -> None:
     with stepping(services.database, seen) as (session, renewing):
         row = renewing.row
         _drop_copies(session, row, keeps_manifest=True)
-        row.challenger, row.trial_at, row.n_trials = number, now(), row.n_trials + 1
+        row.challenger, row.trial_at = number, now()
+        row.n_trials = _count_trial(renewing.monitor, row.champion)
         row.trial = {"usual": _usual(services, session, renewing), "days": []}
         row.state = "trial"
         reason = f"Version {number} is trained; version {row.champion} still answers."
         note(session, renewing, "renewal.trial", reason)
+
+
+def _count_trial(monitor: MonitorRow, champion: int | None) -> int:
+    """Count one more challenger of a champion, and return their number.
+
+    The monitor keeps it, though the renewal ends or another version is the champion for a time.
+    """
+    n_trials = int(monitor.trials.get(str(champion), 0)) + 1
+    monitor.trials = {**monitor.trials, str(champion): n_trials}
+    return n_trials
 
 
 def _usual(services: RenewalServices, session: Session, renewing: Renewing) -> dict[str, float]:
@@ -297,7 +308,7 @@ def promote(session: Session, renewing: Renewing, reason: str) -> None:
     if version is None:
         raise Problem("wrong-state", f"version {row.challenger} was deleted")
     alias_store.move(session, version, renewing.monitor.alias)
-    row.previous_version, row.n_trials, row.state = row.champion, 0, "waiting"
+    row.previous_version, row.state = row.champion, "waiting"
     note(session, renewing, "renewal.promoted", reason)
     row.trial = None
 

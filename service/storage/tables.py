@@ -517,6 +517,8 @@ class MonitorRow(Row):
     #: Last daily look at alarms, and the oldest alarm that it found.
     looked_at: Mapped[datetime | None]
     alarm_since: Mapped[datetime | None]
+    #: Number of challengers that renewals have tried against each version.
+    trials: Mapped[dict[str, Any]] = mapped_column(default=dict)
     #: New with every change, for the ETag.
     change_id: Mapped[str] = mapped_column(sa.String(40))
     created_at: Mapped[datetime] = mapped_column(default=now)
@@ -592,7 +594,7 @@ class RenewalRow(Row):
     trial_at: Mapped[datetime | None]
     #: Usual losses by task, and the days that are weighed.
     trial: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
-    #: Number of challengers since the last promotion.
+    #: Number of challengers that were tried against the champion, with the present one.
     n_trials: Mapped[int] = mapped_column(default=0)
     #: Version of the alias before the last promotion.
     previous_version: Mapped[int | None]

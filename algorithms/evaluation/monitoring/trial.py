@@ -67,7 +67,7 @@ def trial_evidence(means: ArrayLike, n_rows: ArrayLike) -> Array:
 
 
 def needed_evidence(n_trials: int) -> float:
-    """Return the logarithm of the evidence that promotes the n-th challenger since a promotion.
+    """Return the logarithm of the evidence that promotes the n-th challenger of a champion.
 
     The levels of all of them add up to :data:`ALPHA`.
     """

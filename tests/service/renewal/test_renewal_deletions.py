@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
+from algorithms.evaluation.monitoring.trial import needed_evidence
 from service.storage.tables import DatasetRow, RenewalRow
 from sibling import ServiceError
 from tests.service.renewal.conftest import ALIAS, MODEL, made_rows
@@ -30,6 +31,16 @@ def test_a_renewal_that_is_deleted_and_set_again_goes_on_from_the_first_dataset(
     trial = world.wait_for("trial").info["trial"]
     assert (trial["champion"], trial["challenger"]) == (2, 3)
     client.renewal(ALIAS).delete()
+    world.wait_until(set_rule)
+    renewal = world.wait_for("trial")
+    needed = [trial["needed"], renewal.info["trial"]["needed"]]
+    renewal.promote()
+    renewal.put_back()
+    world.call("more", made_rows(3, 10, slope=-2.0))
+    renewal = world.wait_for("trial")
+    needed.append(renewal.info["trial"]["needed"])
+    assert needed == [needed_evidence(n) for n in (1, 2, 3)]  # all were tried against version 2
+    renewal.delete()
     httpx.delete(f"{world.service.url}/v1/models/{MODEL}/versions/1", timeout=240)
     client.delete_dataset(next(iter(client.datasets))["id"])
     with pytest.raises(ServiceError, match="the dataset that the version was trained on"):
