@@ -12,7 +12,7 @@ from service.http.schemas import WireModel
 MAX_SOURCES: Final = 20
 _MAX_NAMES: Final = 10_000
 #: A body has at most 50,000 values.
-_MAX_ROWS: Final = 40_000
+MAX_ROWS: Final = 40_000
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 #: Larger integers are not exact in JSON.
@@ -49,7 +49,7 @@ class Selection(WireModel):
     )
     rows: RowRange | None = Field(None, description="Consecutive rows of each task.")
     row_numbers: (
-        dict[Name, Annotated[list[RowNumber], Field(min_length=1, max_length=_MAX_ROWS)]] | None
+        dict[Name, Annotated[list[RowNumber], Field(min_length=1, max_length=MAX_ROWS)]] | None
     ) = Field(
         None,
         min_length=1,

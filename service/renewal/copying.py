@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -18,16 +19,19 @@ from service.datasets import store as dataset_store
 from service.datasets.formats.parsed import Parsed
 from service.datasets.ingestion.writing import write_parsed
 from service.datasets.manifest import columns_of_manifest, feature_names_by_task
+from service.datasets.selection import MAX_ROWS
 from service.http.idempotency import fingerprint
 from service.monitoring.context import MonitorServices
 from service.renewal.context import RenewalServices
+from service.renewal.schemas import RenewalSpec
 from service.renewal.store import Renewing
 from service.renewal.values import Decoded, columns_for, decode
-from service.storage.tables import DatasetRow
+from service.storage.tables import DatasetRow, RenewalRow
 
 MEDIA_TYPE: Final = "application/vnd.sibling.labelled-rows"
-#: A task that the dataset does not have needs so many rows to become one.
-MIN_ROWS_OF_NEW_TASK: Final = 20
+#: A task that the dataset does not have needs so many rows to become one; one that it has keeps
+#: so many, so that the next version answers for it, too.
+MIN_ROWS_OF_TASK: Final = 20
 
 
 def why_not(manifest: Mapping[str, Any] | None) -> str | None:
@@ -111,7 +115,7 @@ def _parsed(
     tasks = []
     for task, of_task in parts.items():
         n_rows = sum(len(y) for _, y in of_task)
-        if task not in entries and n_rows < MIN_ROWS_OF_NEW_TASK:
+        if task not in entries and n_rows < MIN_ROWS_OF_TASK:
             continue
         first = [column.name for column in of_task[0][0].columns]
         wanted = [joint[name] for name in first]
@@ -140,6 +144,43 @@ def _recoded(decoded: Decoded, wanted: Sequence[Column], task: str) -> np.ndarra
         return recode(decoded.X, decoded.columns, wanted, task=task)
     except AlgorithmError:
         return decoded.X[:0]
+
+
+def kept_rows(session: Session, row: RenewalRow) -> dict[str, list[int]] | None:
+    """Return which rows of the dataset of a model are trained on again, by task; None for all."""
+    base, new = (session.get(DatasetRow, id_) for id_ in (row.dataset_id, row.rows_id))
+    if base is None or new is None:
+        return None
+    return rows_within(RenewalSpec.model_validate(row.rule), base, new, row.copied_at)
+
+
+def rows_within(
+    rule: RenewalSpec, base: DatasetRow, new: DatasetRow, moment: datetime
+) -> dict[str, list[int]] | None:
+    """Return the rows of a dataset that are within the bounds of a rule, by task; None for all.
+
+    They are spread evenly over each task, since the order of rows may be that of their targets.
+
+    Parameters
+    ----------
+    new
+        Labelled rows that are added to it.
+    """
+    if rule.bounds == "new" or base.manifest is None or new.manifest is None:
+        return None
+    n_new = sum(entry["n_samples"] for entry in new.manifest["tasks"])
+    sizes = {entry["name"]: entry["n_samples"] for entry in base.manifest["tasks"]}
+    age = moment - base.created_at
+    is_old = rule.max_age_days is not None and age > timedelta(days=rule.max_age_days)
+    share = 0.0 if is_old else max(rule.max_rows - n_new, 0) / sum(sizes.values())
+    if share >= 1:
+        return None
+    kept = {
+        task: min(n, MAX_ROWS, max(MIN_ROWS_OF_TASK, int(share * n))) for task, n in sizes.items()
+    }
+    return {
+        task: np.linspace(0, sizes[task] - 1, n).astype(int).tolist() for task, n in kept.items()
+    }
 
 
 def store_rows(

@@ -55,6 +55,12 @@ class RenewalSpec(WireModel):
         le=3650,
         description="Add only rows of so many days. Default: all that are kept.",
     )
+    bounds: Literal["new", "all"] = Field(
+        "new",
+        description="Whether the bounds are those of the rows that are added, or of all rows: then "
+        "those of the dataset of the model leave if it was uploaded more than `max_age_days` ago, "
+        "or as far as there is no room beside the new ones; at least 20 of each task stay.",
+    )
     promote: Literal["test", "hand"] = Field(
         "test", description="Whether a test that may be looked at every day promotes a challenger."
     )

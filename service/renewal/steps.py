@@ -24,7 +24,7 @@ from service.monitoring import store as monitor_store
 from service.monitoring.report import MAX_ROWS
 from service.renewal import store
 from service.renewal.context import RenewalServices
-from service.renewal.copying import labelled_tasks, name_of, store_rows, why_not
+from service.renewal.copying import kept_rows, labelled_tasks, name_of, store_rows, why_not
 from service.renewal.cron import Cron
 from service.renewal.schemas import RenewalSpec
 from service.renewal.store import Renewing, note, stepping
@@ -155,12 +155,16 @@ def copy(services: RenewalServices, seen: Renewing) -> None:
 def combine(services: RenewalServices, seen: Renewing) -> None:
     """Combine the copied rows with the dataset of the model."""
     row = seen.row
-    sources = [Selection(dataset_id=str(id_)) for id_ in (row.dataset_id, row.rows_id)]
-    combination = Combination(name=name_of(seen), sources=sources)
-    key = f"renewal-{row.rows_id}"
     if row.combined_id is None:
-        try:
-            created, is_new = create_combined(services.datasets, seen.owner, combination, key)
+        with services.database.read() as session:
+            kept = kept_rows(session, row)
+        sources = [
+            Selection(dataset_id=row.dataset_id, row_numbers=kept),
+            Selection(dataset_id=str(row.rows_id)),
+        ]
+        combination = Combination(name=name_of(seen), sources=sources)
+        try:  # without a key: the same sources with this name are the same dataset
+            created, is_new = create_combined(services.datasets, seen.owner, combination, None)
         except Problem as error:
             fail(services, seen, f"Datasets cannot be combined: {_detail(error)}")
             return

@@ -8,6 +8,8 @@ from sibling.client.monitor import split_alias
 
 #: Who promotes a challenger: a test that may be looked at every day, or only a person.
 Promotion: TypeAlias = Literal["test", "hand"]
+#: Rows that the bounds of a renewal are of: those that are added, or all.
+Bounds: TypeAlias = Literal["new", "all"]
 
 
 class RemoteRenewal(Remote[Mode]):
@@ -92,6 +94,7 @@ class RenewalMethods(Remote[Mode]):
         cron: str | None = None,
         max_rows: int | None = None,
         max_age_days: int | None = None,
+        bounds: Bounds | None = None,
         promote: Promotion | None = None,
         label_days: int | None = None,
         trial_days: int | None = None,
@@ -109,6 +112,9 @@ class RenewalMethods(Remote[Mode]):
             or at times in cron form, in UTC. At least one of them.
         max_rows, max_age_days
             Add at most so many rows, the newest ones (default: 20,000), or rows of so many days.
+        bounds
+            Whether these are the bounds of the rows that are added (``new``, the default), or of
+            ``all``: then rows of the dataset of the model leave for new ones.
         promote
             Whether a test promotes challengers (default), or only a person (``hand``).
         label_days
@@ -122,6 +128,7 @@ class RenewalMethods(Remote[Mode]):
             "cron": cron,
             "max_rows": max_rows,
             "max_age_days": max_age_days,
+            "bounds": bounds,
             "promote": promote,
             "label_days": label_days,
             "trial_days": trial_days,

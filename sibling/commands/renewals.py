@@ -6,7 +6,7 @@ import typer
 
 from sibling import Client
 from sibling.client.environment import DEFAULT_URL
-from sibling.client.renewal import Promotion
+from sibling.client.renewal import Bounds, Promotion
 from sibling.commands.app import App
 from sibling.commands.monitors import Alias
 from sibling.commands.names import Url, suggesting_model
@@ -38,6 +38,12 @@ def set_renewal(
         int | None, typer.Option(help="Add at most so many rows, the newest. Default: 20000.")
     ] = None,
     max_age_days: Annotated[int | None, typer.Option(help="Add only rows of so many days.")] = None,
+    bounds: Annotated[
+        Bounds | None,
+        typer.Option(
+            help="Whether rows of the model's dataset leave for new ones (all). Default: new."
+        ),
+    ] = None,
     promote: Annotated[
         Promotion | None, typer.Option(help="Who promotes a challenger. Default: test.")
     ] = None,
@@ -58,6 +64,7 @@ def set_renewal(
             cron=cron,
             max_rows=max_rows,
             max_age_days=max_age_days,
+            bounds=bounds,
             promote=promote,
             label_days=label_days,
             trial_days=trial_days,

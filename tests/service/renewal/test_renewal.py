@@ -79,7 +79,7 @@ def test_each_step_is_taken_once_though_the_process_that_takes_it_is_killed(star
                 killed[now_in] = pid
             return now_in == state
 
-        world.client.set_renewal(ALIAS, rows=100, max_rows=60)
+        world.client.set_renewal(ALIAS, rows=100, max_rows=60, bounds="all")
         begun = ("copying", "combining", "training")
         world.wait_until(lambda: kill_until("trial", *begun), seconds=600)
         world.move_copy(40)
@@ -96,7 +96,7 @@ def test_each_step_is_taken_once_though_the_process_that_takes_it_is_killed(star
     assert [step for step, _ in world.steps()] == ["started", "trial", "promoted"]
     assert (n_jobs, sorted(versions)) == (1, [1, 2])
     assert (rows.count(1), rows.count(2)) == (360, 240)
-    assert sum(task["n_samples"] for task in manifest["tasks"]) == 90 + 60
+    assert sum(task["n_samples"] for task in manifest["tasks"]) == 3 * 20 + 60
     assert [d["name"] for d in world.client.datasets] == ["sales"]
 
 
