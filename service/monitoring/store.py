@@ -185,7 +185,7 @@ def interrupt_renewal(session: Session, monitor_id: str) -> None:
     row = RenewalRow
     query = sa.update(row).where(row.monitor_id == monitor_id)
     running = row.state.in_(("copying", "combining", "training"))
-    values = {"state": "clearing", "next_state": "copying", "step": row.step + 1}
+    values = {"state": "clearing", "next_state": "copying", "step": row.step + 1, "retry_at": None}
     session.execute(query.where(running).values(values))
 
 

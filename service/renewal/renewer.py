@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
@@ -14,9 +15,9 @@ from service.monitoring import alarms
 from service.observability.logs import log
 from service.renewal import steps, store
 from service.renewal.context import RenewalServices
-from service.renewal.store import Late, Renewing
+from service.renewal.store import Late, Listed, Renewing
 from service.renewal.trial import predict_some
-from service.storage.tables import RenewalRow
+from service.storage.database import UNAVAILABLE, now
 
 _TICK_S: Final = 1.0
 #: Share of the time of a core that the thread may take from calls.
@@ -24,10 +25,10 @@ _MAX_LOAD: Final = 0.05
 #: Time between two looks at what changes slowly: rules, and days of trials.
 _LOOK_S: Final = 10.0
 _SLOW: Final = ("waiting", "trial")
-#: Time after an unexpected error in which a renewal, or the look at a monitor, is left alone.
-_PAUSE_S: Final = 300.0
-#: Rows may be stored so much later than they were called.
-_LATE: Final = timedelta(minutes=10)
+#: Time after an unexpected error in which a renewal, or the look at a monitor, is left alone; after
+#: each further one in a row twice as long, up to a day.
+_PAUSE: Final = timedelta(minutes=5)
+_MAX_DOUBLINGS: Final = 8
 _STOP_TIMEOUT_S: Final = 5
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -58,9 +59,11 @@ class Renewer:
         self._is_leader = is_leader
         self._wake = wake
         self._looked_s: dict[str, float] = {}
-        self._paused_s: dict[tuple[str, str], float] = {}
-        #: Rows up to these times are predicted by the challenger: by monitor and challenger.
-        self._predicted: dict[tuple[str, int | None], datetime] = {}
+        #: Unexpected errors in a row, by kind and monitor, and ends of the pauses of looks.
+        self._n_errors: dict[tuple[str, str], int] = {}
+        self._paused_s: dict[str, float] = {}
+        #: Rows up to these times are predicted by the challenger, by monitor; as of a step.
+        self._predicted: dict[str, tuple[int, datetime]] = {}
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="renewals", daemon=True)
 
@@ -89,40 +92,53 @@ class Renewer:
         except SQLAlchemyError as error:  # the database is unavailable: the next turn retries
             log.warning("renewal.database_unavailable", error=type(error).__name__)
             return
-        looks = [watched for watched in due if not self._is_paused("alarm", watched.monitor.id)]
+        now_s = time.monotonic()
+        looks = [seen for seen in due if now_s >= self._paused_s.get(seen.monitor.id, 0)]
         for watched in looks[:1]:  # a report takes long, and renewals wait for it
             look = partial(alarms.look, self._services.monitoring, watched)
             self._try_to("alarm", watched.monitor.id, look)
-        for row, has_monitor in found:
-            step = partial(self._step, row, has_monitor=has_monitor)
-            self._try_to("renewal", row.monitor_id, step)
+        for listed in found:
+            self._try_to("renewal", listed.monitor_id, partial(self._step, listed))
 
     def _try_to(self, kind: str, monitor_id: str, step: Callable[[], None]) -> None:
-        if self._end.is_set() or self._is_paused(kind, monitor_id) or not self._is_leader():
+        if self._end.is_set() or not self._is_leader():
             return
         try:
             step()
         except Late:
             log.info("renewal.late", monitor_id=monitor_id)
-        except SQLAlchemyError as error:
+        except UNAVAILABLE as error:
             log.warning(f"{kind}.database_unavailable", error=type(error).__name__)
         except Exception as error:  # noqa: BLE001 - the thread must survive any failed step
             log.error(f"{kind}.error", monitor_id=monitor_id, exc_info=error)
-            self._paused_s[kind, monitor_id] = time.monotonic() + _PAUSE_S
+            self._postpone(kind, monitor_id)
+        else:
+            self._n_errors.pop((kind, monitor_id), None)
 
-    def _is_paused(self, kind: str, monitor_id: str) -> bool:
-        return time.monotonic() < self._paused_s.get((kind, monitor_id), 0)
+    def _postpone(self, kind: str, monitor_id: str) -> None:
+        n_before = self._n_errors.get((kind, monitor_id), 0)
+        self._n_errors[kind, monitor_id] = n_before + 1
+        pause = _PAUSE * 2 ** min(n_before, _MAX_DOUBLINGS)
+        if kind == "alarm":
+            self._paused_s[monitor_id] = time.monotonic() + pause.total_seconds()
+            return
+        with suppress(SQLAlchemyError), self._services.database.write() as session:
+            store.retry_at(session, monitor_id, now() + pause)
 
-    def _step(self, row: RenewalRow, *, has_monitor: bool) -> None:
-        if not has_monitor:
-            steps.abandon(self._services, row)
-        elif row.state == "clearing":
-            steps.clear(self._services, row)
-        elif row.state not in _SLOW or self._is_due(row.monitor_id):
-            with self._services.database.read() as session:
-                seen = store.find(session, row.monitor_id)
+    def _step(self, listed: Listed) -> None:
+        services = self._services
+        if not listed.has_monitor:
+            steps.abandon(services, listed)
+        elif listed.state == "clearing":
+            steps.clear(services, listed)
+        elif listed.state not in _SLOW or self._is_due(listed.monitor_id):
+            with services.database.read() as session:
+                seen = store.find(session, listed.monitor_id)
             if seen is not None:
                 self._advance(seen)
+        if listed.retry_at is not None:
+            with services.database.write() as session:
+                store.retry_at(session, listed.monitor_id, None)
 
     def _advance(self, seen: Renewing) -> None:
         services = self._services
@@ -140,17 +156,18 @@ class Renewer:
                 self._try(seen)
 
     def _try(self, seen: Renewing) -> None:
-        key = seen.row.monitor_id, seen.row.challenger
-        after = self._predicted.get(key, _BEGINNING)
-        try:
-            last = predict_some(self._services.monitoring, seen, after)
-        except Problem:  # a version was deleted, which ends the trial
-            last = None
-        if last is None:
+        monitor_id, step = seen.row.monitor_id, seen.row.step
+        as_of, after = self._predicted.get(monitor_id, (step, _BEGINNING))
+        has_more = False
+        with suppress(Problem):  # a version was deleted, which ends the trial
+            until, has_more = predict_some(
+                self._services.monitoring, seen, after if as_of == step else _BEGINNING
+            )
+            self._predicted[monitor_id] = step, until
+        if has_more:
+            del self._looked_s[monitor_id]
+        else:
             steps.weigh(self._services, seen)
-        else:  # there may be more
-            self._predicted[key] = max(after, last - _LATE)
-            del self._looked_s[seen.row.monitor_id]
 
     def _is_due(self, monitor_id: str) -> bool:
         """Return whether to look again at what changes slowly."""

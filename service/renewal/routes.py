@@ -227,7 +227,7 @@ def _answer(
         alias=alias,
         rule=RenewalSpec.model_validate(row.rule),
         state=row.state,
-        reason=row.reason,
+        reason=store.reason_of(row),
         n_new_targets=n_new,
         due_at=row.due_at,
         alarm_since=found.monitor.alarm_since,

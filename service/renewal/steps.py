@@ -27,7 +27,7 @@ from service.renewal.context import RenewalServices
 from service.renewal.copying import kept_rows, labelled_tasks, name_of, store_rows, why_not
 from service.renewal.cron import Cron
 from service.renewal.schemas import RenewalSpec
-from service.renewal.store import Renewing, note, stepping
+from service.renewal.store import Listed, Renewing, note, stepping
 from service.renewal.trial import MIN_ROWS, days_to_weigh, state_of_trial, usual_losses, weighed_day
 from service.storage.database import now
 from service.storage.dataset_states import DELETED, UNFINISHED_DATASETS, DatasetState
@@ -378,10 +378,10 @@ def _end(session: Session, renewing: Renewing, reason: str) -> None:
     note(session, renewing, "renewal.ended", reason)
 
 
-def abandon(services: RenewalServices, row: RenewalRow) -> None:
+def abandon(services: RenewalServices, listed: Listed) -> None:
     """End a renewal whose monitor has ended."""
     with services.database.write() as session:
-        found = session.get(RenewalRow, row.monitor_id, with_for_update=True)
+        found = session.get(RenewalRow, listed.monitor_id, with_for_update=True)
         if found is not None and (found.state != "clearing" or found.next_state is not None):
             found.state, found.next_state = "clearing", None
             store.touch(found)
@@ -389,7 +389,7 @@ def abandon(services: RenewalServices, row: RenewalRow) -> None:
         clear(services, found)
 
 
-def clear(services: RenewalServices, row: RenewalRow) -> None:
+def clear(services: RenewalServices, row: RenewalRow | Listed) -> None:
     """Stop the training, delete what it has made, and go on to the next state, if any."""
     with services.database.write() as session:
         job = None if row.job_id is None else session.get(JobRow, row.job_id)

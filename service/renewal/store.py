@@ -47,12 +47,43 @@ class Renewing(NamedTuple):
         return f"/v1/models/{self.name}/aliases/{self.monitor.alias}"
 
 
-def list_renewals(session: Session) -> Sequence[tuple[RenewalRow, bool]]:
-    """Return all renewals, each with whether its monitor exists."""
-    query = sa.select(RenewalRow, MonitorRow.id.is_not(None)).outerjoin(
-        MonitorRow, MonitorRow.id == RenewalRow.monitor_id
+class Listed(NamedTuple):
+    """What is read of every renewal in each turn: little, as trials may have long histories."""
+
+    monitor_id: str
+    state: str
+    step: int
+    job_id: str | None
+    retry_at: datetime | None
+    has_monitor: bool
+
+
+def list_renewals(session: Session) -> list[Listed]:
+    """Return the renewals that do not wait for their next attempt after an error."""
+    row, has_monitor = RenewalRow, MonitorRow.id.is_not(None)
+    query = (
+        sa.select(row.monitor_id, row.state, row.step, row.job_id, row.retry_at, has_monitor)
+        .outerjoin(MonitorRow, MonitorRow.id == row.monitor_id)
+        .where(row.retry_at.is_(None) | (row.retry_at <= now()))
     )
-    return [(row, bool(exists)) for row, exists in session.execute(query)]
+    return [Listed(*found) for found in session.execute(query)]
+
+
+def retry_at(session: Session, monitor_id: str, moment: datetime | None) -> None:
+    """Store when a renewal is tried again after an unexpected error; None: it goes on."""
+    query = sa.update(RenewalRow).where(RenewalRow.monitor_id == monitor_id)
+    session.execute(query.values(retry_at=moment))
+
+
+def reason_of(row: RenewalRow) -> str:
+    """Return what happened last, and why; and that an error has stopped what follows."""
+    if row.retry_at is None:
+        return row.reason
+    when = f"{row.retry_at:%Y-%m-%d %H:%M} UTC"
+    return (
+        f"An unexpected error has stopped the next step: the log of the service has it. The step "
+        f"is tried again at {when}, or once the rule is set again. Before: {row.reason}"
+    )
 
 
 def find(session: Session, monitor_id: str, *, is_locked: bool = False) -> Renewing | None:
@@ -97,7 +128,7 @@ def stepping(database: Database, seen: Renewing) -> Iterator[tuple[Session, Rene
 def touch(row: RenewalRow) -> None:
     """Count a change, so that others who have seen the renewal before come late."""
     row.step += 1
-    row.updated_at = now()
+    row.updated_at, row.retry_at = now(), None
 
 
 def note(session: Session, renewing: Renewing, kind: EventType, reason: str) -> None:

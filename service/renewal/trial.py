@@ -22,6 +22,7 @@ from service.renewal import store
 from service.renewal.schemas import RenewalSpec, Trial
 from service.renewal.store import Renewing
 from service.renewal.values import columns_for, decode, encode_for
+from service.storage.database import now
 from service.storage.tables import MonitoredRow, RenewalRow
 
 #: Rows that a turn predicts.
@@ -33,6 +34,8 @@ MIN_ROWS: Final = 20
 #: Squared errors of huge targets are taken as this, so that sums and ratios of them are finite.
 _MAX_LOSS: Final = 1e200
 _DAY: Final = timedelta(days=1)
+#: Rows may be stored so much later than they were called.
+_LATE: Final = timedelta(minutes=10)
 
 
 def usual_losses(rows: Sequence[Any]) -> dict[str, float]:
@@ -186,18 +189,25 @@ def _evidence_against(days: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-def predict_some(services: MonitorServices, renewing: Renewing, after: datetime) -> datetime | None:
-    """Have the challenger predict some rows; return the time of the last one, None if all are."""
-    database = services.inference.database
+def predict_some(
+    services: MonitorServices, renewing: Renewing, after: datetime
+) -> tuple[datetime, bool]:
+    """Have the challenger predict some rows that were called after a time.
+
+    Returns the time up to which all are predicted, and whether there may be more after it.
+    """
+    database, moment = services.inference.database, now()
     with database.read() as session:
         rows = store.unanswered_rows(session, renewing, after=after, limit=BATCH_ROWS)
         limit = services.inference.settings.max_stored_bytes
         is_full = bool(monitor_store.full_monitors(session, {renewing.monitor.id}, limit))
-    if not rows or is_full:
-        return None
-    stored = answers(services, renewing, rows)
-    with database.write() as session:
-        ids = [row.row_id for row in rows]
-        there = monitor_store.known_rows(session, renewing.monitor.id, ids)
-        monitor_store.add_rows(session, [row for row in stored if row["row_id"] in there])
-    return rows[-1].created_at if len(rows) == BATCH_ROWS else None
+    if is_full:
+        return after, False
+    if rows:
+        stored = answers(services, renewing, rows)
+        with database.write() as session:
+            ids = [row.row_id for row in rows]
+            there = monitor_store.known_rows(session, renewing.monitor.id, ids)
+            monitor_store.add_rows(session, [row for row in stored if row["row_id"] in there])
+    has_more = len(rows) == BATCH_ROWS
+    return max(after, (rows[-1].created_at if has_more else moment) - _LATE), has_more

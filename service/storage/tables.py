@@ -598,5 +598,7 @@ class RenewalRow(Row):
     n_trials: Mapped[int] = mapped_column(default=0)
     #: Version of the alias before the last promotion.
     previous_version: Mapped[int | None]
+    #: Time of the next attempt at a step that an unexpected error has stopped.
+    retry_at: Mapped[datetime | None]
     change_id: Mapped[str] = mapped_column(sa.String(40))
     updated_at: Mapped[datetime] = mapped_column(default=now)

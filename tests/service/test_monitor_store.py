@@ -1,16 +1,30 @@
-"""Monitored rows and targets in the database: races, and what counts as stored bytes."""
+"""Monitors and renewals in the database: races, stored bytes, and what the next turn reads."""
+
+from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
 
 from service.access.stored_bytes import TARGET_BYTES, stored_bytes
 from service.models.store import ActiveMonitor
-from service.monitoring import store
+from service.monitoring import alarms, store
+from service.renewal import store as renewal_store
+from service.renewal.trial import predict_some
+from service.settings import Settings
 from service.storage.database import now
-from service.storage.tables import AliasRow, MonitoredRow, MonitorRow, VersionRow
+from service.storage.tables import (
+    AliasRow,
+    MonitoredRow,
+    MonitorRow,
+    RenewalRow,
+    VersionRow,
+    WebhookRow,
+)
 from tests.service.retention.test_store import World
 
 pytestmark = pytest.mark.sql
+DAY = timedelta(days=1)
 
 
 def row(row_id, prediction=None):
@@ -81,3 +95,57 @@ def test_rows_made_before_a_column_was_not_to_be_kept_are_refused(database, moni
         found = store.refusing_monitors(session, {monitor, early, other, gone}, 0)
         assert found == {early, gone}
         assert store.refusing_monitors(session, {monitor, other}, 1) == {monitor, other}
+
+
+def add_renewal(database, **values):
+    row = renewal_store.new_row("mon", "ds", now() - 5 * DAY)
+    row.rule, row.change_id = {"alarm_days": None}, "x"
+    for name, value in values.items():
+        setattr(row, name, value)
+    with database.write() as session:
+        session.add(row)
+
+
+def test_a_renewal_is_listed_without_its_trial_once_its_next_attempt_is_due(database, monitor):
+    add_renewal(database, state="trial", trial={"days": []}, retry_at=now() + DAY)
+    with database.write() as session:
+        assert renewal_store.list_renewals(session) == []
+        renewal_store.retry_at(session, monitor.id, now())
+        (listed,) = renewal_store.list_renewals(session)
+        assert listed[:4] == (monitor.id, "trial", 0, None)
+        assert listed.has_monitor
+        session.execute(sa.delete(MonitorRow))
+        assert not renewal_store.list_renewals(session)[0].has_monitor
+
+
+def test_only_monitors_whose_alarms_somebody_waits_for_are_looked_at(database, monitor):
+    def due():
+        return [seen.monitor.id for seen in alarms.due_monitors(session)]
+
+    add_renewal(database)
+    with database.write() as session:
+        assert due() == []
+        session.execute(sa.update(RenewalRow).values(rule={"alarm_days": 0}))
+        assert due() == [monitor.id]
+        session.execute(sa.update(RenewalRow).values(rule={}))
+        webhook = {"owner": "ada", "url": "x", "secret": "x"}
+        session.add(WebhookRow(id="w1", types=["job.failed"], **webhook))
+        session.flush()
+        assert due() == []
+        session.add(WebhookRow(id="w2", types=None, **webhook))
+        session.flush()
+        assert due() == [monitor.id]
+        session.execute(sa.update(MonitorRow).values(looked_at=now()))
+        assert due() == []
+
+
+def test_rows_that_a_challenger_has_predicted_are_not_read_again(database, monitor):
+    add_renewal(database, state="trial", champion=1, challenger=2)
+    rows = [{**row("r", 1.0), "created_at": now() - DAY, "version": n} for n in (1, 2)]
+    with database.write() as session:
+        store.add_rows(session, rows)
+        renewing = renewal_store.find(session, monitor.id)
+    services = SimpleNamespace(inference=SimpleNamespace(database=database, settings=Settings()))
+    until, has_more = predict_some(services, renewing, now() - 9 * DAY)
+    assert now() - timedelta(minutes=11) < until < now()
+    assert not has_more

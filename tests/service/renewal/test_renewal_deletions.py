@@ -6,7 +6,8 @@ import pytest
 import sqlalchemy as sa
 
 from algorithms.evaluation.monitoring.trial import needed_evidence
-from service.storage.tables import DatasetRow, RenewalRow
+from service.storage.database import now
+from service.storage.tables import DatasetRow, MonitoredRow, RenewalRow
 from sibling import ServiceError
 from tests.service.renewal.conftest import ALIAS, MODEL, made_rows
 
@@ -82,6 +83,32 @@ def test_a_training_fails_when_its_champion_is_deleted(start_world):
     assert renewal.info["reason"] == "Version 1, which was to be beaten, was deleted."
     world.wait_until(lambda: len([*client.datasets]) == 1)
     assert client.model(MODEL).version == 2
+
+
+def test_an_error_is_told_and_tried_again_later_and_later_until_it_is_gone(start_world):
+    world = start_world()
+    world.call("old", made_rows(1, 10))
+    of_row = MonitoredRow.row_id == "old-0"
+
+    def run(query):
+        with world.service.open_database() as database, database.write() as session:
+            return session.scalar(query) if query.is_select else session.execute(query)
+
+    values = run(sa.select(MonitoredRow.values).where(of_row))
+    run(sa.update(MonitoredRow).where(of_row).values(values=b"abc"))
+    renewal = world.client.set_renewal(ALIAS, rows=10)
+    retry_at = sa.select(RenewalRow.retry_at)
+    for minutes in (5, 10):
+        world.wait_until(lambda: "unexpected error" in renewal.refresh()["reason"])
+        assert renewal.info["reason"].endswith(
+            "Before: 30 rows have got their target since the last training."
+        )
+        assert 0 < (run(retry_at) - now()).total_seconds() / 60 - minutes + 1 < 1
+        run(sa.update(RenewalRow).values(retry_at=now()))
+        world.wait_until(lambda: run(retry_at) > now())
+    run(sa.update(MonitoredRow).where(of_row).values(values=values))
+    world.client.set_renewal(ALIAS, rows=10)  # is tried again at once
+    assert world.wait_for("trial").info["reason"].startswith("Version 2 is trained")
 
 
 def test_rows_of_a_version_with_other_targets_and_columns_are_left_out(start_world):
