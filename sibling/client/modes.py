@@ -8,7 +8,7 @@ import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from http.client import CONFLICT, NOT_FOUND
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, overload
 
 from sibling.client.errors import ServiceError
 from sibling.client.http import Http
@@ -31,6 +31,11 @@ class Async:
     """Mode of :class:`AsyncClient`: methods return coroutines."""
 
 
+#: What to do in place of an index that is a number.
+_BY_POSITION: Final = (
+    "for items by position, use list(...) or itertools.islice(...) of them, or 'async for' where "
+    "methods return coroutines"
+)
 #: Entry of an item in a list of the service.
 Entry = dict[str, Any]
 
@@ -105,6 +110,10 @@ class Listing(Remote[Mode]):
     def __aiter__(self: "Listing[Async]") -> AsyncIterator[Entry]:
         return self._items()
 
+    @remote_method
+    async def __getitem__(self, name: str) -> Any:
+        raise TypeError(f"the items have no names, got {name!r}; {_BY_POSITION}")
+
 
 class Collection(Listing[Mode], Generic[Mode, Item]):
     """A collection such as ``client.models``: iterated, filtered by a call, indexed by name.
@@ -133,10 +142,7 @@ class Collection(Listing[Mode], Generic[Mode, Item]):
     @remote_method
     async def __getitem__(self, name: str) -> Item:
         if not isinstance(name, str):
-            raise TypeError(
-                f"expected a name or an id, got {name!r}; for items by position, "
-                "use list(...) or itertools.islice(...) of the collection"
-            )
+            raise TypeError(f"expected a name or an id, got {name!r}; {_BY_POSITION}")
         return await self._find(name)
 
     def __contains__(self: "Collection[Sync, Item]", wanted: object) -> bool:

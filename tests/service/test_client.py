@@ -1,5 +1,6 @@
 """The client with a real service, and with servers that fail temporarily."""
 
+import asyncio
 import contextlib
 import json
 import pickle
@@ -461,6 +462,10 @@ def test_in_tells_whether_a_collection_has_a_name(client, dataset, model):
 def test_collections_have_no_positions(client, index):
     with pytest.raises(TypeError, match="expected a name or an id"):
         client.models[index]
+    with pytest.raises(TypeError, match=r"the items have no names.* use list\(\.\.\.\)"):
+        client.audit()[index]
+    with pytest.raises(TypeError, match=r"the items have no names.* 'async for'"):
+        asyncio.run(AsyncClient().audit()[index])
 
 
 def test_a_model_may_be_named_with_its_version(client, model):
