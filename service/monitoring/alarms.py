@@ -35,26 +35,26 @@ def due_monitors(session: Session) -> Sequence[Watched]:
     """
     webhooks = session.execute(sa.select(WebhookRow.owner, WebhookRow.types))
     owners = {owner for owner, types in webhooks if types is None or _RAISED in types}
-    seen = MonitorRow.looked_at
+    seen, alarm_days = MonitorRow.looked_at, RenewalRow.rule["alarm_days"].as_integer()
     query = (
-        sa.select(MonitorRow, ModelRow.owner, ModelRow.name, RenewalRow.rule)
+        sa.select(MonitorRow, ModelRow.owner, ModelRow.name)
         .join(ModelRow, ModelRow.id == MonitorRow.model_id)
         .outerjoin(RenewalRow, RenewalRow.monitor_id == MonitorRow.id)
         .where(seen.is_(None) | (seen <= now() - EVERY))
+        .where(ModelRow.owner.in_(owners) | alarm_days.is_not(None))
         .order_by(seen.nulls_first())
     )
-    return [
-        Watched(monitor, owner, name)
-        for monitor, owner, name, rule in session.execute(query)
-        if owner in owners or (rule or {}).get("alarm_days") is not None
-    ]
+    return [Watched(*found) for found in session.execute(query)]
 
 
 def look(services: MonitorServices, watched: Watched) -> None:
-    """Store when the oldest alarm of a report began, and emit an event if there was none before."""
+    """Store when the oldest alarm of a report began, and emit an event if there was none before.
+
+    An alarm stays until its period has left the report, or the alias is moved, although later rows
+    or corrected targets may make the evidence of the period smaller.
+    """
     seen, owner, name = watched
     report = get_monitor_report(name, seen.alias, services, owner)
-    since = min(report.alarms(), default=None)
     with services.inference.database.write() as session:
         alias_store.lock_model(session, owner, name)
         monitor = session.get(MonitorRow, seen.id)
@@ -62,6 +62,10 @@ def look(services: MonitorServices, watched: Watched) -> None:
             return  # another process came first, or the alias was moved
         if store.alias_version(session, monitor) != report.version:
             return
+        found = report.alarms()
+        if monitor.alarm_since is not None and monitor.alarm_since >= report.since:
+            found.append(monitor.alarm_since)  # evidence that was enough once stays so
+        since = min(found, default=None)
         if since is not None and monitor.alarm_since is None:
             data = {"model": name, "alias": seen.alias, "sentences": report.sentences}
             path = f"/v1/models/{name}"

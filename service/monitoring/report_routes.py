@@ -41,5 +41,11 @@ def get_monitor_report(
     found = find_version(services.models, owner, reference, version)
     served = inference.resolver.find(owner, name, found.row.version)
     report = make_report(services, monitor, found, served)
+    since = monitor.alarm_since
+    if version is None and not report.alarms() and since is not None and since >= report.since:
+        report.sentences.append(
+            f"An alarm of {since:%Y-%m-%d} is no longer seen in the rows. Until its period has "
+            "left the report, another one is no event."
+        )
     services.report_alarms(owner, name, alias, len(report.alarms()))
     return report

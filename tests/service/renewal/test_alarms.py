@@ -67,7 +67,15 @@ def test_an_alarm_is_one_event_until_it_ends_though_another_report_fails(start_w
     )
     assert (event["data"]["model"], event["data"]["alias"]) == (MODEL, "production")
     assert any("price" in sentence for sentence in event["data"]["sentences"])
+    of_alias = sa.update(MonitorRow).where(MonitorRow.alias == "production")
+    since = look_again(world)
     write(world, of_rows.values(version=2))  # as if they were gone
+    assert look_again(world) == since
+    assert "is no longer seen" in client.monitor(ALIAS).report()["sentences"][-1]
+    write(world, of_rows.values(version=1))
+    assert look_again(world) == since
+    assert len(events()) == 1
+    write(world, of_rows.values(version=2), of_alias.values(alarm_since=now() - 90 * DAY))
     assert look_again(world) is None
     write(world, of_rows.values(version=1))
     assert look_again(world) is not None
