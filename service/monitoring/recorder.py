@@ -29,6 +29,7 @@ from service.monitoring.sampling import is_kept
 from service.observability.logs import log
 from service.observability.metrics import Metrics
 from service.settings import Settings
+from service.storage.background import BackgroundThread
 from service.storage.database import UNAVAILABLE, Database
 
 #: Maximum number of rows that wait to be written, and that a turn writes.
@@ -41,7 +42,6 @@ _TURN_S: Final = 0.5
 _MAX_LOAD: Final = 0.02
 #: Time between two looks at quotas, which add up the rows that are stored.
 _QUOTA_S: Final = 60.0
-_CLOSE_TIMEOUT_S: Final = 5.0
 _MAX_TEXT: Final = 200
 #: Bytes of a stored row besides its values, with those of its indexes.
 OVERHEAD_BYTES: Final = 280
@@ -57,8 +57,8 @@ class _Kept(NamedTuple):
     x: NDArray[np.float64] | None
 
 
-class Recorder:
-    """A queue of calls, and the thread that stores their rows."""
+class Recorder(BackgroundThread):
+    """A queue of calls, and the thread that stores their rows, at its end what is left."""
 
     def __init__(
         self,
@@ -68,6 +68,7 @@ class Recorder:
         metrics: Metrics,
         settings: Settings,
     ) -> None:
+        super().__init__("monitors")
         self._database = database
         self._models = models
         self._columns = columns
@@ -81,9 +82,6 @@ class Recorder:
         self._checked: set[ActiveMonitor] = set()
         self._quota_due_s = 0.0
         self._lock = threading.Lock()
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="monitors", daemon=True)
-        self._thread.start()
 
     def record(self, call: MonitoredCall) -> None:
         """Queue a call, or count its rows as dropped where the queue is full."""
@@ -99,17 +97,9 @@ class Recorder:
         for monitor in call.served.monitors:
             self._dropped[monitor.id] += max(1, round(call.ids.n_rows * monitor.share))
 
-    def close(self) -> None:
-        """Store what is left, if that takes little time."""
-        self._end.set()
-        self._thread.join(_CLOSE_TIMEOUT_S)
-
     def _run(self) -> None:
-        pause_s = _TURN_S
-        while not self._end.wait(pause_s):
-            started_s = time.thread_time()
+        for _ in self._turns(_TURN_S, max_load=_MAX_LOAD):
             self._turn()
-            pause_s = max(_TURN_S, (time.thread_time() - started_s) / _MAX_LOAD)
         while (self._calls or self._rows) and self._turn():
             pass
 

@@ -1,14 +1,11 @@
 """The thread that looks at alarms and renews aliases, in the process that dispatches jobs."""
 
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
-
-from sqlalchemy.exc import SQLAlchemyError
 
 from service.errors.problems import Problem
 from service.monitoring import alarms
@@ -17,6 +14,7 @@ from service.renewal import steps, store
 from service.renewal.context import RenewalServices
 from service.renewal.store import Late, Listed, Renewing
 from service.renewal.trial import predict_some
+from service.storage.background import BackgroundThread
 from service.storage.database import UNAVAILABLE, now
 
 _TICK_S: Final = 1.0
@@ -29,11 +27,10 @@ _SLOW: Final = ("waiting", "trial")
 #: each further one in a row twice as long, up to a day.
 _PAUSE: Final = timedelta(minutes=5)
 _MAX_DOUBLINGS: Final = 8
-_STOP_TIMEOUT_S: Final = 5
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Renewer:
+class Renewer(BackgroundThread):
     """A thread that looks at monitors once a day, and takes the next step of each renewal.
 
     Every step is a transaction that begins with the stored state, so that another process can take
@@ -55,8 +52,8 @@ class Renewer:
         is_leader: Callable[[], bool],
         wake: Callable[[], None],
     ) -> None:
+        super().__init__("renewals", is_leader=is_leader)
         self._services = services
-        self._is_leader = is_leader
         self._wake = wake
         self._looked_s: dict[str, float] = {}
         #: Unexpected errors in a row, by kind and monitor, and ends of the pauses of looks.
@@ -64,34 +61,15 @@ class Renewer:
         self._paused_s: dict[str, float] = {}
         #: Rows up to these times are predicted by the challenger, by monitor; as of a step.
         self._predicted: dict[str, tuple[int, datetime]] = {}
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="renewals", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop after the present step, unless it takes long."""
-        self._end.set()
-        self._thread.join(_STOP_TIMEOUT_S)
 
     def _run(self) -> None:
-        pause_s = _TICK_S
-        while not self._end.wait(pause_s):
-            started_s = time.thread_time()
-            if self._is_leader():
-                self._turn()
-            pause_s = max(_TICK_S, (time.thread_time() - started_s) / _MAX_LOAD)
+        for _ in self._turns(_TICK_S, max_load=_MAX_LOAD):
+            self._run_step("renewal", self._turn)
 
     def _turn(self) -> None:
-        try:
-            with self._services.database.read() as session:
-                due = alarms.due_monitors(session)
-                found = store.list_renewals(session)
-        except SQLAlchemyError as error:  # the database is unavailable: the next turn retries
-            log.warning("renewal.database_unavailable", error=type(error).__name__)
-            return
+        with self._services.database.read() as session:
+            due = alarms.due_monitors(session)
+            found = store.list_renewals(session)
         now_s = time.monotonic()
         looks = [seen for seen in due if now_s >= self._paused_s.get(seen.monitor.id, 0)]
         for watched in looks[:1]:  # a report takes long, and renewals wait for it
@@ -103,17 +81,10 @@ class Renewer:
     def _try_to(self, kind: str, monitor_id: str, step: Callable[[], None]) -> None:
         if self._end.is_set() or not self._is_leader():
             return
-        try:
-            step()
-        except Late:
-            log.info("renewal.late", monitor_id=monitor_id)
-        except UNAVAILABLE as error:
-            log.warning(f"{kind}.database_unavailable", error=type(error).__name__)
-        except Exception as error:  # noqa: BLE001 - the thread must survive any failed step
-            log.error(f"{kind}.error", monitor_id=monitor_id, exc_info=error)
-            self._postpone(kind, monitor_id)
-        else:
+        if self._run_step(kind, step, monitor_id=monitor_id):
             self._n_errors.pop((kind, monitor_id), None)
+        else:
+            self._postpone(kind, monitor_id)
 
     def _postpone(self, kind: str, monitor_id: str) -> None:
         n_before = self._n_errors.get((kind, monitor_id), 0)
@@ -122,7 +93,7 @@ class Renewer:
         if kind == "alarm":
             self._paused_s[monitor_id] = time.monotonic() + pause.total_seconds()
             return
-        with suppress(SQLAlchemyError), self._services.database.write() as session:
+        with suppress(*UNAVAILABLE), self._services.database.write() as session:
             store.retry_at(session, monitor_id, now() + pause)
 
     def _step(self, listed: Listed) -> None:
@@ -135,7 +106,10 @@ class Renewer:
             with services.database.read() as session:
                 seen = store.find(session, listed.monitor_id)
             if seen is not None:
-                self._advance(seen)
+                try:
+                    self._advance(seen)
+                except Late:
+                    log.info("renewal.late", monitor_id=listed.monitor_id)
         if listed.retry_at is not None:
             with services.database.write() as session:
                 store.retry_at(session, listed.monitor_id, None)

@@ -1,23 +1,21 @@
 """The thread that deletes expired rows and blobs, in the process that dispatches jobs."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
-
-from sqlalchemy.exc import SQLAlchemyError
 
 from service.observability.logs import log
 from service.retention import store
 from service.settings import Settings
+from service.storage.background import BackgroundThread
 from service.storage.database import Database, now
 
 #: Pause between two transactions, in which other writers get their turn.
 _PAUSE_S: Final = 0.02
 #: Time between two looks at whether a sweep is due.
 _TICK_S: Final = 1.0
-_STOP_TIMEOUT_S: Final = 5
 
 Expire = Callable[[Database, datetime], Iterator[int]]
 _MONITORED: Final = "monitored"
@@ -35,7 +33,7 @@ _KINDS: Final[Mapping[str, Expire]] = {
 }
 
 
-class Sweeper:
+class Sweeper(BackgroundThread):
     """A thread that regularly deletes expired rows and unreferenced blobs.
 
     Parameters
@@ -55,6 +53,7 @@ class Sweeper:
         is_leader: Callable[[], bool],
         count: Callable[[str, int], None],
     ) -> None:
+        super().__init__("retention", is_leader=is_leader)
         self._database = database
         self._interval_s = settings.retention_interval_s
         days = {
@@ -64,39 +63,28 @@ class Sweeper:
         }
         self._max_age = {kind: timedelta(days=n) for kind, n in days.items() if n > 0}
         self._max_age[_MONITORED] = timedelta(0)  # monitors have days of their own
-        self._is_leader = is_leader
         self._count = count
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop after the present transaction, unless the database hangs."""
-        self._end.set()
-        self._thread.join(_STOP_TIMEOUT_S)
 
     def _run(self) -> None:
         due_s = time.monotonic()
-        while not self._end.wait(_TICK_S):
-            if time.monotonic() >= due_s and self._is_leader():
+        for _ in self._turns(_TICK_S):
+            if time.monotonic() >= due_s:
                 self._sweep()
                 due_s = time.monotonic() + self._interval_s
 
     def _sweep(self) -> None:
         for kind, max_age in self._max_age.items():
-            n_deleted = 0
-            try:
-                for n in _KINDS[kind](self._database, now() - max_age):
-                    n_deleted += n
-                    self._count(kind, n)
-                    if self._end.wait(_PAUSE_S) or not self._is_leader():
-                        break
-            except SQLAlchemyError as error:  # the database is unavailable: the next sweep retries
-                log.warning("retention.failed", kind=kind, error=type(error).__name__)
-            except Exception as error:  # noqa: BLE001 - the thread must survive any failed sweep
-                log.error("retention.error", kind=kind, exc_info=error)
+            delete = partial(self._delete, kind, now() - max_age)
+            self._run_step("retention", delete, unavailable="failed", kind=kind)
+
+    def _delete(self, kind: str, before: datetime) -> None:
+        n_deleted = 0
+        try:
+            for n in _KINDS[kind](self._database, before):
+                n_deleted += n
+                self._count(kind, n)
+                if self._end.wait(_PAUSE_S) or not self._is_leader():
+                    break
+        finally:
             if n_deleted:
                 log.info("retention.deleted", kind=kind, n_deleted=n_deleted)

@@ -70,8 +70,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         sweeper = Sweeper(
             database, settings, is_leader=dispatcher.is_leader, count=metrics.count_deleted
         )
-        sweeper.start()
-        stack.callback(sweeper.stop)
+        stack.enter_context(sweeper)
         if settings.resolved_webhook_hosts():
             sender = Sender(
                 database,
@@ -79,8 +78,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
                 is_leader=dispatcher.is_leader,
                 count=metrics.count_webhook_attempt,
             )
-            sender.start()
-            stack.callback(sender.stop)
+            stack.enter_context(sender)
         readiness = _start_readiness(stack, settings, database, dispatcher)
         metrics.report_state(
             partial(queue_state, database), readiness.reasons, settings.data_dir.resolve()
@@ -105,8 +103,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         state.datasets = DatasetServices(settings, database, blobs, ingester, waiting)
         state.jobs = Jobs(settings, database, dispatcher, watcher, ChangeWatcher(database, waiting))
         state.models = ModelServices(settings, database, blobs, resolver, models, images)
-        recorder = Recorder(database, models, columns, metrics, settings)
-        stack.callback(recorder.close)
+        recorder = stack.enter_context(Recorder(database, models, columns, metrics, settings))
         state.inference = InferenceServices(
             settings,
             database,
@@ -122,8 +119,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         )
         state.renewal = RenewalServices(state.datasets, state.monitoring)
         renewer = Renewer(state.renewal, is_leader=dispatcher.is_leader, wake=dispatcher.wake)
-        renewer.start()
-        stack.callback(renewer.stop)
+        stack.enter_context(renewer)
         state.batch = BatchServices(
             settings,
             database,

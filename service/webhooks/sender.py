@@ -1,7 +1,6 @@
 """The thread that sends events to webhooks, in the process that dispatches jobs."""
 
 import asyncio
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -13,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service.observability.logs import log
 from service.settings import Settings
+from service.storage.background import BackgroundThread
 from service.storage.database import Database, now, retry_while_unavailable
 from service.webhooks import store
 from service.webhooks.events import TEST
@@ -31,7 +31,6 @@ _TICK_S: Final = 0.5
 _RECORD_TIMEOUT_S: Final = 60
 #: How long the end of the service waits for attempts that have begun.
 _STOP_S: Final = 2.0
-_STOP_TIMEOUT_S: Final = 5
 _MAX_ERROR_LENGTH: Final = 500
 _HEADERS: Final = {
     "Content-Type": "application/cloudevents+json; charset=utf-8",
@@ -39,7 +38,7 @@ _HEADERS: Final = {
 }
 
 
-class Sender:
+class Sender(BackgroundThread):
     """A thread that sends deliveries that are due, one at a time to each webhook.
 
     Parameters
@@ -62,25 +61,14 @@ class Sender:
         count: Callable[[str], None],
         clock: Callable[[], datetime] = now,
     ) -> None:
+        super().__init__("webhooks", is_leader=is_leader)
         self._database = database
         self._targets = Targets(settings)
-        self._is_leader = is_leader
         self._count = count
         self._clock = clock
         # HTTPS trusts the authorities of SSL_CERT_FILE; proxies of the environment are not used
         self._context = httpx.create_ssl_context()
         self._sessions = ThreadPoolExecutor(1, thread_name_prefix="webhooks")
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop after the attempts that have begun, unless they take long."""
-        self._end.set()
-        self._thread.join(_STOP_TIMEOUT_S)
 
     def _run(self) -> None:
         with self._sessions:

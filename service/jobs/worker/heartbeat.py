@@ -1,21 +1,18 @@
 """Heartbeats in a thread of their own, so that blocking work cannot interrupt them."""
 
-import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.observability.logs import log
+from service.storage.background import BackgroundThread
 from service.storage.job_states import AttemptCommand
 
 #: Heartbeats per second of all running attempts together; each is a commit.
 MAX_HEARTBEATS_PER_S: Final = 50
 #: Heartbeats within the time after which an attempt without them is lost.
 _MIN_PER_TIMEOUT: Final = 6
-#: How long an ended attempt waits for a heartbeat that hangs; a late one changes no row.
-_JOIN_TIMEOUT_S: Final = 5
 
 
 def heartbeat_interval_s(n_running: int, *, shortest_s: float, timeout_s: float) -> float:
@@ -34,10 +31,11 @@ def heartbeat_interval_s(n_running: int, *, shortest_s: float, timeout_s: float)
     return max(shortest_s, grown_s)
 
 
-class HeartbeatThread:
+class HeartbeatThread(BackgroundThread):
     """A thread that sends heartbeats while an attempt fetches data, trains and stores its result.
 
-    A heartbeat waits for the database, which may hang; the supervisor must never wait for it.
+    A heartbeat waits for the database, which may hang; the supervisor must never wait for it. One
+    that comes after the end changes no row.
 
     Parameters
     ----------
@@ -51,27 +49,13 @@ class HeartbeatThread:
     def __init__(
         self, send: Callable[[dict[str, Any] | None], AttemptCommand | None], *, interval_s: float
     ) -> None:
+        super().__init__("heartbeat")
         self._send = send
         #: Time until the next heartbeat; ``send`` may change it.
         self.interval_s = interval_s
         self._progress: dict[str, Any] | None = None
         #: The command returned by the last heartbeat.
         self.command: AttemptCommand | None = AttemptCommand.CONTINUE
-        self._has_ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._has_ended.set()
-        self._thread.join(_JOIN_TIMEOUT_S)
 
     def report(self, progress: dict[str, Any] | None) -> AttemptCommand | None:
         """Send the progress with the next heartbeat; return the command of the last one."""
@@ -80,7 +64,7 @@ class HeartbeatThread:
         return self.command
 
     def _run(self) -> None:
-        while self.command is not None and not self._has_ended.wait(self.interval_s):
+        while self.command is not None and not self._end.wait(self.interval_s):
             progress, self._progress = self._progress, None
             try:
                 self.command = self._send(progress)

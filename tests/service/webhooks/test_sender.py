@@ -58,8 +58,7 @@ class World:
             count=self.counted.append,
             clock=lambda: self.now,
         )
-        running.start()
-        self._stack.callback(running.stop)
+        self._stack.enter_context(running)
 
     def deliveries(self):
         with self.database.read() as session:
