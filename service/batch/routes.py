@@ -11,7 +11,7 @@ from service.batch import submission
 from service.batch.context import Context
 from service.batch.schemas import InferenceSpec, ValidInference
 from service.errors.problems import Problem
-from service.http.documentation import problems
+from service.http.documentation import JSON_BODY, problems
 from service.http.downloads import DOWNLOADED, download
 from service.http.idempotency import IdempotencyKey, fingerprint
 from service.http.preconditions import check_if_match, etag
@@ -41,12 +41,9 @@ PARQUET: Final = "application/vnd.apache.parquet"
             "description": "With `validate_only`: the specification is valid; nothing was created.",
         },
         **problems(
-            "malformed-json",
+            *JSON_BODY,
             "not-found",
             "wrong-state",
-            "body-too-large",
-            "unsupported-media-type",
-            "invalid-request",
             "invalid-data",
             "unknown-task",
             "unsupported-method",

@@ -19,7 +19,7 @@ from service.datasets.selection import Combination
 from service.datasets.upload import receive
 from service.errors.patterns import TEXT_LINE
 from service.http.bodies import ContentType
-from service.http.documentation import file_body, problems
+from service.http.documentation import JSON_BODY, file_body, problems
 from service.http.idempotency import IdempotencyKey
 from service.http.responses import json_response
 from service.http.routing import Owner, Record, secured
@@ -99,12 +99,9 @@ async def upload_dataset(
         200: {"model": Dataset, "description": "A dataset with the same sources and name exists."},
         202: {"model": Dataset, "description": "Work continues; poll the dataset at Location."},
         **problems(
-            "malformed-json",
-            "body-too-large",
-            "unsupported-media-type",
+            *JSON_BODY,
             "not-found",
             "wrong-state",
-            "invalid-request",
             "invalid-dataset",
             "key-reused",
             "quota-exceeded",

@@ -13,6 +13,8 @@ _V2_ERROR: Final = {JSON: {"schema": {"$ref": "#/components/schemas/V2Error"}}}
 
 #: Schema of the bytes of a file.
 BYTES: Final = {"type": "string", "format": "binary"}
+#: Codes of the problems of a body of JSON.
+JSON_BODY: Final = ("malformed-json", "body-too-large", "unsupported-media-type", "invalid-request")
 
 
 def file_body(

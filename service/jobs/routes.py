@@ -10,7 +10,7 @@ from pydantic import Field
 
 from service.errors.problems import Problem
 from service.http.bodies import JSON
-from service.http.documentation import problems
+from service.http.documentation import JSON_BODY, problems
 from service.http.idempotency import IdempotencyKey, fingerprint
 from service.http.paging import ORDER_HELP, Page, SearchQuery, page_of_rows
 from service.http.preconditions import check_if_match, etag, is_not_modified
@@ -40,10 +40,8 @@ from service.storage.job_states import FINAL, JobState, ShownJobState
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
 
 _SUBMISSION_PROBLEMS: Final = (
-    *("malformed-json", "not-found", "wrong-state", "body-too-large", "unsupported-media-type"),
-    *("invalid-request", "invalid-params", "invalid-data", "exceeds-memory"),
-    *("unknown-algorithm", "key-reused"),
-    *("queue-full", "quota-exceeded"),
+    *(*JSON_BODY, "not-found", "wrong-state", "invalid-params", "invalid-data", "exceeds-memory"),
+    *("unknown-algorithm", "key-reused", "queue-full", "quota-exceeded"),
 )
 
 JobId = Annotated[str, Path(description="Id of the job.")]

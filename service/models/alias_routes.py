@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from service.errors.patterns import ALIAS
 from service.errors.problems import Problem
 from service.errors.validation import entry_at
-from service.http.documentation import problems
+from service.http.documentation import JSON_BODY, problems
 from service.http.paging import Page, Paging, page
 from service.http.preconditions import check_if_match, check_overwrite, etag, is_not_modified
 from service.http.responses import json_response
@@ -76,9 +76,7 @@ def get_alias(
     """Return the version that an alias points to."""
     name = _model(services, owner, name)
     with services.database.read() as session:
-        stored = alias_store.get_alias(session, owner, name, alias)
-    if stored is None:
-        raise _no_alias(name, alias)
+        stored = found_alias(alias_store.get_alias(session, owner, name, alias), name, alias)
     if is_not_modified(request, _tag(stored)):
         return Response(status_code=304, headers={"ETag": _tag(stored)})
     return json_response(Alias.from_row(name, stored), ETag=_tag(stored))
@@ -91,15 +89,7 @@ def get_alias(
     responses={
         200: {"description": "The alias existed and points to this version now."},
         201: {"model": Alias, "description": "The alias was created."},
-        **problems(
-            "malformed-json",
-            "not-found",
-            "precondition-failed",
-            "body-too-large",
-            "unsupported-media-type",
-            "invalid-request",
-            "precondition-required",
-        ),
+        **problems(*JSON_BODY, "not-found", "precondition-failed", "precondition-required"),
     },
 )
 def put_alias(
@@ -125,8 +115,7 @@ def put_alias(
         before = alias_store.get_alias(session, owner, name, alias)
         check_overwrite(request, None if before is None else _tag(before))
         alias_store.move(session, version.row, alias)
-        stored = alias_store.get_alias(session, owner, name, alias)
-        assert stored is not None
+        stored = found_alias(alias_store.get_alias(session, owner, name, alias), name, alias)
         status = 201 if before is None else 200
         record(session, status)
     services.resolver.wait_for_replicas()
@@ -158,9 +147,7 @@ def delete_alias(
     with services.database.write() as session:
         confirm(session)
         alias_store.lock_model(session, owner, name)
-        stored = alias_store.get_alias(session, owner, name, alias)
-        if stored is None:
-            raise _no_alias(name, alias)
+        stored = found_alias(alias_store.get_alias(session, owner, name, alias), name, alias)
         check_if_match(request, _tag(stored))
         alias_store.delete(session, stored.row)
         record(session, 204)
@@ -177,5 +164,8 @@ def _tag(stored: NamedAlias) -> str:
     return etag(stored.row.move_id)
 
 
-def _no_alias(name: str, alias: str) -> Problem:
-    return Problem("not-found", f"model '{name}' has no alias '{alias}'")
+def found_alias(stored: NamedAlias | None, name: str, alias: str) -> NamedAlias:
+    """Return an alias of a model, or raise a not-found problem if there is none."""
+    if stored is None:
+        raise Problem("not-found", f"model '{name}' has no alias '{alias}'")
+    return stored

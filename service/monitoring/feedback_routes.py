@@ -10,7 +10,7 @@ from service.datasets import store as dataset_store
 from service.errors.problems import Problem
 from service.errors.validation import entry_at
 from service.http.bodies import JSON, ContentType, media_type_of, parse_json
-from service.http.documentation import file_body, problems
+from service.http.documentation import JSON_BODY, file_body, problems
 from service.http.requests import StrictRequest
 from service.http.routing import Owner, Record, secured
 from service.inference.call import Body, raise_invalid_request
@@ -39,12 +39,9 @@ _MAX_OBJECT_BYTES: Final = 1000
     f"{PATH}/feedback",
     summary="Send the targets of rows",
     responses=problems(
-        "malformed-json",
+        *JSON_BODY,
         "malformed-body",
         "not-found",
-        "body-too-large",
-        "unsupported-media-type",
-        "invalid-request",
         "invalid-data",
         "too-many-rows",
         "quota-exceeded",

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Query, Request, Response
 from algorithms.interface.errors import explain_unknown
 from service.errors.problems import Problem
 from service.errors.validation import entry_at
-from service.http.documentation import problems
+from service.http.documentation import JSON_BODY, problems
 from service.http.preconditions import check_if_match, etag
 from service.http.responses import json_response
 from service.http.routing import Confirm, Owner, Record, secured
 from service.models import alias_store
-from service.models.alias_routes import AliasName
+from service.models.alias_routes import AliasName, found_alias
 from service.models.routes import Name, find_version
 from service.models.store import ALIAS_SEPARATOR
 from service.monitoring import store
@@ -49,14 +49,7 @@ def get_monitor(name: Name, alias: AliasName, services: Context, owner: Owner) -
     responses={
         200: {"description": "The monitor existed and is changed."},
         201: {"model": Monitor, "description": "The monitor was created."},
-        **problems(
-            "malformed-json",
-            "not-found",
-            "precondition-failed",
-            "body-too-large",
-            "unsupported-media-type",
-            "invalid-request",
-        ),
+        **problems(*JSON_BODY, "not-found", "precondition-failed"),
     },
 )
 def put_monitor(
@@ -78,9 +71,7 @@ def put_monitor(
     with inference.database.write() as session:
         confirm(session)
         alias_store.lock_model(session, owner, name)
-        pointer = alias_store.get_alias(session, owner, name, alias)
-        if pointer is None:
-            raise Problem("not-found", f"model '{name}' has no alias '{alias}'")
+        pointer = found_alias(alias_store.get_alias(session, owner, name, alias), name, alias)
         monitor = store.find_monitor(session, owner, name, alias)
         status = 201 if monitor is None else 200
         added = set(spec.never_keep).difference([] if monitor is None else monitor.never_keep)
@@ -119,13 +110,11 @@ def delete_monitor(
     record: Record,
 ) -> Response:
     """End the record of an alias, and delete its rows and targets."""
-    name, _ = existing_monitor(services, owner, name, alias)
+    name = find_version(services.models, owner, name, None).name
     database = services.inference.database
     with database.write() as session:
         confirm(session)
-        monitor = store.find_monitor(session, owner, name, alias)
-        if monitor is None:
-            raise no_monitor(name, alias)
+        monitor = _found(store.find_monitor(session, owner, name, alias), name, alias)
         check_if_match(request, _tag(monitor))
         store.delete_monitor(session, monitor)
         record(session, 204)
@@ -170,14 +159,14 @@ def existing_monitor(
     name = find_version(services.models, owner, name, None).name
     with services.inference.database.read() as session:
         monitor = store.find_monitor(session, owner, name, alias)
+    return name, _found(monitor, name, alias)
+
+
+def _found(monitor: MonitorRow | None, name: str, alias: str) -> MonitorRow:
     if monitor is None:
-        raise no_monitor(name, alias)
-    return name, monitor
-
-
-def no_monitor(name: str, alias: str) -> Problem:
-    """Return the problem of an alias without a monitor."""
-    return Problem("not-found", f"the alias '{alias}' of '{name}' has no monitor; PUT creates it")
+        detail = f"the alias '{alias}' of '{name}' has no monitor; PUT creates it"
+        raise Problem("not-found", detail)
+    return monitor
 
 
 def _check_columns(services: MonitorServices, version_id: str, names: Sequence[str]) -> None:

@@ -1,12 +1,13 @@
 """HTTP routes of renewals: the rule, promotion by hand, and putting the old version back."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from service.access.keys import allows
 from service.errors.problems import Problem
-from service.http.documentation import problems
+from service.http.documentation import JSON_BODY, problems
 from service.http.preconditions import check_if_match, etag
 from service.http.responses import json_response
 from service.http.routing import Confirm, Owner, Record, secured
@@ -27,10 +28,7 @@ PATH: Final = "/{alias}/renewal"
 router = APIRouter(
     prefix="/v1/models/{name}/aliases", tags=["renewals"], route_class=secured("models:{}")
 )
-_DECISION_PROBLEMS: Final = (
-    *("malformed-json", "not-found", "wrong-state", "body-too-large"),
-    *("unsupported-media-type", "invalid-request"),
-)
+_DECISION_PROBLEMS: Final = (*JSON_BODY, "not-found", "wrong-state")
 
 
 @router.get(
@@ -52,15 +50,7 @@ def get_renewal(name: Name, alias: AliasName, services: Context, owner: Owner) -
     responses={
         200: {"description": "The renewal existed and has a new rule."},
         201: {"model": Renewal, "description": "The renewal was created."},
-        **problems(
-            "malformed-json",
-            "not-found",
-            "wrong-state",
-            "precondition-failed",
-            "body-too-large",
-            "unsupported-media-type",
-            "invalid-request",
-        ),
+        **problems(*JSON_BODY, "not-found", "wrong-state", "precondition-failed"),
     },
 )
 def put_renewal(
@@ -136,13 +126,7 @@ def delete_renewal(
     return Response(status_code=204)
 
 
-@router.post(
-    f"{PATH}:promote",
-    summary="Promote a challenger",
-    response_model=Renewal,
-    responses=problems(*_DECISION_PROBLEMS),
-)
-def promote_challenger(
+def _deciding(
     name: Name,
     alias: AliasName,
     decision: Decision,
@@ -151,17 +135,36 @@ def promote_challenger(
     owner: Owner,
     confirm: Confirm,
     record: Record,
-) -> Response:
+) -> Callable[[steps.ByHand], Response]:
+    """Return a function that takes a step by hand, and returns the renewal after it."""
+
+    def decide(step: steps.ByHand) -> Response:
+        model, monitor = existing_monitor(services.monitoring, owner, name, alias)
+        with services.database.write() as session:
+            confirm(session)
+            alias_store.lock_model(session, owner, model)
+            found = _found(store.find(session, monitor.id, is_locked=True), model, alias)
+            store.touch(found.row)
+            step(session, found, decision.reason)
+            record(session, 200)
+        services.monitoring.inference.resolver.wait_for_replicas()
+        return _answer(services, model, alias, monitor.id)
+
+    return decide
+
+
+Decide = Annotated[Callable[[steps.ByHand], Response], Depends(_deciding)]
+
+
+@router.post(
+    f"{PATH}:promote",
+    summary="Promote a challenger",
+    response_model=Renewal,
+    responses=problems(*_DECISION_PROBLEMS),
+)
+def promote_challenger(decide: Decide) -> Response:
     """Move the alias to the challenger by hand, whatever the test says."""
-    return _decide(
-        services,
-        owner,
-        (name, alias),
-        steps.promote_by_hand,
-        decision,
-        confirm=confirm,
-        record=record,
-    )
+    return decide(steps.promote_by_hand)
 
 
 @router.post(
@@ -170,42 +173,9 @@ def promote_challenger(
     response_model=Renewal,
     responses=problems(*_DECISION_PROBLEMS),
 )
-def put_version_back(
-    name: Name,
-    alias: AliasName,
-    decision: Decision,
-    *,
-    services: Context,
-    owner: Owner,
-    confirm: Confirm,
-    record: Record,
-) -> Response:
+def put_version_back(decide: Decide) -> Response:
     """Move the alias to the version that it had before the last promotion."""
-    return _decide(
-        services, owner, (name, alias), steps.put_back, decision, confirm=confirm, record=record
-    )
-
-
-def _decide(
-    services: RenewalServices,
-    owner: str,
-    at: tuple[str, str],
-    step: steps.ByHand,
-    decision: Decision,
-    *,
-    confirm: Confirm,
-    record: Record,
-) -> Response:
-    name, monitor = existing_monitor(services.monitoring, owner, *at)
-    with services.database.write() as session:
-        confirm(session)
-        alias_store.lock_model(session, owner, name)
-        found = _found(store.find(session, monitor.id, is_locked=True), name, monitor.alias)
-        store.touch(found.row)
-        step(session, found, decision.reason)
-        record(session, 200)
-    services.monitoring.inference.resolver.wait_for_replicas()
-    return _answer(services, name, monitor.alias, monitor.id)
+    return decide(steps.put_back)
 
 
 def _found(found: Renewing | None, name: str, alias: str) -> Renewing:

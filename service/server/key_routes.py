@@ -14,7 +14,7 @@ from service.access.schemas import ApiKey, ApiKeyWithSecret, Quotas
 from service.errors.patterns import TEXT_LINE
 from service.errors.problems import Problem
 from service.errors.validation import entry_at
-from service.http.documentation import problems
+from service.http.documentation import JSON_BODY, problems
 from service.http.paging import Page, PageQuery, page
 from service.http.responses import json_response
 from service.http.routing import (
@@ -109,14 +109,7 @@ def list_keys(
     summary="Create a key",
     status_code=201,
     response_model=ApiKeyWithSecret,
-    responses=problems(
-        "malformed-json",
-        "body-too-large",
-        "unsupported-media-type",
-        "invalid-request",
-        "wrong-state",
-        "quota-exceeded",
-    ),
+    responses=problems(*JSON_BODY, "wrong-state", "quota-exceeded"),
 )
 def create_key(
     spec: KeySpec,

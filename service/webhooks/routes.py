@@ -9,7 +9,7 @@ from pydantic import Field
 from service.access.keys import allows
 from service.errors.problems import Problem
 from service.errors.validation import entry_at
-from service.http.documentation import problems
+from service.http.documentation import JSON_BODY, problems
 from service.http.paging import Page, PageQuery, Paging, page
 from service.http.responses import json_response
 from service.http.routing import Confirm, Owner, Record, app_state, secured
@@ -52,14 +52,7 @@ def list_webhooks(database: Webhooks, owner: Owner, query: Paging) -> Page[Webho
     summary="Create a webhook",
     status_code=201,
     response_model=WebhookWithSecret,
-    responses=problems(
-        "malformed-json",
-        "body-too-large",
-        "unsupported-media-type",
-        "invalid-request",
-        "wrong-state",
-        "quota-exceeded",
-    ),
+    responses=problems(*JSON_BODY, "wrong-state", "quota-exceeded"),
 )
 def create_webhook(
     spec: WebhookSpec,
