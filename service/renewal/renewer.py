@@ -10,7 +10,7 @@ from typing import Final
 from service.errors.problems import Problem
 from service.monitoring import alarms
 from service.observability.logs import log
-from service.renewal import steps, store
+from service.renewal import clearing, decision, store, training
 from service.renewal.context import RenewalServices
 from service.renewal.store import Late, Listed, Renewing
 from service.renewal.trial import predict_some
@@ -99,9 +99,9 @@ class Renewer(BackgroundThread):
     def _step(self, listed: Listed) -> None:
         services = self._services
         if not listed.has_monitor:
-            steps.abandon(services, listed)
+            clearing.abandon(services, listed)
         elif listed.state == "clearing":
-            steps.clear(services, listed)
+            clearing.clear(services, listed)
         elif listed.state not in _SLOW or self._is_due(listed.monitor_id):
             with services.database.read() as session:
                 seen = store.find(session, listed.monitor_id)
@@ -118,14 +118,14 @@ class Renewer(BackgroundThread):
         services = self._services
         match seen.row.state:
             case "waiting":
-                steps.look(services, seen)
+                training.look(services, seen)
             case "copying":
-                steps.copy(services, seen)
+                training.copy(services, seen)
             case "combining":
-                steps.combine(services, seen)
+                training.combine(services, seen)
                 self._wake()
             case "training":
-                steps.follow(services, seen)
+                decision.follow(services, seen)
             case "trial":
                 self._try(seen)
 
@@ -141,7 +141,7 @@ class Renewer(BackgroundThread):
         if has_more:
             del self._looked_s[monitor_id]
         else:
-            steps.weigh(self._services, seen)
+            decision.weigh(self._services, seen)
 
     def _is_due(self, monitor_id: str) -> bool:
         """Return whether to look again at what changes slowly."""

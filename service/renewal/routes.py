@@ -15,11 +15,13 @@ from service.models import alias_store
 from service.models.alias_routes import AliasName
 from service.models.routes import Name
 from service.monitoring.routes import existing_monitor
-from service.renewal import steps, store
+from service.renewal import store
 from service.renewal.context import Context, RenewalServices
 from service.renewal.cron import Cron
+from service.renewal.decision import ByHand, promote_by_hand, put_back
 from service.renewal.schemas import Decision, Renewal, RenewalSpec
 from service.renewal.store import Renewing
+from service.renewal.training import check_version
 from service.renewal.trial import state_of_trial
 from service.storage.database import now
 from service.storage.tables import new_id
@@ -81,7 +83,7 @@ def put_renewal(
         if found is None:
             champion = store.version_of(session, monitor, None)
             assert champion is not None  # an alias has a version
-            dataset_id = steps.check_version(session, champion, monitor.never_keep)
+            dataset_id = check_version(session, champion, monitor.never_keep)
             if store.is_ending(session, monitor.id):
                 detail = "the last renewal is still being cleared away; try again in a moment"
                 raise Problem("wrong-state", detail)
@@ -135,10 +137,10 @@ def _deciding(
     owner: Owner,
     confirm: Confirm,
     record: Record,
-) -> Callable[[steps.ByHand], Response]:
+) -> Callable[[ByHand], Response]:
     """Return a function that takes a step by hand, and returns the renewal after it."""
 
-    def decide(step: steps.ByHand) -> Response:
+    def decide(step: ByHand) -> Response:
         model, monitor = existing_monitor(services.monitoring, owner, name, alias)
         with services.database.write() as session:
             confirm(session)
@@ -153,7 +155,7 @@ def _deciding(
     return decide
 
 
-Decide = Annotated[Callable[[steps.ByHand], Response], Depends(_deciding)]
+Decide = Annotated[Callable[[ByHand], Response], Depends(_deciding)]
 
 
 @router.post(
@@ -164,7 +166,7 @@ Decide = Annotated[Callable[[steps.ByHand], Response], Depends(_deciding)]
 )
 def promote_challenger(decide: Decide) -> Response:
     """Move the alias to the challenger by hand, whatever the test says."""
-    return decide(steps.promote_by_hand)
+    return decide(promote_by_hand)
 
 
 @router.post(
@@ -175,7 +177,7 @@ def promote_challenger(decide: Decide) -> Response:
 )
 def put_version_back(decide: Decide) -> Response:
     """Move the alias to the version that it had before the last promotion."""
-    return decide(steps.put_back)
+    return decide(put_back)
 
 
 def _found(found: Renewing | None, name: str, alias: str) -> Renewing:
