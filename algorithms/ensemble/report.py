@@ -11,7 +11,6 @@ from algorithms.ensemble.contenders import Contender
 from algorithms.ensemble.stack import Stack
 
 Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 #: Level of the interval of the expected score.
 LEVEL: Final = 0.95

@@ -28,7 +28,6 @@ from algorithms.interface.ties import Ties
 from algorithms.numerics.arrays import Array, Indices
 from algorithms.numerics.sparse_rows import as_canonical, concatenate_rows, is_sparse
 
-Mask = NDArray[np.bool_]
 #: Largest probability of so few equal pairs within tasks, by which they are of a design.
 MAX_DESIGN_P: Final = 0.001
 #: How many times as often equal pairs of a design lie across tasks as within, at least.

@@ -11,7 +11,7 @@ conditions).
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dtrtrs
@@ -26,8 +26,6 @@ CURVATURE = 0.9
 MAX_TRIALS = 25
 #: Relative differences of values below this are rounding error; the slopes decide instead.
 VALUE_RTOL = 1e-14
-
-Value = TypeVar("Value")
 
 
 def direction(gradient: Array, S: Array, Y: Array) -> Array:

@@ -40,10 +40,10 @@ _XML_INVALID: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0
 class ImageProcess:
     """A process that converts one specification at a time; it starts with the first one."""
 
-    def __init__(self, *, timeout_s: float = TIMEOUT_S, max_waiting: int = MAX_WAITING) -> None:
+    def __init__(self, *, timeout_s: float = TIMEOUT_S) -> None:
         self._limits = ProcessLimits(timeout_s)
         self._process = SupervisedProcess()
-        self._turns = Turns(max_waiting)
+        self._turns = Turns(MAX_WAITING)
         #: Images by the hash of their request, in the order in which they were drawn.
         self._drawn: dict[bytes, bytes] = {}
 

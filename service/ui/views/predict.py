@@ -13,9 +13,8 @@ from service.ui.views.lists import FORBIDDEN
 from service.ui.views.words import GroupWords
 from sibling.client.datasets import MEDIA_TYPES
 
-#: Levels to choose from, in percent, and the first choice.
+#: Levels to choose from, in percent.
 LEVELS: Final = (80, 90, 95)
-DEFAULT_LEVEL: Final = 90
 #: Rows that are shown; all are in the downloads.
 N_SHOWN: Final = 200
 
