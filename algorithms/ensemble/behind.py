@@ -9,12 +9,10 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.ensemble.held_out import HeldOutRows
 from algorithms.ensemble.stack import stack_of
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Standard errors, and share of the loss, by which a contender is behind.
 MIN_Z: Final = 2.5

@@ -12,6 +12,7 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model, apply
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.weights import ClassWeight, weigh, weights_of
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.splits.splits import HeldOut, Splits, folds_of
 from algorithms.splits.subsamples import N_PARTS, subsample
 from algorithms.wrappers.calibration.scores import class_scores
@@ -20,8 +21,6 @@ from algorithms.wrappers.preparation.learning import Preparation
 from algorithms.wrappers.preparation.model import PreparedModel
 from algorithms.wrappers.preparation.recipe import Recipe
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Labels = tuple[str, ...] | tuple[int, ...]
 
 #: Prepared rows of folds are kept for the next contender up to so many values: 400 MB.

@@ -6,7 +6,6 @@ from operator import itemgetter
 from typing import Any, Final, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.ensemble.contenders import Contender
 from algorithms.ensemble.outcome import NAME
@@ -18,9 +17,8 @@ from algorithms.evaluation.choice.entries import TRIVIAL_KIND, Side, Sides, kind
 from algorithms.evaluation.choice.learning_curve import PartScores, report_curve
 from algorithms.evaluation.comparison.no_verdict import APART, TOGETHER, no_curve, why_no_verdict
 from algorithms.evaluation.scores.metrics import Metric
+from algorithms.numerics.arrays import Array
 from algorithms.splits.subsamples import N_PARTS
-
-Array = NDArray[np.float64]
 
 #: Label of a mixture in a report.
 MIXTURE: Final = {"algorithm": NAME, "role": "multi_task", "variant": ""}

@@ -19,6 +19,7 @@ from algorithms.interface.model import Model, apply, check_array
 from algorithms.interface.new_tasks import no_common_part
 from algorithms.interface.relations import Relations
 from algorithms.interface.tasks import TargetKind, Task
+from algorithms.numerics.arrays import Array
 from algorithms.wrappers.by_parts.model import load_parts
 from algorithms.wrappers.calibration.conformal import (
     ConformalScores,
@@ -29,8 +30,6 @@ from algorithms.wrappers.calibration.conformal import (
     rows_for,
 )
 from algorithms.wrappers.stored import below, inside, numbered
-
-Array = NDArray[np.float64]
 
 
 @final

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.ensemble.contenders import Contender, contenders_for
 from algorithms.ensemble.held_out import HeldOutRows
@@ -19,6 +18,7 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.races import RACE
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.numerics.arrays import Array
 from algorithms.numerics.threads import limit_blas_threads
 from algorithms.splits.splits import explain_nothing_held_out
 from algorithms.wrappers.calibration.conformal import (
@@ -26,8 +26,6 @@ from algorithms.wrappers.calibration.conformal import (
     adaptive_scores,
     lowest_target,
 )
-
-Array = NDArray[np.float64]
 
 #: Name of the algorithm.
 NAME: Final = RACE

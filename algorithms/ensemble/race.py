@@ -23,9 +23,8 @@ from algorithms.interface.errors import AlgorithmError, Cancelled, InvalidData
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.numerics.arrays import Array
 from algorithms.splits.subsamples import N_PARTS
-
-Array = NDArray[np.float64]
 
 #: Share of the budget that one fit may take, and that all fits with all rows may take.
 FIT_SHARE: Final = 0.2

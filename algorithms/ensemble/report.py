@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from algorithms.ensemble.contenders import Contender
 from algorithms.ensemble.stack import Stack
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Level of the interval of the expected score.
 LEVEL: Final = 0.95

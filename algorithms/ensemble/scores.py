@@ -31,9 +31,8 @@ from algorithms.evaluation.selection.validation import (
     without_small_ratios,
 )
 from algorithms.interface.tasks import TaskSet
+from algorithms.numerics.arrays import Array
 from algorithms.splits.splits import Split, Splits
-
-Array = NDArray[np.float64]
 
 
 class Answers:

@@ -23,10 +23,9 @@ from algorithms.ensemble.weights import (
     task_means,
 )
 from algorithms.interface.trace import Trace
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.numerics.sigmoid import fit_sigmoid
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 #: Probabilities are at least so large where logarithms are mixed.

@@ -17,13 +17,11 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.interface.trace import Trace
+from algorithms.numerics.arrays import Array, Indices
 from algorithms.solvers.lbfgs import minimise
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 #: Returns the value and the gradient at weights.
 Objective = Callable[[Array], tuple[float, Array]]
 

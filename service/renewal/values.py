@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from algorithms.numerics.arrays import Array
 from algorithms.wrappers.new_tasks import for_tasks
 from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column
 from algorithms.wrappers.preparation.model import preparation_of
@@ -14,8 +14,6 @@ from algorithms.wrappers.preparation.recoding import recode
 from service.models.store import ServableVersion
 from service.monitoring.columns import names_of
 from service.monitoring.context import MonitorServices
-
-Array = NDArray[np.float64]
 
 #: Maximum number of texts that a category gets from rows.
 _MAX_TEXTS: Final = 200

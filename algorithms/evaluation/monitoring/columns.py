@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from algorithms.evaluation.monitoring.sequential import (
     conformal_p_values,
@@ -14,9 +14,7 @@ from algorithms.evaluation.monitoring.sequential import (
     log_evidence,
     uniformity_bets,
 )
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from algorithms.numerics.arrays import Array, Indices
 
 #: Added to each count before shares are compared.
 _PRIOR: Final = 0.5

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from algorithms.evaluation.monitoring.pooling import Z_95, PooledChange, pool_changes
@@ -15,8 +14,7 @@ from algorithms.evaluation.monitoring.sequential import (
     first_above,
     log_evidence,
 )
-
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: A loss counts at most as so many promised ones, so that one wrong target is no alarm.
 _MAX_RATIO: Final = 16.0

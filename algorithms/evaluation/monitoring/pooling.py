@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 _N_STEPS: Final = 80
 #: A change of more standard errors than this is reported.

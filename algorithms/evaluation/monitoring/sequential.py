@@ -12,13 +12,11 @@ Learning in a Random World*, 2022, chapter 8 (conformal test martingales).
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.signal import lfilter
 from scipy.special import logsumexp
 from scipy.stats import chi2
 
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from algorithms.numerics.arrays import Array, Indices
 
 #: Days between two starts of bets, so that a change is not weighed with all that was quiet before.
 START_DAYS: Final = 7

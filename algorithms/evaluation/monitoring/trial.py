@@ -11,10 +11,10 @@ better, and twice where it is worse, so that many small gains do not hide few la
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-Array = NDArray[np.float64]
+from algorithms.numerics.arrays import Array
 
 #: Probability that any of the challengers in a row is promoted though it is not better.
 ALPHA: Final = 0.05
