@@ -1,6 +1,7 @@
 """Creation of a dataset from stored datasets, without another upload."""
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from service.access.quotas import check_upload
 from service.datasets import store
@@ -36,7 +37,7 @@ def create_combined(
             row = store.get(session, created, owner=owner)
             if row is not None:
                 return row, False
-        sources = []
+        sources, rows = [], []
         for i, selection in enumerate(combination.sources):
             source_row = store.get(session, selection.dataset_id, owner=owner)
             location = {"pointer": f"/sources/{i}/dataset_id"}
@@ -48,6 +49,7 @@ def create_combined(
                 raise Problem(
                     "wrong-state", detail, errors=[_error("wrong-state", detail, location)]
                 )
+            rows.append(source_row)
             sources.append(
                 Source(
                     **selection.model_dump(exclude={"rows"}),
@@ -63,11 +65,22 @@ def create_combined(
         is_new = row is None
         if row is None:
             check_upload(session, owner, services.settings, size_bytes=1)
-            new = store.NewDataset(owner, combination.name, MEDIA_TYPE, {}, same, sources_json)
+            options = _common_options(rows)
+            new = store.NewDataset(owner, combination.name, MEDIA_TYPE, options, same, sources_json)
             row = store.create(session, new, None)
         if created is None:
             remember_created(session, owner, key, request_hash, row.id)
     return row, is_new
+
+
+def _common_options(rows: Sequence[DatasetRow]) -> dict[str, Any]:
+    """Return the names of the columns of tasks and targets, as far as all sources have the same."""
+    first = rows[0].options
+    return {
+        name: first[name]
+        for name in ("task_column", "target_column")
+        if first.get(name) and all(row.options.get(name) == first[name] for row in rows)
+    }
 
 
 def _error(code: str, detail: str, location: dict[str, str]) -> dict[str, str]:

@@ -119,6 +119,22 @@ def test_the_lineage_is_kept_and_survives_the_sources(app):
     np.testing.assert_array_equal(app.tasks(body["id"])["a"].X, [*X, *(X + 100)[1:3]])
 
 
+def test_columns_keep_the_names_that_they_have_in_all_sources(app):
+    def upload_wards(target, seed):
+        file = f"ward,size,{target}\na,{seed},1.5\nb,2,2.5\n".encode()
+        response = app.upload(file, task_column="ward", target_column=target)
+        assert response.status_code == 201, response.text
+        return response.json()["id"]
+
+    first, second = (upload_wards("days", seed) for seed in (0, 1))
+    names = {"task_column": "ward", "target_column": ["days"]}
+    grown = combine(app, first, second).json()
+    assert grown["options"] == names
+    assert combine(app, grown["id"], upload_wards("days", 2), name="x").json()["options"] == names
+    other = combine(app, first, upload_wards("hours", 3)).json()
+    assert other["options"] == {"task_column": "ward"}
+
+
 @pytest.mark.sql
 def test_the_same_combination_is_one_dataset(app):
     old = upload(app, {"a/X": X})
