@@ -1,9 +1,11 @@
 """The labelled rows of a monitor as a dataset, for as long as it is combined and trained on."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -183,10 +185,29 @@ def rows_within(
     }
 
 
+@contextmanager
+def written(services: RenewalServices, parsed: Parsed) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield a file with labelled rows, which is deleted at the end, and its manifest."""
+    with services.datasets.ingester.scratch_folder() as folder:
+        path = folder / "content"
+        yield path, write_parsed(path, parsed)
+
+
 def store_rows(
-    services: RenewalServices, session: Session, renewing: Renewing, parsed: Parsed
+    services: RenewalServices,
+    session: Session,
+    renewing: Renewing,
+    path: Path,
+    manifest: dict[str, Any],
+    *,
+    options: dict[str, Any],
 ) -> DatasetRow:
-    """Store labelled rows as a dataset of the owner.
+    """Store a file with labelled rows as a dataset of the owner.
+
+    Parameters
+    ----------
+    options
+        Options of the dataset to which the rows are added.
 
     Raises
     ------
@@ -194,15 +215,11 @@ def store_rows(
         A quota of the owner is full.
     """
     settings, owner = services.datasets.settings, renewing.owner
-    with services.datasets.ingester.scratch_folder() as folder:
-        path = folder / "content"
-        manifest = write_parsed(path, parsed)
-        size = path.stat().st_size
-        lock_quotas(session, owner)
-        check_upload(session, owner, settings, size_bytes=size)
-        blob = services.datasets.blobs.put_file(session, path)
+    lock_quotas(session, owner)
+    check_upload(session, owner, settings, size_bytes=path.stat().st_size)
+    blob = services.datasets.blobs.put_file(session, path)
     same = fingerprint(MEDIA_TYPE, renewing.row.monitor_id, str(renewing.row.attempt))
-    new = dataset_store.NewDataset(owner, name_of(renewing), MEDIA_TYPE, {}, same)
+    new = dataset_store.NewDataset(owner, name_of(renewing), MEDIA_TYPE, options, same)
     row = dataset_store.create_ready(session, new, blob, manifest, blob)
     check_after_storing(session, owner, settings.max_stored_bytes)
     return row

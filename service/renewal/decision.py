@@ -42,12 +42,13 @@ def follow(services: RenewalServices, seen: Renewing) -> None:
     if champion is None:
         fail(services, seen, f"Version {seen.row.champion}, which was to be beaten, was deleted.")
         return
+    usual = _usual(services, seen)
     with stepping(services.database, seen) as (session, renewing):
         row = renewing.row
         drop_copies(session, row, keeps_manifest=True)
         row.challenger, row.trial_at = number, now()
         row.n_trials = _count_trial(renewing.monitor, row.champion)
-        row.trial = {"usual": _usual(services, session, renewing), "days": []}
+        row.trial = {"usual": usual, "days": []}
         row.state = "trial"
         reason = f"Version {number} is trained; version {row.champion} still answers."
         note(session, renewing, "renewal.trial", reason)
@@ -63,7 +64,7 @@ def _count_trial(monitor: MonitorRow, champion: int | None) -> int:
     return n_trials
 
 
-def _usual(services: RenewalServices, session: Session, renewing: Renewing) -> dict[str, float]:
+def _usual(services: RenewalServices, renewing: Renewing) -> dict[str, float]:
     """Return usual losses of the champion; where it has few rows, of all versions before."""
     if is_rate(services, renewing):
         return {}
@@ -71,9 +72,10 @@ def _usual(services: RenewalServices, session: Session, renewing: Renewing) -> d
     since = row.copied_at - renewing.monitor.days * _DAY
     for version in (row.champion, None):
         if len(known) < MIN_ROWS:
-            rows = monitor_store.joined_rows(
-                session, row.monitor_id, version, since=since, limit=MAX_ROWS
-            )
+            with services.database.read() as session:
+                rows = monitor_store.joined_rows(
+                    session, row.monitor_id, version, since=since, limit=MAX_ROWS
+                )
             known = [r for r in rows if _is_known(r) and r.labelled_at <= row.copied_at]
     return usual_losses(known)
 

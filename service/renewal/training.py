@@ -19,7 +19,7 @@ from service.monitoring import alarms
 from service.renewal import store
 from service.renewal.clearing import fail
 from service.renewal.context import RenewalServices
-from service.renewal.copying import kept_rows, labelled_tasks, name_of, store_rows, why_not
+from service.renewal.copying import kept_rows, labelled_tasks, name_of, store_rows, why_not, written
 from service.renewal.cron import Cron
 from service.renewal.schemas import RenewalSpec
 from service.renewal.store import Renewing, note, stepping
@@ -131,13 +131,16 @@ def copy(services: RenewalServices, seen: Renewing) -> None:
         fail(services, seen, f"None of {len(rows)} labelled rows has all values of the model.")
         return
     try:
-        with stepping(services.database, seen) as (session, renewing):
+        # before the transaction, for which others wait
+        with (
+            written(services, parsed) as stored,
+            stepping(services.database, seen) as (session, renewing),
+        ):
             row = renewing.row
             assert base is not None  # it has a manifest
-            row.rows_id, row.dataset_id = (
-                store_rows(services, session, renewing, parsed).id,
-                base.id,
-            )
+            row.dataset_id = base.id
+            copied = store_rows(services, session, renewing, *stored, options=base.options)
+            row.rows_id = copied.id
             row.state, row.copied_at = "combining", moment
     except _BROKEN as error:
         fail(services, seen, f"Labelled rows cannot be stored: {_detail(error)}")
@@ -159,10 +162,10 @@ def combine(services: RenewalServices, seen: Renewing) -> None:
         except Problem as error:
             fail(services, seen, f"Datasets cannot be combined: {_detail(error)}")
             return
+        if is_new:  # also if the step comes late, or the dataset would stay unread
+            services.datasets.ingester.submit(created.id)
         with stepping(services.database, seen) as (_, renewing):
             renewing.row.combined_id = created.id
-        if is_new:
-            services.datasets.ingester.submit(created.id)
         return
     with services.database.read() as session:
         dataset = session.get(DatasetRow, row.combined_id)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import sqlalchemy as sa
 
 from algorithms.interface.tasks import Task, TaskSet
 from service.datasets.canonical import read_all_rows
@@ -11,8 +12,11 @@ from service.datasets.ingestion.combination import combine as combine_parts
 from service.datasets.ingestion.selected import SelectedDataset
 from service.datasets.issues import Rejected
 from service.datasets.selection import Selection
+from service.renewal.context import RenewalServices
+from service.renewal.steps import combine as combine_rows
+from service.renewal.store import Late, Renewing
 from service.settings import Settings
-from service.storage.tables import DatasetRow
+from service.storage.tables import DatasetRow, MonitorRow, RenewalRow
 from tests.written import written
 
 URL = "/v1/datasets:combine"
@@ -133,6 +137,23 @@ def test_columns_keep_the_names_that_they_have_in_all_sources(app):
     assert combine(app, grown["id"], upload_wards("days", 2), name="x").json()["options"] == names
     other = combine(app, first, upload_wards("hours", 3)).json()
     assert other["options"] == {"task_column": "ward"}
+
+
+def test_a_renewal_that_was_deleted_meanwhile_leaves_no_dataset_unread(app, wait_until):
+    first, second = (upload(app, {"a/X": X + i}) for i in range(2))
+    database = app.services.database
+    with database.read() as session:
+        owner = session.get_one(DatasetRow, first).owner
+    row = RenewalRow(monitor_id="mon", dataset_id=first, rows_id=second, attempt=1, step=0)
+    seen = Renewing(row, MonitorRow(alias="production"), owner, "m")
+    with pytest.raises(Late):
+        combine_rows(RenewalServices(app.services, None), seen)
+
+    def states():
+        with database.read() as session:
+            return [row.state for row in session.scalars(sa.select(DatasetRow)) if row.sources]
+
+    wait_until(lambda: states() == ["ready"])
 
 
 @pytest.mark.sql

@@ -52,6 +52,7 @@ def test_a_better_challenger_is_promoted_and_the_old_version_put_back(start_worl
     world.wait_for("waiting", "promoted")
     assert client.model(ALIAS).version == client.model(MODEL).version == 2
     assert world.count("new", 2) == 240
+    client.monitor(ALIAS).feedback([{"row_id": "new-0", "sales": 1.0}])  # the name is still known
     renewal.refresh()
     assert renewal.info["previous_version"] == 1
     assert "is better on" in renewal.info["reason"]
