@@ -1,10 +1,12 @@
 """All plots, and their Vega-Lite specifications."""
 
+import re
 from collections.abc import Callable
 from textwrap import wrap
 from typing import Any, Final
 
 from algorithms.interface.errors import explain_unknown
+from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from sibling.charts import Theme, load_altair
 from sibling.plots import (
     angles,
@@ -111,7 +113,15 @@ def specification(
     content = plot.describe(source)
     if content is None:
         raise NoPlot(_reason(plot, source))
-    return assemble(plot.title, content, plot.draw, theme=theme, has_title=has_title, width=width)
+    return assemble(
+        plot.title,
+        content,
+        plot.draw,
+        group=source.group,
+        theme=theme,
+        has_title=has_title,
+        width=width,
+    )
 
 
 def assemble(
@@ -119,6 +129,7 @@ def assemble(
     content: Content,
     draw: Callable[[Content], Any],
     *,
+    group: str = DEFAULT_TASK_COLUMN,
     theme: Theme = "light",
     has_title: bool = True,
     width: int | None = None,
@@ -129,6 +140,8 @@ def assemble(
     ----------
     draw
         Returns the chart without its title.
+    group
+        Name of the column of tasks, which axes, legends and tooltips have.
     theme, has_title, width
         As in :func:`specification`.
     """
@@ -139,7 +152,7 @@ def assemble(
     chart = draw(content)
     if has_title:
         chart = chart.properties(title=alt.TitleParams(title, subtitle=lines))
-    drawn: dict[str, Any] = chart.to_dict()
+    drawn: dict[str, Any] = _named(chart.to_dict(), group)
     drawn["config"] = config(theme)
     if width is not None:
         drawn = {**_narrowed(drawn, width), "config": config(theme, is_narrow=True)}
@@ -147,6 +160,20 @@ def assemble(
     # the data come last, as altair would check every row against the schema, for seconds
     drawn["datasets"] = {table: list(rows) for table, rows in content.tables.items()}
     return drawn
+
+
+def _named(part: Any, group: str) -> Any:
+    """Return a part of a specification whose titles have the name of the column of tasks."""
+    if isinstance(part, list):
+        return [_named(one, group) for one in part]
+    if not isinstance(part, dict):
+        return part
+    part = {key: _named(value, group) for key, value in part.items()}
+    title = part.get("title")
+    if isinstance(title, str):
+        return part | {"title": re.sub(r"\btask\b", group, title)}
+    is_unnamed = part.get("field") == "task" and "title" not in part
+    return part | {"title": group.capitalize()} if is_unnamed else part
 
 
 def _narrowed(part: Any, width: int) -> Any:

@@ -34,10 +34,8 @@ def _of_choice(choice: Mapping[str, Any]) -> Content | None:
     if level is not None:
         drawn = " Gains are drawn to their mean."
     gains = {name: one for name, one in choice["tasks"].items() if one["verdict"] != NO_VERDICT}
-    over = "learning alone"
-    return _content(
-        choice, gains, f"Learning together is better than {over}", over, drawn=drawn, level=level
-    )
+    claim = "Learning together is better than learning alone"
+    return _content(choice, gains, claim, drawn=drawn, level=level)
 
 
 def _of_comparison(comparison: Mapping[str, Any] | None) -> Content | None:
@@ -52,14 +50,13 @@ def _of_comparison(comparison: Mapping[str, Any] | None) -> Content | None:
         if _label(gain) == _label(best)
     }
     name, over = comparison["methods"][0]["algorithm"], _name(best)
-    return _content(comparison, gains, f"{name} is better than {over}", over)
+    return _content(comparison, gains, f"{name} is better than {over}")
 
 
 def _content(
     study: Mapping[str, Any],
     gains: Mapping[str, Mapping[str, Any]],
     claim: str,
-    over: str,
     *,
     drawn: str = "",
     level: float | None = None,
@@ -94,7 +91,7 @@ def _content(
         f"{claim} on {counts[0]} of {counted(counts[1], 'task')}.{drawn} Lines are "
         f"{100 * (level or 0.95):.0f} % confidence intervals; one that crosses 0 may be chance."
     )
-    title = f"{task_score_name(study)}: gain over {over} (better to the right)"
+    title = f"{task_score_name(study)}: gain over learning alone (better to the right)"
     notes = kept(len(rows), len(all_rows), "tasks", "evenly spaced by their gain")
     return Content({"gains": rows}, sentence, notes, {"title": title})
 

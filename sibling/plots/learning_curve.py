@@ -11,7 +11,6 @@ from sibling.plots.source import Content, Plot, Row, Source
 from sibling.plots.style import COLOURS, NEUTRAL, SHAPES
 
 #: Labels of the sides, by their names in a report.
-_SIDES: Final = {"together": "together or pooled", "apart": "each task alone"}
 #: Number of points of a fitted curve.
 _N_POINTS: Final = 60
 
@@ -22,15 +21,16 @@ def describe(source: Source) -> Content | None:
     curve = None if choice is None else choice.get("curve")
     if choice is None or curve is None or not curve["points"]:
         return None
+    sides = {"together": "together", "apart": f"each {source.group} alone"}
     points: list[Row] = [
         {"rows": point["rows"], "side": title, "value": point[side]}
         for point in curve["points"]
-        for side, title in _SIDES.items()
+        for side, title in sides.items()
     ]
     ends = curve["points"][0]["rows"], 2 * curve["points"][-1]["rows"]
     lines: list[Row] = [
         {"rows": n, "side": title, "value": _at(curve[side], n)}
-        for side, title in _SIDES.items()
+        for side, title in sides.items()
         for n in np.geomspace(*ends, _N_POINTS).tolist()
     ]
     stops_at = curve["stops_at"]
@@ -44,7 +44,10 @@ def describe(source: Source) -> Content | None:
         tables,
         first,
         (*others, note),
-        {"title": [f"{score_name(choice)} on held-out rows", f"({better} is better)"]},
+        {
+            "sides": list(sides.values()),
+            "title": [f"{score_name(choice)} on held-out rows", f"({better} is better)"],
+        },
     )
 
 
@@ -52,11 +55,12 @@ def draw(content: Content) -> Any:
     """Return points and a line for both sides, and a rule where sharing no longer helps."""
     import altair as alt
 
-    scale = alt.Scale(domain=list(_SIDES.values()), range=[COLOURS[0], COLOURS[3]])
-    shapes = alt.Scale(domain=list(_SIDES.values()), range=list(SHAPES[:2]))
+    sides = content.options["sides"]
+    scale = alt.Scale(domain=sides, range=[COLOURS[0], COLOURS[3]])
+    shapes = alt.Scale(domain=sides, range=list(SHAPES[:2]))
     rows = alt.X("rows:Q", title="Training rows per task", scale=alt.Scale(type="log"))
     value = alt.Y("value:Q", title=content.options["title"], scale=alt.Scale(zero=False))
-    side = alt.Color("side:N", scale=scale, title="Tasks learned")
+    side = alt.Color("side:N", scale=scale, title="Learned")
     lines = alt.Chart(alt.NamedData("lines")).mark_line().encode(x=rows, y=value, color=side)
     points = (
         alt.Chart(alt.NamedData("points"))
@@ -65,7 +69,7 @@ def draw(content: Content) -> Any:
             x=rows,
             y=value,
             color=side,
-            shape=alt.Shape("side:N", scale=shapes, title="Tasks learned"),
+            shape=alt.Shape("side:N", scale=shapes, title="Learned"),
             tooltip=["side:N", *(alt.Tooltip(f"{n}:Q", format=".4g") for n in ("rows", "value"))],
         )
     )

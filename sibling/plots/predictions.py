@@ -24,11 +24,6 @@ def _unit(source: Source) -> str | None:
     return next((section["unit"] for section in sections if section and section.get("unit")), None)
 
 
-def _group(source: Source) -> str:
-    """Return the name of the column of tasks."""
-    return "Task" if source.model is None else source.model.task_column.capitalize()
-
-
 def describe_predictions(source: Source) -> Content | None:
     """Return predicted and true numbers."""
     rows = _numbers(source)
@@ -48,7 +43,7 @@ def describe_predictions(source: Source) -> Content | None:
         {"points": table, "diagonal": diagonal},
         sentence,
         notes,
-        {"unit": unit, "group": _group(source)},
+        {"unit": unit},
     )
 
 
@@ -63,9 +58,7 @@ def describe_residuals(source: Source) -> Content | None:
     sentence = (
         f"The mean residual{of} is {mean:.4g}. A trend or a funnel shows what the model misses."
     )
-    return Content(
-        {"points": table}, sentence, notes, {"unit": _unit(source), "group": _group(source)}
-    )
+    return Content({"points": table}, sentence, notes, {"unit": _unit(source)})
 
 
 def describe_confusion(source: Source) -> Content | None:
@@ -132,7 +125,7 @@ def describe_roc(source: Source) -> Content | None:
         {"curves": table, "chance": chance},
         sentence,
         notes,
-        {"tasks": tasks, "group": _group(source)},
+        {"tasks": tasks},
     )
 
 
@@ -216,7 +209,7 @@ def draw_roc(content: Content) -> Any:
     curves = alt.Chart(alt.NamedData("curves")).encode(
         x=x,
         y=y,
-        color=alt.Color("task:N", sort=tasks, title=content.options["group"]),
+        color=alt.Color("task:N", sort=tasks),
         order="order:Q",
         tooltip=["task:N", "false:Q", "true:Q"],
     )
@@ -270,7 +263,7 @@ def _marks(content: Content) -> Any:
         tooltip=["task:N", "true:Q", "predicted:Q"],
     )
     if 1 < len(tasks) <= len(COLOURS):
-        color = alt.Color("task:N", sort=tasks, title=content.options["group"])
+        color = alt.Color("task:N", sort=tasks)
         return points.mark_point(filled=True, size=30, opacity=0.6).encode(color=color)
     return points.mark_point(filled=True, size=30, opacity=0.6, color=COLOURS[0])
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation.scores.metrics import IN_TARGET_UNITS
+from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.interface.model import Model
 
 #: Words in names of metrics that are written otherwise.
@@ -79,6 +80,12 @@ class Source:
     report: Mapping[str, Any] | None = None
     rows: HeldOut | None = None
     importance: Mapping[str, Any] | None = None
+
+    @property
+    def group(self) -> str:
+        """Name of the column of tasks."""
+        column: str = getattr(self.model, "task_column", DEFAULT_TASK_COLUMN)
+        return column
 
     def learned(self) -> dict[str, Any]:
         """Return the learned quantities of the model by name."""

@@ -58,7 +58,7 @@ def draw(content: Content) -> Any:
     if len(tasks) > len(COLOURS):  # more lines than colours: which task it is, is in the tooltip
         lines = lines.encode(detail="task:N", color=alt.value(COLOURS[0]), opacity=alt.value(0.4))
     else:
-        lines = lines.encode(color=alt.Color("task:N", sort=tasks, title="Task"))
+        lines = lines.encode(color=alt.Color("task:N", sort=tasks))
     return lines.properties(width=480, height=260)
 
 

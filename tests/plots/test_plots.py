@@ -327,7 +327,7 @@ def test_gains_are_those_over_the_best_single_task_baseline():
         {"task": "a", "gain": -0.5, "low": -1.5, "high": 1.5, "side": "worse"},
     ]
     assert "better than ridge (each task alone) on 1 of 2 tasks" in spec["description"]
-    assert "RMSE of mass: gain over ridge" in json.dumps(spec)
+    assert "RMSE of mass: gain over learning alone" in json.dumps(spec)
 
 
 def test_a_search_is_drawn_by_the_parameters_that_differ():
@@ -579,3 +579,15 @@ def test_a_learning_curve_shows_the_points_and_fits_of_a_report():
     assert draw("learning-curve", Source(report={"choice": choice | far}))["datasets"]["stop"] == []
     none = {"curve": {"reason": "too few rows", "points": []}}
     assert "learning-curve" not in available(Source(report={"choice": choice | none}))
+
+
+def test_axes_legends_and_tooltips_have_the_name_of_the_column_of_tasks():
+    X = {name: np.random.default_rng(i).normal(size=(9, 3)) for i, name in enumerate("ab")}
+    tasks = TaskSet(tuple(Task.from_rows(name, rows) for name, rows in X.items()))
+    pca = ALGORITHMS["pca"]
+    model = pca.fit(tasks, pca.parse({"k": 2}), trace=Trace(), rng=np.random.default_rng(0))
+    encoding = specification("spectrum", Source(model.with_task_column("ward")))["encoding"]
+    assert encoding["color"]["title"] == encoding["tooltip"][0]["title"] == "Ward"
+    assert encoding["y"]["title"] == "Share of the variance of the ward"
+    unnamed = specification("spectrum", Source(model))["encoding"]
+    assert (unnamed["color"]["title"], unnamed["y"]["title"][-4:]) == ("Task", "task")
