@@ -15,6 +15,7 @@ from service.ui.views.answer import (
     how_far_off,
     kinds,
     lead,
+    measures,
     who_gains,
 )
 from service.ui.views.choices import leaderboards
@@ -92,7 +93,10 @@ def test_an_error_rate_is_a_percentage_and_another_score_has_three_digits():
     )
     assert score.name == "share of wrong predictions, mean over hospitals"
     rmse = ScoreWords.of(report | {"metric": "rmse", "title": "RMSE", "unit": "days"}, words)
-    assert (rmse.text(1.23456), rmse.name) == ("1.23", "RMSE of days, mean over hospitals")
+    assert (rmse.text(1.23456), rmse.name) == (
+        "1.23",
+        "typical error (RMSE) of days, mean over hospitals",
+    )
 
 
 def running(**race):
@@ -180,8 +184,8 @@ def test_the_first_line_is_as_sure_as_the_verdict(study, said):
 
 def test_the_lead_has_the_scores_the_gain_and_its_interval_in_units_of_the_target():
     assert lead(choice(certainty="very likely"), ABOUT) == (
-        "Predictions of days are off by 1.15 (root mean squared error), and by 1.51 when each "
-        "hospital is learned alone. The gain is 0.36 (95 % interval 0.26 to 0.46)."
+        "Predictions of days are typically off by 1.15, and by 1.51 when each hospital is learned "
+        "alone. The gain is 0.36 (0.26 to 0.46 with 95 % confidence)."
     )
 
 
@@ -215,7 +219,10 @@ def test_up_to_thirty_groups_are_all_shown_and_of_more_both_ends():
     shown = [bar.value.name for part in (ends.bars, ends.rest) for bar in part.bars]
     assert shown == [f"h{i}" for i in (*range(10), *range(30, 40))]
     assert ends.more == "20 hospitals between"
-    assert "90 % interval" in ends.caption
+    assert "(90 %)" in ends.caption
+    terms = " ".join(measures(gains(40), None, HOSPITALS))
+    assert "root mean squared error (RMSE)" in terms
+    assert "90 % interval" in terms
     # both parts have one scale
     assert ends.bars.zero == ends.rest.zero
     count, meaning = count_gains(gains(40), HOSPITALS)
@@ -314,6 +321,11 @@ def test_the_page_of_a_choice_answers_in_the_words_of_its_columns(client, http):
     for path in ("/models", "/models/answered"):
         assert re.search(r"RMSE [\d.]+\s*<small>expected on new rows", http.get(path).text), path
     said = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.text))
-    for text in ("Predictions of days are off by", "Each ward alone", "Who gains?", "age"):
+    for text in (
+        "Predictions of days are typically off by",
+        "Each ward alone",
+        "Who gains?",
+        "age",
+    ):
         assert text in said, text
     assert not re.search(r"\b(tasks?|pooled|held[ -]out)\b", said.partition("Details")[0]), said

@@ -59,7 +59,7 @@ def test_a_report_names_the_unit_and_the_tasks_with_too_few_rows_for_a_ratio(com
 
 def test_a_page_shows_both_averages_by_their_names(http, compared):
     page = text_of(http.get(f"/models/{compared.name}/{compared.version}"))
-    assert "RMSE of mass, over all rows" in page
+    assert "ypical error (RMSE) of mass, over all rows" in page
     assert "Mean over islands 95 % interval Over all rows" in page
     assert "RMSE of mass on rows left out for checking" in page
     assert "too few for ratios" in page

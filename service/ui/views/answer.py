@@ -133,7 +133,7 @@ def lead(study: Mapping[str, Any], subject: Subject) -> str:
     scale, unit = (100.0, " percentage points") if score.metric == "error_rate" else (1.0, "")
     known = [pair[name] for name in ("gain", "low", "high") if pair[name] is not None]
     gain, *ends = _gains([scale * value for value in known], score)
-    around = f" (95 % interval {' to '.join(ends)})" if ends else ""
+    around = f" ({' to '.join(ends)} with 95 % confidence)" if ends else ""
     sentence += f" The gain is {gain}{unit}{around}."
     more = more_rows(study) if "together_or_apart" in study and "rows" in study else None
     if pair["verdict"] == "unclear" and more is not None:
@@ -155,7 +155,7 @@ def _off(score: ScoreWords, subject: Subject, value: str) -> str:
     if score.metric == "error_rate":
         return f"{value} of the {subject.predictions} are wrong"
     if score.metric == "rmse":
-        return f"{capital(subject.predictions)} are off by {value} (root mean squared error)"
+        return f"{capital(subject.predictions)} are typically off by {value}"
     scale = f" ({AUC_SCALE})" if score.metric == "auc" else ""
     return f"The {score.title} of {subject.predictions} is {value}{scale}"
 
@@ -209,7 +209,7 @@ def kinds(study: Mapping[str, Any], words: GroupWords) -> Chart | None:
     ]
     caption = score.caption
     if any(one.low is not None for one in values):
-        caption += "; lines are 95 % intervals"
+        caption += "; lines show how far each may be off (95 %)"
     return Chart(bars_of(values), caption)
 
 
@@ -272,11 +272,10 @@ def who_gains(study: Mapping[str, Any], words: GroupWords) -> Chart | None:
         )
         for (name, one), text in zip(ranked, texts, strict=True)
     ]
-    level = study.get("task_confidence")
-    drawn = "" if level is None else f", drawn to the mean of all {words.many}"
+    level = 100 * (study.get("task_confidence") or 0.95)
     caption = (
-        f"Gain{unit} over learning the {words.one} alone{drawn}, with its "
-        f"{100 * (level or 0.95):.0f} % interval: right of the line, learning together is better."
+        f"Gain{unit} over learning the {words.one} alone; lines show how far it may be off "
+        f"({level:.0f} %). Right of the middle line, learning together is better."
     )
     chart = bars_of(values, shape="dot")
     if len(values) <= _MAX_GROUPS:
@@ -358,13 +357,32 @@ def what_matters(importance: Mapping[str, Any] | None, words: GroupWords) -> Cha
         for (column, value), text in zip(known, texts, strict=True)
     ]
     if importance["kind"] == "coefficients":
-        how = "Standard deviation of what a column adds to the prediction"
+        how = "How much predictions change with the column"
     else:
-        metric = _METRICS.get(importance["metric"], importance["metric"])
-        how = f"Fall of {metric} without the column (its values shuffled)"
+        how = "How much worse predictions are without the column"
     more = importance["n_columns"] - len(values)
     rest = f"{formats.count(more, 'more column')}." if more > 0 else ""
-    return Chart(bars_of(values), f"{how}, mean over {words.many}.", rest)
+    return Chart(bars_of(values), f"{how}, on average over {words.many}.", rest)
+
+
+def measures(
+    study: Mapping[str, Any] | None, importance: Mapping[str, Any] | None, words: GroupWords
+) -> list[str]:
+    """Return what the numbers of the answer are, in the terms of statistics."""
+    found = []
+    if study is not None:
+        score, level = ScoreWords.of(study, words), study.get("task_confidence")
+        found.append(f"Scores: {score.exact}, on rows left out for checking; 95 % intervals.")
+        if level is not None:
+            drawn = f"drawn to the mean of all {words.many} (shrunken estimates)"
+            found.append(f"Gains by {words.one}: {drawn}; {100 * level:.0f} % intervals.")
+    if importance is not None:
+        how = "standard deviation of what a column adds to the prediction"
+        if importance["kind"] != "coefficients":
+            metric = _METRICS.get(importance["metric"], importance["metric"])
+            how = f"fall of {metric} when the values of the column are shuffled"
+        found.append(f"What matters: {how}, mean over {words.many}.")
+    return found
 
 
 def tiles_of(

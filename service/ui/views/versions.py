@@ -50,6 +50,8 @@ class VersionView:
         Numbers, each with what it means.
     sentences
         All findings of a comparison or an automatic choice in words.
+    measures
+        What the numbers of the answer are, in the terms of statistics.
     leaderboards
         The best compared method of each kind, and all; empty without a comparison.
     tables
@@ -79,6 +81,7 @@ class VersionView:
     importance: Chart | None
     tiles: Sequence[tuple[str, str]]
     sentences: Sequence[str]
+    measures: Sequence[str]
     leaderboards: Sequence[Table]
     tables: Sequence[Table]
     plots: Sequence[PlotView]
@@ -132,6 +135,7 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
         importance=answer.what_matters(importance, words),
         tiles=answer.tiles_of(report, subject, history["fit_s"]),
         sentences=[] if study is None else [words.said(text) for text in study["sentences"]],
+        measures=answer.measures(study, importance, words),
         leaderboards=() if study is None else leaderboards(study, words),
         tables=_tables(model, report, words),
         plots=[_plot(path, plot, words) for key, plot in plots.items() if key not in hidden],

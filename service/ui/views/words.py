@@ -194,10 +194,18 @@ class ScoreWords:
     @property
     def name(self) -> str:
         """What it measures, with unit and average."""
-        what = {"rmse": "RMSE", "error_rate": "share of wrong predictions"}
+        what = {"rmse": "typical error (RMSE)", "error_rate": "share of wrong predictions"}
+        return self._named(what)
+
+    @property
+    def exact(self) -> str:
+        """The same in the terms of statistics."""
+        return self._named({"rmse": "root mean squared error (RMSE)", "error_rate": "error rate"})
+
+    def _named(self, names: Mapping[str, str]) -> str:
         unit = f" of {self.unit}" if self.unit else ""
         mean = f"mean over {self.words.many}" if self.average == "tasks" else "over all rows"
-        return f"{what.get(self.metric, self.title)}{unit}, {mean}"
+        return f"{names.get(self.metric, self.title)}{unit}, {mean}"
 
     @property
     def short(self) -> str:
