@@ -3,9 +3,10 @@
 The observation is a day: its mean difference of losses over all tasks. So neither the rows of a day
 nor those of a task need to be independent of each other. Days are bets as in
 :mod:`algorithms.evaluation.monitoring.sequential`, against the hypothesis that, given all earlier
-days, the challenger is not better in the mean of a day. Losses are bounded, so that targets
-without moments are no trouble. A day counts at most once its usual size where the challenger is
-better, and twice where it is worse, so that many small gains do not hide few large losses.
+days, the expected size of a day, cut as follows, is not above 0. Losses are bounded, so that
+targets without moments are no trouble. A day counts at most once its usual size where the
+challenger is better, and twice where it is worse: a bet without a cut could lose all. So very large
+losses on few days count less than in the mean.
 """
 
 from typing import Final
@@ -46,7 +47,7 @@ def advantage(champion: ArrayLike, challenger: ArrayLike, usual: ArrayLike) -> A
 def trial_evidence(means: ArrayLike, n_rows: ArrayLike) -> Array:
     """Return the logarithm (n_days,) of the evidence after each day that the challenger is better.
 
-    If it is not, it ever exceeds log(1/α) with a probability of at most α.
+    If it is not, by the hypothesis above, it ever exceeds log(1/α) with a probability of at most α.
 
     Parameters
     ----------
