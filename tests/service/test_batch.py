@@ -367,6 +367,15 @@ def test_an_overflow_fails_the_job_with_its_task_and_stores_nothing(client, data
     assert len(list(client.datasets)) == before + 1
 
 
+def test_a_missing_value_is_named_by_its_row_in_the_dataset(client, dataset):
+    model = client.train(dataset, "rmt-pca", model="no-gaps", k=2).wait()
+    X = np.ones((BLOCK_ROWS + 5, 5))
+    X[-2, 1] = np.nan
+    job = client.infer(model, "transform", client.upload({"north": X}, name="a gap"))
+    with pytest.raises(JobFailed, match=f"task 'north', row {BLOCK_ROWS + 3}, column 1"):
+        job.wait()
+
+
 def test_validate_only_creates_nothing_and_returns_the_inference(http, model, source, rows):
     before = http.get("/v1/jobs").json()["items"]
     response = http.post(URL, params={"validate_only": True}, json=spec_of(model, source))

@@ -4,7 +4,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -165,7 +165,8 @@ def _outputs(
         first = 0
         for rows in source.blocks(task.name, task.model_task, task.block_rows()):
             source.count_unknown(rows, task.model_task)
-            outputs = apply(model, source.method, rows, task=task.model_task, level=level)
+            with _rows_from(first):
+                outputs = apply(model, source.method, rows, task=task.model_task, level=level)
             table.add(task.name, first, outputs)
             if dataset is not None:
                 dataset.write(outputs.reshape(len(outputs), -1))
@@ -175,6 +176,19 @@ def _outputs(
             for part in source.reader.parts(task.name):
                 for values in source.reader.values(part):
                     dataset.write(values)
+
+
+@contextmanager
+def _rows_from(first: int) -> Iterator[None]:
+    """Let errors in the rows of a block have their numbers in the task."""
+    try:
+        yield
+    except InvalidData as error:
+        if error.row is None:
+            raise
+        row = first + error.row
+        message = error.message.replace(f"row {error.row}", f"row {row}", 1)
+        raise InvalidData(message, task=error.task, row=row, column=error.column) from None
 
 
 @dataclass(frozen=True, slots=True)
