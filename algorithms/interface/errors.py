@@ -3,9 +3,13 @@
 Those about values that the caller gave are a ``ValueError``, too, as numerical libraries raise.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class AlgorithmError(Exception):
@@ -49,6 +53,25 @@ class InvalidData(AlgorithmError, ValueError):
     """The tasks are malformed or do not meet the algorithm's requirements."""
 
     code = "invalid-data"
+
+
+@contextmanager
+def rows_at(places: Sequence[int] | NDArray[np.intp]) -> Iterator[None]:
+    """Let errors in some rows of a table have the numbers of these rows in the table.
+
+    Parameters
+    ----------
+    places : (n_rows,)
+        Numbers of the rows.
+    """
+    try:
+        yield
+    except InvalidData as error:
+        if error.row is None:
+            raise
+        row = int(places[error.row])
+        message = error.message.replace(f"row {error.row}", f"row {row}", 1)
+        raise InvalidData(message, task=error.task, row=row, column=error.column) from None
 
 
 class UnusedWeights(InvalidData):

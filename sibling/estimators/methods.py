@@ -14,7 +14,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from algorithms.interface.errors import InvalidData
+from algorithms.interface.errors import InvalidData, rows_at
 from algorithms.interface.lists import list_names
 from algorithms.interface.methods import DEFAULT_LEVEL, LEVEL_METHODS
 from algorithms.interface.model import Model, apply
@@ -114,10 +114,10 @@ def call(
         return _restore(estimator, method, compute(rows, names[0]))
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], np.arange(1, len(names)))
-    parts = [
-        compute(rows[positions], name)
-        for name, positions in zip(names, np.split(order, ends), strict=True)
-    ]
+    parts = []
+    for name, positions in zip(names, np.split(order, ends), strict=True):
+        with rows_at(positions):
+            parts.append(compute(rows[positions], name))
     _check_widths(method, names, parts)
     joined = np.concatenate(parts)
     outputs = np.empty_like(joined)

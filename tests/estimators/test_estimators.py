@@ -474,6 +474,15 @@ def test_a_model_of_another_algorithm_is_refused(tmp_path):
         Ridge.load(tmp_path / "m")
 
 
+def test_a_missing_value_is_named_by_its_row_among_all_rows():
+    rng = np.random.default_rng(0)
+    X, y, tasks = rng.normal(size=(40, 3)), rng.normal(size=40), np.array(["a", "b"] * 20)
+    model = Ridge().fit(X, y, tasks=tasks)
+    X[37, 1] = np.nan
+    with pytest.raises(ValueError, match="task 'b', row 37, column 1 is nan"):
+        model.predict(X, tasks=tasks)
+
+
 def test_missing_values_are_filled_as_in_jobs():
     gappy = X.copy()
     gappy[::7, 1] = np.nan

@@ -367,6 +367,7 @@ def test_an_overflow_fails_the_job_with_its_task_and_stores_nothing(client, data
     assert len(list(client.datasets)) == before + 1
 
 
+@pytest.mark.slow
 def test_a_missing_value_is_named_by_its_row_in_the_dataset(client, dataset):
     model = client.train(dataset, "rmt-pca", model="no-gaps", k=2).wait()
     X = np.ones((BLOCK_ROWS + 5, 5))

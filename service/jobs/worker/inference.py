@@ -4,7 +4,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from algorithms.interface.errors import Cancelled, InvalidData
+from algorithms.interface.errors import Cancelled, InvalidData, rows_at
 from algorithms.interface.methods import CLASS_METHODS, FEATURE_METHODS
 from algorithms.interface.model import Model, apply
 from algorithms.interface.trace import Step
@@ -165,7 +165,7 @@ def _outputs(
         first = 0
         for rows in source.blocks(task.name, task.model_task, task.block_rows()):
             source.count_unknown(rows, task.model_task)
-            with _rows_from(first):
+            with rows_at(range(first, first + rows.shape[0])):
                 outputs = apply(model, source.method, rows, task=task.model_task, level=level)
             table.add(task.name, first, outputs)
             if dataset is not None:
@@ -176,19 +176,6 @@ def _outputs(
             for part in source.reader.parts(task.name):
                 for values in source.reader.values(part):
                     dataset.write(values)
-
-
-@contextmanager
-def _rows_from(first: int) -> Iterator[None]:
-    """Let errors in the rows of a block have their numbers in the task."""
-    try:
-        yield
-    except InvalidData as error:
-        if error.row is None:
-            raise
-        row = first + error.row
-        message = error.message.replace(f"row {error.row}", f"row {row}", 1)
-        raise InvalidData(message, task=error.task, row=row, column=error.column) from None
 
 
 @dataclass(frozen=True, slots=True)
