@@ -16,14 +16,18 @@ from algorithms.ensemble.params import EnsembleParams
 from algorithms.ensemble.race import Race
 from algorithms.ensemble.report import metric_of, scores_by_task
 from algorithms.ensemble.scores import Scorer
-from algorithms.ensemble.stack import stack_of
 from algorithms.evaluation.choice.alignment import Alignment
 from algorithms.evaluation.choice.automatic import AutomaticOptions, report_choice
 from algorithms.evaluation.choice.entries import Entry, Side, kind_of
 from algorithms.evaluation.scores.metrics import Metric
 from algorithms.evaluation.scores.predictions import Predictions
 from algorithms.evaluation.selection.left_out_tasks import score_left_out_tasks
-from algorithms.evaluation.selection.validation import mean_known, mean_score, score_per_split
+from algorithms.evaluation.selection.validation import (
+    Scores,
+    mean_known,
+    mean_score,
+    score_per_split,
+)
 from algorithms.gp.alone import alignment_of
 from algorithms.interface.errors import AlgorithmError, Cancelled
 from algorithms.interface.model import Model
@@ -101,6 +105,7 @@ class AutomaticChoice:
         """
         rows = self._held_out(tasks.by_name(), whole, seed)
         params = EnsembleParams(single=self.options.single, budget_s=self.options.budget_s)
+        scored = BestSoFar(Scorer(rows, self.options.splits, self.metric), self)
         outcome = run_race(
             self.contenders,
             rows,
@@ -108,9 +113,9 @@ class AutomaticChoice:
             trace=trace,
             seed=seed,
             may_be_chosen=lambda one: not self.leaves_tasks_out or one.has_common_part,
-            on_scored=BestSoFar(Scorer(rows, self.options.splits, self.metric), self),
+            on_scored=scored,
         )
-        return _Report(self, outcome, tasks, params, seed, trace).choice()
+        return _Report(self, outcome, scored, tasks, params, seed, trace).choice()
 
     def _held_out(self, tasks: TaskSet, whole: PreparedRows, seed: int) -> HeldOutRows:
         """Return the rows that are held out, such that training parts suit as many as possible.
@@ -133,17 +138,23 @@ class BestSoFar:
     """The best contender of each kind while a race runs, which its trace reports.
 
     It has estimates only: a verdict needs all contenders.
+
+    Parameters
+    ----------
+    scores
+        Of each contender, by its label.
     """
 
     scorer: Scorer
     how: AutomaticChoice
+    scores: dict[str, Scores] = field(default_factory=dict)
     best: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __call__(self, race: Race, contender: Contender) -> None:
         """Score a contender on the held-out rows."""
         metric, average = self.how.metric, self.how.options.average
-        predictions = stack_of(race.rows, [race.outputs[contender.label]]).predictions(0)
-        scores = self.scorer.scores(predictions)
+        predictions = race.stack([contender.label]).predictions(0)
+        scores = self.scores[contender.label] = self.scorer.scores(predictions)
         value = mean_known(score_per_split(scores, metric.name, average))
         sign = -1.0 if metric.larger_is_better else 1.0
         kind = kind_of(contender.names())
@@ -170,6 +181,7 @@ class _Report:
 
     how: AutomaticChoice
     outcome: Outcome
+    scored: BestSoFar
     tasks: TaskSet
     params: EnsembleParams
     seed: int
@@ -178,10 +190,10 @@ class _Report:
     def choice(self) -> Choice:
         """Return the model and the report."""
         outcome, options, race = self.outcome, self.how.options, self.outcome.race
+        scorer = self.scored.scorer
         ensemble = outcome.model(self.tasks, self.params, left_out={})
         members = [outcome.finished[a] for a in outcome.chosen()]
         model, algorithm, values = self._model(ensemble, members)
-        scorer = Scorer(race.rows, options.splits, self.how.metric)
         label = members[0].names() if self.params.single else MIXTURE
         whole = Mixtures.of(
             race, race.outputs, scorer, is_single=self.params.single, seed=self.seed
@@ -252,7 +264,7 @@ class _Report:
                 algorithm=one.algorithm.name,
                 role=one.role,
                 variant=one.variant,
-                scores=whole.scorer.scores(stack.predictions(a)),
+                scores=self.scored.scores[one.label],
                 params=one.params.model_dump(mode="json"),
                 weight=0.0 if i is None else float(self.outcome.weights[i]),
                 loss=float(losses[a]),

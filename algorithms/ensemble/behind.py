@@ -5,13 +5,12 @@ mean(d) > z sd(d)/√n and its loss is some percent above. Of contenders that a 
 on real tables, 9 in 10 would have had next to no weight; the loss of the mixture rose by .1 %.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from algorithms.ensemble.held_out import HeldOutRows
-from algorithms.ensemble.stack import stack_of
+from algorithms.ensemble.stack import Stack, stack_of
 from algorithms.numerics.arrays import Array
 
 #: Standard errors, and share of the loss, by which a contender is behind.
@@ -21,21 +20,20 @@ MIN_LOSS: Final = 0.03
 MIN_TASKS: Final = 8
 
 
-def leader_of(rows: HeldOutRows, outputs: Mapping[str, Array], own: Array) -> str | None:
+def leader_of(finished: Stack, labels: Sequence[str], own: Array) -> str | None:
     """Return the contender that another one is clearly behind; None if there is none.
 
     Parameters
     ----------
-    outputs
-        Those of contenders that finished, (n, C), by their labels.
+    finished, labels
+        The contenders that finished.
     own
-        Those of the other one, (n, C), NaN for rows that are not held out yet.
+        Outputs of the other one, (n, C), NaN for rows that are not held out yet.
     """
     known = np.flatnonzero(np.isfinite(own[:, 0]))
-    some = rows.take(known)
-    stack = stack_of(some, [found[known] for found in (*outputs.values(), own)])
-    best = int(stack.task_losses(stack.scored)[:, :-1].mean(axis=0).argmin())
-    pair = stack.row_losses[[best, -1]]
+    stack = stack_of(finished.rows.take(known), [own[known]])
+    best = int(finished.task_losses(known).mean(axis=0).argmin())
+    pair = np.stack([finished.row_losses[best, known], stack.row_losses[0]])
     losses = stack.means(pair.T, stack.scored)
     if len(losses) < MIN_TASKS:
         losses = pair.T
@@ -43,4 +41,4 @@ def leader_of(rows: HeldOutRows, outputs: Mapping[str, Array], own: Array) -> st
     error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.inf
     means = losses.mean(axis=0)
     is_behind = difference.mean() > MIN_Z * error and means[1] > (1 + MIN_LOSS) * means[0]
-    return list(outputs)[best] if is_behind else None
+    return labels[best] if is_behind else None

@@ -33,6 +33,9 @@ Algo = Algorithm[Any, Any]
 #: suffice. Without any, held-out rows would have been used.
 WARM_ROWS: Final = 300
 WARM_STEPS: Final = 5
+#: With more rows, each task has a kernel of its own, and selects its own strength: the kernel of
+#: all rows, which lets tasks select a common one, takes O(n³).
+MAX_KERNEL_ROWS: Final = 2_000
 #: Words for the values of a parameter ``form``, and what they mean.
 _FORMS: Final = {"task": "per task", "pooled": "pooled"}
 _ROLES: Final[dict[str, Role]] = {"task": "single_task", "pooled": "pooled"}
@@ -122,7 +125,7 @@ def contenders_for(tasks: Sequence[TaskSummary]) -> list[Contender]:
     kind = "classes" if tasks[0].target == "classes" else "numbers"
     groups = groups_of_columns(tasks)
     if len(groups) == 1:
-        return [_for_sparse(one, tasks) for one in CONTENDERS[kind]]
+        return [_for_sparse(_for_many_rows(one, tasks), tasks) for one in CONTENDERS[kind]]
     is_alone = len(groups) == len(tasks)
     own = [*_ALONE[kind]] if is_alone else [*CONTENDERS[kind]]
     own = [
@@ -132,6 +135,14 @@ def contenders_for(tasks: Sequence[TaskSummary]) -> list[Contender]:
         for one in own
     ]
     return [_for_sparse(one, tasks) for one in own]
+
+
+def _for_many_rows(contender: Contender, tasks: Sequence[TaskSummary]) -> Contender:
+    """Return a contender that takes many rows in all: by a kernel of each task."""
+    is_kernel = contender.algorithm.name == KernelRidge.name
+    if not is_kernel or sum(task.n_samples for task in tasks) <= MAX_KERNEL_ROWS:
+        return contender
+    return replace(contender, algorithm=_KERNEL_PER_TASK)
 
 
 def _for_sparse(contender: Contender, tasks: Sequence[TaskSummary]) -> Contender:
@@ -175,6 +186,7 @@ def _contender(algorithm: Algo, variant: str = "", **values: Any) -> Contender:
 
 #: A Gaussian process of each task: without it, what curves gain would count as a gain of sharing.
 _GP_PER_TASK: Final = ByParts(GP(), "single_task", parts_of=each_task)
+_KERNEL_PER_TASK: Final = ByParts(KernelRidge(), "single_task", parts_of=each_task)
 
 #: For numbers. Of two Gaussian processes one learns logarithms, if all targets are above 0.
 _NUMBERS: Final = (

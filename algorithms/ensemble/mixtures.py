@@ -55,7 +55,11 @@ class Mixtures:
     ) -> Self:
         """Return the mixtures of the contenders with outputs, by their labels."""
         contenders = [one for one in race.contenders if one.label in outputs]
-        stack = stack_of(race.rows, [outputs[one.label] for one in contenders])
+        labels = [one.label for one in contenders]
+        if outputs is race.outputs:
+            stack = race.stack(labels)
+        else:
+            stack = stack_of(race.rows, [outputs[label] for label in labels])
         return cls(race, stack, contenders, scorer, is_single, seed)
 
     def sides(self, model: Side) -> Sides:

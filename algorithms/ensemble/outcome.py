@@ -12,7 +12,7 @@ from algorithms.ensemble.model import EnsembleModel
 from algorithms.ensemble.params import EnsembleParams
 from algorithms.ensemble.race import TOO_SLOW, Clock, Race
 from algorithms.ensemble.report import describe_contenders, describe_expected
-from algorithms.ensemble.stack import ClassStack, Stack, stack_of
+from algorithms.ensemble.stack import ClassStack, Stack
 from algorithms.evaluation.comparison.no_verdict import ENDED
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.races import RACE
@@ -140,7 +140,7 @@ def run_race(
         finished = [one for one in contenders if one.label in race.outputs]
         if params.single:
             finished = [one for one in finished if may_be_chosen(one)] or finished
-        stack = stack_of(rows, [race.outputs[one.label] for one in finished])
+        stack = race.stack([one.label for one in finished])
         w = stack.learn_weights(stack.scored, is_single=params.single, trace=trace, seed=seed)
         fold_weights = stack.fold_weights(is_single=params.single, trace=trace, seed=seed)
         return Outcome(race, stack, finished, w, fold_weights, stack.cross_fit(fold_weights))

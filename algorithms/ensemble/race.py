@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from algorithms.ensemble.behind import leader_of
 from algorithms.ensemble.contenders import Contender
 from algorithms.ensemble.held_out import HeldOutRows
+from algorithms.ensemble.stack import Stack, stack_of
 from algorithms.evaluation.comparison.no_verdict import APART, ENDED, TOGETHER, TRIVIAL
 from algorithms.interface.errors import AlgorithmError, Cancelled, InvalidData
 from algorithms.interface.model import Model
@@ -33,6 +34,8 @@ FITS_SHARE: Final = 0.6
 CHEAP_SHARE: Final = 0.02
 #: A fit that is expected to take so many times what it may take is not tried.
 MAX_OVERRUN: Final = 2.0
+#: Expected time of the report, relative to that of scoring contenders as they finish.
+REPORT_COST: Final = 2.0
 #: Expected seconds of the further folds from which a contender that is behind is stopped.
 MIN_SAVED_S: Final = 5.0
 #: Why a contender is left out for the budget.
@@ -143,6 +146,7 @@ class Race:
     predict_seconds: dict[str, float] = field(default_factory=dict)
     of_parts: dict[int, dict[str, Array]] = field(default_factory=dict)
     _models: dict[str, Model] = field(default_factory=dict)
+    _stacks: dict[str, Stack] = field(default_factory=dict)
 
     def run(self) -> None:
         """Fit all contenders to all rows, and the ones that can be fitted to the folds.
@@ -178,6 +182,14 @@ class Race:
             self.outputs[contender.label] = outputs
             if self.on_scored is not None:
                 self.on_scored(self, contender)
+
+    def stack(self, labels: Sequence[str]) -> Stack:
+        """Return the stack of contenders that finished; each learns its probabilities once."""
+        for label in labels:
+            if label not in self._stacks:
+                self._stacks[label] = stack_of(self.rows, [self.outputs[label]])
+        first, *others = (self._stacks[label] for label in labels)
+        return first.join(others)
 
     def run_parts(self, contenders: Sequence[Contender]) -> dict[str, str]:
         """Fit contenders to parts of the training rows; return why some are left out, by label."""
@@ -235,7 +247,7 @@ class Race:
         def step(state: RaceState) -> RaceState:
             n_left = round(state.residual)
             mean = state.seconds / max(len(folds) - n_left, 1)
-            limit = math.inf if is_first else self.clock.share(1.0)
+            limit = math.inf if is_first else self._end_of_folds()
             if self.clock.spent() + n_left * mean > limit:
                 return state.left_out(self.clock.too_slow())
             if n_left < len(folds) and n_parts == N_PARTS:
@@ -273,22 +285,33 @@ class Race:
         is_done, outputs = self._run(loop, contender, step, start)
         return outputs if is_done else None
 
+    def _end_of_folds(self) -> float:
+        """Return the time from which the budget is left for the report.
+
+        What is not spent on fits is spent on scores, of which the report has more.
+        """
+        beside = self.clock.spent() - sum(self.seconds.values())
+        return self.clock.share(1.0) - REPORT_COST * max(beside, 0.0)
+
     def _leader_of(self, contender: Contender, outputs: Array, n_left: int) -> str | None:
         """Return the contender that one is clearly behind, if its further folds take long.
 
         That depends on their expected time, which is the same on every machine. The only one of a
-        side of the verdict that is no constant is not stopped.
+        side of the verdict that is no constant is not stopped. One that learns tasks alone is
+        compared with others that do: without the best of them, learning together would seem to
+        gain more than it does.
         """
         side = APART if contender.role in APART else TOGETHER
         others = [
-            one
+            one.label
             for one in self.contenders
             if one.label in self.outputs and one.role in side and one.algorithm.name != TRIVIAL
         ]
         seconds = n_left * contender.algorithm.work(self._summaries, contender.params).seconds
         if not others or seconds < MIN_SAVED_S:
             return None
-        return leader_of(self.rows, self.outputs, outputs)
+        rivals = others if side is APART else list(self.outputs)
+        return leader_of(self.stack(rivals), rivals, outputs)
 
     def _run(
         self,

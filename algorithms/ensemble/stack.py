@@ -30,6 +30,8 @@ Mask = NDArray[np.bool_]
 
 #: Probabilities are at least so large where logarithms are mixed.
 MIN_PROBABILITY: Final = 1e-9
+#: Of more rows, as many of each task as possible decide on mixtures: every second row, or third.
+MAX_MIXED_ROWS: Final = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +80,8 @@ class Stack(ABC):
     def learn_weights(self, chosen: Indices, *, is_single: bool, trace: Trace, seed: int) -> Array:
         """Return w (A,) by the chosen rows; all of it for the smallest mean loss if single."""
         L = self.task_losses(chosen)
-        n_methods = L.shape[1]
-        v = fit_simplex(self.objective(chosen), n_methods, len(chosen), trace=trace, loop="weights")
+        n_methods, few = L.shape[1], chosen[:: 1 + len(chosen) // MAX_MIXED_ROWS]
+        v = fit_simplex(self.objective(few), n_methods, len(chosen), trace=trace, loop="weights")
         if is_single:
             return np.asarray(np.eye(n_methods)[int(L.mean(axis=0).argmin())])
         return combine(bootstrap_shares(L, np.random.default_rng(seed)), v)
@@ -87,6 +89,10 @@ class Stack(ABC):
     def take(self, chosen: Sequence[int]) -> Self:
         """Return the stack of some contenders."""
         return replace(self, outputs=self.outputs[list(chosen)])
+
+    def join(self, others: Sequence[Self]) -> Self:
+        """Return the stack of the contenders of several stacks."""
+        return replace(self, outputs=np.concatenate([one.outputs for one in (self, *others)]))
 
     def fold_weights(self, *, is_single: bool, trace: Trace, seed: int) -> Array:
         """Return the weights (K, A) that are learned without the rows of each fold."""
@@ -143,11 +149,30 @@ class NumberStack(Stack):
 
 @dataclass(frozen=True, eq=False)
 class ClassStack(Stack):
-    """Scores of classes, which Platt's maps turn into probabilities."""
+    """Scores of classes, which Platt's maps turn into probabilities.
+
+    Parameters
+    ----------
+    known : (A, n, C) or None
+        ``log_p``, if it is known.
+    """
+
+    known: Array | None = None
+
+    def take(self, chosen: Sequence[int]) -> Self:
+        """Return the stack of some contenders, with their probabilities."""
+        return replace(super().take(chosen), known=self.log_p[list(chosen)])
+
+    def join(self, others: Sequence[Self]) -> Self:
+        """Return the stack of the contenders of several stacks, with their probabilities."""
+        log_p = np.concatenate([one.log_p for one in (self, *others)])
+        return replace(super().join(others), known=log_p)
 
     @cached_property
     def log_p(self) -> Array:
         """Logarithms of probabilities, each by a map that was learned without the row's fold."""
+        if self.known is not None:
+            return self.known
         found = np.full(self.outputs.shape, np.nan)
         for fold in self.rows.folds:
             others, own = self.rows.divide(fold)

@@ -25,6 +25,8 @@ from algorithms.numerics.arrays import Array
 #: Newton's method stops when the gradient, relative to the weight of all rows, is below.
 _TOLERANCE: Final = 1e-10
 _MAX_ITER: Final = 100
+#: Rounding of the loss, a sum over many rows. A step that it hides is a step to the optimum.
+_ROUNDING: Final = 1e-11
 #: A step is halved at most so often.
 _MAX_HALVINGS: Final = 40
 #: Added to the Hessian, relative to its trace: it is singular if all scores are equal.
@@ -67,7 +69,7 @@ def fit_sigmoid(scores: Array, is_class: NDArray[np.bool_], weights: Array) -> t
         for _ in range(_MAX_HALVINGS):
             trial = theta - step
             trial_loss = _loss(design @ trial, targets, weights)
-            if trial_loss <= loss:
+            if trial_loss <= loss * (1.0 + _ROUNDING):
                 break
             step /= 2.0
         else:

@@ -11,6 +11,7 @@ from algorithms.evaluation.scores.metrics import METRICS, metrics_for
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.numerics import sigmoid
 from algorithms.numerics.sigmoid import fit_sigmoid, prior_targets
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.splits.splits import folds_of
@@ -148,6 +149,26 @@ def test_no_probability_falls_with_its_score() -> None:
     assert a == 0.0
     low, high = prior_targets(is_class, np.ones(4))
     assert expit(b) == pytest.approx((high + 3 * low) / 4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rounding_of_many_rows_costs_no_steps(monkeypatch, seed) -> None:
+    rng, losses, loss = np.random.default_rng(seed), [], sigmoid._loss
+    p = expit(0.5 * rng.normal(size=500))
+    known = rng.binomial(80, p)
+    scores = np.repeat(np.log((known + 0.5) / (80.5 - known)), 100)  # 500 values of 50,000 rows
+    is_class = rng.random(50_000) < np.repeat(p, 100)
+
+    def counted(*given):
+        losses.append(loss(*given))
+        return losses[-1]
+
+    monkeypatch.setattr(sigmoid, "_loss", counted)
+    a, b = fit_sigmoid(scores, is_class, np.ones(50_000))
+    assert len(losses) < 20  # some seeds took 2,600
+    monkeypatch.undo()
+    few = fit_sigmoid(scores[::7], is_class[::7], np.ones(len(scores[::7])))
+    assert (a, b) == pytest.approx(few, abs=0.1)
 
 
 def scored(rng, n, *, slope=2.0) -> Scored:

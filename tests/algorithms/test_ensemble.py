@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from algorithms.ensemble import race as race_module
-from algorithms.ensemble.contenders import CONTENDERS
+from algorithms.ensemble.contenders import CONTENDERS, contenders_for
 from algorithms.ensemble.held_out import HeldOutRows, spread_rows
 from algorithms.ensemble.stack import ClassStack, NumberStack
 from algorithms.ensemble.weights import (
@@ -228,6 +228,35 @@ def test_the_only_method_is_the_ensemble() -> None:
         stack.cross_fit(stack.fold_weights(is_single=False, trace=Trace(), seed=0)),
         stack.outputs[0],
     )
+
+
+@pytest.mark.parametrize("kind", [NumberStack, ClassStack])
+def test_stacks_that_are_joined_and_divided_are_those_of_the_outputs(kind) -> None:
+    stack = stacked(made() if kind is NumberStack else labelled(made()), kind)
+    single = [kind(stack.rows, stack.outputs[[a]]) for a in range(3)]
+    joined = single[0].join(single[1:])
+    np.testing.assert_array_equal(joined.row_losses, stack.row_losses)
+    np.testing.assert_array_equal(joined.take([2, 0]).row_losses, stack.row_losses[[2, 0]])
+    np.testing.assert_array_equal(weights_of(joined), weights_of(stack))
+
+
+def test_of_many_rows_few_decide_on_a_mixture_and_it_is_as_good(monkeypatch) -> None:
+    stack = stacked(made(n=100))
+    every = weights_of(stack)
+    monkeypatch.setattr("algorithms.ensemble.stack.MAX_MIXED_ROWS", len(stack.rows.y) // 3)
+    np.testing.assert_allclose(weights_of(stack), every, atol=0.1)
+
+
+@pytest.mark.parametrize("n", [100, 3_000])
+def test_kernels_of_many_rows_are_those_of_each_task(n) -> None:
+    tasks = [Task.from_rows(f"t{t}", np.zeros((n, 2)), y=np.zeros(n)) for t in range(4)]
+    summaries = TaskSet(tuple(tasks)).summaries()
+    (kernel,) = (one for one in contenders_for(summaries) if one.label == "kernel-ridge per task")
+    kernel.algorithm.check(summaries, kernel.params)
+    assert kernel.role == "single_task"
+    alone = kernel.algorithm.work(summaries[:1], kernel.params).seconds
+    seconds = kernel.algorithm.work(summaries, kernel.params).seconds
+    assert (seconds < 5 * alone) == (n > 1_000)
 
 
 def test_platt_maps_are_logistic_regressions_of_the_scores() -> None:
