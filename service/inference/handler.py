@@ -105,6 +105,9 @@ class InferenceHandler(ABC):
         self._call: Call | None = None
         self._n_rows = 0
         self._unknown: dict[str, list[str]] = {}
+        #: Ids of the rows as a header has them; None: they are made.
+        self._row_ids = parsed.headers.get(ROW_IDS)
+        self._has_id_column = False
         #: What the monitors of the version record once the response is sent.
         self._monitored: MonitoredCall | None = None
 
@@ -125,7 +128,7 @@ class InferenceHandler(ABC):
             headers = (*headers, (HEADER, join_names(result.new_tasks).encode()))
         if self._unknown:
             headers = (*headers, (UNKNOWN_CATEGORIES, _dump_unknown(self._unknown)))
-        if self._monitored is not None:
+        if self._monitored is not None and not self._has_id_column:
             headers = (*headers, (ROW_IDS.encode(), self._monitored.ids.header.encode()))
         accepted = self.parsed.headers.get("accept-encoding")
         if accepted is None:
@@ -232,9 +235,9 @@ class InferenceHandler(ABC):
             with collect_unknown(self._unknown):
                 result = compute(self.services, resolved, call)
             clock.end(INFER)
-            if resolved.served.monitors or ROW_IDS in self.parsed.headers:
+            if resolved.served.monitors or self._row_ids is not None:
                 self._monitored = monitored_call(
-                    self.parsed.owner, resolved, call.rows, result, self.parsed.headers.get(ROW_IDS)
+                    self.parsed.owner, resolved, call.rows, result, self._row_ids
                 )
             reply = self.write(result)
             clock.end(OUTPUT)

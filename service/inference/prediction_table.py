@@ -207,7 +207,7 @@ def _given(
     if rows is not None:
         names = rows.names or [str(j) for j in range(len(rows.columns))]
         for name, values in zip(names, rows.columns, strict=True):
-            given[name] = _listed(values)
+            given[name] = listed(values)
     return given
 
 
@@ -223,7 +223,7 @@ def _numbers(rows: TableRows | None, known: Ranges) -> dict[str, list[Any]]:
     return {
         name: [
             text if np.isnan(value) or abs(value) > _MAX_EXACT else value
-            for text, value in zip(_listed(rows.values_of(name)), values.tolist(), strict=True)
+            for text, value in zip(listed(rows.values_of(name)), values.tolist(), strict=True)
         ]
         for name, values in zip(kinds, rows.encoded(kinds), strict=True)
     }
@@ -236,7 +236,8 @@ def _decimals(values: Sequence[Any]) -> int:
     return 2 if largest == 0 else int(np.clip(2 - np.floor(np.log10(largest)), 0, _MAX_DECIMALS))
 
 
-def _listed(values: Any) -> Sequence[Any]:
+def listed(values: Any) -> Sequence[Any]:
+    """Return the values of a column as a list."""
     if isinstance(values, pa.ChunkedArray):
         return list(values.to_pylist())
     return list(values.tolist()) if isinstance(values, np.ndarray) else values

@@ -66,7 +66,9 @@ _DOCS: Final[dict[str, Any]] = {
         **problems("malformed-json", *ROW_PROBLEMS),
     },
     "openapi_extra": file_body(
-        "Rows as JSON, or a file.",
+        "Rows as JSON, or a file. The header `Sibling-Row-Ids` of `predict` has the ids by which "
+        "monitors keep the rows, percent-encoded and with commas between them; or one, which is "
+        "followed by `-0`, `-1` and so on.",
         (*_BINARY_TYPES, *REQUEST_READERS),
         json_schema=InferenceRequest.__name__,
     ),

@@ -2,11 +2,12 @@
 
 import itertools
 import time
-from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from service.inference.call import InferenceResult, Rows, raise_invalid_request
+from service.inference.task_column import task_names
 from service.models.resolver import ResolvedModel
 from service.models.store import ServableVersion
 from service.storage.tables import new_id
@@ -14,6 +15,8 @@ from service.storage.tables import new_id
 #: Header of requests, and of responses of models that have a monitor.
 ROW_IDS: Final = "sibling-row-ids"
 MAX_ID: Final = 200
+#: Column of tables with the id of each row.
+ROW_ID: Final = "row_id"
 #: Ids that are made: of this process, and a number in it; a ULID for each takes longer.
 _MADE: Final = new_id("row")
 _NUMBERS: Final = itertools.count()
@@ -80,6 +83,22 @@ def monitored_call(
     if not resolved.served.monitors or resolved.method != "predict":
         return None
     return MonitoredCall(owner, resolved.served, rows, result, ids, time.time())
+
+
+def read_ids(values: Iterable[Any]) -> list[str]:
+    """Return the ids in a column of a table.
+
+    Raises
+    ------
+    Problem
+        A row has no id, or one that is not valid.
+    """
+    ids = task_names(values, ROW_ID, "id")
+    for row, name in enumerate(ids):
+        if len(name) > MAX_ID or not name.isprintable():
+            detail = f"row {row} has the id {name!r:.60}; expected up to {MAX_ID} printable"
+            raise_invalid_request("", f"{detail} characters in column '{ROW_ID}'")
+    return ids
 
 
 def _check(ids: RowIds) -> None:

@@ -144,8 +144,13 @@ def _raise_contradiction(detail: str, place: Mapping[str, Any]) -> NoReturn:
     raise Problem("invalid-request", detail, errors=[entry])
 
 
-def task_names(values: Iterable[Any], column: str) -> list[str]:
+def task_names(values: Iterable[Any], column: str, what: str = "task") -> list[str]:
     """Return the name of each row's task, as uploads read it from text or integers.
+
+    Parameters
+    ----------
+    what
+        What has the names, in messages.
 
     Raises
     ------
@@ -157,11 +162,11 @@ def task_names(values: Iterable[Any], column: str) -> list[str]:
         name = _name(value)
         if not name:
             is_missing = value is None or value != value or isinstance(value, str)  # noqa: PLR0124
-            actual = "no task" if is_missing else f"the task {value!r:.40}"
+            actual = f"no {what}" if is_missing else f"the {what} {value!r:.40}"
             detail = f"row {row} has {actual}; expected text or an integer in every row of column"
             raise_invalid_data(f"{detail} '{column}'", row=row, column=column)
         if len(name) > _MAX_NAME:
-            detail = f"row {row}: the task has more than {_MAX_NAME} characters"
+            detail = f"row {row}: the {what} has more than {_MAX_NAME} characters"
             raise_invalid_data(detail, row=row, column=column)
         names.append(name)
     return names

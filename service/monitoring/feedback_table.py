@@ -1,7 +1,7 @@
 """Tables of targets with the ids of their rows, from bodies and from datasets."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -25,11 +25,10 @@ from service.errors.problems import Problem
 from service.inference.call import Body, raise_invalid_request
 from service.inference.formats import reader_of
 from service.inference.formats.table import ColumnValues, TableRows, raise_invalid_values
-from service.inference.row_ids import MAX_ID
+from service.inference.row_ids import ROW_ID, read_ids
 from service.inference.sent_rows import table_of
-from service.inference.task_column import TaskSource, task_names
+from service.inference.task_column import TaskSource
 
-ROW_ID: Final = "row_id"
 TARGET: Final = "target"
 #: Maximum number of characters of a label.
 MAX_LABEL: Final = 1000
@@ -102,7 +101,7 @@ def _identified(
 ) -> FeedbackTable:
     """Return rows with the ids in their column ``row_id``; else ids are made."""
     if ROW_ID in (rows.names or ()):
-        ids = _read_ids(_listed(rows.values_of(ROW_ID)))
+        ids = read_ids(_listed(rows.values_of(ROW_ID)))
         return FeedbackTable(ids, targets, tasks, rows.without({ROW_ID}), has_ids=True)
     return FeedbackTable(_made_ids(rows, tasks), targets, tasks, rows, has_ids=False)
 
@@ -142,15 +141,6 @@ def _read_targets(
     except InvalidColumn as error:
         raise_invalid_values(error, task="")
     return [_number(number) for number in numbers]
-
-
-def _read_ids(values: Iterable[Any]) -> list[str]:
-    ids = task_names(values, ROW_ID)
-    for row, name in enumerate(ids):
-        if len(name) > MAX_ID or not name.isprintable():
-            detail = f"row {row} has the id {name!r:.60}; expected up to {MAX_ID} printable"
-            raise_invalid_request("", f"{detail} characters in column '{ROW_ID}'")
-    return ids
 
 
 def _number(value: float) -> float | None:

@@ -209,7 +209,8 @@ class RemoteModel(Remote[Mode]):
         Parameters
         ----------
         rows
-            A file with a table, in a format of uploads, with a column for the task of each row.
+            A file with a table, in a format of uploads, with a column for the task of each row. A
+            column ``row_id`` gives the ids by which monitors keep the rows.
         target
             A file whose name ends in ``.csv`` or ``.xlsx``.
         """

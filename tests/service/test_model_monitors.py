@@ -197,6 +197,42 @@ def test_ids_that_do_not_fit_the_rows_are_refused(http, ids):
 
 
 @pytest.mark.usefixtures("monitor")
+def test_a_file_to_predict_may_have_the_ids_of_its_rows_in_a_column(http, service):
+    ids = ["50%", "2", "ü"]
+    rows = [{"row_id": name, **row} for name, row in zip(ids, made_rows(1, n=1), strict=True)]
+    url, headers = f"/v1/models/{MODEL}/predictions", {"Content-Type": "text/csv"}
+    body = as_csv(rows)
+    response = http.post(url, content=body, headers=headers)
+    assert response.status_code == 200, response.text
+    found = response.json()
+    assert [row[found["columns"].index("row_id")] for row in found["rows"]] == ids
+    assert "sibling-row-ids" not in response.headers  # a header cannot have those of many rows
+    wait_for_rows(http, 3)
+    assert {row.row_id for row in stored(service)} == set(ids)
+    outcomes = [{"row_id": row["row_id"], "sales": row["sales"]} for row in rows]
+    assert send(http, as_csv(outcomes), "text/csv") == {"n_rows": 3, "n_new": 3}
+
+
+@pytest.mark.parametrize(
+    ("ids", "headers", "detail"),
+    [
+        ("xyx", {}, "column 'row_id' has 'x' twice"),
+        (["x", "", "z"], {}, "row 1 has no id; expected text or an integer in every row of column"),
+        (["x", "y", "z" * 201], {}, "row 2 has the id"),
+        ("xyz", {"Sibling-Row-Ids": "r"}, "in the header or in the column 'row_id', got both"),
+    ],
+)
+@pytest.mark.usefixtures("watched")
+def test_ids_in_a_column_that_do_not_fit_the_rows_are_refused(http, ids, headers, detail):
+    rows = without(made_rows(1, n=1), "sales")
+    body = as_csv([{"row_id": name, **row} for name, row in zip(ids, rows, strict=True)])
+    url, headers = f"/v1/models/{MODEL}/predictions", {"Content-Type": "text/csv", **headers}
+    response = http.post(url, content=body, headers=headers)
+    assert response.status_code == 422
+    assert detail in response.json()["detail"]
+
+
+@pytest.mark.usefixtures("monitor")
 def test_rows_are_kept_under_every_name_of_the_version(http, service):
     (row, *_) = without(made_rows(1, n=1), "sales")
     predict(http, [row], ids="alias")
