@@ -873,6 +873,16 @@ def test_five_clicks_lead_from_a_file_to_the_job_without_a_typed_name(page, http
     http.post(f"/v1/jobs/{job['id']}:cancel")
 
 
+def test_the_page_for_uploads_says_in_how_many_groups_an_event_never_happens(page, tmp_path):
+    frame = hospitals().drop(columns="days")
+    died = frame.index % 12 == 0
+    died &= frame.hospital.isin(["H1", "H2", "H3"])
+    frame.assign(died=np.where(died, "yes", "no")).to_csv(tmp_path / "died.csv", index=False)
+    page.goto("/datasets/new")
+    page.set_input_files("#file", tmp_path / "died.csv")
+    page.locator("#advice", has_text="died is yes; in 5 groups it never is.").wait_for()
+
+
 def test_an_automatic_choice_shows_the_best_so_far_and_leads_to_its_result(page, client):
     table = hospitals(n=20)
     data = client.upload(table, name="stays", task_column="hospital", target_column="days")

@@ -196,9 +196,9 @@ def _errors(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
             )
         )
     left = len(states) - len(values)
-    what = "Share of wrong predictions" if _is_rate(states) else "RMSE"
+    what = "Share of wrong predictions" if _is_rate(states) else "Typical error (RMSE)"
     more = f"{words.counted(left)} more in the table." if left > 0 else ""
-    caption = f"{what} on rows whose true value is known, with 95 % intervals"
+    caption = f"{what} on rows whose true value is known; lines show how far it may be off (95 %)"
     return Chart(bars_of(values, shape="dot"), caption, more)
 
 
@@ -210,6 +210,7 @@ def _columns(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
     columns = report["columns"][:_MAX_SHOWN]
     if not columns:
         return None
+    columns.sort(key=lambda one: (one["alarm_since"] is None, -one["stability_index"]))
     texts = formats.column([column["stability_index"] for column in columns], 2)
     values = [
         Value(
@@ -224,7 +225,7 @@ def _columns(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
         )
         for column, text in zip(columns, texts, strict=True)
     ]
-    caption = f"How far columns have moved (stability index; above {_LARGE} is large)"
+    caption = f"How far columns have moved: above {_LARGE} is large (population stability index)"
     return Chart(bars_of(values), caption)
 
 
