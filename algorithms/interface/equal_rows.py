@@ -46,6 +46,8 @@ class TiedRows:
         Rows of all tasks, and those that are equal to another.
     n_design, n_copies
         Rows that are held out together with an equal one, by the reason under 'auto'.
+    has_levels
+        Whether none are under 'auto', since they are equal by the level of their only column.
     """
 
     ties: Ties
@@ -53,12 +55,16 @@ class TiedRows:
     n_equal: int
     n_design: int = 0
     n_copies: int = 0
+    has_levels: bool = False
 
     def describe(self) -> str | None:
         """Return what was done about equal rows, and why, in a sentence; None without any."""
         if not self.n_equal:
             return None
         equal = f"{self.n_equal:,} of {self.n_rows:,} rows are equal to another"
+        if self.has_levels:
+            why = "they have the same level of the only column, and are taken for different samples"
+            return f"{equal}: {why}. Set 'ties' if that is wrong."
         if self.ties != "auto":
             how = "all" if self.ties == "values" else "none"
             return f"{equal}; {how} of them are held out together, as 'ties' says."

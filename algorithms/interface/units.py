@@ -77,14 +77,24 @@ def units_of(tasks: TaskSet, hashes: Mapping[str, Hashes] | None = None) -> Unit
     return _find_units(tasks, hashes, DEFAULT_TIES)[0]
 
 
-def tie_rows(tasks: TaskSet, ties: Ties) -> TaskSet:
+def tie_rows(tasks: TaskSet, ties: Ties, *, is_category: bool = False) -> TaskSet:
     """Return tasks whose rows have their unit as group, and a sentence about equal rows.
 
     So parts of the rows, and prepared rows, keep the units of the raw rows.
+
+    Parameters
+    ----------
+    is_category
+        Whether a category is the only column. Equal rows have the same level then, as answers of
+        many persons to one item, and 'auto' ties none: a level that is held out from all tasks is
+        one of which nothing can be known.
     """
     if all(task.groups is not None for task in tasks):
         return tasks
-    units, tied = _find_units(tasks, None, ties)
+    is_shared = len({id(task.X) for task in tasks}) < len(tasks)
+    has_levels = ties == "auto" and is_category and not is_shared
+    units, tied = _find_units(tasks, None, "none" if has_levels else ties)
+    tied = replace(tied, has_levels=has_levels)
     grouped = tuple(replace(task, groups=units.of(task.name)) for task in tasks)
     return replace(tasks, tasks=grouped, equal_rows=tied.describe())
 

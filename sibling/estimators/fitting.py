@@ -25,6 +25,7 @@ from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.calibration.options import Calibration
 from algorithms.wrappers.new_tasks import check_new_tasks
 from algorithms.wrappers.preparation.algorithm import prepared
+from algorithms.wrappers.preparation.columns import is_one_category
 from algorithms.wrappers.preparation.recipe import Recipe
 from algorithms.wrappers.weights import weighted
 from sibling.estimators.inputs import Given, read_tasks
@@ -105,7 +106,8 @@ def tied(data: Given, value: Any) -> Given:
         detail = f"'ties' is {value!r}, expected one of {', '.join(map(repr, known))}"
         raise InvalidParams(detail, field="ties")
     ties: Ties = value
-    return replace(data, tasks=tie_rows(data.tasks, ties))
+    tasks = tie_rows(data.tasks, ties, is_category=is_one_category(data.columns))
+    return replace(data, tasks=tasks)
 
 
 def _parse(schema: type[S], options: Mapping[str, Any], *, name: str) -> S:

@@ -74,6 +74,20 @@ def test_the_same_design_in_rows_of_few_levels_is_tied_unless_the_user_says_that
     assert n_units(tie_rows(tasks, "none")) == 750
 
 
+def test_answers_to_the_same_items_are_samples_of_their_own() -> None:
+    rng = np.random.default_rng(0)
+    items = [rng.permutation(24)[:15, np.newaxis].astype(float) for _ in range(50)]
+    tasks = tasks_of(items)
+    assert n_units(tie_rows(tasks, "auto")) == 24  # numbers
+    answers = tie_rows(tasks, "auto", is_category=True)
+    assert n_units(answers) == 750
+    assert "the same level of the only column" in answers.equal_rows
+    assert n_units(tie_rows(tasks, "values", is_category=True)) == 24
+    # several targets of one table are of the same samples
+    shared = TaskSet(tuple(Task.from_rows(name, items[0]) for name in "ab"))
+    assert n_units(tie_rows(shared, "auto", is_category=True)) == 15
+
+
 def test_tasks_that_share_an_array_are_the_same_samples_however_few() -> None:
     X = np.arange(4.0)[:, np.newaxis]
     assert n_units(TaskSet((Task.from_rows("a", X), Task.from_rows("b", X)))) == 4

@@ -51,6 +51,16 @@ def test_a_frame_with_the_column_of_tasks_is_predicted_in_one_call(fitted):
     assert "of sales" in made.report_["choice"]["sentences"][1]
 
 
+@pytest.mark.parametrize(("column", "n_units"), [("item", 90), ("number", 12)])
+def test_answers_of_persons_to_items_are_held_out_one_by_one(column, n_units):
+    rng = np.random.default_rng(0)
+    item = np.concatenate([rng.permutation(12)[:9] for _ in range(10)])
+    frame = pd.DataFrame({"item": [f"item {i}" for i in item], "number": 1.5 * item})
+    persons, y = np.repeat([f"p{p}" for p in range(10)], 9), item % 3 + rng.normal(size=90)
+    made = Auto(algorithms=["constant", "ridge"]).fit(frame[[column]], y, tasks=persons)
+    assert made.report_["choice"]["rows"]["n_units"] == n_units
+
+
 def test_classes_have_probabilities_and_sets():
     made = Auto(algorithms=FAST_CLASSES).fit(X, LABELS, tasks=TASKS)
     assert is_classifier(made)

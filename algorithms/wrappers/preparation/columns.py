@@ -4,7 +4,7 @@ Raw rows are arrays of floats in which NaN is a missing value. A boolean is 0 or
 number of seconds since 1970 in UTC, and a category is the position of its level.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
 
@@ -117,3 +117,8 @@ class Column:
 def unnamed(n_columns: int) -> tuple[Column, ...]:
     """Return columns of numbers without names of their own."""
     return tuple(Column(f"column {j}") for j in range(n_columns))
+
+
+def is_one_category(columns: Sequence[Column] | None) -> bool:
+    """Return whether a category is the only column; None: all are numbers."""
+    return columns is not None and [column.kind for column in columns] == ["category"]

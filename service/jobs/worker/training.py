@@ -31,7 +31,7 @@ from algorithms.splits.requirements import Algo
 from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.calibration.model import CalibratedModel
 from algorithms.wrappers.preparation.algorithm import for_model, prepared
-from algorithms.wrappers.preparation.columns import Column
+from algorithms.wrappers.preparation.columns import Column, is_one_category
 from algorithms.wrappers.preparation.model import preparation_of
 from algorithms.wrappers.preparation.recipe import Recipe
 from algorithms.wrappers.weights import weighted
@@ -105,7 +105,7 @@ def _run(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
         return {"type": "succeeded", "result": result}
     with span("read", parent=request.get("traceparent")):
         tasks = read_tasks(Path(request["dataset"]), request["manifest"])
-        tasks = tie_rows(tasks, request["ties"])
+        tasks = _tied(tasks, request)
     checkpoint = Checkpoint(Path(request["checkpoint"]), every_s=request["checkpoint_interval_s"])
     trace = Trace(
         on_step=on_step,
@@ -120,6 +120,12 @@ def _run(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
             result = plans.run_child_job(plan, algorithm, tasks, seed=request["seed"], trace=trace)
         return {"type": "scored", "result": result}
     return {"type": "succeeded", "result": _train(request, kind, tasks, trace)}
+
+
+def _tied(tasks: TaskSet, request: dict[str, Any]) -> TaskSet:
+    """Return tasks whose rows know which of them are held out together."""
+    is_category = is_one_category(columns_of_manifest(request["manifest"]))
+    return tie_rows(tasks, request["ties"], is_category=is_category)
 
 
 def _train(
@@ -142,7 +148,7 @@ def _train(
     params = algorithm.parse(values)
     if kind != ADAPT and algorithm.needs.ignores_targets({task.target for task in tasks}):
         tasks = read_all_rows(Path(request["dataset"]), request["manifest"])
-        tasks = tie_rows(tasks, request["ties"])
+        tasks = _tied(tasks, request)
     with _fit_span(request):
         if kind == ADAPT:
             base = load_model(Path(request["base"]))
