@@ -313,6 +313,10 @@ def certificate() -> tuple[Path, Path]:
     return files
 
 
+if IS_BEHIND_NGINX:
+    certificate()  # before tests import clients that read the environment only then
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

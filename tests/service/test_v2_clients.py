@@ -31,13 +31,15 @@ def offline(model, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(service):
-    return service.url.removeprefix("http://")
+    """Its URL without the scheme, as this client takes it, and whether that is HTTPS."""
+    scheme, _, url = service.url.partition("://")
+    return {"url": url, "ssl": scheme == "https"}
 
 
 @pytest.fixture(scope="module")
 def client_of(address, model):
     del model
-    with triton.InferenceServerClient(address, concurrency=4) as client:
+    with triton.InferenceServerClient(**address, concurrency=4) as client:
         yield client
 
 
@@ -134,7 +136,7 @@ def test_concurrent_calls_get_their_own_results(client_of, offline):
 
 def test_the_asyncio_client(address, offline):
     async def call():
-        async with triton_aio.InferenceServerClient(address) as client:
+        async with triton_aio.InferenceServerClient(**address) as client:
             assert await client.is_model_ready("shared")
             assert (await client.get_model_metadata("shared"))["name"] == "shared"
             calls = [
