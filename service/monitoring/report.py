@@ -48,6 +48,10 @@ _DAY: Final = timedelta(days=1)
 _MIN_DAYS: Final = 1 / 24
 #: Half the width of an interval of DEFAULT_LEVEL in standard deviations of normal errors.
 _HALF_WIDTH: Final = 1.6449
+#: How many times the promised error the lower end of an interval is if it is far above; a rate of
+#: errors is promised by few wrong rows, or none.
+_FAR: Final = 2
+_MIN_RATE: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,7 @@ def make_report(
     predicted = [row for of_task in by_task.values() for row in of_task]
     overall = state(None, predicted, of_all)
     states = [state(task, of_task, present.get(task)) for task, of_task in sorted(by_task.items())]
-    states.sort(key=lambda s: (s.error is None or s.error.alarm_since is None, s.task))
+    states.sort(key=_rank)
     verdict = describe(overall, states, columns, pooled, n_rows=len(rows))
     change = None if pooled is None else pooled[1]
     half = 0.0 if change is None else Z_95 * change.mean_se
@@ -144,6 +148,13 @@ def make_report(
         n_dropped=monitor.n_dropped,
         is_partial=is_partial,
     )
+
+
+def _rank(state: TaskState) -> tuple[bool, bool, str]:
+    """Return the key that puts tasks with alarms first, then those far above their promise."""
+    error = state.error
+    has_alarm = error is not None and error.alarm_since is not None
+    return not has_alarm, error is None or not error.is_far_above, state.task or ""
 
 
 def _periods(monitor: MonitorRow, moment: datetime, since: datetime) -> list[_Period]:
@@ -269,14 +280,16 @@ def _observed(
     if change is None:
         return None
     power = 1.0 if is_rate else 0.5
+    low, promised = change.low**power, change.promised and change.promised**power
     return ObservedError(
         metric="error_rate" if is_rate else "rmse",
         n_rows=change.n_rows,
         value=change.loss**power,
-        low=change.low**power,
+        low=low,
         high=change.high**power,
-        promised=None if change.promised is None else change.promised**power,
+        promised=promised,
         alarm_since=since,
+        is_far_above=promised is not None and low > _FAR * max(promised, _MIN_RATE * is_rate),
     )
 
 

@@ -23,6 +23,11 @@ class ObservedError(BaseModel):
         description="When it was clear that the error is larger than promised; null if it is not. "
         "It may be looked at every day: of quiet years, one in twenty has any false alarm."
     )
+    is_far_above: bool = Field(
+        default=False,
+        description="Whether the interval begins above twice the promised error. It is worth a "
+        "look even without an alarm, for which rows of one day count for little.",
+    )
 
 
 class Coverage(BaseModel):
@@ -99,7 +104,9 @@ class MonitorReport(BaseModel):
     common_high: float | None = Field(description="Upper end of its 95 % interval.")
     since: datetime = Field(description="Start of the period of the oldest alarms that are shown.")
     overall: TaskState = Field(description="All tasks together.")
-    tasks: list[TaskState] = Field(description="Each task, those with alarms first.")
+    tasks: list[TaskState] = Field(
+        description="Each task: those with alarms first, then those far above their promise."
+    )
     columns: list[ColumnState] = Field(
         description="Columns with alarms, and others with the most evidence."
     )

@@ -62,7 +62,7 @@ def _of_errors(
     alarmed = [s.task for s in states if s.task and s.error and s.error.alarm_since is not None]
     is_overall = overall.error.alarm_since is not None
     if not alarmed and not is_overall:
-        return "quiet", ["Errors are not clearly larger than training promised."], []
+        return "quiet", [_without_alarm(overall, states)], []
     names, change = pooled
     own = [names[t] for t in change.with_own_increase()]
     factor = f"{np.exp(change.mean / 2 if overall.error.metric == 'rmse' else change.mean):.2g}"
@@ -77,6 +77,15 @@ def _of_errors(
     n_known = sum(state.error is not None for state in states)
     others = "; the other tasks are as promised" if len(tasks) < n_known else ""
     return "tasks", [f"Errors are larger than promised in: {_named(tasks)}{others}."], tasks
+
+
+def _without_alarm(overall: TaskState, states: Sequence[TaskState]) -> str:
+    far = [s.task for s in states if s.task and s.error and s.error.is_far_above]
+    if not far and not (overall.error and overall.error.is_far_above):
+        return "Errors are not clearly larger than training promised."
+    where = f"in: {_named(far)}" if far else "over all tasks together"
+    why = "there is no alarm yet, for which rows of one day count for little"
+    return f"Errors look much larger than promised {where}; {why}."
 
 
 def _named(names: Sequence[str]) -> str:

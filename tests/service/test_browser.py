@@ -806,6 +806,26 @@ def test_a_file_with_outcomes_says_whether_a_model_is_still_right(page, client):
     check_accessibility(page)
     field.set_input_files(file)
     page.get_by_text("59 rows taken: 0 new, 0 corrected, 59 known before.").wait_for()
+    page.locator("#numbers tbody tr", has_text="19").first.wait_for()  # without a reload
+    file["buffer"] = b"row_id,sales\nnever-predicted,1\n"
+    field.set_input_files(file)
+    page.get_by_text("Of 1 id no row is kept, such as never-predicted").wait_for()
+
+
+def test_what_is_wrong_with_a_rule_stands_at_its_form(page, client):
+    rows = {"a": np.eye(4), "b": np.eye(4)[::-1]}
+    data = client.upload(rows, {name: np.arange(4.0) for name in rows})
+    client.train(data, "ridge", model="renewed-by-rule").wait().set_alias("production")
+    client.set_monitor("renewed-by-rule@production")
+    page.goto("/models/renewed-by-rule/aliases/production/monitor")
+    rule = page.locator("#renewal-rule")
+    start = rule.get_by_role("button", name="Start renewing")
+    start.click()
+    rule.get_by_text("Fill in at least one of the first three fields").wait_for()
+    rule.get_by_label("Times").fill("every Monday")
+    start.click()
+    rule.get_by_text("Times: expected five fields").wait_for()
+    check_accessibility(page)
 
 
 DROP = """names => {

@@ -779,6 +779,32 @@ def test_the_page_names_the_shop_that_does_worse(http):
     assert page.count('class="measured') == 2
 
 
+@pytest.mark.usefixtures("monitor")
+def test_a_shop_far_above_its_promise_is_named_before_there_is_an_alarm(http):
+    wait_for_rows(http, predict_and_label(http, made_rows(4, n=4), "few", scale=10.0))
+    report = http.get(REPORT).json()
+    assert report["verdict"] == "quiet"
+    assert [(s["task"], s["error"]["is_far_above"]) for s in report["tasks"]] == [
+        ("b", True),
+        ("a", False),
+        ("c", False),
+    ]
+    assert "look much larger than promised in: 'b'; there is no alarm yet" in report["sentences"][0]
+    page = http.get(PAGE).text
+    assert ">No alarm yet, but look at 1 shop</h1>" in page
+    assert "As good as promised" not in page
+
+
+@pytest.mark.usefixtures("monitor")
+def test_the_page_to_predict_says_whether_rows_are_kept(http):
+    page = f"/models/{MODEL}/1/predict"
+    kept = http.get(page).text
+    assert "Nothing is stored" not in kept
+    assert f'href="{PAGE}">Is it still right?</a>' in kept
+    http.delete(MONITOR)
+    assert "Nothing is stored" in http.get(page).text
+
+
 # --- several processes ---------------------------------------------------------------------------
 
 

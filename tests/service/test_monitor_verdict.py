@@ -8,7 +8,7 @@ from service.monitoring.verdict import describe
 from service.storage.database import now
 
 
-def state(task, *, is_alarmed=False, has_error=True):
+def state(task, *, is_alarmed=False, has_error=True, is_far_above=False):
     error = ObservedError(
         metric="rmse",
         n_rows=50,
@@ -17,6 +17,7 @@ def state(task, *, is_alarmed=False, has_error=True):
         high=1.1,
         promised=1,
         alarm_since=now() if is_alarmed else None,
+        is_far_above=is_far_above,
     )
     return TaskState(
         task=task,
@@ -41,3 +42,17 @@ def test_several_broken_tasks_are_named_and_others_only_where_their_errors_are_k
     few = pool_changes(np.array([0.1, 1.5, 0.1, 0.1]), np.full(4, 0.04))
     verdict = describe(overall, unknown, [], (tasks[:4], few), n_rows=1000)
     assert "other tasks" not in verdict.sentences[0]
+
+
+def test_errors_far_above_the_promise_are_named_without_an_alarm():
+    states, changes = [state("a"), state("b")], pool_changes(np.zeros(2), np.ones(2))
+
+    def said(*states, overall):
+        verdict = describe(overall, states, [], (["a", "b"], changes), n_rows=100)
+        assert (verdict.kind, verdict.tasks) == ("quiet", [])
+        return verdict.sentences[0]
+
+    assert said(*states, overall=state(None)).startswith("Errors are not clearly larger")
+    far = state(None, is_far_above=True)
+    assert "larger than promised over all tasks together; " in said(*states, overall=far)
+    assert "promised in: 'b'; " in said(state("b", is_far_above=True), states[0], overall=far)

@@ -1,13 +1,17 @@
 // The page of a monitor: start to watch, send files with true values, and renew the model.
 import { dropInto, hold, send, show, typeOf } from "./request.js";
 
-const error = document.getElementById("action-error");
-
 async function attempt(event, change) {
   event.preventDefault();
+  const form = event.target, error = form.querySelector(".error");
   error.hidden = true;
-  const button = event.target.querySelector("button");
-  await hold(button, () => change(event.target).catch(failure => show(error, failure)));
+  await hold(form.querySelector("button"), () => change(form).catch(failure => show(error, named(failure, form))));
+}
+
+// A failure whose place is the label of a field, not a path in the request.
+function named(failure, form) {
+  const [first] = failure.body?.errors ?? [], label = form.elements[first?.pointer?.slice(1)]?.labels[0].textContent;
+  return label ? new Error(`${label}: ${first.detail}.`) : failure;
 }
 
 document.getElementById("monitor")?.addEventListener("submit", event => attempt(event, async form => {
@@ -23,6 +27,7 @@ document.getElementById("monitor")?.addEventListener("submit", event => attempt(
 
 document.getElementById("renewal-rule")?.addEventListener("submit", event => attempt(event, async form => {
   const number = name => form.elements[name].value === "" ? null : Number(form.elements[name].value);
+  if (!["rows", "alarm_days", "cron"].some(name => form.elements[name].value.trim())) throw new Error("Fill in at least one of the first three fields, which say when to train.");
   await send("PUT", form.dataset.path, { json: {
     ...JSON.parse(form.dataset.rule),  // what the page does not show stays
     rows: number("rows"),
@@ -32,6 +37,13 @@ document.getElementById("renewal-rule")?.addEventListener("submit", event => att
   } });
   location.reload();
 }));
+
+// Puts new content in the place of old; what was unfolded stays so.
+function replace(old, next) {
+  const were = old.querySelectorAll("details");
+  next.querySelectorAll("details").forEach((details, i) => { details.open = were[i]?.open ?? false; });
+  old.replaceWith(next);
+}
 
 const feedback = document.getElementById("feedback");
 const count = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
@@ -46,12 +58,12 @@ function said(body, { target, one }) {
   ].filter(([n]) => n).map(([n, why]) => `${count(n, "row")} ${why}`);
   const texts = [`${count(body.n_new + body.n_corrected + body.n_repeated, "row")} taken: ${body.n_new} new, ${body.n_corrected} corrected, ${body.n_repeated} known before.`];
   if (left.length) texts.push(`Not taken: ${left.join("; ")}.`);
-  if (body.n_unknown) texts.push(`${body.n_unknown} ids have no row that is kept: ${body.unknown.join(", ")}.`);
+  if (body.n_unknown) texts.push(`Of ${count(body.n_unknown, "id")} no row is kept, such as ${body.unknown.slice(0, 3).join(", ")}: they count once a row with this id is predicted. Or choose a file with the other columns, too.`);
   return texts.join(" ");
 }
 
 feedback?.addEventListener("change", async () => {
-  const input = feedback.elements.file, failed = document.getElementById("feedback-error"), answer = document.getElementById("feedback-answer");
+  const input = feedback.elements.file, failed = feedback.querySelector(".error"), answer = document.getElementById("feedback-answer");
   if (!input.files.length) return;
   const [file] = input.files;
   failed.hidden = true;
@@ -60,7 +72,7 @@ feedback?.addEventListener("change", async () => {
     const { body } = await send("POST", feedback.dataset.path, { body: file, headers: { "Content-Type": typeOf(file, JSON.parse(feedback.dataset.types)) } });
     answer.textContent = said(body, feedback.dataset);
     const page = new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
-    for (const id of ["headline", "lead", "report"]) document.getElementById(id).replaceWith(page.getElementById(id));
+    for (const id of ["headline", "lead", "report", "numbers"]) replace(document.getElementById(id), page.getElementById(id));
   } catch (failure) { answer.textContent = ""; show(failed, failure); }
   input.value = "";  // the same file can be chosen again
 });

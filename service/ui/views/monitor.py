@@ -114,9 +114,14 @@ async def monitor_view(api: Api, name: str, alias: str, version: int | None) -> 
 
 def _headline(report: Mapping[str, Any], words: GroupWords) -> str:
     n = len(report["changed_tasks"])
+    far = [s["task"] for s in _known_errors(report) if s["error"]["is_far_above"]]
+    if report["verdict"] == "quiet" and far:
+        n = len([task for task in far if task is not None])
+        where = f"{words.counted(n)}" if n else f"all {words.many} together"
+        return f"No alarm yet, but look at {where}"
     return {
         "nothing": "No row has been kept yet",
-        "no-targets": "Nothing has moved; errors are not known yet",
+        "no-targets": "No alarm; errors are not known yet",
         "quiet": "As good as promised",
         "columns": "Values have moved away from the training rows",
         "tasks": f"{capital(words.counted(n))} {'does' if n == 1 else 'do'} worse than promised",
@@ -174,8 +179,8 @@ def _renewal_facts(renewal: Mapping[str, Any], words: GroupWords) -> list[str]:
 
 
 def _errors(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
-    """Return the errors of the groups with alarms first, and that of all."""
-    states = [s for s in (report["overall"], *report["tasks"]) if s["error"] is not None]
+    """Return the error of all groups, then of those with alarms or far above their promise."""
+    states = _known_errors(report)
     if not states:
         return None
     texts = formats.column([state["error"]["value"] for state in states], 3)
@@ -187,7 +192,7 @@ def _errors(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
             Value(
                 f"All {words.many}" if state["task"] is None else state["task"],
                 formats.count(error["n_rows"], "row"),
-                _COLORS[error["alarm_since"] is not None],
+                _COLORS[error["alarm_since"] is not None or error["is_far_above"]],
                 error["value"],
                 error["low"],
                 error["high"],
@@ -200,6 +205,10 @@ def _errors(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
     more = f"{words.counted(left)} more in the table." if left > 0 else ""
     caption = f"{what} on rows whose true value is known; lines show how far it may be off (95 %)"
     return Chart(bars_of(values, shape="dot"), caption, more)
+
+
+def _known_errors(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [s for s in (report["overall"], *report["tasks"]) if s["error"] is not None]
 
 
 def _is_rate(states: Sequence[Mapping[str, Any]]) -> bool:
@@ -225,7 +234,10 @@ def _columns(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
         )
         for column, text in zip(columns, texts, strict=True)
     ]
-    caption = f"How far columns have moved: above {_LARGE} is large (population stability index)"
+    caption = (
+        f"How far columns have moved (population stability index; above {_LARGE} is large). With few rows, it "
+        f"is large by chance; a column with an alarm says that it has moved"
+    )
     return Chart(bars_of(values), caption)
 
 

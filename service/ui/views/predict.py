@@ -49,6 +49,8 @@ class PredictView:
         Fields for one row; none if the columns of the training data are not known.
     adding
         Query that uploads rows of a new group; empty if the dataset is not known.
+    watched
+        Alias whose monitor keeps the rows; empty without one.
     levels
         Levels of intervals or sets, in percent; none if the model has neither.
     """
@@ -62,6 +64,7 @@ class PredictView:
     types: Mapping[str, str]
     n_shown: int
     adding: str
+    watched: str
     request: ApiExample
 
 
@@ -88,8 +91,18 @@ async def predict_view(api: Api, name: str, version: int) -> PredictView:
         types=MEDIA_TYPES,
         n_shown=N_SHOWN,
         adding=_adding(await api.find(dataset, refused=FORBIDDEN)),
+        watched=await _watched(api, model),
         request=example,
     )
+
+
+async def _watched(api: Api, model: Mapping[str, Any]) -> str:
+    """Return the first alias of a version that has a monitor; empty if none has."""
+    for alias in model["aliases"]:
+        path = f"/v1/models/{segment(model['name'])}/aliases/{segment(alias)}/monitor"
+        if await api.find(path, refused=FORBIDDEN) is not None:
+            return str(alias)
+    return ""
 
 
 def target_name(preview: Mapping[str, Any], default: str) -> str:
