@@ -235,8 +235,8 @@ def _columns(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
         for column, text in zip(columns, texts, strict=True)
     ]
     caption = (
-        f"How far columns have moved (population stability index; above {_LARGE} is large). With few rows, it "
-        f"is large by chance; a column with an alarm says that it has moved"
+        f"How far columns have moved (population stability index; above {_LARGE} is large). With "
+        "few rows, it is large by chance; a column with an alarm says that it has moved"
     )
     return Chart(bars_of(values), caption)
 
