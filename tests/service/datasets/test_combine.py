@@ -13,8 +13,8 @@ from service.datasets.ingestion.selected import SelectedDataset
 from service.datasets.issues import Rejected
 from service.datasets.selection import Selection
 from service.renewal.context import RenewalServices
-from service.renewal.steps import combine as combine_rows
 from service.renewal.store import Late, Renewing
+from service.renewal.training import combine as combine_rows
 from service.settings import Settings
 from service.storage.tables import DatasetRow, MonitorRow, RenewalRow
 from tests.written import written
