@@ -50,10 +50,10 @@ def move(session: Session, version: VersionRow, alias: str) -> None:
     row.version_id, row.move_id, row.moved_at = version.id, new_id("move"), now()
     version.is_challenger = False
     session.flush()
-    # alarms are those of the version
-    is_of_alias = (MonitorRow.model_id == row.model_id, MonitorRow.alias == alias)
-    unseen = {"looked_at": None, "alarm_since": None}
-    session.execute(sa.update(MonitorRow).where(*is_of_alias).values(unseen))
+    if previous != version.version:  # alarms are those of the version
+        is_of_alias = (MonitorRow.model_id == row.model_id, MonitorRow.alias == alias)
+        unseen = {"looked_at": None, "alarm_since": None}
+        session.execute(sa.update(MonitorRow).where(*is_of_alias).values(unseen))
     _emit(session, "alias.moved", row, version=version.version, previous_version=previous)
 
 

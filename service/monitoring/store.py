@@ -159,7 +159,9 @@ def known_rows(
     query = sa.select(MonitoredRow.row_id).where(
         MonitoredRow.monitor_id == monitor_id, MonitoredRow.row_id.in_(row_ids)
     )
-    return set(session.scalars(query.where(MonitoredRow.version == version) if version else query))
+    if version is not None:
+        query = query.where(MonitoredRow.version == version)
+    return set(session.scalars(query))
 
 
 def delete_rows(database: Database, monitor_id: str, prefix: str = "") -> Iterator[int]:

@@ -7,6 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.access.stored_bytes import TARGET_BYTES, stored_bytes
+from service.models import alias_store
 from service.models.store import ActiveMonitor
 from service.monitoring import alarms, store
 from service.renewal import store as renewal_store
@@ -60,6 +61,14 @@ def test_a_labelled_row_does_not_replace_one_that_was_predicted_meanwhile(databa
         store.add_rows(session, [row("s", 2.5)])
     with database.read() as session:
         assert dict(session.execute(query).all()) == {"r": 1.5, "s": 2.5}
+
+
+def test_rows_are_known_by_their_version_whatever_its_number(database):
+    with database.write() as session:
+        store.add_rows(session, [row("r")])
+        assert store.known_rows(session, "mon", ["r", "s"]) == {"r"}
+        assert store.known_rows(session, "mon", ["r"], 1) == {"r"}
+        assert store.known_rows(session, "mon", ["r"], 0) == set()
 
 
 @pytest.fixture
@@ -149,3 +158,30 @@ def test_rows_that_a_challenger_has_predicted_are_not_read_again(database, monit
     until, has_more = predict_some(services, renewing, now() - 9 * DAY)
     assert now() - timedelta(minutes=11) < until < now()
     assert not has_more
+
+
+@pytest.fixture
+def second(database, tmp_path, monitor):
+    """Id of version 2 of the model of the monitor."""
+    world = World(database, tmp_path, seed=1)
+    version_id = world.version(world.job(world.dataset()))
+    with database.write() as session:
+        version = session.get_one(VersionRow, version_id)
+        version.model_id, version.version = session.get_one(MonitorRow, monitor.id).model_id, 2
+    return version_id
+
+
+def test_alarms_stay_where_an_alias_is_put_on_the_version_that_it_has(database, monitor, second):
+    raised_at = now() - 3 * DAY
+    with database.write() as session:
+        watched = session.get_one(MonitorRow, monitor.id)
+        watched.alarm_since = watched.looked_at = raised_at
+        alias = session.get_one(AliasRow, (watched.model_id, "production"))
+        present = session.get_one(VersionRow, alias.version_id)
+        for version, expected in (
+            (present, raised_at),
+            (session.get_one(VersionRow, second), None),
+        ):
+            alias_store.move(session, version, "production")
+            session.refresh(watched)
+            assert (watched.alarm_since, watched.looked_at) == (expected, expected)
