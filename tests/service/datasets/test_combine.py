@@ -144,7 +144,9 @@ def test_a_renewal_that_was_deleted_meanwhile_leaves_no_dataset_unread(app, wait
     database = app.services.database
     with database.read() as session:
         owner = session.get_one(DatasetRow, first).owner
-    row = RenewalRow(monitor_id="mon", dataset_id=first, rows_id=second, attempt=1, step=0)
+    row = RenewalRow(
+        monitor_id="mon", dataset_id=first, rows_id=second, attempt=1, step=0, rule={"rows": 10}
+    )
     seen = Renewing(row, MonitorRow(alias="production"), owner, "m")
     with pytest.raises(Late):
         combine_rows(RenewalServices(app.services, None), seen)
