@@ -31,7 +31,7 @@ from algorithms.splits.subsamples import N_PARTS
 FIT_SHARE: Final = 0.2
 FITS_SHARE: Final = 0.6
 #: A contender whose fit takes less than this share has its folds before the fits of others.
-CHEAP_SHARE: Final = 0.02
+CHEAP_SHARE: Final = 0.1
 #: A fit that is expected to take so many times what it may take is not tried.
 MAX_OVERRUN: Final = 2.0
 #: Expected time of the report, relative to that of scoring contenders as they finish.
