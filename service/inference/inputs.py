@@ -46,6 +46,10 @@ class InputSpecs:
             partial(names.of, version_id),
         )
 
+    def uses(self, served: ServableVersion, name: str) -> bool:
+        """Return whether a task of the training data has a column with a name."""
+        return any(name in (names or ()) for names in self._names.of(served.id).values())
+
     def ranges(self, served: ServableVersion) -> Ranges:
         """Return the columns of numbers of the training rows, with their ranges."""
         return self._names.ranges(served.id)

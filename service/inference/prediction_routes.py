@@ -1,9 +1,7 @@
 """HTTP routes that return the rows of a file with their predictions."""
 
-from collections import Counter
 from functools import partial
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
@@ -14,30 +12,21 @@ from service.http.documentation import file_body, problems
 from service.http.negotiation import preferred_type
 from service.http.requests import StrictRequest
 from service.http.routing import Owner, secured
-from service.inference.call import (
-    Body,
-    Call,
-    InferenceResult,
-    raise_invalid_data,
-    raise_invalid_request,
-)
+from service.inference.call import Body, Call, InferenceResult
 from service.inference.compute import compute
 from service.inference.context import Context, InferenceServices, TaskName
 from service.inference.formats import CSV, FORMATS, REQUEST_READERS
-from service.inference.formats.table import TableRows
 from service.inference.handler import ParsedCall, Reply
 from service.inference.new_tasks import NewTasksOption
 from service.inference.prediction_table import (
     MORE_METHODS,
     PredictionTable,
     known_rows,
-    listed,
     prediction_table,
     spread,
 )
 from service.inference.respond import respond
 from service.inference.routes import ROW_PROBLEMS, Level, MethodHandler
-from service.inference.row_ids import ROW_ID, ROW_IDS, read_ids
 from service.inference.schemas import Value
 from service.inference.sent_rows import missing_columns, table_of
 from service.inference.statistics import Clock
@@ -117,52 +106,32 @@ class PredictionHandler(MethodHandler):
         """Parse the rows."""
         call = super().read(tasks)
         self._read_call = call._replace(new_tasks=self.parsed.new_tasks)
-        self._match_columns(call)
+        self._missing = self._missing_columns(call)
         return self._filled()
 
-    def _match_columns(self, call: Call) -> None:
-        """Find the ids of the rows, and the columns without which the model can answer."""
+    def _missing_columns(self, call: Call) -> list[str]:
+        """Return the columns that the rows do not have, if the model can answer without them."""
         served, rows = self.find().served, table_of(call.rows)
         model = self.services.models.get(served)
         task = call.task if isinstance(call.task, str) else call.task[0] if call.task else ""
         if rows is None or rows.names is None or "predict" not in model.available_methods():
-            return
+            return []
         task = task if task in model.tasks else model.tasks[0]
         spec = self.services.inputs.of_tasks(served, model, "predict", [task])
-        if ROW_ID in rows.names and ROW_ID not in (spec.columns() or ()):
-            self._take_ids(rows)
-            rows = rows.without({ROW_ID})
-        self._missing = missing_columns(rows.names or (), spec)
-
-    def _take_ids(self, rows: TableRows) -> None:
-        if self._row_ids is not None:
-            detail = f"expected the ids of rows in the header or in the column '{ROW_ID}', got both"
-            raise_invalid_request(f"header:{ROW_IDS}", detail)
-        ids = read_ids(listed(rows.values_of(ROW_ID)))
-        twice = next((name for name, n in Counter(ids).items() if n > 1), None)
-        if twice is not None:
-            raise_invalid_data(
-                f"column '{ROW_ID}' has '{twice:.60}' twice; give each row an id of its own",
-                row=ids.index(twice, ids.index(twice) + 1),
-                column=ROW_ID,
-            )
-        self._row_ids = ",".join(quote(name, safe="") for name in ids) or None
-        self._has_id_column = True
+        return missing_columns(rows.names, spec)
 
     def _filled(self) -> Call:
-        """Return the call without ids, and with missing columns, without a value."""
+        """Return the call with missing columns, without a value."""
         call = self._read_call
         assert call is not None  # read before
-        rows = table_of(call.rows) if self._missing or self._has_id_column else None
-        if rows is None:
-            return call
-        rows = rows.without({ROW_ID} if self._has_id_column else ())
-        return call._replace(rows=rows.with_empty(self._missing))
+        rows = table_of(call.rows) if self._missing else None
+        return call if rows is None else call._replace(rows=rows.with_empty(self._missing))
 
     def write(self, result: InferenceResult) -> Reply:
         """Return the rows with the outputs of all methods."""
-        call = self._read_call
-        assert call is not None  # read before
+        assert self._read_call is not None  # read before
+        assert self._sent_rows is not None
+        call = self._read_call._replace(rows=self._sent_rows)  # with the ids
         served = self.find().served
         results: dict[str, InferenceResult] = {
             method: self._more(served, method, self._filled(), result)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from algorithms.interface.methods import DEFAULT_LEVEL
 from service.datasets.table import inert_texts
 from service.inference.call import Call, InferenceResult
-from service.inference.formats.table import TableRows
+from service.inference.formats.table import TableRows, listed
 from service.inference.formats.workbook import write_workbook
 from service.inference.sent_rows import find_far_values, table_of
 from service.models.columns import Ranges
@@ -234,13 +234,6 @@ def _decimals(values: Sequence[Any]) -> int:
     sizes = np.abs([value for value in values if isinstance(value, float)])
     largest = np.max(sizes[np.isfinite(sizes) & (sizes > 0)], initial=0.0)
     return 2 if largest == 0 else int(np.clip(2 - np.floor(np.log10(largest)), 0, _MAX_DECIMALS))
-
-
-def listed(values: Any) -> Sequence[Any]:
-    """Return the values of a column as a list."""
-    if isinstance(values, pa.ChunkedArray):
-        return list(values.to_pylist())
-    return list(values.tolist()) if isinstance(values, np.ndarray) else values
 
 
 def _predicted(results: Mapping[str, InferenceResult]) -> dict[str, Sequence[Any]]:

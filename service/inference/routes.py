@@ -10,10 +10,11 @@ from service.http.bodies import JSON, ContentType
 from service.http.documentation import file_body, problems
 from service.http.requests import StrictRequest
 from service.http.routing import Owner, secured
-from service.inference.call import Body, Call, InferenceResult
+from service.inference.call import Body, Call, InferenceResult, Rows, raise_invalid_request
 from service.inference.context import Context, InferenceServices, TaskName
 from service.inference.encoding import COMPRESSED, unpack
 from service.inference.formats import FORMATS, REQUEST_READERS, accepted_type, reader_of
+from service.inference.formats.table import listed
 from service.inference.handler import (
     Headers,
     InferenceHandler,
@@ -22,7 +23,9 @@ from service.inference.handler import (
 )
 from service.inference.new_tasks import NewTasksOption
 from service.inference.respond import respond
+from service.inference.row_ids import ROW_ID, ROW_IDS, header_of
 from service.inference.schemas import InferenceRequest, InferenceResponse
+from service.inference.sent_rows import names_of, table_of
 from service.inference.statistics import Clock
 from service.inference.task_column import TaskSource
 from service.models.resolver import ResolvedModel
@@ -66,9 +69,9 @@ _DOCS: Final[dict[str, Any]] = {
         **problems("malformed-json", *ROW_PROBLEMS),
     },
     "openapi_extra": file_body(
-        "Rows as JSON, or a file. The header `Sibling-Row-Ids` of `predict` has the ids by which "
-        "monitors keep the rows, percent-encoded and with commas between them; or one, which is "
-        "followed by `-0`, `-1` and so on.",
+        "Rows as JSON, or a file. A column `row_id`, unless the model has one, gives the ids by "
+        "which monitors keep the rows of `predict`; or the header `Sibling-Row-Ids`, percent-encoded "
+        "and with commas between them; or one id there, followed by `-0`, `-1` and so on.",
         (*_BINARY_TYPES, *REQUEST_READERS),
         json_schema=InferenceRequest.__name__,
     ),
@@ -91,6 +94,7 @@ class MethodHandler(InferenceHandler):
         self._method = parsed.path.rpartition("/")[2].replace("-", "_")
         self._media_type = accepted_type(headers.get("accept", ""))
         self._read_body, is_cheap = reader_of(headers.get("content-type", JSON))
+        self._sent_rows: Rows | None = None
         self._is_table = not is_cheap  # JSON and .npy say themselves that they are empty
         self.is_cheap_to_parse &= is_cheap and not body.startswith(COMPRESSED)
 
@@ -109,7 +113,22 @@ class MethodHandler(InferenceHandler):
         if self._is_table and (not body or body.isspace()):
             kind = self.parsed.headers["content-type"]
             raise Problem("malformed-body", f"the body is empty; send the rows in it, as {kind}")
-        return self._read_body(body, tasks)
+        call = self._read_body(body, tasks)
+        self._sent_rows = call.rows
+        return self._without_ids(call)
+
+    def _without_ids(self, call: Call) -> Call:
+        """Return the call without a column of ids, which monitors keep."""
+        if ROW_ID not in names_of(call.rows):
+            return call
+        rows, served = table_of(call.rows), (self._resolved or self.find()).served
+        if rows is None or self.services.inputs.uses(served, ROW_ID):
+            return call
+        if self._row_ids is not None:
+            detail = f"expected the ids of rows in the header or in the column '{ROW_ID}', got both"
+            raise_invalid_request(f"header:{ROW_IDS}", detail)
+        self._row_ids, self._has_id_column = header_of(listed(rows.values_of(ROW_ID))), True
+        return call._replace(rows=rows.without({ROW_ID}))
 
     def write(self, result: InferenceResult) -> Reply:
         """Return the outputs in the accepted format."""

@@ -2,9 +2,11 @@
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from service.inference.call import InferenceResult, Rows, raise_invalid_request
 from service.inference.task_column import task_names
@@ -99,6 +101,22 @@ def read_ids(values: Iterable[Any]) -> list[str]:
             detail = f"row {row} has the id {name!r:.60}; expected up to {MAX_ID} printable"
             raise_invalid_request("", f"{detail} characters in column '{ROW_ID}'")
     return ids
+
+
+def header_of(values: Iterable[Any]) -> str | None:
+    """Return the ids in a column as a header has them; None without rows.
+
+    Raises
+    ------
+    Problem
+        An id is not valid, or of two rows.
+    """
+    ids = read_ids(values)
+    name, n_rows = max(Counter(ids).items(), key=itemgetter(1), default=("", 0))
+    if n_rows > 1:
+        detail = f"column '{ROW_ID}' has '{name:.60}' {n_rows} times; give each row an id of its"
+        raise_invalid_request("", f"{detail} own")
+    return ",".join(quote(name, safe="") for name in ids) or None
 
 
 def _check(ids: RowIds) -> None:

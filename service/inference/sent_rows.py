@@ -1,6 +1,6 @@
 """The rows of a call as a table, and what in it is far from the training rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import TypeAlias
 
@@ -28,6 +28,14 @@ def table_of(rows: Rows) -> TableRows | None:
         values = [[record.get(name) for record in rows.rows] for name in names]
         return TableRows(names, values, len(rows.rows))
     return None
+
+
+def names_of(rows: Rows) -> Collection[str]:
+    """Return the names of the columns of rows at little cost; of records, those of the first."""
+    if isinstance(rows, ListRows):
+        first = rows.rows[0] if isinstance(rows.rows, list) and rows.rows else None
+        return first if isinstance(first, dict) else ()
+    return (rows.names or ()) if isinstance(rows, TableRows | NamedRows) else ()
 
 
 def missing_columns(names: Sequence[str], spec: InputSpec) -> list[str]:

@@ -188,7 +188,8 @@ class RemoteModel(Remote[Mode]):
         ----------
         row_ids
             Ids by which monitors keep the rows, one for each; or one text for all, which is
-            followed by ``-0``, ``-1`` and so on. Default: the service makes them.
+            followed by ``-0``, ``-1`` and so on. Default: those in a column ``row_id``, or else the
+            service makes them.
         """
         return await self._call("predict", X, task, new_tasks=new_tasks, row_ids=row_ids)
 

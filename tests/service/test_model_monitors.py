@@ -213,10 +213,36 @@ def test_a_file_to_predict_may_have_the_ids_of_its_rows_in_a_column(http, servic
     assert send(http, as_csv(outcomes), "text/csv") == {"n_rows": 3, "n_new": 3}
 
 
+@pytest.mark.usefixtures("monitor")
+def test_rows_of_every_kind_may_have_their_ids_in_a_column(http, service, watched, tmp_path):
+    rows = [{"row_id": i, **row} for i, row in enumerate(without(made_rows(1, n=4), "sales"))]
+    expected = watched.predict(without(rows, "row_id"), row_ids="in-header").tolist()
+    (tmp_path / "rows.csv").write_text(as_csv(rows[:3]))
+    # sums of several rows at once may differ in the last digit
+    assert watched.predict(tmp_path / "rows.csv") == pytest.approx(expected[:3])
+    assert watched.predict(pa.Table.from_pylist(rows[3:6])) == pytest.approx(expected[3:6])
+    assert watched.predict(rows[6:9]) == pytest.approx(expected[6:9])
+    columns = {"columns": [*rows[0]], "inputs": [[*row.values()] for row in rows[9:]]}
+    response = http.post(f"/v1/models/{MODEL}/predict", json=columns)
+    assert response.json()["outputs"] == pytest.approx(expected[9:])
+    wait_for_rows(http, 24)
+    ids = {row.row_id for row in stored(service)}
+    assert ids == {f"in-header-{i}" for i in range(12)} | {str(i) for i in range(12)}
+
+
+def test_a_column_of_the_model_is_not_one_of_ids(client, http):
+    rows = {"row_id": [1.0, 2.0, 2.0, 5.0], "y": [2.0, 4.0, 4.0, 10.0]}
+    data = client.upload(pa.table(rows), target_column="y", name="numbered")
+    model = client.train(data, "ridge", model="numbered").wait()
+    body = {"columns": ["row_id"], "inputs": [[2.0], [2.0]]}
+    outputs = http.post("/v1/models/numbered/predict", json=body).json()["outputs"]
+    assert outputs == model.predict([[2.0], [2.0]]).tolist()
+
+
 @pytest.mark.parametrize(
     ("ids", "headers", "detail"),
     [
-        ("xyx", {}, "column 'row_id' has 'x' twice"),
+        ("xyx", {}, "column 'row_id' has 'x' 2 times; give each row an id of its own"),
         (["x", "", "z"], {}, "row 1 has no id; expected text or an integer in every row of column"),
         (["x", "y", "z" * 201], {}, "row 2 has the id"),
         ("xyz", {"Sibling-Row-Ids": "r"}, "in the header or in the column 'row_id', got both"),

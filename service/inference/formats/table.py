@@ -31,6 +31,13 @@ from service.inference.task_column import TaskSource
 ColumnValues: TypeAlias = pa.ChunkedArray | NDArray[Any] | Sequence[Any]
 
 
+def listed(values: ColumnValues) -> list[Any]:
+    """Return the values of a column as a list."""
+    if isinstance(values, pa.ChunkedArray):
+        return list(values.to_pylist())
+    return list(values.tolist() if isinstance(values, np.ndarray) else values)
+
+
 @dataclass(frozen=True, slots=True)
 class TableRows:
     """Rows of a table without its task column.
