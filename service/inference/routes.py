@@ -70,8 +70,8 @@ _DOCS: Final[dict[str, Any]] = {
     },
     "openapi_extra": file_body(
         "Rows as JSON, or a file. A column `row_id`, unless the model has one, gives the ids by "
-        "which monitors keep the rows of `predict`; or the header `Sibling-Row-Ids`, percent-encoded "
-        "and with commas between them; or one id there, followed by `-0`, `-1` and so on.",
+        "which monitors keep the rows of `predict`. Or the header `Sibling-Row-Ids` has them, "
+        "percent-encoded and with commas between; or one id, followed by `-0`, `-1` and so on.",
         (*_BINARY_TYPES, *REQUEST_READERS),
         json_schema=InferenceRequest.__name__,
     ),

@@ -32,7 +32,7 @@ from sibling.commands.output import (
 )
 from sibling.commands.renewals import renewals
 
-models = noun("Look at models, download, export and delete them.")
+models = noun("Look at models, watch and renew them in use, download, export and delete them.")
 naming = App()
 models.add_typer(monitors, name="monitor")
 models.add_typer(renewals, name="renewal")

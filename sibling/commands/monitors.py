@@ -13,6 +13,7 @@ from sibling.commands.output import (
     format_value,
     print_fields,
     print_json,
+    print_note,
     print_result,
     print_table,
     print_text,
@@ -67,6 +68,11 @@ def feedback(
     with Client(url) as client, suggesting_model(client, alias):
         answer = client.monitor(alias).feedback(file)
     print_fields(answer, *answer)
+    if answer["n_unknown"]:
+        print_note(
+            f"note: no row is kept of {answer['n_unknown']} ids: targets count once a row with "
+            "the id is predicted; or send the columns of the model, too"
+        )
 
 
 @monitors.command()

@@ -41,7 +41,8 @@ def _add_method(method: str) -> None:
             Path,
             typer.Argument(
                 help="A file: CSV, .npy, Parquet, Arrow, Feather, Excel, JSON records, .npz, .mat "
-                "or safetensors; or - for standard input. Named columns are matched by name."
+                "or safetensors; or - for standard input. Named columns are matched by name; a "
+                "column row_id has the ids by which monitors keep the rows."
             ),
         ] = _STANDARD,
         *,
@@ -102,7 +103,10 @@ def _add_method(method: str) -> None:
         else:
             output.write_bytes(written)
 
-    help_text = inspect.getdoc(getattr(RemoteModel, method)) or ""
+    # parameters of the client are no options
+    help_text = (inspect.getdoc(getattr(RemoteModel, method)) or "").partition("\n\nParameters\n")[
+        0
+    ]
     if method in CLASS_METHODS:
         help_text += " CSV output has a header with the class labels."
     inference.command(method.replace("_", "-"), help=help_text)(command)

@@ -757,15 +757,20 @@ def test_the_asynchronous_client_watches_a_model(service):
 @pytest.mark.slow
 @pytest.mark.usefixtures("watched")
 def test_the_command_watches_a_model(command, service, tmp_path):
+    def done(*arguments):
+        return command("models", "monitor", *arguments, check=True, SIBLING_URL=service.url)
+
     def run(*arguments):
-        return command("models", "monitor", *arguments, check=True, SIBLING_URL=service.url).stdout
+        return done(*arguments).stdout
 
     alias = f"{MODEL}@production"
     assert "never_keep\ttown" in run("set", alias, "--never-keep", "town")
     assert "n_rows\t0" in run("show", alias)
     file = tmp_path / "truth.csv"
     file.write_text("row_id,target\nc,4\n")
-    assert json.loads(run("feedback", alias, str(file), "--json"))["unknown"] == ["c"]
+    sent = done("feedback", alias, str(file), "--json")
+    assert json.loads(sent.stdout)["unknown"] == ["c"]
+    assert "no row is kept of 1 ids" in sent.stderr
     assert "No row has been kept yet." in run("report", alias)
     assert json.loads(run("delete-rows", alias, "c", "--json")) == {"n_deleted": 1}
     assert "is deleted" in run("delete", alias)
@@ -826,7 +831,7 @@ def test_the_page_to_predict_says_whether_rows_are_kept(http):
     page = f"/models/{MODEL}/1/predict"
     kept = http.get(page).text
     assert "Nothing is stored" not in kept
-    assert f'href="{PAGE}">Is it still right?</a>' in kept
+    assert f'href="{PAGE}">{MODEL}@production</a> keeps the rows' in kept
     http.delete(MONITOR)
     assert "Nothing is stored" in http.get(page).text
 

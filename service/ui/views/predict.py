@@ -50,7 +50,7 @@ class PredictView:
     adding
         Query that uploads rows of a new group; empty if the dataset is not known.
     watched
-        Alias whose monitor keeps the rows; empty without one.
+        Aliases whose monitors keep the rows.
     levels
         Levels of intervals or sets, in percent; none if the model has neither.
     """
@@ -64,7 +64,7 @@ class PredictView:
     types: Mapping[str, str]
     n_shown: int
     adding: str
-    watched: str
+    watched: Sequence[str]
     request: ApiExample
 
 
@@ -96,13 +96,14 @@ async def predict_view(api: Api, name: str, version: int) -> PredictView:
     )
 
 
-async def _watched(api: Api, model: Mapping[str, Any]) -> str:
-    """Return the first alias of a version that has a monitor; empty if none has."""
-    for alias in model["aliases"]:
-        path = f"/v1/models/{segment(model['name'])}/aliases/{segment(alias)}/monitor"
-        if await api.find(path, refused=FORBIDDEN) is not None:
-            return str(alias)
-    return ""
+async def _watched(api: Api, model: Mapping[str, Any]) -> list[str]:
+    """Return the aliases of a version that have a monitor."""
+    path = f"/v1/models/{segment(model['name'])}/aliases"
+    return [
+        alias
+        for alias in model["aliases"]
+        if await api.find(f"{path}/{segment(alias)}/monitor", refused=FORBIDDEN) is not None
+    ]
 
 
 def target_name(preview: Mapping[str, Any], default: str) -> str:
