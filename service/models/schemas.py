@@ -43,8 +43,8 @@ class Model(BaseModel):
     version: int = Field(description="Version number, from 1.")
     aliases: list[str] = Field(description="Aliases that point to this version.")
     is_challenger: bool = Field(
-        description="Whether a renewal trained it and no alias has moved to it: then it is never "
-        "the latest version."
+        description="Whether a renewal trained it and no alias has moved to it: then it is the "
+        "latest version only where no other version is left."
     )
     algorithm: str = Field(description="Algorithm name.")
     methods: list[str] = Field(description="Methods, such as transform and predict.")

@@ -293,18 +293,16 @@ def _served(owner: str | sa.BindParameter[str]) -> sa.Select[Any]:
     )
 
 
-def _latest() -> sa.ScalarSelect[int]:
+def _latest() -> sa.ColumnElement[int]:
     """Return the highest existing number, since the newest version may have been deleted.
 
-    Challengers do not count: who calls a model by its name alone gets proven versions.
+    Challengers count only where no other version is left: who calls a model by its name alone gets
+    proven versions.
     """
     other = sa.alias(VersionRow.__table__)
-    return (
-        sa.select(sa.func.max(other.c.version))
-        .where(other.c.model_id == ModelRow.id, other.c.is_challenger.is_(False))
-        .correlate(ModelRow)
-        .scalar_subquery()
-    )
+    highest = sa.select(sa.func.max(other.c.version)).where(other.c.model_id == ModelRow.id)
+    proven = highest.where(other.c.is_challenger.is_(False))
+    return sa.func.coalesce(*(q.correlate(ModelRow).scalar_subquery() for q in (proven, highest)))
 
 
 def _named(session: Session, query: sa.Select[str, VersionRow]) -> Sequence[NamedVersion]:

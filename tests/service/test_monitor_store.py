@@ -8,14 +8,17 @@ import sqlalchemy as sa
 
 from service.access.stored_bytes import TARGET_BYTES, stored_bytes
 from service.models import alias_store
+from service.models import store as model_store
 from service.models.store import ActiveMonitor
 from service.monitoring import alarms, store
 from service.renewal import store as renewal_store
 from service.renewal.trial import predict_some
 from service.settings import Settings
 from service.storage.database import now
+from service.storage.ordered_pages import PageRequest
 from service.storage.tables import (
     AliasRow,
+    ModelRow,
     MonitoredRow,
     MonitorRow,
     RenewalRow,
@@ -185,3 +188,21 @@ def test_alarms_stay_where_an_alias_is_put_on_the_version_that_it_has(database, 
             alias_store.move(session, version, "production")
             session.refresh(watched)
             assert (watched.alarm_since, watched.looked_at) == (expected, expected)
+
+
+def test_a_challenger_is_the_latest_version_only_where_no_other_is_left(database, second):
+    def latest():
+        listed, _ = model_store.list_models(session, "ada", PageRequest("name", None, 9))
+        found = [model_store.find_served(session, "ada", name, None), *[n.row for n in listed]]
+        found.append(model_store.get_version(session, "ada", name, None).row)
+        return [version.version for version in found]
+
+    with database.write() as session:
+        challenger = session.get_one(VersionRow, second)
+        name = session.get_one(ModelRow, challenger.model_id).name
+        challenger.is_challenger = True
+        session.flush()
+        assert latest() == [1, 1, 1]
+        session.execute(sa.delete(AliasRow))
+        model_store.delete_version(session, model_store.get_version(session, "ada", name, 1))
+        assert latest() == [2, 2, 2]
