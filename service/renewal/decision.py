@@ -102,7 +102,7 @@ def weigh(services: RenewalServices, seen: Renewing) -> None:
         if points_at == row.champion and versions[1] is not None:
             losses_are_rates, usual = is_rate(services, seen), (row.trial or {})["usual"]
             for day in days_to_weigh(row, rule, now()):
-                rows = store.paired_rows(session, seen, day, day + _DAY)
+                rows = store.paired_rows(session, seen, day, day + _DAY, limit=MAX_ROWS)
                 weighed = weighed_day(rows, day, usual, is_rate=losses_are_rates)
                 new += [] if weighed is None else [weighed]
     if points_at != row.champion or versions[1] is None:

@@ -252,9 +252,9 @@ def unanswered_rows(
 
 
 def paired_rows(
-    session: Session, renewing: Renewing, begin: datetime, end: datetime
+    session: Session, renewing: Renewing, begin: datetime, end: datetime, *, limit: int
 ) -> Sequence[sa.Row[Any]]:
-    """Return both predictions and the target of rows between two moments.
+    """Return both predictions and the target of rows between two moments; of more, a random sample.
 
     Rows and targets came after the copy of rows: the challenger was not trained on them.
     """
@@ -281,7 +281,8 @@ def paired_rows(
             theirs.prediction.is_not(None),
             target.created_at > copied_at,
         )
-        .order_by(ours.created_at, ours.row_id)
+        .order_by(sa.func.random())
+        .limit(limit)
     )
     return session.execute(query).all()
 

@@ -206,3 +206,25 @@ def test_a_challenger_is_the_latest_version_only_where_no_other_is_left(database
         session.execute(sa.delete(AliasRow))
         model_store.delete_version(session, model_store.get_version(session, "ada", name, 1))
         assert latest() == [2, 2, 2]
+
+
+def test_a_trial_weighs_a_random_sample_of_the_rows_of_a_day(database, monitor):
+    add_renewal(database, state="trial", champion=1, challenger=2)
+    moment, ids = now() - DAY, [f"r{i}" for i in range(6)]
+    with database.write() as session:
+        for i, row_id in enumerate(ids):
+            for version in (1, 2):
+                made = {**row(row_id, float(i)), "created_at": moment, "version": version}
+                store.add_rows(session, [made])
+        store.add_targets(session, [target(row_id) for row_id in ids])
+        renewing = renewal_store.find(session, monitor.id)
+
+        def sample(limit):
+            found = renewal_store.paired_rows(session, renewing, moment, now(), limit=limit)
+            assert all(pair.champion == pair.challenger for pair in found)
+            return [pair.champion for pair in found]
+
+        assert sorted(sample(9)) == [0, 1, 2, 3, 4, 5]
+        samples = [sample(3) for _ in range(60)]  # each lacks a row by chance half the time
+    assert {len(set(drawn)) for drawn in samples} == {3}
+    assert set().union(*samples) == {0, 1, 2, 3, 4, 5}
