@@ -16,7 +16,14 @@ from service.renewal.clearing import drop_copies, fail
 from service.renewal.context import RenewalServices
 from service.renewal.schemas import RenewalSpec
 from service.renewal.store import Renewing, note, stepping
-from service.renewal.trial import MIN_ROWS, days_to_weigh, state_of_trial, usual_losses, weighed_day
+from service.renewal.trial import (
+    MIN_ROWS,
+    days_to_weigh,
+    is_closed,
+    state_of_trial,
+    usual_losses,
+    weighed_day,
+)
 from service.storage.database import now
 from service.storage.job_states import FINAL, JobState
 from service.storage.tables import JobRow, MonitorRow
@@ -101,10 +108,11 @@ def weigh(services: RenewalServices, seen: Renewing) -> None:
         new = []
         if points_at == row.champion and versions[1] is not None:
             losses_are_rates, usual = is_rate(services, seen), (row.trial or {})["usual"]
-            for day in days_to_weigh(row, rule, now()):
+            moment = now()
+            for day in days_to_weigh(row, rule, moment):
                 rows = store.paired_rows(session, seen, day, day + _DAY, limit=MAX_ROWS)
                 weighed = weighed_day(rows, day, usual, is_rate=losses_are_rates)
-                new += [] if weighed is None else [weighed]
+                new += [weighed] if rows or is_closed(day, rule, moment) else []
     if points_at != row.champion or versions[1] is None:
         gone = "the challenger was deleted" if versions[1] is None else "the alias was moved"
         end(services, seen, f"The trial has ended: {gone}.")

@@ -128,15 +128,20 @@ def days_to_weigh(row: RenewalRow, rule: RenewalSpec, moment: datetime) -> list[
     return [day for day in days if day.date().isoformat() not in weighed]
 
 
+def is_closed(day: datetime, rule: RenewalSpec, moment: datetime) -> bool:
+    """Return whether a day without labels is left out for good: another day was waited for them."""
+    return moment - day >= (2 + rule.label_days) * _DAY
+
+
 def weighed_day(
     rows: Sequence[Any], day: datetime, usual: Mapping[str, float], *, is_rate: bool
-) -> dict[str, Any] | None:
+) -> dict[str, Any]:
     """Return the mean advantage of the challenger on a day, over all and by task.
 
-    None without rows that have both predictions and a target.
+    Without rows that have both predictions and a target, only that there are none.
     """
     if not rows:
-        return None
+        return {"day": day.date().isoformat(), "n": 0}
     targets = [row.target for row in rows]
     ours, theirs = (
         list(map(ne, predictions, targets)) if is_rate else _squared_errors(predictions, targets)
@@ -161,7 +166,7 @@ def state_of_trial(row: RenewalRow) -> Trial:
     assert row.trial is not None  # a renewal on trial
     assert row.champion is not None
     assert row.challenger is not None
-    days = row.trial["days"]
+    days = [day for day in row.trial["days"] if day["n"]]
     n = [day["n"] for day in days]
     means = [day["mean"] for day in days]
     evidence = tests.trial_evidence(means, n)

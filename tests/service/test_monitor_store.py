@@ -1,6 +1,6 @@
 """Monitors and renewals in the database: races, stored bytes, and what the next turn reads."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -11,8 +11,10 @@ from service.models import alias_store
 from service.models import store as model_store
 from service.models.store import ActiveMonitor
 from service.monitoring import alarms, store
+from service.renewal import decision
 from service.renewal import store as renewal_store
-from service.renewal.trial import predict_some
+from service.renewal.schemas import RenewalSpec
+from service.renewal.trial import days_to_weigh, predict_some, state_of_trial
 from service.settings import Settings
 from service.storage.database import now
 from service.storage.ordered_pages import PageRequest
@@ -228,3 +230,30 @@ def test_a_trial_weighs_a_random_sample_of_the_rows_of_a_day(database, monitor):
         samples = [sample(3) for _ in range(60)]  # each lacks a row by chance half the time
     assert {len(set(drawn)) for drawn in samples} == {3}
     assert set().union(*samples) == {0, 1, 2, 3, 4, 5}
+
+
+@pytest.mark.usefixtures("second")
+def test_a_day_of_a_trial_without_labels_is_read_no_more_once_it_is_closed(database, monitor):
+    rule, today = RenewalSpec(rows=10), datetime.combine(now().date(), time(), UTC)
+    trial = {"usual": {"": 1.0}, "days": []}
+    pair = {"champion": 1, "challenger": 2, "n_trials": 1}
+    add_renewal(database, state="trial", trial=trial, rule={"rows": 10}, **pair)
+    labelled = {"created_at": today - 3.5 * DAY}
+    with database.write() as session:
+        rows = [{**row("r", 1.0), **labelled, "version": version} for version in (1, 2)]
+        store.add_rows(session, rows)
+        store.add_targets(session, [target("r")])
+        renewing = renewal_store.find(session, monitor.id)
+    model = SimpleNamespace(tasks=())
+    inference = SimpleNamespace(
+        resolver=SimpleNamespace(find=lambda *_: None),
+        models=SimpleNamespace(get=lambda _: model),
+    )
+    monitoring = SimpleNamespace(inference=inference)
+    decision.weigh(SimpleNamespace(database=database, monitoring=monitoring), renewing)
+    with database.read() as session:
+        after = renewal_store.find(session, monitor.id).row
+    assert [day["n"] for day in after.trial["days"]] == [0, 1, 0]
+    assert days_to_weigh(after, rule, now()) == [today - 2 * DAY]  # labels may come late
+    state = state_of_trial(after)
+    assert (state.n_days, state.n_rows, state.gain) == (1, 1, 0)

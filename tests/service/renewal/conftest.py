@@ -57,8 +57,10 @@ class World:
                         .where(table.row_id.in_(ids[k::days]))
                         .values(created_at=now() - (k + 2) * DAY)
                     )
-            if days:  # rows of the past are read again after a step
-                session.execute(sa.update(RenewalRow).values(step=RenewalRow.step + 1))
+            for row in session.scalars(sa.select(RenewalRow)) if days else ():
+                row.step += 1  # rows of the past are read again after a step
+                if row.trial is not None:
+                    row.trial = {**row.trial, "days": []}
 
     def count(self, prefix: str, version: int | None = None) -> int:
         query = sa.select(sa.func.count()).where(MonitoredRow.row_id.startswith(f"{prefix}-"))
