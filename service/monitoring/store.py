@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from service.access.stored_bytes import TARGET_BYTES, stored_bytes
 from service.models.store import ActiveMonitor
-from service.storage.database import Database
+from service.storage.database import Database, lock
 from service.storage.tables import (
     AliasRow,
     ModelRow,
@@ -164,6 +164,11 @@ def known_rows(
     return set(session.scalars(query))
 
 
+def lock_rows(session: Session, monitor_id: str) -> None:
+    """Let deletions of rows wait until the end of the transaction, which waits for theirs."""
+    lock(session, "monitored rows", monitor_id)
+
+
 def delete_rows(database: Database, monitor_id: str, prefix: str = "") -> Iterator[int]:
     """Delete rows and targets whose ids begin with a prefix; yield the number of each batch."""
     for table in (MonitoredRow, MonitoredTarget):
@@ -173,6 +178,7 @@ def delete_rows(database: Database, monitor_id: str, prefix: str = "") -> Iterat
         query = (query.where(begins) if prefix else query).distinct().limit(BATCH_ROWS)
         while True:
             with database.write() as session:
+                lock_rows(session, monitor_id)
                 ids = session.scalars(query).all()
                 session.execute(
                     sa.delete(table).where(table.monitor_id == monitor_id, table.row_id.in_(ids))

@@ -212,6 +212,7 @@ def predict_some(
         stored = answers(services, renewing, rows)
         with database.write() as session:
             ids = [row.row_id for row in rows]
+            monitor_store.lock_rows(session, renewing.monitor.id)
             there = monitor_store.known_rows(session, renewing.monitor.id, ids)
             monitor_store.add_rows(session, [row for row in stored if row["row_id"] in there])
     has_more = len(rows) == BATCH_ROWS

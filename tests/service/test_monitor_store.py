@@ -1,11 +1,13 @@
 """Monitors and renewals in the database: races, stored bytes, and what the next turn reads."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, time, timedelta
 from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
 
+from algorithms.interface.errors import UnknownTask
 from service.access.stored_bytes import TARGET_BYTES, stored_bytes
 from service.models import alias_store
 from service.models import store as model_store
@@ -28,6 +30,7 @@ from service.storage.tables import (
     WebhookRow,
 )
 from tests.service.retention.test_store import World
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.sql
 DAY = timedelta(days=1)
@@ -257,3 +260,39 @@ def test_a_day_of_a_trial_without_labels_is_read_no_more_once_it_is_closed(datab
     assert days_to_weigh(after, rule, now()) == [today - 2 * DAY]  # labels may come late
     state = state_of_trial(after)
     assert (state.n_days, state.n_rows, state.gain) == (1, 1, 0)
+
+
+def test_no_answer_of_a_challenger_is_left_of_rows_that_are_deleted_meanwhile(database, monitor):
+    add_renewal(database, state="trial", champion=1, challenger=2)
+    with database.write() as session:
+        store.add_rows(session, [row(row_id, 1.0) for row_id in ("ada-1", "bob-1")])
+        renewing = renewal_store.find(session, monitor.id)
+
+    def not_known(_served):
+        raise UnknownTask("the version does not know the task")
+
+    inference = SimpleNamespace(
+        database=database,
+        settings=Settings(),
+        resolver=SimpleNamespace(find=lambda *_: SimpleNamespace(version=2)),
+        models=SimpleNamespace(get=not_known),
+    )
+    waiting = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    deletions = []
+
+    def delete_first(connection, _cursor, statement, *_rest):
+        if not statement.startswith("INSERT INTO monitored_rows"):
+            return
+        deletions.append(pool.submit(list, store.delete_rows(database, monitor.id, "ada-")))
+        if connection.dialect.name == "postgresql":
+            with database.read() as session:
+                wait_for(lambda: deletions[0].done() or session.scalar(waiting))
+
+    with ThreadPoolExecutor(1) as pool:
+        sa.event.listen(database.engine, "before_cursor_execute", delete_first)
+        predict_some(SimpleNamespace(inference=inference), renewing, now() - 9 * DAY)
+        sa.event.remove(database.engine, "before_cursor_execute", delete_first)
+        assert deletions[0].result() == [1, 0]
+    with database.read() as session:
+        left = session.execute(sa.select(MonitoredRow.row_id, MonitoredRow.version)).all()
+    assert sorted(left) == [("bob-1", 1), ("bob-1", 2)]
