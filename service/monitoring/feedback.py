@@ -69,7 +69,8 @@ def store_feedback(
     ids = list(kept)
     n_new = n_corrected = n_unpredicted = 0
     unknown: list[str] = []
-    unknown_tasks: Counter[str] = Counter()
+    unknown_tasks, unknown_labels = Counter[str](), Counter[str]()
+    classes = classes_of(services.inference.models.get(served))
     # those that were never called are predicted by each version that they are sent to
     version = None if table.has_ids else served.version
     n_stored = 0
@@ -89,6 +90,7 @@ def store_feedback(
         else:
             chunk = [row_id for row_id in chunk if row_id not in left]
         targets = {row_id: table.targets[kept[row_id]] for row_id in chunk}
+        unknown_labels.update(str(y) for y in targets.values() if classes and y not in classes)
         moment = now()
         with services.inference.database.write() as session:
             _check_unchanged(session, active)
@@ -125,7 +127,13 @@ def store_feedback(
         n_unknown=len(unknown),
         unknown=unknown[:_MAX_NAMED],
         unknown_tasks=dict(unknown_tasks.most_common(_MAX_NAMED)),
+        unknown_labels=dict(unknown_labels.most_common(_MAX_NAMED)),
     )
+
+
+def classes_of(model: Model) -> set[str]:
+    """Return the classes of all tasks as text; none of a model that predicts numbers."""
+    return {str(label) for task in model.tasks for label in model.classes(task)}
 
 
 def _check_quota(services: MonitorServices, owner: str) -> None:

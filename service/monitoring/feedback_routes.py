@@ -20,7 +20,7 @@ from service.models.alias_routes import AliasName
 from service.models.routes import Name
 from service.models.store import ALIAS_SEPARATOR, ServableVersion
 from service.monitoring.context import Context, MonitorServices
-from service.monitoring.feedback import store_feedback
+from service.monitoring.feedback import classes_of, store_feedback
 from service.monitoring.feedback_table import TARGET, FeedbackTable, read_dataset, read_feedback
 from service.monitoring.routes import PATH, existing_monitor
 from service.monitoring.schemas import Feedback
@@ -94,8 +94,7 @@ async def send_feedback(
 def _read(
     services: MonitorServices, owner: str, served: ServableVersion, body: Body, media_type: str
 ) -> FeedbackTable:
-    model = services.inference.models.get(served)
-    classes = {str(label) for task in model.tasks for label in model.classes(task)}
+    classes = classes_of(services.inference.models.get(served))
     dataset_id = _dataset_id(body, media_type)
     if dataset_id is not None:
         return _of_dataset(services, owner, dataset_id, classes)

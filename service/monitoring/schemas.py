@@ -95,3 +95,7 @@ class Feedback(BaseModel):
         description="Tasks of rows that were never predicted, and that the model cannot answer "
         "for, with their number of rows; the first ones. Without ids, the rows are not kept."
     )
+    unknown_labels: dict[str, int] = Field(
+        description="Targets that are no class of the model, such as `Yes` for `yes`, with their "
+        "number of rows; the most frequent ones. They are kept, and count as wrong."
+    )

@@ -694,7 +694,11 @@ def test_a_classifier_is_reported_by_its_rate_of_errors(http, client):
     headers = {"Sibling-Row-Ids": "w"}
     assert http.post("/v1/models/wards/predict", json=body, headers=headers).is_success
     truth = [{"row_id": f"w-{i}", "target": str(label)} for i, label in enumerate(labels)]
-    assert http.post(f"{url}/feedback", json=truth[:100]).is_success
+    mistyped = [{**truth[i], "target": label} for i, label in enumerate(("Ill", "Ill", "dead"))]
+    answer = http.post(f"{url}/feedback", json=[*mistyped, *truth[3:100]]).json()
+    assert (answer["n_new"], answer["unknown_labels"]) == (100, {"Ill": 2, "dead": 1})
+    answer = http.post(f"{url}/feedback", json=truth[:100]).json()
+    assert (answer["n_corrected"], answer["unknown_labels"]) == (3, {})
     long = [{"row_id": "w-0", "target": "x" * 1001}]
     assert_rejected(http.post(f"{url}/feedback", json=long), 422, "invalid-request")
     wait_for(lambda: http.get(url).json()["n_rows"] == 200)

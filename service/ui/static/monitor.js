@@ -58,6 +58,8 @@ function said(body, { target, one }) {
   ].filter(([n]) => n).map(([n, why]) => `${count(n, "row")} ${why}`);
   const texts = [`${count(body.n_new + body.n_corrected + body.n_repeated, "row")} taken: ${body.n_new} new, ${body.n_corrected} corrected, ${body.n_repeated} known before.`];
   if (left.length) texts.push(`Not taken: ${left.join("; ")}.`);
+  const labels = Object.entries(body.unknown_labels).map(([label, n]) => `${label} (${count(n, "row")})`);
+  if (labels.length) texts.push(`No class of the model, so they count as wrong: ${labels.join(", ")}.`);
   if (body.n_unknown) texts.push(`Of ${count(body.n_unknown, "id")} no row is kept, such as ${body.unknown.slice(0, 3).join(", ")}: they count once a row with this id is predicted. Or choose a file with the other columns, too.`);
   return texts.join(" ");
 }
