@@ -1,5 +1,6 @@
 """How the version of an alias does now, computed from its rows and targets."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,10 +49,8 @@ _DAY: Final = timedelta(days=1)
 _MIN_DAYS: Final = 1 / 24
 #: Half the width of an interval of DEFAULT_LEVEL in standard deviations of normal errors.
 _HALF_WIDTH: Final = 1.6449
-#: How many times the promised error the lower end of an interval is if it is far above; a rate of
-#: errors is promised by few wrong rows, or none.
+#: How many times what the error may be at most the lower end of an interval is if it is far above.
 _FAR: Final = 2
-_MIN_RATE: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +280,7 @@ def _observed(
         return None
     power = 1.0 if is_rate else 0.5
     low, promised = change.low**power, change.promised and change.promised**power
+    bound = math.inf if change.bound is None else change.bound**power
     return ObservedError(
         metric="error_rate" if is_rate else "rmse",
         n_rows=change.n_rows,
@@ -289,7 +289,7 @@ def _observed(
         high=change.high**power,
         promised=promised,
         alarm_since=since,
-        is_far_above=promised is not None and low > _FAR * max(promised, _MIN_RATE * is_rate),
+        is_far_above=low > _FAR * bound,
     )
 
 

@@ -25,8 +25,9 @@ class ObservedError(BaseModel):
     )
     is_far_above: bool = Field(
         default=False,
-        description="Whether the interval begins above twice the promised error. It is worth a "
-        "look even without an alarm, for which rows of one day count for little.",
+        description="Whether the interval begins above twice what the error is at most if the "
+        "promise, which has an error itself, holds. It is worth a look even without an alarm, for "
+        "which rows of one day count for little.",
     )
 
 

@@ -293,6 +293,17 @@ def test_errors_of_classes_are_rates_with_exact_intervals():
     assert share_interval(10, 10) == (pytest.approx(0.69150, abs=1e-5), 1.0)
 
 
+def test_the_bound_of_a_loss_allows_for_the_error_of_its_promise():
+    rng, n_tasks = np.random.default_rng(0), 100
+    days = np.linspace(0, PERIOD, 30)
+    errors = {f"t{t}": TaskErrors(rng.standard_normal(30) ** 2, days, days) for t in range(n_tasks)}
+    promises = {task: Promise(float((rng.standard_normal(10) ** 2).mean()), 10) for task in errors}
+    by_task, common = error_changes(errors, promises, is_rate=False, n_days=PERIOD, alpha=ALPHA)
+    assert max(change.low / change.promised for change in by_task.values()) > 1
+    assert max(change.low / change.bound for change in by_task.values()) < 1
+    assert common.promised < common.bound
+
+
 def test_values_of_one_day_that_are_alike_are_no_evidence():
     """A day has weather of its own, or each row comes several times."""
     world, n_days = World(5), int(PERIOD)

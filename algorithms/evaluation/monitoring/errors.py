@@ -65,6 +65,8 @@ class ErrorChange:
     ----------
     low, high
         Ends of the 95 % interval of the mean loss, for one look at it.
+    bound
+        What the mean loss is at most if the promise, which has an error, holds; None without it.
     log_e
         Logarithm of the largest evidence that the loss is larger than promised; None without
         promise.
@@ -77,6 +79,7 @@ class ErrorChange:
     low: float
     high: float
     promised: float | None
+    bound: float | None = None
     log_e: float | None = None
     alarm_day: float | None = None
 
@@ -112,15 +115,18 @@ def error_changes(
             bets[task] = TaskErrors(relative, of_task.days, of_task.row_days)
         promised = promises[task].loss if task in promises else None
         alarm = _alarm(bets.get(task), n_days, threshold)
-        changes[task] = _change(of_task.losses, promised, alarm, is_rate=is_rate)
+        changes[task] = _change(of_task.losses, promised, bounds.get(task), alarm, is_rate=is_rate)
     if not changes:
         return {}, None
     losses = np.concatenate([of_task.losses for of_task in errors.values()])
     known = [task for task in changes if task in promises]
     weights = [changes[task].n_rows for task in known]
-    mean = float(np.average([promises[t].loss for t in known], weights=weights)) if known else None
+    mean = bound = None
+    if known:
+        mean = float(np.average([promises[t].loss for t in known], weights=weights))
+        bound = float(np.average([bounds[t] for t in known], weights=weights))
     alarm = _alarm(_of_all_tasks([*bets.values()]), n_days, threshold)
-    return changes, _change(losses, mean, alarm, is_rate=is_rate)
+    return changes, _change(losses, mean, bound, alarm, is_rate=is_rate)
 
 
 def _of_all_tasks(tasks: Sequence[TaskErrors]) -> TaskErrors | None:
@@ -194,6 +200,7 @@ def _upper_bounds(promises: Mapping[str, Promise], *, is_rate: bool) -> dict[str
 def _change(
     losses: Array,
     promised: float | None,
+    bound: float | None,
     alarm: tuple[float | None, float | None],
     *,
     is_rate: bool,
@@ -206,7 +213,7 @@ def _change(
         relative = max(float(losses.var()) / max(loss, 1e-300) ** 2, 2.0) / n
         factor = float(np.exp(Z_95 * relative**0.5))
         low, high = loss / factor, loss * factor
-    return ErrorChange(n, loss, low, high, promised, *alarm)
+    return ErrorChange(n, loss, low, high, promised, bound, *alarm)
 
 
 def covered(hits: Sequence[bool]) -> tuple[float, float, float]:
