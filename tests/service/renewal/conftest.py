@@ -57,7 +57,7 @@ class World:
                         .where(table.row_id.in_(ids[k::days]))
                         .values(created_at=now() - (k + 2) * DAY)
                     )
-            for row in session.scalars(sa.select(RenewalRow)) if days else ():
+            for row in session.scalars(sa.select(RenewalRow).with_for_update()) if days else ():
                 row.step += 1  # rows of the past are read again after a step
                 if row.trial is not None:
                     row.trial = {**row.trial, "days": []}
