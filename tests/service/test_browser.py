@@ -1118,7 +1118,7 @@ def test_a_page_whose_session_has_ended_asks_to_sign_in(visit, guarded):
     page = visit(url)
     sign_in(page, key)
     other = page.context.new_page()
-    other.goto("/")
+    other.goto(f"{url}/")
     other.get_by_role("button", name="Sign out").click()
     other.wait_for_url("**/login")
     with Client(url, api_key=key) as client:

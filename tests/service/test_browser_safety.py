@@ -22,7 +22,7 @@ def test_a_page_uses_scripts_and_styles_of_this_service_only(http, path):
     used = re.findall(r'(?:src|href|spec-url)="([^"#]+)"', page.text)
     assert all(url.startswith(("/", "data:")) and not url.startswith("//") for url in used), used
     for url in {url for url in used if "/assets/" in url}:
-        asset = http.get(url)
+        asset = http.get(page.url.join(url))
         assert (asset.status_code, len(asset.content) > 100) == (200, True)
         kinds = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
         assert asset.headers["content-type"].startswith(kinds[url.rpartition(".")[2]])

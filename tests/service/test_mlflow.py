@@ -63,7 +63,7 @@ def python(tmp_path_factory):
 def environment(service, python):
     """Variables of commands there."""
     own = {"SIBLING_URL": service.url, "PATH": f"{python.parent}:{os.environ['PATH']}"}
-    return {name: os.environ[name] for name in ("HOME",) if name in os.environ} | own
+    return {n: os.environ[n] for n in ("HOME", "SSL_CERT_FILE") if n in os.environ} | own
 
 
 @pytest.fixture
