@@ -84,7 +84,7 @@ def _without_alarm(overall: TaskState, states: Sequence[TaskState]) -> str:
     if not far and not (overall.error and overall.error.is_far_above):
         return "Errors are not clearly larger than training promised."
     where = f"in: {_named(far)}" if far else "over all tasks together"
-    why = "there is no alarm yet, for which rows of one day count for little"
+    why = "no alarm holds, for which rows of one day count for little"
     return f"Errors look much larger than promised {where}; {why}."
 
 

@@ -118,7 +118,7 @@ def _headline(report: Mapping[str, Any], words: GroupWords) -> str:
     if report["verdict"] == "quiet" and far:
         n = len([task for task in far if task is not None])
         where = f"{words.counted(n)}" if n else f"all {words.many} together"
-        return f"No alarm yet, but look at {where}"
+        return f"No alarm, but look at {where}"
     return {
         "nothing": "No row has been kept yet",
         "no-targets": "No alarm; errors are not known yet",
