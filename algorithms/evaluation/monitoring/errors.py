@@ -121,7 +121,8 @@ def error_changes(
     losses = np.concatenate([of_task.losses for of_task in errors.values()])
     known = [task for task in changes if task in promises]
     weights = [changes[task].n_rows for task in known]
-    mean = bound = None
+    mean: float | None = None
+    bound: float | None = None
     if known:
         mean = float(np.average([promises[t].loss for t in known], weights=weights))
         bound = float(np.average([bounds[t] for t in known], weights=weights))
