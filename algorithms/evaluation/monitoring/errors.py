@@ -122,12 +122,12 @@ def error_changes(
     known = [task for task in changes if task in promises]
     weights = [changes[task].n_rows for task in known]
     mean: float | None = None
-    bound: float | None = None
+    highest: float | None = None
     if known:
         mean = float(np.average([promises[t].loss for t in known], weights=weights))
-        bound = float(np.average([bounds[t] for t in known], weights=weights))
+        highest = float(np.average([bounds[t] for t in known], weights=weights))
     alarm = _alarm(_of_all_tasks([*bets.values()]), n_days, threshold)
-    return changes, _change(losses, mean, bound, alarm, is_rate=is_rate)
+    return changes, _change(losses, mean, highest, alarm, is_rate=is_rate)
 
 
 def _of_all_tasks(tasks: Sequence[TaskErrors]) -> TaskErrors | None:
