@@ -114,7 +114,7 @@ class World:
         by_task, common = error_changes(errors, self.promises, **options)
         found = [("column", c.task, c.alarm_day) for c in columns if c.alarm_day is not None]
         found += [("error", t, e.alarm_day) for t, e in by_task.items() if e.alarm_day is not None]
-        if common.alarm_day is not None:
+        if common is not None and common.alarm_day is not None:
             found.append(("error", ALL_TASKS, common.alarm_day))
         return found
 
