@@ -1,5 +1,6 @@
 """Predictions of rows with known targets: against the truth, residuals, confusion and ROC."""
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -53,10 +54,13 @@ def describe_residuals(source: Source) -> Content | None:
     if rows is None:
         return None
     table, notes = _points(rows)
-    mean = float(np.mean(rows.true - rows.predicted))
+    residuals = rows.true - rows.predicted
+    decimals = 2 - math.floor(math.log10(float(np.std(residuals)) or 1))  # no more mean anything
+    mean = round(float(np.mean(residuals)), decimals) + 0.0
     of = "" if rows.what == "row" else f" of {counted(len(rows.true), rows.what)}"
     sentence = (
-        f"The mean residual{of} is {mean:.4g}. A trend or a funnel shows what the model misses."
+        f"The mean residual{of} is {mean:.{max(decimals, 0)}f}. "
+        "A trend or a funnel shows what the model misses."
     )
     return Content({"points": table}, sentence, notes, {"unit": _unit(source)})
 

@@ -461,7 +461,9 @@ def test_predictions_and_residuals_are_those_of_the_rows():
     spec = draw("predictions", Source(rows=rows))
     assert "2,000 of 5,000 rows" in spec["description"]
     assert f"{np.sqrt(np.mean((true - predicted) ** 2)):.4g}" in spec["description"]
-    points = draw("residuals", Source(rows=rows))["datasets"]["points"]
+    spec = draw("residuals", Source(rows=rows))
+    assert f"is {np.mean(true - predicted):.2f}. A trend" in spec["description"]
+    points = spec["datasets"]["points"]
     assert points[-1]["residual"] == true[-1] - predicted[-1]
     assert len(points) == 2000
     assert set(available(Source(rows=rows))) == {"predictions", "residuals"}

@@ -709,6 +709,8 @@ def test_a_classifier_is_reported_by_its_rate_of_errors(http, client):
     assert state["error"]["low"] < state["error"]["promised"] < state["error"]["high"]
     assert 0 < state["estimated_error"] < 0.4
     assert sum(point["n"] for point in report["reliability"]) == 100
+    page, promised = http.get(url.removeprefix("/v1")).text, state["error"]["promised"]
+    assert f"<small>promised {promised:.0%}</small>".replace("%", " %") in page
     http.delete(url)
 
 

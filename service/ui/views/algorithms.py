@@ -58,7 +58,7 @@ _AUTOMATIC: Final = Choice(
     "I do not know which: what is best for my data?",
     "Find the best model",
     "/jobs/new?algorithm=auto",
-    "Compares all that suit the data on rows that are left out for checking, and trains the best.",
+    "Compares all that suit the data on rows left out for checking, and combines the best.",
 )
 
 

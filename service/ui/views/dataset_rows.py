@@ -115,7 +115,7 @@ def value_cell(value: Any, *, is_number: bool = False) -> Cell:
 def target_title(dataset: Mapping[str, Any]) -> str:
     """Return the title of the column with the targets."""
     names = dataset["options"].get("target_column") or []
-    return f"{names[0]} (target)" if len(names) == 1 and names != ["target"] else "Target"
+    return f"{names[0]} (to predict)" if len(names) == 1 and names != ["target"] else "Target"
 
 
 def rows_href(dataset_id: str, task: str) -> str:

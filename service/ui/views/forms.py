@@ -18,7 +18,7 @@ _N_COMMON: Final = 4
 #: The entry ``auto`` in the list of algorithms.
 _AUTO: Final = {
     "name": "auto",
-    "title": "compare all that suit the data, and train the best",
+    "title": "compare all that suit the data, and combine the best",
     "summary": "All algorithms that suit the dataset are compared on rows left out for checking, "
     "within a time budget, and the best one is trained.",
     "params": AutomaticOptions.model_json_schema(),
@@ -115,7 +115,7 @@ async def job_form(api: Api, *, dataset: str, algorithm: str, like: str) -> JobF
     catalogue = [_AUTO, *(await api.get("/v1/algorithms", page_size=200))["items"]]
     chosen = await _algorithm(api, algorithm) if algorithm else None
     sentence = (
-        "Choose the data and an algorithm. 'auto' compares all that suit the data, and trains "
+        "Choose the data and an algorithm. 'auto' compares all that suit the data, and combines "
         "the best."
     )
     if like:

@@ -143,7 +143,7 @@ def _cells(key: Mapping[str, Any], *, may_write: bool) -> list[Cell]:
     n_below, nothing = key["n_active_descendants"], Cell("")
     question = f"Revoke the key {key['name'] or key['id']}, and all that it has created?"
     label = f"Revoke {key['id']} and its descendants"
-    text, path = f"Revoke with {n_below} descendants", f"{path}?descendants=true"
+    text, path = f"Revoke with {formats.count(n_below, 'descendant')}", f"{path}?descendants=true"
     revoke_all = tables.action(text, "DELETE", path, question, label=label)
     return [*cells, revoke if key["is_active"] else nothing, revoke_all if n_below else nothing]
 

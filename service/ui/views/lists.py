@@ -193,7 +193,7 @@ MODEL_COLUMNS: Final = (
     "Version",
     "Algorithm",
     "Groups",
-    "Mean training score",
+    "Mean score",
     "Trained",
 )
 
@@ -228,7 +228,7 @@ def _score_cell(model: Mapping[str, Any]) -> Cell:
     """Return the training score; of an automatic choice without one, the expected score."""
     text, expected = score(model["metrics"]), model["expected_score"]
     if text != formats.NONE or expected is None:
-        return tables.text(text)
+        return tables.text(text, note="" if text == formats.NONE else "on training rows")
     shown = f"{metric_words(expected['metric'])} {formats.number(expected['value'])}"
     return tables.text(shown, note="expected on new rows")
 
@@ -293,11 +293,10 @@ async def owner_filter(
 
 
 def dataset_cell(dataset_id: str, dataset: Mapping[str, Any] | None) -> Cell:
-    """Return a cell with the name and id of a dataset; only the id if the name is unknown."""
-    href = f"/datasets/{dataset_id}"
+    """Return a cell with the name and id of a dataset; only the id if it has no page to see."""
     if dataset is None:
-        return tables.code(dataset_id, href)
-    return tables.text(dataset["name"], href, note=dataset_id)
+        return tables.code(dataset_id)
+    return tables.text(dataset["name"], f"/datasets/{dataset_id}", note=dataset_id)
 
 
 def only(query: Mapping[str, str], *names: str) -> dict[str, str]:

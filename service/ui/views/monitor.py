@@ -180,14 +180,14 @@ def _renewal_facts(renewal: Mapping[str, Any], words: GroupWords) -> list[str]:
 
 def _errors(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
     """Return the error of all groups, then of those with alarms or far above their promise."""
-    states = _known_errors(report)
-    if not states:
+    known = _known_errors(report)
+    if not known:
         return None
-    texts = formats.column([state["error"]["value"] for state in states], 3)
+    states = known[: _MAX_SHOWN + 1]
+    texts = _error_texts(states, "value")
     values = []
-    for state, text in zip(states[: _MAX_SHOWN + 1], texts, strict=False):
+    for state, text, promised in zip(states, texts, _error_texts(states, "promised"), strict=True):
         error = state["error"]
-        promised = formats.number(error["promised"], 3)
         values.append(
             Value(
                 f"All {words.many}" if state["task"] is None else state["task"],
@@ -200,7 +200,7 @@ def _errors(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
                 "" if error["promised"] is None else f"promised {promised}",
             )
         )
-    left = len(states) - len(values)
+    left = len(known) - len(values)
     what = "Share of wrong predictions" if _is_rate(states) else "Typical error (RMSE)"
     more = f"{words.counted(left)} more in the table." if left > 0 else ""
     caption = f"{what} on rows whose true value is known; lines show how far it may be off (95 %)"
@@ -209,6 +209,14 @@ def _errors(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
 
 def _known_errors(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [s for s in (report["overall"], *report["tasks"]) if s["error"] is not None]
+
+
+def _error_texts(states: Sequence[Mapping[str, Any]], name: str) -> list[str]:
+    """Return numbers of errors with equally many decimals; shares of wrong predictions in %."""
+    values = [state["error"][name] for state in states]
+    if _is_rate(states):
+        return [formats.NONE if value is None else formats.share(value) for value in values]
+    return formats.column(values, 3)
 
 
 def _is_rate(states: Sequence[Mapping[str, Any]]) -> bool:
@@ -269,11 +277,12 @@ def _error_cells(state: Mapping[str, Any]) -> list[Cell]:
     ]
     if error is None:
         return [*cells, *(Cell(formats.NONE) for _ in range(3))]
-    promised = "" if error["promised"] is None else formats.number(error["promised"], 3)
+    value, promised = (_error_texts([state], name)[0] for name in ("value", "promised"))
+    ends = [formats.share(error[end]) for end in ("low", "high")] if _is_rate([state]) else []
     return [
         *cells,
-        tables.number(error["value"], f"promised {promised}" if promised else ""),
-        tables.text(formats.interval(error)),
+        Cell(value, "number", note="" if error["promised"] is None else f"promised {promised}"),
+        tables.text(" to ".join(ends) or formats.interval(error)),
         tables.time(error["alarm_since"]),
     ]
 
