@@ -49,8 +49,10 @@ _DAY: Final = timedelta(days=1)
 _MIN_DAYS: Final = 1 / 24
 #: Half the width of an interval of DEFAULT_LEVEL in standard deviations of normal errors.
 _HALF_WIDTH: Final = 1.6449
-#: How many times what the error may be at most the lower end of an interval is if it is far above.
+#: How many times what the error may be at most the lower end of an interval is if it is far above:
+#: of a task, and of all, of which more rows are known.
 _FAR: Final = 2
+_FAR_OF_ALL: Final = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,12 @@ def make_report(
             n_rows=len(of_task),
             n_targets=sum(row.target is not None for row in of_task),
             is_new=task is not None and task not in trained.tasks,
-            error=_observed(observed, min(alarms, default=None), is_rate=is_rate),
+            error=_observed(
+                observed,
+                min(alarms, default=None),
+                is_rate=is_rate,
+                far=_FAR_OF_ALL if task is None else _FAR,
+            ),
             coverage=_coverage(of_task),
             estimated_error=_estimate(of_task, is_rate=is_rate),
             own_change=own.get(task) if task is not None else None,
@@ -274,7 +281,7 @@ def _column_state(
 
 
 def _observed(
-    change: ErrorChange | None, since: datetime | None, *, is_rate: bool
+    change: ErrorChange | None, since: datetime | None, *, is_rate: bool, far: float
 ) -> ObservedError | None:
     if change is None:
         return None
@@ -289,7 +296,7 @@ def _observed(
         high=change.high**power,
         promised=promised,
         alarm_since=since,
-        is_far_above=low > _FAR * bound,
+        is_far_above=low > far * bound,
     )
 
 

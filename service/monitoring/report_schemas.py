@@ -25,9 +25,9 @@ class ObservedError(BaseModel):
     )
     is_far_above: bool = Field(
         default=False,
-        description="Whether the interval begins above twice what the error is at most if the "
-        "promise, which has an error itself, holds. It is worth a look even without an alarm, for "
-        "which rows of one day count for little.",
+        description="Whether the interval begins above twice (of all tasks together: 1.1 times) "
+        "what the error is at most if the promise, which has an error itself, holds. It is worth a "
+        "look even without an alarm, for which rows of one day count for little.",
     )
 
 

@@ -83,9 +83,11 @@ def _without_alarm(overall: TaskState, states: Sequence[TaskState]) -> str:
     far = [s.task for s in states if s.task and s.error and s.error.is_far_above]
     if not far and not (overall.error and overall.error.is_far_above):
         return "Errors are not clearly larger than training promised."
-    where = f"in: {_named(far)}" if far else "over all tasks together"
+    where = f"much larger than promised in: {_named(far)}"
+    if not far:
+        where = "larger than promised over all tasks together"
     why = "no alarm holds, for which rows of one day count for little"
-    return f"Errors look much larger than promised {where}; {why}."
+    return f"Errors look {where}; {why}."
 
 
 def _named(names: Sequence[str]) -> str:

@@ -122,7 +122,7 @@ def _headline(report: Mapping[str, Any], words: GroupWords) -> str:
     return {
         "nothing": "No row has been kept yet",
         "no-targets": "No alarm; errors are not known yet",
-        "quiet": "As good as promised",
+        "quiet": "Not clearly worse than promised",
         "columns": "Values have moved away from the training rows",
         "tasks": f"{capital(words.counted(n))} {'does' if n == 1 else 'do'} worse than promised",
         "all": f"All {words.many} do worse than promised",
