@@ -802,7 +802,7 @@ def test_a_file_with_outcomes_says_whether_a_model_is_still_right(page, client):
     field.set_input_files(file)
     page.get_by_text("59 rows taken: 59 new, 0 corrected, 0 known before.").wait_for()
     page.get_by_text("Not taken: 1 row without sales.").wait_for()
-    page.locator("#report").get_by_text("RMSE on rows whose true value is known").wait_for()
+    page.locator("#report").get_by_text("(RMSE) on rows whose true value is known").wait_for()
     check_accessibility(page)
     field.set_input_files(file)
     page.get_by_text("59 rows taken: 0 new, 0 corrected, 59 known before.").wait_for()
