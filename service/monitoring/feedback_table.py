@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from algorithms.wrappers.preparation.column_matching import clean_name
 from algorithms.wrappers.preparation.columns import Column
@@ -24,7 +23,7 @@ from service.datasets.manifest import (
 from service.errors.problems import Problem
 from service.inference.call import Body, raise_invalid_request
 from service.inference.formats import reader_of
-from service.inference.formats.table import ColumnValues, TableRows, raise_invalid_values
+from service.inference.formats.table import TableRows, listed, raise_invalid_values
 from service.inference.row_ids import ROW_ID, read_ids
 from service.inference.sent_rows import table_of
 from service.inference.task_column import TaskSource
@@ -101,7 +100,7 @@ def _identified(
 ) -> FeedbackTable:
     """Return rows with the ids in their column ``row_id``; else ids are made."""
     if ROW_ID in (rows.names or ()):
-        ids = read_ids(_listed(rows.values_of(ROW_ID)))
+        ids = read_ids(listed(rows.values_of(ROW_ID)))
         return FeedbackTable(ids, targets, tasks, rows.without({ROW_ID}), has_ids=True)
     return FeedbackTable(_made_ids(rows, tasks), targets, tasks, rows, has_ids=False)
 
@@ -109,7 +108,7 @@ def _identified(
 def _made_ids(rows: TableRows, tasks: list[str] | None) -> list[str]:
     """Return ids of a hash of the cells of each row; rows that are the same are numbered."""
     by_name = sorted(zip(rows.names or (), rows.columns, strict=True), key=lambda pair: pair[0])
-    columns = [tasks or [""] * rows.n_rows, *(_listed(values) for _, values in by_name)]
+    columns = [tasks or [""] * rows.n_rows, *(listed(values) for _, values in by_name)]
     seen: Counter[str] = Counter()
     ids = []
     for cells in zip(*columns, strict=True):
@@ -135,7 +134,7 @@ def _read_targets(
 ) -> list[float | str | None]:
     values = table.values_of(name)
     if classes:
-        return [_label(value, classes) for value in _listed(values)]
+        return [_label(value, classes) for value in listed(values)]
     try:
         numbers = encode(values, Column(name), decimal=table.decimal)
     except InvalidColumn as error:
@@ -166,12 +165,6 @@ def _label(value: Any, classes: Collection[str]) -> str | None:
             if number.is_integer() and str(int(number)) in classes:
                 return str(int(number))
     return label or None
-
-
-def _listed(values: ColumnValues) -> list[Any]:
-    if isinstance(values, pa.ChunkedArray):
-        return list(values.to_pylist())
-    return list(values.tolist() if isinstance(values, np.ndarray) else values)
 
 
 def read_dataset(

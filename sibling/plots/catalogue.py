@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from textwrap import wrap
 from typing import Any, Final
 
@@ -152,23 +153,30 @@ def assemble(
     chart = draw(content)
     if has_title:
         chart = chart.properties(title=alt.TitleParams(title, subtitle=lines))
-    drawn: dict[str, Any] = _named(chart.to_dict(), group)
+    drawn: dict[str, Any] = _walked(chart.to_dict(), partial(_named, group=group))
     drawn["config"] = config(theme)
     if width is not None:
-        drawn = {**_narrowed(drawn, width), "config": config(theme, is_narrow=True)}
+        drawn = {
+            **_walked(drawn, partial(_narrowed, width=width)),
+            "config": config(theme, is_narrow=True),
+        }
     drawn["description"] = " ".join([content.sentence, *content.notes])
     # the data come last, as altair would check every row against the schema, for seconds
     drawn["datasets"] = {table: list(rows) for table, rows in content.tables.items()}
     return drawn
 
 
-def _named(part: Any, group: str) -> Any:
-    """Return a part of a specification whose titles have the name of the column of tasks."""
+def _walked(part: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """Return a part of a specification in which each object is changed, the innermost first."""
     if isinstance(part, list):
-        return [_named(one, group) for one in part]
+        return [_walked(one, change) for one in part]
     if not isinstance(part, dict):
         return part
-    part = {key: _named(value, group) for key, value in part.items()}
+    return change({key: _walked(value, change) for key, value in part.items()})
+
+
+def _named(part: dict[str, Any], group: str) -> dict[str, Any]:
+    """Return an object whose title has the name of the column of tasks."""
     title = part.get("title")
     if isinstance(title, str):
         return part | {"title": re.sub(r"\btask\b", group, title)}
@@ -176,13 +184,8 @@ def _named(part: Any, group: str) -> Any:
     return part | {"title": group.capitalize()} if is_unnamed else part
 
 
-def _narrowed(part: Any, width: int) -> Any:
-    """Return a part of a specification with panels below each other, each up to a width."""
-    if isinstance(part, list):
-        return [_narrowed(one, width) for one in part]
-    if not isinstance(part, dict):
-        return part
-    part = {key: _narrowed(value, width) for key, value in part.items()}
+def _narrowed(part: dict[str, Any], width: int) -> dict[str, Any]:
+    """Return an object with panels below each other, each up to a width."""
     own = part.get("width")
     if isinstance(own, int | float) and own > width:
         is_square = part.get("height") == own
