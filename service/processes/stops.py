@@ -7,9 +7,11 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -30,6 +32,18 @@ def end_at_signals() -> None:
 
     for number in STOP_SIGNALS:
         signal.signal(number, end)
+
+
+def keep_interrupts_from_children() -> None:
+    """Block Ctrl-C in this thread, and in all threads and processes that it starts from now on.
+
+    A terminal sends it to all processes. Those that their parent stops would print tracebacks, and
+    end before their parent has told them how. The parent gets it by another thread.
+    """
+    resource_tracker.ensure_running()  # it would unblock the signal when it starts
+    if threading.current_thread() is threading.main_thread():
+        threading.Thread(target=threading.Event().wait, daemon=True).start()  # receives it
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 @contextmanager

@@ -27,7 +27,13 @@ from service.observability.logs import configure_logs
 from service.observability.metrics import SHARED_DIRECTORY
 from service.observability.tracing import missing_package, start_tracing
 from service.processes.lifetime import set_parent_death_signal
-from service.processes.stops import STOP_SIGNALS, end_at_signals, log_stop, noted_signals
+from service.processes.stops import (
+    STOP_SIGNALS,
+    end_at_signals,
+    keep_interrupts_from_children,
+    log_stop,
+    noted_signals,
+)
 from service.server.warming import serve_until_compiled
 from service.settings import MIB, Settings
 from service.storage.migration import SchemaMismatch, open_database
@@ -63,6 +69,7 @@ def run(settings: Settings) -> None:
     signals: AbstractContextManager[list[int]] = nullcontext([])
     if settings.workers > 1:
         signals = noted_signals()
+        keep_interrupts_from_children()
     with (
         _listener(settings) as listener,
         _shared_metrics(settings.workers),
@@ -109,6 +116,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     """
     for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: sys.exit(0))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     try:
         import uvloop
     except ImportError:

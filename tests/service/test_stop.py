@@ -40,6 +40,19 @@ def test_sigterm_leaves_no_semaphores_and_exits_with_0(launch_on):
         assert "Traceback" not in service.log()
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_ctrl_c_ends_a_server_and_its_workers_and_prints_no_traceback(launch_on, workers):
+    """A terminal sends it to all processes, which each would print one."""
+    with launch_on("", SIBLING_WORKER_SLOTS=2, SIBLING_WORKERS=workers) as service:
+        family = psutil.Process(service.process.pid).children(recursive=True)
+        for process in (service.process, *family):
+            process.send_signal(signal.SIGINT)
+        assert service.process.wait(STOP_TIMEOUT_S) == 0
+        _, alive = psutil.wait_procs(family, timeout=STOP_TIMEOUT_S)
+        assert alive == []
+        assert "Traceback" not in service.log()
+
+
 def test_a_worker_that_does_not_respond_is_killed_and_not_waited_for(launch_on, wait_until):
     with launch_on("", SIBLING_WORKER_SLOTS=1) as service:
         family = psutil.Process(service.process.pid).children(recursive=True)

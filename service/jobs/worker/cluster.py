@@ -29,6 +29,8 @@ DASK_CONFIG: Final[dict[str, Any]] = {
     "distributed.admin.tick.cycle": "30s",
     "distributed.comm.timeouts.connect": "10s",
 }
+#: Loaded by each process that starts workers.
+NANNY_PRELOAD: Final = "service.jobs.worker.preload_nanny"
 #: A worker does not respond if the scheduler has heard nothing of it for this time; Dask's workers
 #: report every half second, or every second or two if there are many.
 _MAX_SILENCE_S: Final = 5.0
@@ -130,6 +132,8 @@ def run_worker(settings: Settings) -> None:
         "0",
         "--local-directory",
         str(settings.data_dir.resolve() / "dask"),
+        "--preload-nanny",
+        NANNY_PRELOAD,
         settings=settings,
     )
 

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.jobs.worker.attempt import run_attempt
-from service.jobs.worker.cluster import add_rpcs, check_version, dask_config, describe_workers
+from service.jobs.worker.cluster import (
+    NANNY_PRELOAD,
+    add_rpcs,
+    check_version,
+    dask_config,
+    describe_workers,
+)
 from service.jobs.worker.tls import find_security
 from service.settings import Settings
 
@@ -53,6 +59,7 @@ class Engine:
                 memory_limit=0,  # the limit is on the child process, not on the worker
                 local_directory=str(data_dir / "dask"),
                 env={"SIBLING_DATA_DIR": str(data_dir)},
+                preload_nanny=[NANNY_PRELOAD],
                 silence_logs=logging.CRITICAL,
                 scheduler_sync_interval=_SYNC_INTERVAL_S,
             )

@@ -1,5 +1,7 @@
 """A separate scheduler and workers over TLS, as on several machines."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -46,7 +48,9 @@ def test_jobs_of_remote_workers_survive_a_kill_and_a_stop(cluster, start_service
         limits = {"max_attempts": 1}
         job = client.train(dataset, "rmt-pca", model="stopped", limits=limits, **LONG)
         wait_for(lambda: (job.refresh().info["progress"] or {}).get("fraction", 0) > 0.1)
-        second.terminate()
+        for process in cluster.family(second):
+            if os.getpgid(process.pid) == os.getpgid(second.pid):
+                process.send_signal(signal.SIGINT)  # as a terminal does
         second.wait(120)
         cluster.worker("third")  # which shares no files with the second
         job.wait()

@@ -1,6 +1,7 @@
 """A model whose world has turned round, watched and renewed, and days that pass at once."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -98,14 +99,16 @@ class World:
 @pytest.fixture
 def start_world(start_service, wait_until):
     """Start a service with a model of the world as it was."""
+    clients = ExitStack()
 
     def start(**env) -> World:
         service = start_service(**env)
-        client = Client(service.url)
+        client = clients.enter_context(Client(service.url))
         table = pa.Table.from_pylist(made_rows(0, 30))
         dataset = client.upload(table, task_column="shop", target_column="sales", name="sales")
         client.train(dataset, "ridge", model=MODEL).wait().set_alias("production")
         client.set_monitor(ALIAS, days=90)
         return World(service, client, wait_until)
 
-    return start
+    with clients:
+        yield start
