@@ -86,16 +86,25 @@ class Recorder(BackgroundThread):
     def record(self, call: MonitoredCall) -> None:
         """Queue a call, or count its rows as dropped where the queue is full."""
         n_rows = call.ids.n_rows
+        n_kept = _n_kept(call)
+        if not any(n_kept.values()):
+            return
         with self._lock:
             if self._n_pending and self._n_pending + n_rows > MAX_PENDING:
-                self._drop(call)
+                self._dropped.update(n_kept)
                 return
             self._calls.append(call)
             self._n_pending += n_rows
 
-    def _drop(self, call: MonitoredCall) -> None:
-        for monitor in call.served.monitors:
-            self._dropped[monitor.id] += max(1, round(call.ids.n_rows * monitor.share))
+    def _drop_refused(self, refused: set[ActiveMonitor]) -> None:
+        """Drop queued calls that no monitor stores, for which others would find no place."""
+        with self._lock:
+            calls, self._calls = self._calls, deque()
+            for call in calls:
+                if refused.issuperset(call.served.monitors):
+                    self._dropped.update(_n_kept(call))
+                else:
+                    self._calls.append(call)
 
     def _run(self) -> None:
         for _ in self._turns(_TURN_S, max_load=_MAX_LOAD):
@@ -115,7 +124,7 @@ class Recorder(BackgroundThread):
                 log.error("monitor.error", exc_info=error)
                 with self._lock:
                     for call in calls:
-                        self._drop(call)
+                        self._dropped.update(_n_kept(call))
         batch = list(islice(self._rows, MAX_PER_TURN))
         is_stored = self._write(batch)
         with self._lock:
@@ -155,11 +164,13 @@ class Recorder(BackgroundThread):
             log.error("monitor.error", exc_info=error)
             with self._lock:
                 self._dropped.update(dropped + Counter(monitor.id for monitor, _ in batch))
-            lost, stored = Counter(), []
+            full, lost, stored = set(), Counter(), []
         for _ in batch:
             self._rows.popleft()
         self._count("recorded", len(stored))
         self._count("dropped", lost.total())
+        if full:
+            self._drop_refused(full)
         return True
 
     def _full_monitors(self, session: Session, monitors: set[ActiveMonitor]) -> set[ActiveMonitor]:
@@ -222,6 +233,18 @@ def _group(
                     "created_at": datetime.fromtimestamp(row.call.called_at, UTC),
                 },
             )
+
+
+def _n_kept(call: MonitoredCall) -> dict[str, int]:
+    """Return how many rows of a call each monitor keeps; of several, how many are expected.
+
+    The server waits for it, and hashing a thousand ids takes milliseconds.
+    """
+    monitors = call.served.monitors
+    if call.ids.n_rows == 1:
+        (row_id,) = call.ids.all()
+        return {monitor.id: int(is_kept(row_id, monitor.share)) for monitor in monitors}
+    return {monitor.id: max(1, round(call.ids.n_rows * monitor.share)) for monitor in monitors}
 
 
 def _kept_rows(call: MonitoredCall) -> Iterator[_Kept]:

@@ -307,6 +307,11 @@ def test_the_share_that_is_kept_depends_on_the_ids_only(http, service):
     predict(http, rows, ids="x")
     wait_for_rows(http, len(first))
     assert {row.row_id for row in stored(service)} == first
+    for i in range(40):  # calls of one row, of which only those that are kept are queued
+        predict(http, [row for row in rows if row["shop"] == "a"][i : i + 1], ids=f"x-{i}")
+    predict(http, rows, ids="y")
+    wait_for(lambda: any(row.row_id.startswith("y") for row in stored(service)))
+    assert {row.row_id for row in stored(service) if row.row_id.startswith("x")} == first
     http.delete(MONITOR)
 
 
