@@ -6,8 +6,8 @@ from sqlalchemy.orm import Session
 
 from service.jobs.queue import child_store, queries
 from service.jobs.results import shown_results
-from service.jobs.schemas import Job
-from service.models.store import versions_of_jobs
+from service.jobs.schemas import Job, inference_plan
+from service.models.store import applied_versions, versions_of_jobs
 from service.storage.job_states import JobState
 from service.storage.tables import JobRow
 
@@ -21,7 +21,8 @@ def read_job(session: Session, row: JobRow) -> Job:
 def read_jobs(session: Session, rows: Sequence[JobRow]) -> list[Job]:
     """Return the schemas of jobs."""
     ids = [row.id for row in rows]
-    versions = versions_of_jobs(session, ids)
+    applied = {row.id: plan["version_id"] for row in rows if (plan := inference_plan(row))}
+    versions = versions_of_jobs(session, ids) | applied_versions(session, applied)
     attempts = queries.attempts_of(session, ids)
     children = child_store.count_child_jobs(session, ids)
     results = shown_results(session, rows)
@@ -40,4 +41,6 @@ def read_jobs(session: Session, rows: Sequence[JobRow]) -> list[Job]:
 def new_job(row: JobRow, *, n_child_jobs: int = 0) -> Job:
     """Return the schema of a job that was just created, which needs no query."""
     child_jobs = {JobState.QUEUED.value: n_child_jobs} if n_child_jobs else {}
-    return Job.from_row(row, None, (), result=None, child_jobs=child_jobs)
+    plan = inference_plan(row)
+    version = None if plan is None else plan["version"]
+    return Job.from_row(row, version, (), result=None, child_jobs=child_jobs)

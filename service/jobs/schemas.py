@@ -175,7 +175,7 @@ class Job(BaseModel):
     model: str = Field(description="Name of the model that it trains or applies.")
     version: int | None = Field(
         description="Model version that the job created, null until it succeeds; of a batch "
-        "inference, the version that it applies."
+        "inference, the version that it applies. Null once the version is deleted."
     )
     inference: Inference | None = Field(description="Batch inference of the job; null for others.")
     adapt: AdaptedVersion | None = Field(
@@ -245,13 +245,13 @@ class Job(BaseModel):
         Parameters
         ----------
         version
-            Number of the model version that the job made.
+            Number of the model version that the job made or applies.
         result
             Its result by the present rule for verdicts.
         child_jobs
             Number of child jobs by state.
         """
-        inference = row.plan if (row.plan or {}).get("kind") == INFER else None
+        inference = inference_plan(row)
         is_cancelling = row.is_cancel_requested and JobState(row.state) not in FINAL
         return cls(
             id=row.id,
@@ -264,7 +264,7 @@ class Job(BaseModel):
             params=row.params,
             seed=row.seed,
             model=row.model_name,
-            version=version if inference is None else inference["version"],
+            version=version,
             inference=None if inference is None else Inference.from_plan(inference),
             adapt=AdaptedVersion.from_plan(row.plan),
             priority=row.priority,
@@ -312,3 +312,8 @@ class Event(BaseModel):
             created_at=row.created_at,
             data=row.data,
         )
+
+
+def inference_plan(row: JobRow) -> dict[str, Any] | None:
+    """Return the plan of a batch inference; None of other jobs."""
+    return row.plan if row.plan is not None and row.plan.get("kind") == INFER else None

@@ -231,6 +231,16 @@ def versions_of_jobs(session: Session, job_ids: Sequence[str]) -> dict[str, int]
     return dict(session.execute(query).all())
 
 
+def applied_versions(session: Session, version_ids: Mapping[str, str]) -> dict[str, int]:
+    """Return the numbers of versions that are not deleted, by what names them."""
+    if not version_ids:
+        return {}
+    query = sa.select(VersionRow.id, VersionRow.version)
+    wanted = query.where(VersionRow.id.in_(set(version_ids.values())))
+    numbers = dict(session.execute(wanted).all())
+    return {name: numbers[id_] for name, id_ in version_ids.items() if id_ in numbers}
+
+
 def needed_by(session: Session, version: VersionRow) -> list[str]:
     """Return some unfinished jobs that use a version, and some models adapted from it."""
     jobs = session.execute(

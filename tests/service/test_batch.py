@@ -113,6 +113,22 @@ def test_every_method_equals_online_inference(client, dataset, algorithm, tmp_pa
         assert (outputs.dataset_id is None) == (expected.dtype.kind != "f")
 
 
+def test_the_version_of_a_batch_inference_is_shown_until_it_is_deleted(http, client, rows):
+    data = client.upload(rows, name="to transform")
+    model = client.train(data, "pca", model="applied", k=1).wait()
+    job = client.infer(model, "transform", data, name="applied to")
+    job.wait()
+    pages = "/jobs", f"/jobs/{job.id}", "/"
+    link = 'href="/models/applied/1"'
+    assert job.refresh().info["version"] == 1
+    assert [link in http.get(page).text for page in pages] == [True] * 3
+    model.delete()
+    assert job.refresh().info["version"] is None
+    assert [link in http.get(page).text for page in pages] == [False] * 3
+    client.delete_dataset(job.info["result"]["dataset_id"])
+    assert "See the outputs" not in http.get(pages[1]).text
+
+
 @pytest.mark.slow  # wide rows
 def test_wide_rows_are_summed_as_in_online_inference(client, tmp_path):
     """With more threads than online, the last bits of long sums would differ."""

@@ -17,6 +17,7 @@ from service.ui.views.dataset_rows import (
     value_cell,
 )
 from service.ui.views.jobs import COLUMNS, job_rows
+from service.ui.views.lists import FORBIDDEN, dataset_cell
 from service.ui.views.words import GroupWords, capital
 
 _TASKS: Final = 6
@@ -125,7 +126,7 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
         dataset=dataset,
         words=words,
         sentence=" ".join(filter(None, [size_sentence(dataset), lacking, _gaps(preview)])),
-        facts=_facts(dataset),
+        facts=[*_facts(dataset), *await _origins(api, dataset)],
         issues=[words.said(issue["detail"]) for issue in dataset["issues"]],
         warnings=[text for text in notes if _LEFT_OUT not in text],
         left_out=[text for text in notes if _LEFT_OUT in text],
@@ -202,13 +203,20 @@ def _facts(dataset: Mapping[str, Any]) -> list[tuple[str, Cell]]:
         (_OPTIONS.get(name, capital(name.replace("_", " "))), tables.text(value))
         for name, value in options.items()
     ]
+    return facts
+
+
+async def _origins(api: Api, dataset: Mapping[str, Any]) -> list[tuple[str, Cell]]:
+    """Return what a dataset was computed by or made of, with links to what still exists."""
+    cells = []
     if dataset["origin"] is not None:
         job_id = dataset["origin"]["job_id"]
-        facts.append(("Computed by", tables.code(job_id, f"/jobs/{job_id}")))
-    for source in dataset["derived_from"] or ():
-        ident = source["dataset_id"]
-        facts.append(("Made of", tables.code(ident, f"/datasets/{ident}")))
-    return facts
+        job = await api.find(f"/v1/jobs/{job_id}", refused=FORBIDDEN)
+        cells.append(("Computed by", tables.code(job_id, f"/jobs/{job_id}" if job else None)))
+    for ident in (source["dataset_id"] for source in dataset["derived_from"] or ()):
+        source = await api.find(f"/v1/datasets/{ident}", refused=FORBIDDEN)
+        cells.append(("Made of", dataset_cell(ident, source)))
+    return cells
 
 
 def columns_table(preview: Mapping[str, Any]) -> Table | None:

@@ -90,7 +90,7 @@ async def job_view(api: Api, job_id: str) -> JobView:
         state=state_cell(job),
         sentence=words.said(_sentence(job)) if race is None else race.sentence,
         race=race,
-        result=_result_link(job),
+        result=await _result_link(api, job),
         progress=progress_cell(job),
         error=_said(job["error"], words),
         warnings=warnings,
@@ -135,10 +135,10 @@ def _title(job: Mapping[str, Any]) -> str:
     return f"Job for {job['model']}" if job["part"] is None else f"Part of {job['model']}"
 
 
-def _result_link(job: Mapping[str, Any]) -> tuple[str, str] | None:
+async def _result_link(api: Api, job: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the title and the address of the result of a job; None without one."""
     outputs = (job["result"] or {}).get("dataset_id") if job["inference"] is not None else None
-    if outputs is not None:
+    if outputs is not None and await api.find(f"/v1/datasets/{outputs}", refused=FORBIDDEN):
         return "See the outputs", f"/datasets/{outputs}"
     if job["version"] is None or job["inference"] is not None:
         return None

@@ -3,6 +3,7 @@
 import os
 import signal
 import warnings
+from functools import partial
 
 import httpx
 import pytest
@@ -164,8 +165,9 @@ def test_rows_that_are_deleted_leave_the_training_and_a_person_decides(start_wor
 
 def test_what_cannot_be_renewed_is_refused_when_the_rule_is_set(start_world):
     world = start_world()
-    client, path = world.client, f"/v1/models/{MODEL}/aliases/production/renewal"
-    http = httpx.Client(base_url=world.service.url, timeout=240)
+    client = world.client
+    url = f"{world.service.url}/v1/models/{MODEL}/aliases/production/renewal"
+    put = partial(httpx.put, url, timeout=240)
     for body, pointer, said in (
         ({}, "", "at least one of rows, alarm_days and cron"),
         ({"rows": 9}, "/rows", "10"),
@@ -176,7 +178,7 @@ def test_what_cannot_be_renewed_is_refused_when_the_rule_is_set(start_world):
         ({"rows": 10, "label_days": 60}, "", "no day would be weighed; give more trial_days"),
         ({"rows": 10, "row": 1}, "/row", "row"),
     ):
-        refused = http.put(path, json=body)
+        refused = put(json=body)
         problem = refused.json()
         assert (refused.status_code, problem["code"]) == (422, "invalid-request"), body
         assert problem["errors"][0]["pointer"] == pointer
@@ -190,18 +192,19 @@ def test_what_cannot_be_renewed_is_refused_when_the_rule_is_set(start_world):
     client.set_monitor(ALIAS)
     with pytest.raises(ServiceError, match="has no renewal; PUT creates it"):
         client.renewal(ALIAS)
-    created = http.put(path, json={"cron": "0 3  * * 1\n"})
+    created = put(json={"cron": "0 3  * * 1\n"})
     assert created.status_code == 201
     assert created.json()["rule"]["cron"] == "0 3 * * 1"
     assert created.json()["due_at"].endswith("T03:00:00Z")
     tag = {"If-Match": created.headers["etag"]}
-    assert http.put(path, json={"rows": 10}, headers=tag).status_code == 200
-    assert http.put(path, json={"rows": 20}, headers=tag).status_code == 412
-    assert http.get(path).json()["rule"]["rows"] == 10
-    assert http.delete(path, headers=tag).status_code == 412
-    assert http.delete(path).status_code == 204
-    world.wait_until(lambda: http.put(path, json={"rows": 10}).status_code == 201)
-    page = http.get(f"/models/{MODEL}/aliases/production/monitor", headers={"Accept": "text/html"})
+    assert put(json={"rows": 10}, headers=tag).status_code == 200
+    assert put(json={"rows": 20}, headers=tag).status_code == 412
+    assert httpx.get(url, timeout=240).json()["rule"]["rows"] == 10
+    assert httpx.delete(url, headers=tag, timeout=240).status_code == 412
+    assert httpx.delete(url, timeout=240).status_code == 204
+    world.wait_until(lambda: put(json={"rows": 10}).status_code == 201)
+    shown = f"{world.service.url}/models/{MODEL}/aliases/production/monitor"
+    page = httpx.get(shown, headers={"Accept": "text/html"}, timeout=240)
     assert page.status_code == 200
     for said in ("Waits for its rule.", 'name="rows" type="number" min="10" value="10"'):
         assert said in page.text
