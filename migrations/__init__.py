@@ -1,1 +1,1 @@
-"""Alembic migrations: one per change, dated, up and down, never edited after landing."""
+"""Alembic migrations: one per release, dated, only up, never edited after the release."""

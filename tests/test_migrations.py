@@ -26,6 +26,9 @@ from service.storage.tables import EventRow, JobRow, KeyRow, Row, VersionRow
 pytestmark = pytest.mark.sql
 
 VERSION_0_2_0 = "2026_11_23_job_retry_at"
+VERSION_0_3_0 = "2026_11_26_new_tasks"
+#: What is compared besides names.
+EVERYTHING = {"compare_type": True, "compare_server_default": True}
 
 
 @pytest.fixture
@@ -36,7 +39,7 @@ def database(empty_database):
 def test_migrations_end_at_the_schema_of_the_code(database):
     migrate(database)
     with database.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        context = MigrationContext.configure(connection, opts=EVERYTHING)
         assert compare_metadata(context, Row.metadata) == []
     check_schema(database)
 
@@ -145,11 +148,23 @@ ROWS_OF_0_2_0 = {
 }
 
 
-def test_rows_of_version_0_2_0_survive_the_upgrade(database):
-    migrate(database, revision=VERSION_0_2_0)
+ROWS_OF_0_3_0 = {
+    **ROWS_OF_0_2_0,
+    "sessions": [{"token_sha256": "t", "key_id": "key_1", "created_at": NOW, "expires_at": NOW}],
+    "audit_events": [{"id": "aud_1", "operation": "create-job", "status": 201, "created_at": NOW}],
+}
+
+
+@pytest.mark.parametrize(
+    ("revision", "rows_by_table"),
+    [(VERSION_0_2_0, ROWS_OF_0_2_0), (VERSION_0_3_0, ROWS_OF_0_3_0)],
+    ids=["0.2.0", "0.3.0"],
+)
+def test_rows_of_earlier_versions_survive_the_upgrade(database, revision, rows_by_table):
+    migrate(database, revision=revision)
     with database.engine.begin() as connection:
         found = reflected(connection)
-        for name, rows in ROWS_OF_0_2_0.items():
+        for name, rows in rows_by_table.items():
             connection.execute(sa.insert(found[name]), rows)
         before = contents(connection, found)
     migrate(database)
@@ -157,13 +172,18 @@ def test_rows_of_version_0_2_0_survive_the_upgrade(database):
         assert contents(connection, found) == before
     with database.read() as session:
         jobs = {job.id: job for job in session.scalars(sa.select(JobRow))}
-        assert jobs["job_1"].is_release_requested is False
+        for job in jobs.values():
+            assert (job.new_tasks, job.ties) == ("refuse", "auto")
+            assert (job.is_release_requested, job.is_finish_requested) == (False, False)
+            assert job.is_challenger is False
         assert len(session.scalars(sa.select(EventRow)).all()) == 1
-        # of those that adapt or apply a version, which was in their plan only
-        versions = {name: job.base_version_id for name, job in jobs.items()}
-        assert versions == {"job_1": "v", "job_2": None, "job_3": None}
+        if revision == VERSION_0_2_0:
+            # of those that adapt or apply a version, which was in their plan only
+            versions = {name: job.base_version_id for name, job in jobs.items()}
+            assert versions == {"job_1": "v", "job_2": None, "job_3": None}
         version = session.get_one(VersionRow, "mdl_1")
         assert (version.task_column, version.preparation) == ("task", None)
+        assert (version.new_tasks, version.is_challenger) == ("refuse", False)
         assert session.get_one(KeyRow, "key_1").creator_id is None
 
 
@@ -180,13 +200,22 @@ def contents(connection, tables):
     }
 
 
-@pytest.mark.parametrize("revision", ["2026_11_23_job_indexes", "2026_12_02_sessions"])
+@pytest.mark.parametrize(
+    "revision",
+    # the last of 0.1, and one of the development of 0.3.0 and of 0.4.0
+    ["2026_11_23_job_indexes", "2026_12_06_expected_time", "2026_11_27_webhooks"],
+)
 def test_an_earlier_database_is_refused_unchanged_with_the_way_to_upgrade_it(database, revision):
-    migrate(database)
+    migrate(database, revision=VERSION_0_3_0)
     set_revision(database, revision)
-    with pytest.raises(SchemaMismatch, match=rf"{revision}.*docs/how-to/upgrade\.md"):
-        migrate(database)
+    with database.engine.connect() as connection:
+        before = list(reflected(connection))
+    for attempt in (migrate, check_schema):
+        with pytest.raises(SchemaMismatch, match=rf"{revision}.*docs/how-to/upgrade\.md"):
+            attempt(database)
     assert current_revision(database) == revision
+    with database.engine.connect() as connection:
+        assert list(reflected(connection)) == before
 
 
 def set_revision(database, revision):
@@ -231,7 +260,7 @@ def test_processes_that_migrate_at_once_take_turns(database):
     url = database.url
     assert run_at_once(4, url) == ([0] * 4, "")
     with database.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        context = MigrationContext.configure(connection, opts=EVERYTHING)
         assert compare_metadata(context, Row.metadata) == []
     check_schema(database)
 

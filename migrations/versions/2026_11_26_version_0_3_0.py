@@ -1,13 +1,13 @@
 """Change the tables of version 0.2.0 to those of version 0.3.0.
 
-The revision has the name of the last single step of its development, so that databases of it are
-recognised.
+The revision has the name of the last single step of its development, which databases of version
+0.3.0 have.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "2026_12_06_expected_time"
+revision = "2026_11_26_new_tasks"
 down_revision = "2026_11_23_job_retry_at"
 
 
@@ -52,6 +52,7 @@ def _change_jobs() -> None:
         op.add_column("jobs", sa.Column(column, sa.JSON(), nullable=True))
     op.add_column("jobs", sa.Column("expected_s", sa.Double(), nullable=True))
     op.add_column("jobs", sa.Column("reference_s", sa.Double(), nullable=True))
+    op.add_column("jobs", _new_tasks())
     op.create_index("ix_jobs_finished_at", "jobs", ["finished_at"])
     _index_known("ix_jobs_outputs", ["owner", "output_blob_id"], "output_blob_id")
     _index_known("ix_jobs_base_version", ["owner", "state", "base_version_id"], "base_version_id")
@@ -64,9 +65,16 @@ def _index_known(name: str, columns: list[str], known: str) -> None:
     op.create_index(name, "jobs", columns, sqlite_where=condition, postgresql_where=condition)
 
 
+def _new_tasks() -> sa.Column[str]:
+    return sa.Column("new_tasks", sa.String(16), nullable=False, server_default="refuse")
+
+
 def _change_model_versions() -> None:
     op.add_column("model_versions", sa.Column("preparation", sa.JSON(), nullable=True))
     op.add_column("model_versions", sa.Column("importance", sa.JSON(), nullable=True))
+    task_column = sa.Column("task_column", sa.String(200), nullable=False, server_default="task")
+    op.add_column("model_versions", task_column)
+    op.add_column("model_versions", _new_tasks())
     # begins with the same column
     op.create_index("ix_model_versions_stored", "model_versions", ["model_id", "artifact_blob_id"])
     op.drop_index("ix_model_versions_model_id", table_name="model_versions")
@@ -75,6 +83,8 @@ def _change_model_versions() -> None:
 def _change_administration() -> None:
     op.create_index("ix_idempotency_keys_created_at", "idempotency_keys", ["created_at"])
     op.add_column("api_keys", sa.Column("name", sa.String(200), nullable=True))
+    op.add_column("api_keys", sa.Column("creator_id", sa.String(40), nullable=True))
+    op.create_index("ix_api_keys_creator_id", "api_keys", ["creator_id"])
     op.create_table(
         "sessions",
         sa.Column("token_sha256", sa.String(64), nullable=False),

@@ -202,7 +202,7 @@ class JobRow(Row):
     counted_attempts: Mapped[int] = mapped_column(default=0)
     is_cancel_requested: Mapped[bool] = mapped_column(default=False)
     #: Whether its supervisor should stop it and requeue it; that attempt does not count.
-    is_release_requested: Mapped[bool] = mapped_column(default=False)
+    is_release_requested: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
     #: Whether a race of methods should end with those that are scored.
     is_finish_requested: Mapped[bool] = mapped_column(default=False, server_default=sa.false())
     #: Whether a renewal submitted it, so that its version is a challenger.
