@@ -179,7 +179,7 @@ def _named(part: dict[str, Any], group: str) -> dict[str, Any]:
     """Return an object whose title has the name of the column of tasks."""
     title = part.get("title")
     if isinstance(title, str):
-        return part | {"title": re.sub(r"\btask\b", group, title)}
+        return part | {"title": re.sub(r"\btask\b", lambda _: group, title)}
     is_unnamed = part.get("field") == "task" and "title" not in part
     return part | {"title": group.capitalize()} if is_unnamed else part
 

@@ -591,5 +591,7 @@ def test_axes_legends_and_tooltips_have_the_name_of_the_column_of_tasks():
     encoding = specification("spectrum", Source(model.with_task_column("ward")))["encoding"]
     assert encoding["color"]["title"] == encoding["tooltip"][0]["title"] == "Ward"
     assert encoding["y"]["title"] == "Share of the variance of the ward"
+    odd = specification("spectrum", Source(model.with_task_column(r"C:\data\1")))["encoding"]
+    assert odd["y"]["title"] == r"Share of the variance of the C:\data\1"
     unnamed = specification("spectrum", Source(model))["encoding"]
     assert (unnamed["color"]["title"], unnamed["y"]["title"][-4:]) == ("Task", "task")
