@@ -302,6 +302,10 @@ def test_the_bound_of_a_loss_allows_for_the_error_of_its_promise():
     assert max(change.low / change.promised for change in by_task.values()) > 1
     assert max(change.low / change.bound for change in by_task.values()) < 1
     assert common.promised < common.bound
+    # a task that nothing was promised of, in other units, does not break the promise of others
+    errors["new"] = TaskErrors(1e4 * rng.standard_normal(30) ** 2, days, days)
+    _, common = error_changes(errors, promises, is_rate=False, n_days=PERIOD, alpha=ALPHA)
+    assert common.low < common.bound
 
 
 def test_values_of_one_day_that_are_alike_are_no_evidence():

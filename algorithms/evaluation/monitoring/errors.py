@@ -67,6 +67,7 @@ class ErrorChange:
         Ends of the 95 % interval of the mean loss, for one look at it.
     bound
         What the mean loss is at most if the promise, which has an error, holds; None without it.
+        Of all tasks, those without a promise may have any loss.
     log_e
         Logarithm of the largest evidence that the loss is larger than promised; None without
         promise.
@@ -120,12 +121,14 @@ def error_changes(
         return {}, None
     losses = np.concatenate([of_task.losses for of_task in errors.values()])
     known = [task for task in changes if task in promises]
-    weights = [changes[task].n_rows for task in known]
     mean: float | None = None
     highest: float | None = None
     if known:
+        n_rows = {task: change.n_rows for task, change in changes.items()}
+        weights = [n_rows[task] for task in known]
         mean = float(np.average([promises[t].loss for t in known], weights=weights))
-        highest = float(np.average([bounds[t] for t in known], weights=weights))
+        limits = [bounds.get(task, change.loss) for task, change in changes.items()]
+        highest = float(np.average(limits, weights=[*n_rows.values()]))
     alarm = _alarm(_of_all_tasks([*bets.values()]), n_days, threshold)
     return changes, _change(losses, mean, highest, alarm, is_rate=is_rate)
 
