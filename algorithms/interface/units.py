@@ -66,15 +66,19 @@ def hashes_of(tasks: TaskSet) -> dict[str, Hashes]:
     return {task.name: hashed[id(task.X)] for task in tasks}
 
 
-def units_of(tasks: TaskSet, hashes: Mapping[str, Hashes] | None = None) -> Units:
+def units_of(
+    tasks: TaskSet, hashes: Mapping[str, Hashes] | None = None, *, is_category: bool = False
+) -> Units:
     """Return the units of all rows, independent of the order of the tasks.
 
     Parameters
     ----------
     hashes
         The hash of each row, by task, if they are known.
+    is_category
+        As in :func:`tie_rows`.
     """
-    return _find_units(tasks, hashes, DEFAULT_TIES)[0]
+    return _find_units(tasks, hashes, DEFAULT_TIES, is_category=is_category)[0]
 
 
 def tie_rows(tasks: TaskSet, ties: Ties, *, is_category: bool = False) -> TaskSet:
@@ -91,27 +95,26 @@ def tie_rows(tasks: TaskSet, ties: Ties, *, is_category: bool = False) -> TaskSe
     """
     if all(task.groups is not None for task in tasks):
         return tasks
-    is_shared = len({id(task.X) for task in tasks}) < len(tasks)
-    has_levels = ties == "auto" and is_category and not is_shared
-    units, tied = _find_units(tasks, None, "none" if has_levels else ties)
-    tied = replace(tied, has_levels=has_levels)
+    units, tied = _find_units(tasks, None, ties, is_category=is_category)
     grouped = tuple(replace(task, groups=units.of(task.name)) for task in tasks)
     return replace(tasks, tasks=grouped, equal_rows=tied.describe())
 
 
 def _find_units(
-    tasks: TaskSet, hashes: Mapping[str, Hashes] | None, ties: Ties
+    tasks: TaskSet, hashes: Mapping[str, Hashes] | None, ties: Ties, *, is_category: bool
 ) -> tuple[Units, TiedRows]:
+    is_shared = len({id(task.X) for task in tasks}) < len(tasks)
+    has_levels = ties == "auto" and is_category and not is_shared
     ordered = tasks.by_name()
     task_hashes = hashes_of(tasks) if hashes is None else hashes
     values = np.concatenate([task_hashes[task.name] for task in ordered])
     content = np.unique(values, return_inverse=True)[1].astype(np.intp)
-    if all(task.groups is not None for task in tasks):  # the groups alone decide
+    if has_levels or all(task.groups is not None for task in tasks):  # the groups alone decide
         ties = "none"
     content, tied = tie_equal(ordered.tasks, content, ties)
     starts = np.cumsum([0, *(task.n_samples for task in ordered)])
     unit = _merge_groups(content, _groups(ordered.tasks)) if _has_groups(tasks) else content
-    return Units(ordered.names, starts.astype(np.intp), unit), tied
+    return Units(ordered.names, starts.astype(np.intp), unit), replace(tied, has_levels=has_levels)
 
 
 def cells_of(tasks: TaskSet) -> Indices:

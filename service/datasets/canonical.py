@@ -27,7 +27,7 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.units import divisible_rows, hashes_of, units_of
 from algorithms.numerics.row_hashes import Hashes
 from algorithms.numerics.sparse_rows import concatenate_rows, is_sparse
-from algorithms.wrappers.preparation.columns import Column
+from algorithms.wrappers.preparation.columns import Column, is_one_category
 from service.datasets.distributions import describe_targets, summarise, task_columns
 from service.datasets.manifest import feature_names_by_task
 
@@ -80,7 +80,8 @@ def write_tasks(
     is_small = sum(task.n_samples for task in tasks) <= _MAX_ROWS_COMPARED
     all_tasks = TaskSet(tuple(tasks))
     hashes = hashes_of(all_tasks)
-    units = units_of(all_tasks, hashes) if is_small else None
+    is_category = is_one_category(columns)
+    units = units_of(all_tasks, hashes, is_category=is_category) if is_small else None
     n_divisible = divisible_rows(all_tasks, units) if units is not None else {}
     digests: dict[str, str] = {}
     described = _describe(tasks, columns, n_threads)

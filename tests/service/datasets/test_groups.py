@@ -11,6 +11,7 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.interface.units import tie_rows
 from algorithms.registry import ALGORITHMS
+from algorithms.wrappers.preparation.columns import Column
 from service.datasets import canonical
 from service.datasets.canonical import read_tasks, write_tasks
 from service.datasets.manifest import summaries
@@ -103,6 +104,20 @@ def test_a_group_that_is_a_whole_task_cannot_be_held_out(tmp_path) -> None:
     ]
     manifest = write_tasks(tmp_path / "content", tasks)
     assert [task.n_divisible for task in summaries(manifest)] == [0, 3]
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_manifests_count_the_units_of_training_where_a_category_is_the_only_column(
+    tmp_path, is_shared
+) -> None:
+    """Each of 40 patients got a drug and a placebo, or both have 40 outcomes."""
+    X = [np.array([[0.0], [1.0]]) for _ in range(40)]
+    tasks = [Task.from_rows(f"p{i}", X[0] if is_shared else X[i]) for i in range(40)]
+    treatment = Column("treatment", kind="category", levels=("drug", "placebo"))
+    manifest = write_tasks(tmp_path / "content", tasks, columns=[treatment])
+    tied = tie_rows(read_tasks(tmp_path / "content", manifest), "auto", is_category=True)
+    n_units = len({group for task in tied for group in task.groups.tolist()})
+    assert summaries(manifest)[0].n_shared_units == n_units == (2 if is_shared else 80)
 
 
 LABELS = np.array(["p", "q"] * 3)
