@@ -30,7 +30,7 @@ Mask = NDArray[np.bool_]
 
 #: Probabilities are at least so large where logarithms are mixed.
 MIN_PROBABILITY: Final = 1e-9
-#: Of more rows, as many of each task as possible decide on mixtures: every second row, or third.
+#: Of more rows, a random half, third or less of each task decides on mixtures.
 MAX_MIXED_ROWS: Final = 10_000
 
 
@@ -80,11 +80,19 @@ class Stack(ABC):
     def learn_weights(self, chosen: Indices, *, is_single: bool, trace: Trace, seed: int) -> Array:
         """Return w (A,) by the chosen rows; all of it for the smallest mean loss if single."""
         L = self.task_losses(chosen)
-        n_methods, few = L.shape[1], chosen[:: 1 + len(chosen) // MAX_MIXED_ROWS]
+        n_methods, few = L.shape[1], self._some(chosen, np.random.default_rng(seed))
         v = fit_simplex(self.objective(few), n_methods, len(chosen), trace=trace, loop="weights")
         if is_single:
             return np.asarray(np.eye(n_methods)[int(L.mean(axis=0).argmin())])
         return combine(bootstrap_shares(L, np.random.default_rng(seed)), v)
+
+    def _some(self, chosen: Indices, rng: np.random.Generator) -> Indices:
+        """Return at most MAX_MIXED_ROWS of the chosen rows; random, as rows may alternate."""
+        step = -(-len(chosen) // MAX_MIXED_ROWS)
+        if step <= 1:
+            return chosen
+        order = np.lexsort((rng.random(len(chosen)), self.rows.owner[chosen]))
+        return np.sort(chosen[order[::step]])
 
     def take(self, chosen: Sequence[int]) -> Self:
         """Return the stack of some contenders."""

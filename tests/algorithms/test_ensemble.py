@@ -247,6 +247,18 @@ def test_of_many_rows_few_decide_on_a_mixture_and_it_is_as_good(monkeypatch) -> 
     np.testing.assert_allclose(weights_of(stack), every, atol=0.1)
 
 
+def test_the_rows_that_decide_on_a_mixture_are_of_all_kinds_where_these_alternate(
+    monkeypatch,
+) -> None:
+    rows = stacked(made(n=200)).rows
+    errors = np.random.default_rng(0).standard_normal(rows.y.shape)
+    by_day, by_night = np.where(rows.row % 2, [[1.0], [0.5]], [[0.5], [1.0]]) * errors
+    stack = NumberStack(rows, np.stack([rows.y + by_day, rows.y + by_night])[:, :, np.newaxis])
+    every = weights_of(stack)
+    monkeypatch.setattr("algorithms.ensemble.stack.MAX_MIXED_ROWS", len(rows.y) * 2 // 3)
+    np.testing.assert_allclose(weights_of(stack), every, atol=0.1)
+
+
 @pytest.mark.parametrize("n", [100, 3_000])
 def test_kernels_of_many_rows_are_those_of_each_task(n) -> None:
     tasks = [Task.from_rows(f"t{t}", np.zeros((n, 2)), y=np.zeros(n)) for t in range(4)]
