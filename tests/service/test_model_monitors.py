@@ -842,7 +842,10 @@ def test_the_page_to_predict_says_whether_rows_are_kept(http):
     page = f"/models/{MODEL}/1/predict"
     kept = http.get(page).text
     assert "Nothing is stored" not in kept
-    assert f'href="{PAGE}">{MODEL}@production</a> keeps the rows' in kept
+    assert f'href="{PAGE}">{MODEL}@production</a> keeps the rows.' in kept
+    for share, said in ((0.5, "</a> keeps 50 % of the rows."), (0, "Nothing is stored")):
+        assert http.put(MONITOR, json={"share": share}).status_code == 200
+        assert said in http.get(page).text
     http.delete(MONITOR)
     assert "Nothing is stored" in http.get(page).text
 

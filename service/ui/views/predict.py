@@ -50,7 +50,7 @@ class PredictView:
     adding
         Query that uploads rows of a new group; empty if the dataset is not known.
     watched
-        Aliases whose monitors keep the rows.
+        What monitors keep of the rows, by the alias they watch.
     levels
         Levels of intervals or sets, in percent; none if the model has neither.
     """
@@ -64,7 +64,7 @@ class PredictView:
     types: Mapping[str, str]
     n_shown: int
     adding: str
-    watched: Sequence[str]
+    watched: Mapping[str, str]
     request: ApiExample
 
 
@@ -96,14 +96,16 @@ async def predict_view(api: Api, name: str, version: int) -> PredictView:
     )
 
 
-async def _watched(api: Api, model: Mapping[str, Any]) -> list[str]:
-    """Return the aliases of a version that have a monitor."""
+async def _watched(api: Api, model: Mapping[str, Any]) -> dict[str, str]:
+    """Return what monitors keep of the rows, by the alias of the version that they watch."""
     path = f"/v1/models/{segment(model['name'])}/aliases"
-    return [
-        alias
-        for alias in model["aliases"]
-        if await api.find(f"{path}/{segment(alias)}/monitor", refused=FORBIDDEN) is not None
-    ]
+    kept = {}
+    for alias in model["aliases"]:
+        monitor = await api.find(f"{path}/{segment(alias)}/monitor", refused=FORBIDDEN)
+        if monitor is not None and monitor["share"] > 0:
+            some = f"{formats.share(monitor['share'])} of the rows"
+            kept[alias] = some if monitor["share"] < 1 else "the rows"
+    return kept
 
 
 def target_name(preview: Mapping[str, Any], default: str) -> str:
