@@ -202,6 +202,7 @@ def with_share(summaries: Sequence[TaskSummary], share: float) -> tuple[TaskSumm
         replace(
             summary,
             n_samples=max(math.ceil(share * summary.n_samples), 1),
+            n_units=None if summary.n_units is None else max(math.ceil(share * summary.n_units), 1),
             n_stored=None if summary.n_stored is None else math.ceil(share * summary.n_stored),
             labels=None,
         )

@@ -12,6 +12,7 @@ from algorithms.interface.work import (
     STEPS_PER_S,
     VALUES_PER_S,
     WorkEstimate,
+    with_share,
     without_fold,
 )
 from algorithms.registry import ALGORITHMS
@@ -84,6 +85,16 @@ def test_more_rows_columns_or_tasks_take_no_less_time(name, target, values) -> N
                 continue
             for smaller, larger in pairwise(found):
                 assert larger >= (1 - CHEAPER_FORM) * smaller, changed
+
+
+@pytest.mark.parametrize(("name", "target", "values"), CASES)
+def test_no_part_of_the_work_with_a_share_of_the_rows_is_negative(name, target, values) -> None:
+    algorithm = ALGORITHMS[name]
+    for n_units in (20, 90, 100):  # of rows that are held out together
+        tasks = summaries(T=6, d=8, target=target, n_units=n_units)
+        found = algorithm.work(with_share(tasks, 0.05), params_of(algorithm, **values))
+        assert min(found.flops, found.values, found.steps) >= 0
+        assert found.seconds > 0
 
 
 @pytest.mark.parametrize(("name", "target", "values"), CASES)
