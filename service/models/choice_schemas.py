@@ -251,6 +251,11 @@ class Choice(BaseModel):
         "for each task alone; the verdict is none with one task, or if a side has only constants, "
         "and never hurts."
     )
+    together_or_pooled: ChoicePair | None = Field(
+        None,
+        description="All methods against pooled ones, as in `kinds`; null without a pooled method, "
+        "and in reports of earlier versions.",
+    )
     multi_task_or_pooled: ChoicePair | None = Field(
         description="Multi-task methods against pooled ones."
     )

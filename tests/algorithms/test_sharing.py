@@ -94,6 +94,17 @@ def test_a_report_has_the_level_the_gain_and_the_words() -> None:
     assert headline_of(found).startswith("Learning the 5 groups together very likely lowers")
 
 
+def test_all_methods_are_tested_against_one_model_for_all() -> None:
+    together, apart = errors_of([1.2, 1.3, 1.1, 1.25, 1.15])
+    entries = [
+        entry("ridge", role, errors)
+        for role, errors in (("multi_task", together), ("single_task", apart), ("pooled", together))
+    ]
+    pair = summarize_choice(report_of(entries), unsuitable=[], dropped=[])["together_or_pooled"]
+    assert (pair["verdict"], pair["gain"], pair["reason"]) == ("equal", 0.0, None)
+    assert choice_of(together, apart)["together_or_pooled"] is None
+
+
 @pytest.mark.parametrize("p_value", [0.001, 0.5])
 def test_a_loss_is_never_said_to_hurt(p_value) -> None:
     found = choice_of(*errors_of([0.5, 0.6, 0.55, 0.6]), p_value=p_value)

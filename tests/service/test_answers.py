@@ -189,6 +189,56 @@ def test_the_lead_has_the_scores_the_gain_and_its_interval_in_units_of_the_targe
     )
 
 
+@pytest.mark.parametrize(
+    ("verdict", "gain", "low", "high", "said"),
+    [
+        (
+            "unclear",
+            0.02,
+            -0.01,
+            0.05,
+            "may be as good: the gain over it is 0.020 (-0.010 to 0.050",
+        ),
+        ("equal", 0.002, -0.001, 0.005, "does practically as well: the gain over it is 0.0020 (-"),
+        ("hurts", -0.2, -0.3, -0.1, "is better: the gain over it is -0.20 (-0.30 to -0.10"),
+        ("helps", 0.2, 0.1, 0.3, None),
+        ("none", None, None, None, None),
+    ],
+)
+def test_one_model_for_all_is_named_unless_it_is_shown_to_be_worse(verdict, gain, low, high, said):
+    pair = {"verdict": verdict, "gain": gain, "low": low, "high": high, "second_value": 1.17}
+    text = lead(choice(certainty="probably", together_or_pooled=pair), ABOUT)
+    beginning = "One model for all hospitals, typically off by 1.17, "
+    assert said is None or f"confidence). {beginning}{said}" in text
+    assert said is not None or "One model" not in text
+    # whether learning together helps is not known then
+    assert "One model" not in lead(choice("unclear", together_or_pooled=pair), ABOUT)
+    # and a report of an earlier version does not have it
+    assert "One model" not in lead(choice(certainty="probably"), ABOUT)
+
+
+def compared(together, tied):
+    """Return a comparison in which learning together helps, with the methods of its best."""
+    label = {"algorithm": "ridge", "variant": ""}
+    rows = [("mtfl", "candidate", 0.3), ("ridge", "pooled", 0.31), ("ridge", "single_task", 0.4)]
+    methods = [label | {"algorithm": a, "role": r, "value": v} for a, r, v in rows]
+    pair = {"verdict": "helps", "gain": 0.1, "low": 0.05, "high": 0.15}
+    sharing = pair | {"together": methods[together], "apart": methods[2]}
+    best = methods[together] | {"tied": [methods[i] for i in tied]}
+    study = {"metric": "error_rate", "title": "Error rate", "larger_is_better": False}
+    return study | {"average": "tasks", "methods": methods, "sharing": sharing, "best": best}
+
+
+def test_a_comparison_names_one_model_for_all_unless_it_is_shown_to_be_worse():
+    text = lead(compared(0, [1]), ABOUT)
+    assert text.endswith(
+        "confidence). One model for all hospitals, wrong in 31 %, is not shown to be worse than "
+        "the best method."
+    )
+    assert "One model" not in lead(compared(0, []), ABOUT)
+    assert lead(compared(1, [0]), ABOUT).endswith("That is by one model for all hospitals.")
+
+
 def test_what_would_settle_an_unclear_gain_is_said_and_only_then():
     unclear = choice("unclear", gain=0.1, low=-0.02, high=0.22)
     # half width 0.12 needs (0.12 / 0.1)² = 1.44 times the 12 rows of a hospital

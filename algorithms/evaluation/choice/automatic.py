@@ -143,6 +143,7 @@ def report_choice(
         "choice_or_best": _pair(sides.model, _best(entries, *tests), *tests, ratio=ratio),
         "alignment": None if alignment is None else asdict(alignment),
         "together_or_apart": _sharing(sides, *tests, ratio=ratio, alignment=alignment),
+        "together_or_pooled": _pair(sides.together, sides.pooled, *tests, ratio=ratio),
         "multi_task_or_pooled": _pair(sides.multi_task, sides.pooled, *tests, ratio=ratio),
         "tasks": gains_of_tasks(
             scores,

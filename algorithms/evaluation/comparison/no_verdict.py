@@ -106,6 +106,8 @@ def choice_by_rule(choice: Mapping[str, Any]) -> dict[str, Any]:
     ended = ENDED_EARLY if is_ended else None
     on_sharing = why_no_verdict(together, apart, n_tasks=len(tasks)) or ended
     on_pooling = why_no_verdict(multi_task, pooled, n_tasks=len(tasks)) or ended
+    on_common = why_no_verdict(together, pooled, n_tasks=len(tasks)) or ended
+    common = choice.get("together_or_pooled")  # not in old reports
     with_best, per_task = choice.get("choice_or_best"), choice.get("per_task")
     best = everything
     if with_best is not None and with_best["second"] and with_best["second"]["role"] != "per_task":
@@ -115,6 +117,7 @@ def choice_by_rule(choice: Mapping[str, Any]) -> dict[str, Any]:
         **choice,
         "choice_or_best": with_best and _by_rule(with_best, on_choice, PAIR_KEYS),
         "together_or_apart": _by_rule(choice["together_or_apart"], on_sharing, PAIR_KEYS),
+        "together_or_pooled": common and _by_rule(common, on_common, PAIR_KEYS),
         "multi_task_or_pooled": _by_rule(choice["multi_task_or_pooled"], on_pooling, PAIR_KEYS),
         "tasks": {name: _by_rule(verdict, on_sharing, ()) for name, verdict in tasks.items()},
         "per_task": per_task and _by_rule(per_task, on_sharing, ()),

@@ -12,6 +12,12 @@ from algorithms.interface.races import RACE
 from service.ui import formats
 from service.ui.views.bars import Bars, Value, bars_of
 from service.ui.views.choices import ranked_by_kind
+from service.ui.views.evidence import (
+    beside_one_model,
+    gain_of,
+    gain_texts,
+    pair_of,
+)
 from service.ui.views.words import (
     AUC_SCALE,
     KINDS,
@@ -82,15 +88,9 @@ def study_of(report: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return study
 
 
-def _pair_of(study: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the verdict on learning together; comparisons of the first versions have it alone."""
-    pair: Mapping[str, Any] = study.get("together_or_apart") or study.get("sharing") or study
-    return pair
-
-
 def headline(study: Mapping[str, Any], subject: Subject) -> str:
     """Return the verdict on learning together, never surer than its test."""
-    pair = _pair_of(study)
+    pair = pair_of(study)
     verdict = pair["verdict"]
     if verdict == NO_VERDICT:
         if pair["reason"] == ONE_TASK:
@@ -105,7 +105,7 @@ def headline(study: Mapping[str, Any], subject: Subject) -> str:
 
 def _change(study: Mapping[str, Any], subject: Subject) -> str:
     """Return by how much learning together helps, or hurts, and how sure that is."""
-    pair, score = _pair_of(study), ScoreWords.of(study, subject.words)
+    pair, score = pair_of(study), ScoreWords.of(study, subject.words)
     certainty = f"{pair['certainty']} " if pair.get("certainty") else ""
     verdict, values = pair["verdict"], _values(study)
     if values is None:
@@ -122,7 +122,7 @@ def _change(study: Mapping[str, Any], subject: Subject) -> str:
 
 def lead(study: Mapping[str, Any], subject: Subject) -> str:
     """Return the scores of learning together and alone, the gain, and what would settle it."""
-    pair, score = _pair_of(study), ScoreWords.of(study, subject.words)
+    pair, score = pair_of(study), ScoreWords.of(study, subject.words)
     values = _values(study)
     if pair["verdict"] == NO_VERDICT or values is None:
         value = score.text((study.get("estimate") or study["methods"][0])["value"])
@@ -130,24 +130,13 @@ def lead(study: Mapping[str, Any], subject: Subject) -> str:
     first, second = score.texts(values)
     alone = f"when each {subject.words.one} is learned alone"
     sentence = f"{_off(score, subject, first)}, and {_short(score, second)} {alone}."
-    scale, unit = (100.0, " percentage points") if score.metric == "error_rate" else (1.0, "")
-    known = [pair[name] for name in ("gain", "low", "high") if pair[name] is not None]
-    gain, *ends = _gains([scale * value for value in known], score)
-    around = f" ({' to '.join(ends)} with 95 % confidence)" if ends else ""
-    sentence += f" The gain is {gain}{unit}{around}."
+    sentence += f" The gain is {gain_of(pair, score)}."
+    sentence += beside_one_model(study, subject.words)
     more = more_rows(study) if "together_or_apart" in study and "rows" in study else None
     if pair["verdict"] == "unclear" and more is not None:
         rows = formats.count(more, "more row")
         sentence += f" About {rows} per {subject.words.one} would settle it, by the gain so far."
     return sentence
-
-
-def _gains(values: Sequence[float], score: ScoreWords) -> list[str]:
-    """Return gains with equally many decimals, two digits of the largest."""
-    if score.metric == "error_rate":
-        return formats.aligned(values, 1)
-    largest = max(map(abs, values)) or 1.0
-    return formats.aligned(values, max(0, 1 - math.floor(math.log10(largest))))
 
 
 def _off(score: ScoreWords, subject: Subject, value: str) -> str:
@@ -166,7 +155,7 @@ def _short(score: ScoreWords, value: str) -> str:
 
 def _values(study: Mapping[str, Any]) -> tuple[float, float] | None:
     """Return the scores of learning together and alone; None if one is unknown."""
-    pair = _pair_of(study)
+    pair = pair_of(study)
     if "first_value" in pair:
         first, second = pair["first_value"], pair["second_value"]
     else:
@@ -259,7 +248,7 @@ def who_gains(study: Mapping[str, Any], words: GroupWords) -> Chart | None:
     unit = f" in {score.unit}" if score.unit else f" in {score.title}"
     unit = " in percentage points" if scale > 1 else unit
     ranked = sorted(known.items(), key=lambda item: -item[1]["gain"])
-    texts = _gains([scale * one["gain"] for _, one in ranked], score)
+    texts = gain_texts([scale * one["gain"] for _, one in ranked], score)
     values = [
         Value(
             name,
