@@ -94,6 +94,16 @@ def test_a_report_has_the_level_the_gain_and_the_words() -> None:
     assert headline_of(found).startswith("Learning the 5 groups together very likely lowers")
 
 
+def test_a_gain_whose_interval_has_0_in_it_is_said_to_be_of_another_test() -> None:
+    found = choice_of(*errors_of([1.6, 0.8, 1.5, 0.9, 1.3]))
+    pair = found["together_or_apart"]
+    assert (pair["verdict"], pair["certainty"]) == ("helps", "very likely")
+    assert pair["low"] < 0 < pair["high"]
+    (sentence,) = (text for text in found["sentences"] if "very likely" in text)
+    assert ", by the test of their functions; the interval of the gain has 0 in it (" in sentence
+    assert headline_of(found).endswith(" very likely helps; by how much is not clear")
+
+
 def test_all_methods_are_tested_against_one_model_for_all() -> None:
     together, apart = errors_of([1.2, 1.3, 1.1, 1.25, 1.15])
     entries = [

@@ -189,6 +189,21 @@ def test_the_lead_has_the_scores_the_gain_and_its_interval_in_units_of_the_targe
     )
 
 
+@pytest.mark.parametrize("certainty", ["very likely", "probably"])
+def test_a_word_that_is_surer_than_the_interval_of_the_gain_says_what_it_is_of(certainty):
+    study = choice(low=-0.06, certainty=certainty, alignment={"p_value": 0.0031})
+    assert headline(study, ABOUT) == (
+        f"Learning the 40 hospitals together {certainty} helps; by how much is not clear"
+    )
+    assert lead(study, ABOUT).endswith(
+        "The gain is 0.36 (-0.06 to 0.46 with 95 % confidence). This interval has 0 in it, so that "
+        f"the size of the gain is not clear. “{certainty.capitalize()}” is of another test, "
+        "whether what the hospitals show, each learned alone, points the same way (p = 0.0031)."
+    )
+    sure = choice(certainty=certainty, alignment={"p_value": 0.0031})
+    assert "another test" not in lead(sure, ABOUT)
+
+
 @pytest.mark.parametrize(
     ("verdict", "gain", "low", "high", "said"),
     [

@@ -181,13 +181,21 @@ def _describe_sharing(report: Mapping[str, Any]) -> list[str]:
     certainty = f"{pair['certainty']} " if pair.get("certainty") else ""
     found = "" if pair["gain"] > 0 else "; no gain was found"
     verdicts = {
-        "helps": f"{_capital(first)} {certainty}helps: better than {second}",
+        "helps": f"{_capital(first)} {certainty}helps: better than {second}"
+        f"{_of_unknown_size(pair)}",
         "equal": f"{_capital(first)} makes no relevant difference compared with {second}",
         "unclear": f"It cannot be told from these rows whether {first} is better than {second}"
         f"{found}{_what_would_settle(report)}",
     }
     values = f"{_gain_of(report, pair)}, both sides are chosen without the held-out rows"
     return [f"{verdicts[pair['verdict']]} ({values}).", *describe_alignment(report)]
+
+
+def _of_unknown_size(pair: Mapping[str, Any]) -> str:
+    """Return that a gain may have any size, as a clause, if its interval has 0 in it."""
+    if pair["low"] * pair["high"] > 0:
+        return ""
+    return ", by the test of their functions; the interval of the gain has 0 in it"
 
 
 def _is_former(report: Mapping[str, Any]) -> bool:

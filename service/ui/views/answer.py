@@ -14,8 +14,10 @@ from service.ui.views.bars import Bars, Value, bars_of
 from service.ui.views.choices import ranked_by_kind
 from service.ui.views.evidence import (
     beside_one_model,
+    beyond_interval,
     gain_of,
     gain_texts,
+    is_size_known,
     pair_of,
 )
 from service.ui.views.words import (
@@ -110,6 +112,8 @@ def _change(study: Mapping[str, Any], subject: Subject) -> str:
     verdict, values = pair["verdict"], _values(study)
     if values is None:
         return f"{capital(subject.together)} {certainty}{verdict}"
+    if not is_size_known(study):
+        return f"{capital(subject.together)} {certainty}{verdict}; by how much is not clear"
     first, second = values
     verb = "raises" if first > second else "lowers"
     if score.metric == "rmse" and second:
@@ -130,7 +134,7 @@ def lead(study: Mapping[str, Any], subject: Subject) -> str:
     first, second = score.texts(values)
     alone = f"when each {subject.words.one} is learned alone"
     sentence = f"{_off(score, subject, first)}, and {_short(score, second)} {alone}."
-    sentence += f" The gain is {gain_of(pair, score)}."
+    sentence += f" The gain is {gain_of(pair, score)}.{beyond_interval(study, subject.words)}"
     sentence += beside_one_model(study, subject.words)
     more = more_rows(study) if "together_or_apart" in study and "rows" in study else None
     if pair["verdict"] == "unclear" and more is not None:

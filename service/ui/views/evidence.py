@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from service.ui import formats
-from service.ui.views.words import GroupWords, ScoreWords, kind_of_row
+from service.ui.views.words import GroupWords, ScoreWords, capital, kind_of_row
 
 _LABEL: Final = ("algorithm", "role", "variant")
 
@@ -14,6 +14,28 @@ def pair_of(study: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the verdict on learning together; comparisons of the first versions have it alone."""
     pair: Mapping[str, Any] = study.get("together_or_apart") or study.get("sharing") or study
     return pair
+
+
+def is_size_known(study: Mapping[str, Any]) -> bool:
+    """Return whether the interval of the gain is on one side of 0, if there is one."""
+    low, high = (pair_of(study).get(end) for end in ("low", "high"))
+    return low is None or high is None or low * high > 0
+
+
+def beyond_interval(study: Mapping[str, Any], words: GroupWords) -> str:
+    """Return what the certainty of a verdict is of, if the interval of its gain has 0 in it.
+
+    The certainty is then that of the test of the alignment, which sees more than held-out scores.
+    """
+    certainty, alignment = pair_of(study).get("certainty"), study.get("alignment")
+    if not certainty or alignment is None or is_size_known(study):
+        return ""
+    p_value = formats.number(alignment["p_value"], 2)
+    return (
+        " This interval has 0 in it, so that the size of the gain is not clear. "
+        f"“{capital(certainty)}” is of another test, whether what the {words.many} show, each "
+        f"learned alone, points the same way (p = {p_value})."
+    )
 
 
 def gain_of(pair: Mapping[str, Any], score: ScoreWords) -> str:
