@@ -18,6 +18,7 @@ from service.ui.views.answer import (
     measures,
     who_gains,
 )
+from service.ui.views.bars import Value, bars_of
 from service.ui.views.choices import leaderboards
 from service.ui.views.glossary import GLOSSARY, TERMS
 from service.ui.views.race import race_view
@@ -135,6 +136,17 @@ def test_a_job_without_a_race_or_at_its_end_shows_none():
     assert race_view({"is_final": False, "progress": None}, None) is None
     assert race_view({"is_final": False, "progress": {"race": None}}, None) is None
     assert race_view(running() | {"is_final": True, "result": None}, None) is None
+
+
+def test_marks_are_on_the_scale_of_the_values_and_have_a_legend():
+    def value(at, mark):
+        return Value("a", "", "same", at, None, None, "", mark=mark)
+
+    drawn = bars_of([value(1.0, 4.0), value(2.0, None)], shape="dot", legend="promised")
+    assert [bar.mark for bar in drawn.bars] == [99.0, None]
+    assert drawn.bars[0].at == pytest.approx(1.0 + 98.0 / 4)
+    assert drawn.legend == "promised"
+    assert bars_of([value(1.0, None)], legend="promised").legend == ""
 
 
 HOSPITALS = GroupWords.of("hospital")

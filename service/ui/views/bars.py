@@ -14,6 +14,8 @@ class Value:
         Class of its colour.
     text, note
         The value, and its interval or another detail, in words.
+    mark
+        Another value to compare it with; None without.
     """
 
     name: str
@@ -24,6 +26,7 @@ class Value:
     high: float | None
     text: str
     note: str = ""
+    mark: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,8 @@ class Bar:
     ----------
     start, length
         Place of the bar between 0 and the value.
-    at, low, high
-        Places of the value and of its interval.
+    at, low, high, mark
+        Places of the value, of its interval, and of the other value.
     """
 
     value: Value
@@ -44,6 +47,7 @@ class Bar:
     at: float
     low: float | None
     high: float | None
+    mark: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +60,26 @@ class Bars:
         Place of 0.
     shape
         bar, or dot with an interval.
+    legend
+        What the marks are; empty without any.
     """
 
     bars: Sequence[Bar]
     zero: float
     shape: str = "bar"
+    legend: str = ""
 
 
-def bars_of(values: Sequence[Value], *, shape: str = "bar") -> Bars:
-    """Return values on a scale that has 0 and every interval."""
-    ends = [end for one in values for end in (0.0, one.value, one.low, one.high) if end is not None]
+def bars_of(values: Sequence[Value], *, shape: str = "bar", legend: str = "") -> Bars:
+    """Return values on a scale that has 0, every interval and every mark.
+
+    Parameters
+    ----------
+    legend
+        What the marks are, if any value has one.
+    """
+    drawn = [end for one in values for end in (0.0, one.value, one.low, one.high, one.mark)]
+    ends = [end for end in drawn if end is not None]
     low, high = min(ends, default=0.0), max(ends, default=0.0)
     # a margin for the round end of a line
     unit = 98.0 / ((high - low) or 1.0)
@@ -82,7 +96,9 @@ def bars_of(values: Sequence[Value], *, shape: str = "bar") -> Bars:
             place(one.value),
             None if one.low is None else place(one.low),
             None if one.high is None else place(one.high),
+            None if one.mark is None else place(one.mark),
         )
         for one in values
     ]
-    return Bars(bars, zero, shape)
+    has_marks = any(one.mark is not None for one in values)
+    return Bars(bars, zero, shape, legend if has_marks else "")

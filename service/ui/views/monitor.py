@@ -18,6 +18,8 @@ from sibling.client.datasets import MEDIA_TYPES
 _MAX_SHOWN: Final = 12
 _COLORS: Final = {True: "hurts", False: "same"}
 _NO_RULE: Final = {"rows": None, "alarm_days": None, "cron": None, "promote": "test"}
+#: What the marks in the picture of errors are.
+_PROMISE: Final = "Promised when the model was trained: the error on rows left out for checking"
 #: Stability index above which a move is called large.
 _LARGE: Final = 0.25
 
@@ -198,13 +200,17 @@ def _errors(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
                 error["high"],
                 text,
                 "" if error["promised"] is None else f"promised {promised}",
+                error["promised"],
             )
         )
     left = len(known) - len(values)
     what = "Share of wrong predictions" if _is_rate(states) else "Typical error (RMSE)"
     more = f"{words.counted(left)} more in the table." if left > 0 else ""
-    caption = f"{what} on rows whose true value is known; lines show how far it may be off (95 %)"
-    return Chart(bars_of(values, shape="dot"), caption, more)
+    caption = (
+        f"{what} on rows whose true value is known; lines show how far it may be off (95 %), and "
+        "the dashed one is at 0"
+    )
+    return Chart(bars_of(values, shape="dot", legend=_PROMISE), caption, more)
 
 
 def _known_errors(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
