@@ -87,9 +87,9 @@ def describe_confusion(source: Source) -> Content | None:
         for a in shown
         for b in shown
     ]
-    right = float(np.mean(true == predicted))
+    right = int(np.sum(true == predicted))
     n_rows = f"{counted(len(true), rows.what)} {'is' if len(true) == 1 else 'are'}"
-    sentence = f"{100 * right:.3g} % of {n_rows} on the diagonal, predicted rightly."
+    sentence = f"{right:,} of {n_rows} on the diagonal, predicted rightly."
     notes = kept(n_shown, len(labels), "classes", "the most frequent") + rows.sampled()
     return Content({"cells": cells}, sentence, notes, {"classes": shown})
 

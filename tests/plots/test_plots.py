@@ -505,7 +505,7 @@ def test_stored_predictions_are_rows_of_plots_and_the_sample_is_told():
     source = Source(rows=held_out_rows({"predictions": {"n_rows": 4, "tasks": tasks}}))
     assert set(available(source)) == {"confusion", "roc"}
     assert draw("roc", source)["description"].endswith("rows of both and their scores.")
-    assert draw("confusion", source)["description"].startswith("50 % of 4 held-out rows")
+    assert draw("confusion", source)["description"].startswith("2 of 4 held-out rows")
     assert held_out_rows({"predictions": None}) is None
 
 

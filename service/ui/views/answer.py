@@ -321,21 +321,24 @@ def how_far_off(
         note += f"checking{checked}"
         text = f"{reach:#.2g}" if _MIN_DECIMAL <= reach < _MAX_DECIMAL else formats.number(reach, 2)
         return f"± {text}", note
-    right = sum(true == predicted for true, predicted in pairs) / len(pairs)
-    rows = formats.count(len(pairs), "row")
-    note = f"of {rows} left out for checking are predicted rightly"
-    return formats.share(right), f"{note}; {_beside(pairs)}"
+    return _found(pairs)
 
 
-def _beside(pairs: Sequence[tuple[Any, Any]]) -> str:
-    """Return what a share of right predictions hides: the frequent class, and the rare one."""
-    (often, n_often), *others = Counter(true for true, _ in pairs).most_common()
-    always = f"always “{often}” is right in {formats.share(n_often / len(pairs))}"
-    if not others:
-        return always
-    rare, n_rare = others[-1]
+def _found(pairs: Sequence[tuple[Any, Any]]) -> tuple[str, str] | None:
+    """Return how many rows of the rarest class are found; None for one class.
+
+    Not the share of right predictions: it is over rows, and would stand beside a mean over groups.
+    """
+    counts = Counter(true for true, _ in pairs).most_common()
+    if len(counts) == 1:
+        return None
+    rare, n_rare = counts[-1]
     found = sum(true == predicted == rare for true, predicted in pairs)
-    return f"{always}, and {found} of {n_rare} “{rare}” are found"
+    n_false = sum(true != predicted == rare for true, predicted in pairs)
+    others = f"{formats.count(n_false, 'other')} {'is' if n_false == 1 else 'are'} taken for it"
+    rows = formats.count(len(pairs), "row")
+    note = f"rows with “{rare}” are found, among {rows} left out for checking; {others}"
+    return f"{found} of {n_rare}", note
 
 
 def what_matters(importance: Mapping[str, Any] | None, words: GroupWords) -> Chart | None:
