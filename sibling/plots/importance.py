@@ -31,7 +31,9 @@ def describe(source: Source) -> Content | None:
     ]
     rows = sum(importance["n_rows"].values())
     if importance["kind"] == "coefficients":
-        title = "Standard deviation of what a column adds to the prediction"
+        is_number = source.model is not None and not source.model.classes(names[0])
+        unit = ", relative to that of the target" if is_number else ""
+        title = f"Standard deviation of what a column adds to the prediction{unit}"
         how = f"Coefficients of the standardised columns, by {counted(rows, 'training row')}."
     else:
         title = f"Fall of {_METRICS[importance['metric']]} if the column is permuted"

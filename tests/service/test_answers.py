@@ -21,6 +21,7 @@ from service.ui.views.answer import (
 from service.ui.views.bars import Value, bars_of
 from service.ui.views.choices import leaderboards
 from service.ui.views.glossary import GLOSSARY, TERMS
+from service.ui.views.importance import what_matters
 from service.ui.views.race import race_view
 from service.ui.views.words import GroupWords, ScoreWords
 
@@ -313,6 +314,33 @@ def test_up_to_thirty_groups_are_all_shown_and_of_more_both_ends():
     count, meaning = count_gains(part, HOSPITALS)
     assert count == "19 of 39"
     assert meaning.startswith("hospitals have an estimated gain (that of 1 more is not known).")
+
+
+@pytest.mark.parametrize(
+    ("metric", "has_classes", "shared", "texts", "unit"),
+    [
+        (
+            None,
+            False,
+            [0.534, 0.1, 0.004],
+            ["53 %", "10 %", "< 1 %"],
+            "percent of the spread of days",
+        ),
+        (None, True, [2.0, 0.5, 0.0], ["100 %", "25 %", "0 %"], "percent of the first column"),
+        ("r2", False, [0.3123, 0.0041, -0.02], ["0.31", "< 0.01", "0.00"], "which is 1 at best"),
+        ("auc", True, [0.1234, 0.05, 0.0], ["0.12", "0.05", "0.00"], "0.5 by chance"),
+        ("accuracy", True, [0.034, 0.02, 0.0], ["3 %", "2 %", "0 %"], "in percentage points"),
+    ],
+)
+def test_what_matters_has_a_unit_and_no_chance_digits(metric, has_classes, shared, texts, unit):
+    importance = {"kind": "permutation" if metric else "coefficients", "metric": metric}
+    importance |= {"columns": ["age", "dose", "ward"], "shared": shared, "n_columns": 4}
+    chart = what_matters(importance, HOSPITALS, target="days", has_classes=has_classes)
+    assert [bar.value.text for bar in chart.bars.bars] == texts
+    assert unit in chart.caption
+    assert chart.more == "1 more column."
+    nothing = importance | {"shared": [0.0, 0.0, None]}
+    assert what_matters(nothing, HOSPITALS, target="", has_classes=has_classes) is None
 
 
 def test_how_far_predictions_are_off_holds_for_nine_of_ten_rows_left_out():

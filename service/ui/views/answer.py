@@ -10,7 +10,7 @@ from algorithms.evaluation.choice.automatic_verdict import more_rows
 from algorithms.evaluation.comparison.no_verdict import NO_VERDICT, ONE_TASK
 from algorithms.interface.races import RACE
 from service.ui import formats
-from service.ui.views.bars import Bars, Value, bars_of
+from service.ui.views.bars import Bars, Chart, Value, bars_of
 from service.ui.views.choices import ranked_by_kind
 from service.ui.views.evidence import (
     beside_one_model,
@@ -20,6 +20,7 @@ from service.ui.views.evidence import (
     is_size_known,
     pair_of,
 )
+from service.ui.views.importance import measure_of
 from service.ui.views.words import (
     AUC_SCALE,
     KINDS,
@@ -33,30 +34,12 @@ from service.ui.views.words import (
 #: Groups that are all shown, and at each end otherwise.
 _MAX_GROUPS: Final = 30
 _N_ENDS: Final = 10
-_MAX_COLUMNS: Final = 8
 #: Share of the rows whose predictions are at most so far off, and fewest rows for it.
 _LEVEL: Final = 0.9
 _MIN_ROWS: Final = 20
 #: Numbers between these have two digits, the last of which may be 0.
 _MIN_DECIMAL: Final = 0.001
 _MAX_DECIMAL: Final = 10.0
-_METRICS: Final = {"r2": "R²", "auc": "the area under the ROC curve", "accuracy": "accuracy"}
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """Values with a caption, and a sentence on what is not shown.
-
-    Parameters
-    ----------
-    rest
-        Further values, after a sentence on those between.
-    """
-
-    bars: Bars
-    caption: str
-    more: str = ""
-    rest: Bars | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,26 +324,6 @@ def _found(pairs: Sequence[tuple[Any, Any]]) -> tuple[str, str] | None:
     return f"{found} of {n_rare}", note
 
 
-def what_matters(importance: Mapping[str, Any] | None, words: GroupWords) -> Chart | None:
-    """Return the importance of the first columns; None if all are 0."""
-    if importance is None or not any(value and value > 0 for value in importance["shared"]):
-        return None
-    pairs = list(zip(importance["columns"], importance["shared"], strict=False))[:_MAX_COLUMNS]
-    known = [(column, value) for column, value in pairs if value is not None]
-    texts = formats.column([value for _, value in known], 2)
-    values = [
-        Value(column, "", "column", max(value, 0.0), None, None, text)
-        for (column, value), text in zip(known, texts, strict=True)
-    ]
-    if importance["kind"] == "coefficients":
-        how = "How much predictions change with the column"
-    else:
-        how = "How much worse predictions are without the column"
-    more = importance["n_columns"] - len(values)
-    rest = f"{formats.count(more, 'more column')}." if more > 0 else ""
-    return Chart(bars_of(values), f"{how}, on average over {words.many}.", rest)
-
-
 def measures(
     study: Mapping[str, Any] | None, importance: Mapping[str, Any] | None, words: GroupWords
 ) -> list[str]:
@@ -373,11 +336,7 @@ def measures(
             drawn = f"drawn to the mean of all {words.many} (shrunken estimates)"
             found.append(f"Gains by {words.one}: {drawn}; {100 * level:.0f} % intervals.")
     if importance is not None:
-        how = "standard deviation of what a column adds to the prediction"
-        if importance["kind"] != "coefficients":
-            metric = _METRICS.get(importance["metric"], importance["metric"])
-            how = f"fall of {metric} when the values of the column are shuffled"
-        found.append(f"What matters: {how}, mean over {words.many}.")
+        found.append(f"What matters: {measure_of(importance)}, mean over {words.many}.")
     return found
 
 

@@ -70,6 +70,22 @@ class Bars:
     legend: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Values with a caption, and a sentence on what is not shown.
+
+    Parameters
+    ----------
+    rest
+        Further values, after a sentence on those between.
+    """
+
+    bars: Bars
+    caption: str
+    more: str = ""
+    rest: Bars | None = None
+
+
 def bars_of(values: Sequence[Value], *, shape: str = "bar", legend: str = "") -> Bars:
     """Return values on a scale that has 0, every interval and every mark.
 

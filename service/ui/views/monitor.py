@@ -8,8 +8,7 @@ from service.ui import formats, tables
 from service.ui.api import Api, segment
 from service.ui.api_examples import ApiExample
 from service.ui.tables import Cell, Table, TableRow
-from service.ui.views.answer import Chart
-from service.ui.views.bars import Value, bars_of
+from service.ui.views.bars import Chart, Value, bars_of
 from service.ui.views.lists import FORBIDDEN
 from service.ui.views.predict import target_name
 from service.ui.views.words import GroupWords, capital

@@ -10,8 +10,10 @@ from service.ui.api import Api, segment
 from service.ui.api_examples import ApiExample
 from service.ui.tables import Cell, Table
 from service.ui.views import answer, reports
-from service.ui.views.answer import Chart, Subject
+from service.ui.views.answer import Subject
+from service.ui.views.bars import Chart
 from service.ui.views.choices import leaderboards
+from service.ui.views.importance import what_matters
 from service.ui.views.lists import FORBIDDEN, dataset_cell
 from service.ui.views.models import watch_href
 from service.ui.views.notes import notes_of
@@ -132,7 +134,12 @@ async def version_view(api: Api, name: str, version: int, *, vega: str) -> Versi
         facts=facts,
         kinds=None if study is None else answer.kinds(study, words),
         gains=None if study is None else answer.who_gains(study, words),
-        importance=answer.what_matters(importance, words),
+        importance=what_matters(
+            importance,
+            words,
+            target=subject.target,
+            has_classes=any(model["classes"].values()),
+        ),
         tiles=answer.tiles_of(report, subject, history["fit_s"]),
         sentences=[] if study is None else [words.said(text) for text in study["sentences"]],
         measures=answer.measures(study, importance, words),
