@@ -25,6 +25,8 @@ from service.ui.views.importance import what_matters
 from service.ui.views.race import race_view
 from service.ui.views.words import GroupWords, ScoreWords
 
+HOSPITALS = GroupWords.of("hospital")
+
 
 @pytest.mark.parametrize(
     ("column", "one", "many"),
@@ -120,8 +122,7 @@ def running(**race):
 
 
 def test_a_race_shows_the_best_of_each_kind_so_far_and_no_verdict():
-    dataset = {"options": {"task_column": "hospital", "target_column": ["days"]}}
-    view = race_view(running(), dataset)
+    view = race_view(running(), HOSPITALS, "days")
     assert view.title == "So far, error of days: 1.20 together, 1.80 alone"
     assert view.sentence.startswith("4 of 11 methods are scored. 1 method failed or took too long.")
     names = [(bar.value.name, bar.value.detail) for bar in view.bars.bars]
@@ -134,9 +135,24 @@ def test_a_race_shows_the_best_of_each_kind_so_far_and_no_verdict():
 
 
 def test_a_job_without_a_race_or_at_its_end_shows_none():
-    assert race_view({"is_final": False, "progress": None}, None) is None
-    assert race_view({"is_final": False, "progress": {"race": None}}, None) is None
-    assert race_view(running() | {"is_final": True, "result": None}, None) is None
+    for job in (
+        {"is_final": False, "progress": None},
+        {"is_final": False, "progress": {"race": None}},
+        running() | {"is_final": True, "result": None},
+    ):
+        assert race_view(job, HOSPITALS, "days") is None
+
+
+@pytest.mark.slow  # two jobs
+def test_a_job_names_groups_by_their_column_when_its_dataset_is_gone(http, client):
+    rows = pd.DataFrame({"shop": list("ab") * 6, "price": np.arange(12), "sales": np.arange(12)})
+    options = {"task_column": "shop", "target_column": "sales"}
+    data, applied = (client.upload(part, **options) for part in (rows, rows[:10]))
+    model = client.train(data, "ridge", model="of-shops").wait()
+    job = client.infer(model, "predict", applied)
+    job.wait()
+    client.delete_dataset(applied.id)
+    assert "the outputs for 10 rows of 2 shops." in http.get(f"/jobs/{job.id}").text
 
 
 def test_marks_are_on_the_scale_of_the_values_and_have_a_legend():

@@ -12,6 +12,7 @@ from service.ui import formats, tables
 from service.ui.api import WRONG_STATE, Api, Refused, segment
 from service.ui.api_examples import ApiExample, submission
 from service.ui.tables import Cell, Table, TableRow
+from service.ui.views.answer import target_of
 from service.ui.views.curves import Curve, curves_of
 from service.ui.views.jobs import model_cell, progress_cell, state_cell
 from service.ui.views.lists import FORBIDDEN, dataset_cell, model_href
@@ -81,8 +82,8 @@ async def job_view(api: Api, job_id: str) -> JobView:
     if job["child_jobs"]:
         parts = (await api.get("/v1/jobs", parent_id=job_id, page_size=_MAX_PARTS))["items"][::-1]
     dataset = await api.find(f"/v1/datasets/{job['dataset_id']}", refused=FORBIDDEN)
-    race = race_view(job, dataset)
-    words = GroupWords.of((dataset or {"options": {}})["options"].get("task_column"))
+    words = await _words_of(api, job, dataset)
+    race = race_view(job, words, target_of(dataset))
     warnings, notes = notes_of(job["warnings"], words)
     return JobView(
         job=job,
@@ -114,6 +115,21 @@ async def job_view(api: Api, job_id: str) -> JobView:
         ),
         submission=await _submission(api, path),
     )
+
+
+async def _words_of(
+    api: Api, job: Mapping[str, Any], dataset: Mapping[str, Any] | None
+) -> GroupWords:
+    """Return the words for groups; without the dataset, as after a renewal, those of the model.
+
+    Without a version, as that of a renewal that was not promoted, they are of the latest one.
+    """
+    if dataset is not None:
+        return GroupWords.of(dataset["options"].get("task_column"))
+    path, version = f"/v1/models/{segment(job['model'])}", job["version"]
+    version_path = path if version is None else f"{path}/versions/{version}"
+    model = await api.find(version_path, refused=FORBIDDEN)
+    return GroupWords.of((model or {}).get("task_column"))
 
 
 def _said(error: Mapping[str, Any] | None, words: GroupWords) -> Mapping[str, Any] | None:

@@ -30,10 +30,8 @@ class RaceView:
     bars: Bars
 
 
-def race_view(job: Mapping[str, Any], dataset: Mapping[str, Any] | None) -> RaceView | None:
+def race_view(job: Mapping[str, Any], words: GroupWords, target: str) -> RaceView | None:
     """Return the race of a job; None before its first score, and for other jobs."""
-    options = (dataset or {"options": {}})["options"]
-    words, target = GroupWords.of(options.get("task_column")), answer.target_of(dataset)
     if job["is_final"]:
         return _answer(job["result"] or {}, words, target)
     race = (job["progress"] or {}).get("race")
