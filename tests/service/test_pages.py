@@ -214,6 +214,9 @@ def test_a_dataset_shows_columns_over_all_rows_and_what_was_left_out(http, uploa
     assert re.search("What was left out, and why .*Column 'patient' has 40 different texts", said)
     assert "23 %" in said  # of all rows, not of the first group
     best = f"/jobs/new?dataset={dataset}&algorithm=auto"
+    notes = re.findall(r"<li>([^<]*)</li>", page.text)
+    assert [text for text in notes if not text.endswith(".")] == []
+    assert notes
     assert best in links_of(page)
     # methods are behind a choice, after the data
     assert said.index("Columns over all rows") < said.index("Choose a method yourself")

@@ -121,7 +121,7 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
     others = [a for a in preview["algorithms"] if not a["can_train"]]
     words = _words_of(dataset)
     lacking = one_sided(manifest["tasks"], words)
-    notes = [capital(words.said(text)) for text in dataset["warnings"]]
+    notes = [words.said(text) for text in dataset["warnings"]]
     return DatasetView(
         dataset=dataset,
         words=words,

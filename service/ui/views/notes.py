@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from service.ui.views.words import GroupWords, capital
+from service.ui.views.words import GroupWords
 
 #: What a note says that calls for another training.
 _ACTS: Final = ("max_iter", "budget_s", "converge")
@@ -13,4 +13,4 @@ def notes_of(texts: Iterable[str], words: GroupWords) -> tuple[list[str], list[s
     """Return notes in the words of pages: those that need an act, and those good to know."""
     said = [words.said(text) for text in texts]
     acts = [text for text in said if any(word in text for word in _ACTS)]
-    return acts, [capital(text) for text in said if text not in acts]
+    return acts, [text for text in said if text not in acts]

@@ -194,7 +194,7 @@ def _notes(
     if model["new_tasks"] == "common":
         known = words.counted(len(model["tasks"]))
         facts.append(f"A {words.one} that is not among the {known} gets the common prediction.")
-    return [words.said(text) for text in leaks] + acts, [capital(text) for text in facts]
+    return [words.said(text) for text in leaks] + acts, facts
 
 
 def _prepared(model: Mapping[str, Any]) -> list[str]:
