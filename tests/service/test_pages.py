@@ -509,6 +509,7 @@ def test_the_audit_log_links_to_what_is_there(http, client):
     (deleted,) = (row for row in rows if "delete dataset" in row and data.id in row)
     assert f'href="/datasets/{data.id}"' not in deleted
 
+    assert 'data-label="Client"' in deleted
 
 def test_the_navigation_has_what_the_key_may_see(guarded):
     http, key = guarded

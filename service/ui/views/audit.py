@@ -63,7 +63,7 @@ async def audit_view(api: Api, query: Mapping[str, str]) -> ListView:
     """Return a page of the audit log."""
     filters = filters_of(query)
     page = await api.get("/v1/audit", page_size=PAGE_SIZE, **in_utc(filters))
-    columns = ("Time", "Operation", "Outcome", "Resource", "Owner", "Key", "From")
+    columns = ("Time", "Operation", "Outcome", "Resource", "Owner", "Key", "Client")
     rows = [TableRow(event["id"], _cells(event)) for event in page["items"]]
     empty = "No event matches." if filters else "Nothing has been changed yet."
     return list_view(

@@ -166,7 +166,7 @@ def titled(values: Iterable[str]) -> list[tuple[str, str]]:
 
 def dates(query: Mapping[str, str]) -> list[ListFilter]:
     """Return the filters by date."""
-    labels = {"since": "From", "until": "To"}
+    labels = {"since": "First day", "until": "Last day"}
     return [
         ListFilter(name, label, (), query.get(name, ""), "date") for name, label in labels.items()
     ]
