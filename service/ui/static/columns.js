@@ -91,9 +91,9 @@ function drawAdvice() {
   advice.classList.toggle("warning", !group && having("target_column").length < 2);
   if (group?.groups) {
     const { n, smallest, largest } = group.groups, size = smallest === largest ? count(smallest, "row") : `${smallest} to ${count(largest, "row")}`;
-    advice.textContent = `${group.name} divides the rows into ${count(n, "group")} with ${size} each. Each learned alone has only its own rows to learn from; together they may help each other.${having("target_column").map(column => share(column, group.groups)).join("")}`;
+    advice.textContent = `${group.name} has ${count(n, "different value")}, with ${size} each. Each ${group.name} that is learned alone has only its own rows to learn from; together they may help each other.${having("target_column").map(column => share(column, group)).join("")}`;
   } else if (group) {
-    advice.textContent = `Some rows have no value of ${group.name}, or a different one each: they cannot be groups. Choose another column, or fill in the values.`;
+    advice.textContent = `Some rows have no value of ${group.name}, or a different one each, so that it does not say which belong together. Choose another column, or fill in the values.`;
   } else if (having("target_column").length > 1) {
     advice.textContent = "Each of the columns to predict is learned from the same rows; they may help each other.";
   } else {
@@ -111,15 +111,15 @@ function label(column) {
   return column.kind === "category" && !column.declared ? `category · ${column.n_distinct}` : shown;
 }
 
-// How often the rarer of two values is, or "yes"; and in how many groups it never is, or always.
-function share(column, groups) {
+// How often the rarer of two values is, or "yes"; and for how many groups it never is, or always.
+function share(column, { name, groups }) {
   const ends = { boolean: ["no", "yes"], category: column.values, number: [column.min, column.max] }[column.kind] ?? [], counts = [column.counts[0], column.counts.at(-1)];
   if (ends.length !== 2 || column.n_distinct !== 2) return "";
   const i = column.kind === "boolean" || counts[1] < counts[0] ? 1 : 0, percent = 100 * counts[i] / (counts[0] + counts[1]);
   const without = groups.without[column.name] ?? [0, 0], always = without[1 - i], never = without[i];
   const said = [`In ${percent < 1 ? "fewer than 1" : Math.round(percent)} % of the rows, ${column.name} is ${ends[i]}`];
-  if (never) said.push(`in ${count(never, "group")} it never is`);
-  if (always) said.push(`in ${count(always, "group")} it always is`);
+  if (never) said.push(`for ${never} of the ${groups.n} values of ${name} it never is`);
+  if (always) said.push(`for ${always} of the ${groups.n} values of ${name} it always is`);
   return ` ${said.join("; ")}.`;
 }
 
