@@ -211,12 +211,13 @@ def test_a_dataset_shows_columns_over_all_rows_and_what_was_left_out(http, uploa
     page = http.get(f"/datasets/{dataset}")
     said = text_of(page)
     assert "3 hospitals with 13 to 14 rows each" in said
+    assert "hospital which rows belong together category 0 % 3 most often H0 (35 %)" in said
     assert re.search("What was left out, and why .*Column 'patient' has 40 different texts", said)
     assert "23 %" in said  # of all rows, not of the first group
-    best = f"/jobs/new?dataset={dataset}&algorithm=auto"
     notes = re.findall(r"<li>([^<]*)</li>", page.text)
     assert [text for text in notes if not text.endswith(".")] == []
     assert notes
+    best = f"/jobs/new?dataset={dataset}&algorithm=auto"
     assert best in links_of(page)
     # methods are behind a choice, after the data
     assert said.index("Columns over all rows") < said.index("Choose a method yourself")
@@ -508,8 +509,8 @@ def test_the_audit_log_links_to_what_is_there(http, client):
     rows = re.findall(r"(?s)<tr data-key.*?</tr>", http.get("/audit").text)
     (deleted,) = (row for row in rows if "delete dataset" in row and data.id in row)
     assert f'href="/datasets/{data.id}"' not in deleted
-
     assert 'data-label="Client"' in deleted
+
 
 def test_the_navigation_has_what_the_key_may_see(guarded):
     http, key = guarded

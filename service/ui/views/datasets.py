@@ -130,7 +130,7 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
         issues=[words.said(issue["detail"]) for issue in dataset["issues"]],
         warnings=[text for text in notes if _LEFT_OUT not in text],
         left_out=[text for text in notes if _LEFT_OUT in text],
-        columns=columns_table(preview),
+        columns=columns_table(preview, manifest),
         spread=_spread(manifest["tasks"], words),
         sizes=_sizes(manifest["tasks"], words),
         tasks=[_task(dataset_id, task, target_title(dataset)) for task in preview["tasks"]],
@@ -219,12 +219,14 @@ async def _origins(api: Api, dataset: Mapping[str, Any]) -> list[tuple[str, Cell
     return cells
 
 
-def columns_table(preview: Mapping[str, Any]) -> Table | None:
-    """Return the target and the first columns over all tasks."""
+def columns_table(preview: Mapping[str, Any], manifest: Mapping[str, Any]) -> Table | None:
+    """Return the column of the groups, the target and the first columns over all tasks."""
     target, columns = preview["target"], preview["columns"][:_MAX_COLUMNS]
     rows = [TableRow(f"column-{c['name']}", _column_cells(c)) for c in columns]
     if target is not None and columns:
         rows.insert(0, TableRow("target", _column_cells(target, note="to predict")))
+    if manifest.get("task_column") and columns:
+        rows.insert(0, TableRow("group", _group_cells(manifest)))
     return Table("Columns over all rows", _COLUMN_TITLES, rows) if columns else None
 
 
@@ -329,6 +331,14 @@ def _column_cells(column: Mapping[str, Any], *, note: str = "") -> list[Cell]:
         tables.quantity(value_cell(column["min"]).text),
         tables.quantity(value_cell(column["max"]).text),
     ]
+
+
+def _group_cells(manifest: Mapping[str, Any]) -> list[Cell]:
+    tasks = manifest["tasks"]
+    found = {"name": manifest["task_column"], "kind": "category", "missing": 0.0}
+    found |= {"n_distinct": len(tasks), "min": None, "max": None}
+    found |= {"counts": [t["n_samples"] for t in tasks], "values": [t["name"] for t in tasks]}
+    return _column_cells(found, note="which rows belong together")
 
 
 def _distribution(column: Mapping[str, Any]) -> str:

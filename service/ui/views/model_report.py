@@ -115,10 +115,11 @@ async def _data(api: Api, view: VersionView) -> tuple[str, Table | None]:
         return f"{view.words.counted(len(model['tasks']))}.", None
     preview = await api.get(f"{path}/preview", tasks=1, rows=0)
     sentence = f"{dataset['name']}: {size_sentence(dataset)} Rows with the same "
-    return f"{sentence}{model['task_column']} belong together.", columns_table(preview)
+    return f"{sentence}{model['task_column']} belong together.", columns_table(preview, manifest)
 
 
 def _citations(
+    manifest = await api.get(f"{path}/manifest")
     model: Mapping[str, Any],
     report: Mapping[str, Any],
     algorithms: Mapping[str, Mapping[str, Any]],
