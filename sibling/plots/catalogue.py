@@ -33,6 +33,8 @@ _MAX_LETTERS: Final = 66
 _LETTER: Final = 5
 #: Pixels of a letter of the title of an axis.
 _TITLE_LETTER: Final = 6
+#: Maximum length of a name at an axis, on phones and elsewhere.
+_MAX_NAME: Final = (18, 32)
 
 PLOTS: Final[dict[str, Plot]] = {
     plot.name: plot
@@ -154,6 +156,7 @@ def assemble(
     if has_title:
         chart = chart.properties(title=alt.TitleParams(title, subtitle=lines))
     drawn: dict[str, Any] = _walked(chart.to_dict(), partial(_named, group=group))
+    drawn = _walked(drawn, partial(_shortened, longest=_MAX_NAME[width is None]))
     drawn["config"] = config(theme)
     if width is not None:
         drawn = {
@@ -182,6 +185,25 @@ def _named(part: dict[str, Any], group: str) -> dict[str, Any]:
         return part | {"title": re.sub(r"\btask\b", lambda _: group, title)}
     is_unnamed = part.get("field") == "task" and "title" not in part
     return part | {"title": group.capitalize()} if is_unnamed else part
+
+
+def _shortened(part: dict[str, Any], longest: int) -> dict[str, Any]:
+    """Return an object whose axes leave out the middle of long names, which often end differently.
+
+    Parameters
+    ----------
+    longest
+        Number of letters that are left; an even one.
+    """
+    half = longest // 2
+    short = f"slice(datum.label, 0, {half - 1}) + '…' + slice(datum.label, -{half})"
+    label = {"labelExpr": f"length(datum.label) > {longest} ? {short} : datum.label"}
+    axes = {channel: part[channel] for channel in ("x", "y") if isinstance(part.get(channel), dict)}
+    return part | {
+        channel: {**axis, "axis": {**label, **axis.get("axis", {})}}
+        for channel, axis in axes.items()
+        if axis.get("type") == "nominal" and axis.get("axis", {}) is not None
+    }
 
 
 def _narrowed(part: dict[str, Any], width: int) -> dict[str, Any]:

@@ -40,22 +40,22 @@ def config(theme: Theme, *, is_narrow: bool = False) -> dict[str, Any]:
         raise ValueError(explain_unknown(theme, THEMES, what="theme"))
     ink = _INK[theme]
     labels = {"labelColor": ink["text"], "titleColor": ink["text"]}
-    limit, right = (90, 12) if is_narrow else (160, 56)
+    limit, left, right = (90, 24, 12) if is_narrow else (160, 36, 56)
     # an expression, since the schema of Vega-Lite has no other form of this property of Vega
     layout = {"expr": "{bottom: {anchor: 'start', direction: 'vertical', margin: 8}}"}
     below = {"orient": "bottom", "columns": 2, "layout": layout} if is_narrow else {}
     axis = {"domainColor": ink["line"], "tickColor": ink["line"], "gridColor": ink["line"]}
     return {
         "background": ink["page"],
-        # room at the right: texts are wider in the fonts of some browsers than where they are drawn
-        "padding": {"left": 12, "top": 12, "right": right, "bottom": 12},
+        # room at the sides: texts are wider in the fonts of some browsers than where they are drawn
+        "padding": {"left": left, "top": 12, "right": right, "bottom": 12},
         "font": "system-ui, sans-serif",
         "axis": {**labels, **axis, "labelLimit": limit, "gridOpacity": 0.6},
-        # labels that would run into each other are left out
         # room for labels that are wider where the image is shown than where it was made
         "axisY": {"titlePadding": 14},
-        "axisQuantitative": {"labelOverlap": "greedy", "labelSeparation": 6},
-        "axisBand": {"labelOverlap": "greedy"},
+        "axisQuantitative": {"labelSeparation": 14},
+        # labels that would run into each other are left out, as those of numbers are by default
+        "axisDiscrete": {"labelOverlap": "greedy"},
         "legend": {**labels, **below, "labelLimit": limit},
         "header": labels,
         "title": {

@@ -8,6 +8,7 @@ from pathlib import Path
 import altair as alt
 import numpy as np
 import pytest
+import vl_convert
 from scipy.cluster.hierarchy import cophenet, linkage
 from scipy.linalg import subspace_angles
 from scipy.spatial.distance import squareform
@@ -434,6 +435,22 @@ def test_a_narrow_plot_has_panels_below_each_other_and_legends_below():
 
     assert max(widths({k: v for k, v in spec.items() if k not in ("config", "datasets")})) <= 220
     assert spec["config"]["legend"]["orient"] == "bottom"
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"), [(None, "A hospital of t…northern town 10"), (220, "A hospit…n town 10")]
+)
+def test_long_names_at_axes_keep_their_ends(width, shown):
+    names = [f"A hospital of the northern town {i}" for i in range(9, 11)]
+    gain = {"gain": 1.0, "low": 0.0, "high": 2.0, "verdict": "helps"}
+    scores = {"metric": "rmse", "title": "RMSE", "unit": None, "average": "tasks"}
+    choice = scores | {
+        "together_or_apart": {"verdict": "helps"},
+        "tasks": dict.fromkeys(names, gain),
+    }
+    source = Source(report={"choice": choice})
+    image = vl_convert.vegalite_to_svg(draw("gains", source, width=width))
+    assert f">{shown}<" in image
 
 
 def test_importance_is_not_drawn_if_no_column_has_any():

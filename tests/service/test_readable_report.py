@@ -22,7 +22,7 @@ def test_the_report_of_a_version_is_one_file_with_answer_sources_and_versions(ht
     assert "unsafe" not in response.headers["content-security-policy"]
     page = response.text
     sources = re.findall(r'(?:src|srcset)="([^"]{0,30})', page)
-    assert len(sources) == len(compared.plots())
+    assert len(sources) == 2 * len(compared.plots())  # one for phones
     assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
     assert "<script" not in page
     assert "<link" not in page

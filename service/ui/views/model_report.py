@@ -21,11 +21,12 @@ _SVG: Final = "image/svg+xml"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A plot with its picture, as an address that has its data."""
+    """A plot with its pictures, as addresses that have their data; the narrow one is for phones."""
 
     title: str
     sentence: str
     image: str
+    narrow: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +98,12 @@ def _dated(cell: Cell) -> Cell:
 
 
 async def _figure(api: Api, plot: Any) -> Figure:
-    image = base64.b64encode((await api.text(plot.href, accept=_SVG)).encode()).decode()
-    return Figure(plot.title, plot.sentence, f"data:{_SVG};base64,{image}")
+    wide, narrow = [
+        base64.b64encode((await api.text(href, accept=_SVG)).encode()).decode()
+        for href in (plot.href, f"{plot.href}&width=220")
+    ]
+    prefix = f"data:{_SVG};base64,"
+    return Figure(plot.title, plot.sentence, prefix + wide, prefix + narrow)
 
 
 async def _algorithms(api: Api) -> dict[str, dict[str, Any]]:
@@ -114,12 +119,12 @@ async def _data(api: Api, view: VersionView) -> tuple[str, Table | None]:
     if dataset is None:
         return f"{view.words.counted(len(model['tasks']))}.", None
     preview = await api.get(f"{path}/preview", tasks=1, rows=0)
+    manifest = await api.get(f"{path}/manifest")
     sentence = f"{dataset['name']}: {size_sentence(dataset)} Rows with the same "
     return f"{sentence}{model['task_column']} belong together.", columns_table(preview, manifest)
 
 
 def _citations(
-    manifest = await api.get(f"{path}/manifest")
     model: Mapping[str, Any],
     report: Mapping[str, Any],
     algorithms: Mapping[str, Mapping[str, Any]],
