@@ -105,9 +105,8 @@ class InferenceHandler(ABC):
         self._call: Call | None = None
         self._n_rows = 0
         self._unknown: dict[str, list[str]] = {}
-        #: Ids of the rows as a header has them; None: they are made.
-        self._row_ids = parsed.headers.get(ROW_IDS)
-        self._has_id_column = False
+        #: Ids of the rows in the header, or those of a column; None: they are made.
+        self._row_ids: str | list[str] | None = parsed.headers.get(ROW_IDS)
         #: What the monitors of the version record once the response is sent.
         self._monitored: MonitoredCall | None = None
 
@@ -128,8 +127,9 @@ class InferenceHandler(ABC):
             headers = (*headers, (HEADER, join_names(result.new_tasks).encode()))
         if self._unknown:
             headers = (*headers, (UNKNOWN_CATEGORIES, _dump_unknown(self._unknown)))
-        if self._monitored is not None and not self._has_id_column:
-            headers = (*headers, (ROW_IDS.encode(), self._monitored.ids.header.encode()))
+        ids = None if self._monitored is None else self._monitored.ids.given
+        if isinstance(ids, str):  # the client knows those of a column
+            headers = (*headers, (ROW_IDS.encode(), ids.encode()))
         accepted = self.parsed.headers.get("accept-encoding")
         if accepted is None:
             return Reply(content, headers)

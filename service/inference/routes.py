@@ -23,7 +23,7 @@ from service.inference.handler import (
 )
 from service.inference.new_tasks import NewTasksOption
 from service.inference.respond import respond
-from service.inference.row_ids import ROW_ID, ROW_IDS, header_of
+from service.inference.row_ids import ROW_ID, ROW_IDS, read_unique_ids
 from service.inference.schemas import InferenceRequest, InferenceResponse
 from service.inference.sent_rows import names_of, table_of
 from service.inference.statistics import Clock
@@ -127,7 +127,7 @@ class MethodHandler(InferenceHandler):
         if self._row_ids is not None:
             detail = f"expected the ids of rows in the header or in the column '{ROW_ID}', got both"
             raise_invalid_request(f"header:{ROW_IDS}", detail)
-        self._row_ids, self._has_id_column = header_of(listed(rows.values_of(ROW_ID))), True
+        self._row_ids = read_unique_ids(listed(rows.values_of(ROW_ID)))
         return call._replace(rows=rows.without({ROW_ID}))
 
     def write(self, result: InferenceResult) -> Reply:

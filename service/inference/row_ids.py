@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from service.inference.call import InferenceResult, Rows, raise_invalid_request
 from service.inference.task_column import task_names
@@ -29,17 +29,19 @@ class RowIds(NamedTuple):
 
     Attributes
     ----------
-    header
-        The ids as a header has them: percent-encoded, with commas between them; or one of several
-        rows, whose ids are it with ``-0``, ``-1`` and so on behind it.
+    given
+        The id of each row; or ids as a header has them: percent-encoded, with commas between them,
+        or one for several rows, whose ids are it with ``-0``, ``-1`` and so on behind it.
     """
 
-    header: str
+    given: str | list[str]
     n_rows: int
 
     def all(self) -> list[str]:
         """Return the id of each row."""
-        ids = [unquote(quoted) for quoted in self.header.split(",")]
+        if not isinstance(self.given, str):
+            return self.given
+        ids = [unquote(quoted) for quoted in self.given.split(",")]
         if len(ids) == 1 and self.n_rows != 1:
             return [f"{ids[0]}-{i}" for i in range(self.n_rows)]
         return ids
@@ -62,26 +64,32 @@ Record: TypeAlias = Callable[[MonitoredCall], None]
 
 
 def monitored_call(
-    owner: str, resolved: ResolvedModel, rows: Rows, result: InferenceResult, header: str | None
+    owner: str,
+    resolved: ResolvedModel,
+    rows: Rows,
+    result: InferenceResult,
+    given: str | list[str] | None,
 ) -> MonitoredCall | None:
     """Return what monitors record of a call; None for other methods, and without a monitor.
 
     Parameters
     ----------
-    header
-        Ids in the request; by default, ids are made.
+    given
+        Ids in the header of the request, or those of a column; None: they are made.
 
     Raises
     ------
     Problem
-        The ids are not valid.
+        The ids in the header are not valid.
     """
     n_rows = len(result.outputs)
-    if header is None:
+    if given is None:
         ids = RowIds(f"{_MADE}-{next(_NUMBERS):x}", n_rows)
-    else:
-        ids = RowIds(header.replace(" ", ""), n_rows)
+    elif isinstance(given, str):
+        ids = RowIds(given.replace(" ", ""), n_rows)
         _check(ids)
+    else:
+        ids = RowIds(given, n_rows)
     if not resolved.served.monitors or resolved.method != "predict":
         return None
     return MonitoredCall(owner, resolved.served, rows, result, ids, time.time())
@@ -103,8 +111,8 @@ def read_ids(values: Iterable[Any]) -> list[str]:
     return ids
 
 
-def header_of(values: Iterable[Any]) -> str | None:
-    """Return the ids in a column as a header has them; None without rows.
+def read_unique_ids(values: Iterable[Any]) -> list[str]:
+    """Return the ids in a column of a table, in which each is of one row.
 
     Raises
     ------
@@ -116,7 +124,7 @@ def header_of(values: Iterable[Any]) -> str | None:
     if n_rows > 1:
         detail = f"column '{ROW_ID}' has '{name:.60}' {n_rows} times; give each row an id of its"
         raise_invalid_request("", f"{detail} own")
-    return ",".join(quote(name, safe="") for name in ids) or None
+    return ids
 
 
 def _check(ids: RowIds) -> None:

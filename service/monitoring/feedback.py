@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import quote
 
 from sqlalchemy.orm import Session
 
@@ -196,7 +195,7 @@ def _predicted_now(
             call = Call(task, rows, new_tasks="common")
             with _errors_at(of_task):
                 result = compute(services.inference, ResolvedModel(served, "predict"), call)
-            ids = RowIds(",".join(quote(name, safe="") for name in part.row_ids), len(of_task))
+            ids = RowIds(part.row_ids, len(of_task))
             watched = replace(served, monitors=(monitor,))
             calls.append(MonitoredCall(owner, watched, rows, result, ids, time.time()))
     found = rows_of(services.inference.models, services.columns, calls)
