@@ -166,7 +166,6 @@ def test_marks_are_on_the_scale_of_the_values_and_have_a_legend():
     assert bars_of([value(1.0, None)], legend="promised").legend == ""
 
 
-HOSPITALS = GroupWords.of("hospital")
 ABOUT = Subject(40, HOSPITALS, "days")
 
 
