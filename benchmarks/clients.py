@@ -123,7 +123,7 @@ def _results(subjects: list[Subject], **env: str) -> dict[str, ET.Element]:
     tests = {test for one in subjects for test in one.tests}
     # a whole name is run alone; of the start of a name, its file
     targets = {test if test.endswith("]") else test.partition("::")[0] for test in tests}
-    return cases(sorted(targets), n_processes=1, **env)
+    return cases(sorted(targets), n_processes=2, **env)
 
 
 def _cell(results: dict[str, ET.Element], subject: Subject, *, is_proxy: bool = False) -> str:
