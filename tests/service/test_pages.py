@@ -352,7 +352,7 @@ def test_times_are_relative_in_both_directions():
 def test_an_unknown_resource_is_a_page_that_says_so(http):
     page = http.get("/jobs/job_unknown")
     assert page.status_code == 404
-    assert "there is no job 'job_unknown'" in text_of(page)
+    assert "There is no job 'job_unknown'." in text_of(page)
     assert page.headers["content-type"].startswith("text/html")
 
 
@@ -362,7 +362,7 @@ def test_a_browser_gets_a_page_where_there_is_none_and_a_program_a_problem(http)
         page = http.get(path, headers=browser)
         assert page.status_code == 404
         assert page.headers["content-type"].startswith("text/html")
-        assert f"there is no page at {path}" in text_of(page)
+        assert f"There is no page at {path}." in text_of(page)
         assert http.get(path).json()["code"] == "not-found"
     invalid = http.get("/compare", params={"models": "a" * 1001}, headers=browser)
     assert invalid.status_code == 422
