@@ -227,7 +227,7 @@ def test_only_a_race_can_be_ended_with_the_best_so_far(client, dataset) -> None:
         job.finish()
     assert (caught.value.status, caught.value.code) == (409, "wrong-state")
     assert not job.info["can_finish"]
-    job.cancel()
+    job.wait()
 
 
 @pytest.mark.sql

@@ -4,12 +4,14 @@ import asyncio
 import json
 
 import httpx
+import numpy as np
 import pytest
 
 from service.webhooks.events import TYPES
 from sibling import AsyncClient, Client, ServiceError
 
 ALLOWED = {"SIBLING_WEBHOOK_HOSTS": "localhost", "SIBLING_WEBHOOK_NETWORKS": "127.0.0.0/8,::1/128"}
+LONG = {"k": 10, "selection": "cv", "n_folds": 20, "starts": "many", "rtol": 1e-13}
 CSV = b"task,a,b\ns,1,2\ns,3,5\ns,2,2\nt,5,6\nt,8,8\nt,7,9\n"
 
 
@@ -47,8 +49,10 @@ def test_events_of_jobs_versions_and_aliases_arrive_in_order_and_signed(
     model.set_alias("production")
     second.set_alias("production")
     events_client.delete_alias("told", "production")
-    ended_early = events_client.train(dataset, "pca", model="told", k=1)
-    ended_early.cancel()  # it waits for a worker, or begins
+    rng = np.random.default_rng(0)
+    large = events_client.upload({f"task {t}": rng.normal(size=(40, 24)) for t in range(60)})
+    ended_early = events_client.train(large, "rmt-pca", model="told", **LONG)
+    ended_early.cancel()
     assert ended_early.wait_for_end().info["state"] == "cancelled"
     wait_until(lambda: len(receiver.received) == 8)
 
