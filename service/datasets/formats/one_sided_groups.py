@@ -52,7 +52,7 @@ def find_one_sided(
         Values of the rows, by name of a column.
     """
     found: dict[str, dict[str, tuple[int, int]]] = {}
-    n_rows = max(1, *map(len, values.values()))
+    n_rows = max([1, *map(len, values.values())])
     for name, groups, other in islice(_pairs(codes, list(values)), _MAX_ROWS // n_rows + 1):
         missing = None if other == name else groups_without(groups, values[other])
         if missing is not None and any(missing):

@@ -188,6 +188,13 @@ def test_groups_without_an_event_are_counted_over_the_whole_file(look, stays):
     assert by_name(coded)["hospital"]["groups"]["without"]["died"] == [1, 6]
 
 
+def test_a_file_without_a_column_of_two_values_is_looked_at(look):
+    rows = [f"{name},{i},{i / 2}" for name in "abc" for i in range(6)]
+    found = look("\n".join(["ward,age,days", *rows]).encode())
+    assert (found["task_column"], found["target_column"]) == ("ward", "days")
+    assert by_name(found)["ward"]["groups"]["without"] == {}
+
+
 def test_groups_without_a_value_need_two_values_and_do_without_missing_ones():
     groups = np.array([0, 0, 1, 1, 2, 2, -1])
     nan = np.nan
