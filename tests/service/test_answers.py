@@ -156,14 +156,16 @@ def test_a_job_names_groups_by_their_column_when_its_dataset_is_gone(http, clien
 
 
 def test_marks_are_on_the_scale_of_the_values_and_have_a_legend():
-    def value(at, mark):
-        return Value("a", "", "same", at, None, None, "", mark=mark)
+    def value(at, mark, kind="same"):
+        return Value("a", "", kind, at, None, None, "", mark=mark)
 
-    drawn = bars_of([value(1.0, 4.0), value(2.0, None)], shape="dot", legend="promised")
+    legend = {"mark": "promised", "hurts": "an alarm"}
+    drawn = bars_of([value(1.0, 4.0), value(2.0, None)], shape="dot", legend=legend)
     assert [bar.mark for bar in drawn.bars] == [99.0, None]
     assert drawn.bars[0].at == pytest.approx(1.0 + 98.0 / 4)
-    assert drawn.legend == "promised"
-    assert bars_of([value(1.0, None)], legend="promised").legend == ""
+    assert drawn.legend == {"mark": "promised"}
+    assert bars_of([value(1.0, None)], legend=legend).legend == {}
+    assert bars_of([value(1.0, 4.0, "hurts")], legend=legend).legend == legend
 
 
 ABOUT = Subject(40, HOSPITALS, "days")

@@ -1,7 +1,7 @@
 """Bars and intervals of a page, with texts beside them that stay readable on a phone."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ class Bars:
     shape
         bar, or dot with an interval.
     legend
-        What the marks are; empty without any.
+        What the marks (``mark``) and the values of a kind are.
     """
 
     bars: Sequence[Bar]
     zero: float
     shape: str = "bar"
-    legend: str = ""
+    legend: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,15 @@ class Chart:
     rest: Bars | None = None
 
 
-def bars_of(values: Sequence[Value], *, shape: str = "bar", legend: str = "") -> Bars:
+def bars_of(
+    values: Sequence[Value], *, shape: str = "bar", legend: Mapping[str, str] | None = None
+) -> Bars:
     """Return values on a scale that has 0, every interval and every mark.
 
     Parameters
     ----------
     legend
-        What the marks are, if any value has one.
+        What the marks (``mark``) and the values of a kind are; what no value has is left out.
     """
     drawn = [end for one in values for end in (0.0, one.value, one.low, one.high, one.mark)]
     ends = [end for end in drawn if end is not None]
@@ -116,5 +118,6 @@ def bars_of(values: Sequence[Value], *, shape: str = "bar", legend: str = "") ->
         )
         for one in values
     ]
-    has_marks = any(one.mark is not None for one in values)
-    return Bars(bars, zero, shape, legend if has_marks else "")
+    shown = {one.kind for one in values} | {"mark" for one in values if one.mark is not None}
+    entries = {kind: text for kind, text in (legend or {}).items() if kind in shown}
+    return Bars(bars, zero, shape, entries)

@@ -17,8 +17,11 @@ from sibling.client.datasets import MEDIA_TYPES
 _MAX_SHOWN: Final = 12
 _COLORS: Final = {True: "hurts", False: "same"}
 _NO_RULE: Final = {"rows": None, "alarm_days": None, "cron": None, "promote": "test"}
-#: What the marks in the picture of errors are.
-_PROMISE: Final = "Promised when the model was trained: the error on rows left out for checking"
+#: What the marks and colours in the picture of errors are.
+_LEGEND: Final = {
+    "mark": "Promised when the model was trained: the error on rows left out for checking",
+    "hurts": "An alarm, or an error far above the promised one",
+}
 #: Stability index above which a move is called large.
 _LARGE: Final = 0.25
 
@@ -209,7 +212,7 @@ def _errors(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
         f"{what} on rows whose true value is known; lines show how far it may be off (95 %), and "
         "the dashed one is at 0"
     )
-    return Chart(bars_of(values, shape="dot", legend=_PROMISE), caption, more)
+    return Chart(bars_of(values, shape="dot", legend=_LEGEND), caption, more)
 
 
 def _known_errors(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
