@@ -244,7 +244,7 @@ def test_a_word_that_is_surer_than_the_interval_of_the_gain_says_what_it_is_of(c
             0.05,
             "may be as good: the gain over it is 0.020 (-0.010 to 0.050",
         ),
-        ("equal", 0.002, -0.001, 0.005, "does practically as well: the gain over it is 0.0020 (-"),
+        ("equal", 0.002, -0.001, 0.005, "does practically as well."),
         ("hurts", -0.2, -0.3, -0.1, "is better: the gain over it is -0.20 (-0.30 to -0.10"),
         ("helps", 0.2, 0.1, 0.3, None),
         ("none", None, None, None, None),

@@ -74,6 +74,8 @@ def beside_one_model(study: Mapping[str, Any], words: GroupWords) -> str:
     if pair["verdict"] not in verdicts:
         return ""
     does = f"{_with_score(name, score, pair['second_value'])} {verdicts[pair['verdict']]}"
+    if pair["verdict"] == "equal":  # the digits of such a gain mean nothing
+        return f" {does}."
     return f" {does}: the gain over it is {gain_of(pair, score)}."
 
 
