@@ -45,12 +45,13 @@ def test_jobs_of_remote_workers_survive_a_kill_and_a_stop(cluster, start_service
             process.kill()
         job.wait()
         assert job.info["attempt"] == 2
-        limits = {"max_attempts": 1}
-        job = client.train(dataset, "rmt-pca", model="stopped", limits=limits, **LONG)
+        group = os.getpgid(second.pid)
+        interrupted = [p for p in cluster.family(second) if os.getpgid(p.pid) == group]
+        options = {**LONG, "n_folds": 20, "limits": {"max_attempts": 1}}
+        job = client.train(dataset, "rmt-pca", model="stopped", **options)
         wait_for(lambda: (job.refresh().info["progress"] or {}).get("fraction", 0) > 0.1)
-        for process in cluster.family(second):
-            if os.getpgid(process.pid) == os.getpgid(second.pid):
-                process.send_signal(signal.SIGINT)  # as a terminal does
+        for process in interrupted:
+            process.send_signal(signal.SIGINT)  # as a terminal does
         second.wait(120)
         cluster.worker("third")  # which shares no files with the second
         job.wait()
