@@ -717,7 +717,7 @@ def test_a_classifier_is_reported_by_its_rate_of_errors(http, client):
     page, promised = http.get(url.removeprefix("/v1")).text, state["error"]["promised"]
     assert f"<small>promised {promised:.0%}</small>".replace("%", " %") in page
     assert page.count('<line class="mark"') == 2  # of the only ward, and of all
-    assert page.count('class="cap legend"') == 1
+    assert page.count('class="cap legend mark"') == 1
     http.delete(url)
 
 
