@@ -1,15 +1,19 @@
-"""Distribute units of rows over folds, or draw a part of them, stratified by task and class.
+"""Distribute units of rows over folds, or draw a part of them, evenly for each task.
 
 A unit is a set of rows that must stay together. Units with the same contents (the same number of
-rows of each class of each task) form a *stratum*, which is distributed in one step. Large units
-come first; single rows come last and even out the folds. Each unit goes to the fold f with the
-smallest cost
+rows of each task) form a *stratum*, which is distributed in one step. Large units come first;
+single rows come last and even out the folds. Each unit goes to the fold f with the smallest cost
 
-    Σ_c v_c n_cf / N_c,   c over the classes of all tasks and over the tasks,
+    Σ_t v_t n_tf / N_t,   t over the tasks,
 
-where the unit has v_c rows in c, the fold already has n_cf, and there are N_c in all. This greedy
-step increases Σ_cf n_cf² / N_c least. Each further unit of a stratum adds the same amount to the
-cost of its fold, so a stratum of m units takes the m smallest entries of a table of costs.
+where the unit has v_t rows of task t, the fold already has n_tf, and there are N_t in all. This
+greedy step increases Σ_tf n_tf² / N_t least. Each further unit of a stratum adds the same amount to
+the cost of its fold, so a stratum of m units takes the m smallest entries of a table of costs.
+
+Classes are not made even. The share of a class in the held-out rows would be that of the training
+rows, which is better known than the share in new rows: with 12 rows per task, error rates were 12 %
+too small on average. Random folds have no such bias. Only a class that would be lost from a
+training part keeps a row in it.
 """
 
 from collections.abc import Iterator
@@ -73,14 +77,9 @@ class SplitRows:
         return self.by_unit[self.starts]
 
     @cached_property
-    def n_cells(self) -> int:
-        """Number of classes of all tasks."""
-        return int(self.cell.max()) + 1
-
-    @cached_property
     def totals(self) -> Indices:
-        """Number of rows of each class of each task, then of each task."""
-        return np.concatenate([np.bincount(self.cell), np.bincount(self.task)])
+        """Number of rows of each task, (n_tasks,)."""
+        return np.bincount(self.task)
 
     @cached_property
     def is_free(self) -> NDArray[np.bool_]:
@@ -93,11 +92,9 @@ class SplitRows:
         return self.by_unit[first : first + self.sizes[unit]]
 
     def contents(self, unit: int) -> tuple[Indices, Indices]:
-        """Return the positions in :attr:`totals` where a unit has rows, and the numbers of rows."""
-        rows = self.members(unit)
-        both = np.concatenate([self.cell[rows], self.n_cells + self.task[rows]])
-        columns, amounts = np.unique(both, return_counts=True)
-        return columns, amounts
+        """Return the tasks of which a unit has rows, and the numbers of rows."""
+        tasks, amounts = np.unique(self.task[self.members(unit)], return_counts=True)
+        return tasks, amounts
 
 
 def spread_folds(rows: SplitRows, *, n_folds: int, min_rows: MinRows = 1) -> Indices:
@@ -127,7 +124,9 @@ def spread_folds(rows: SplitRows, *, n_folds: int, min_rows: MinRows = 1) -> Ind
 
 
 def draw_part(rows: SplitRows, *, size: float, min_rows: MinRows = 1) -> NDArray[np.bool_]:
-    """Return whether to hold out each row, (n_rows,): a part of every class of every task.
+    """Return whether to hold out each row, (n_rows,): a part of every task.
+
+    Every class of every task keeps a training row.
 
     Parameters
     ----------
@@ -140,9 +139,8 @@ def draw_part(rows: SplitRows, *, size: float, min_rows: MinRows = 1) -> NDArray
     n_test = np.zeros(len(rows.totals))
     _draw_units_inplace(rows, is_test, n_test, size=size)
     for units in _single_rows(rows):
-        columns, _ = rows.contents(units[0])
-        cell = columns[0]
-        n_missing = max(round(size * int(rows.totals[cell])) - int(n_test[cell]), 0)
+        task = rows.task[rows.lead[units[0]]]
+        n_missing = max(round(size * int(rows.totals[task])) - int(n_test[task]), 0)
         is_test[units[:n_missing]] = True
     folds = np.where(is_test, 0, NEVER)
     return np.equal(_with_training_rows(rows, folds, min_rows=min_rows), 0)[rows.unit]
@@ -157,10 +155,10 @@ def _cheapest_folds(cost: Array, step: float, n_units: int) -> Indices:
 
 
 def _single_rows(rows: SplitRows) -> Iterator[Indices]:
-    """Yield the units with one row that can be held out, class by class."""
+    """Yield the units with one row that can be held out, task by task."""
     units = np.flatnonzero((rows.sizes == 1) & rows.is_free)
-    cell, rank = rows.cell[rows.lead[units]], rows.rank[rows.lead[units]]
-    return _split_by_key(units[np.lexsort((rank, cell))], np.sort(cell))
+    task, rank = rows.task[rows.lead[units]], rows.rank[rows.lead[units]]
+    return _split_by_key(units[np.lexsort((rank, task))], np.sort(task))
 
 
 def _strata(rows: SplitRows, *, is_random: bool) -> Iterator[Indices]:
@@ -178,7 +176,7 @@ def _strata(rows: SplitRows, *, is_random: bool) -> Iterator[Indices]:
     if not units.size:
         return iter(())
     rank = rows.rank[rows.lead[units]]
-    contents = np.add.reduceat(mix(rows.cell[rows.by_unit].astype(np.uint64)), rows.starts)[units]
+    contents = np.add.reduceat(mix(rows.task[rows.by_unit].astype(np.uint64)), rows.starts)[units]
     _, stratum = np.unique(contents, return_inverse=True)
     first = np.full(int(stratum.max()) + 1, len(rows.unit))
     np.minimum.at(first, stratum, rank)
@@ -202,28 +200,24 @@ def _draw_units_inplace(
     visited rows of its tasks is then held out. If a task is left without a test row, a second pass
     holds out the first unit that brings the task nearer to its share.
     """
-    n_cells = rows.n_cells
     n_visited = np.zeros(len(rows.totals))
     skipped = []
     for units in _strata(rows, is_random=True):
-        columns, amounts = rows.contents(units[0])
-        is_task = columns >= n_cells
-        tasks, n_rows = columns[is_task], float(amounts[is_task].sum())
+        tasks, amounts = rows.contents(units[0])
         for unit in units:
-            n_visited[columns] += amounts
-            if n_test[tasks].sum() + n_rows <= size * n_visited[tasks].sum():
+            n_visited[tasks] += amounts
+            if n_test[tasks].sum() + amounts.sum() <= size * n_visited[tasks].sum():
                 is_test[unit] = True
-                n_test[columns] += amounts
+                n_test[tasks] += amounts
             else:
-                skipped.append((unit, columns, amounts, tasks))
-    for unit, columns, amounts, tasks in skipped:
+                skipped.append((unit, tasks, amounts))
+    for unit, tasks, amounts in skipped:
         missing = size * rows.totals[tasks] - n_test[tasks]
-        in_task = amounts[columns >= n_cells]
         has_single = n_visited[tasks] < rows.totals[tasks]
-        is_nearer = (in_task > 1).any() and (in_task < 2 * missing).all()
+        is_nearer = (amounts > 1).any() and (amounts < 2 * missing).all()
         if is_nearer and (n_test[tasks] == 0).any() and not has_single.any():
             is_test[unit] = True
-            n_test[columns] += amounts
+            n_test[tasks] += amounts
 
 
 def _with_training_rows(rows: SplitRows, folds: Indices, *, min_rows: MinRows) -> Indices:

@@ -43,7 +43,7 @@ class Splits(StrictModel):
     repeats: int = Field(2, ge=1, le=100, description="Number of repeats of 'kfold'.")
     n_splits: int = Field(10, ge=1, le=1000, description="Number of splits of 'holdout'.")
     test_size: float = Field(
-        0.3, gt=0.0, lt=1.0, description="Share of each task (and class) that 'holdout' holds out."
+        0.3, gt=0.0, lt=1.0, description="Share of each task that 'holdout' holds out."
     )
     given: list[dict[str, list[Annotated[int, Field(ge=0)]]]] | None = Field(
         None,
@@ -222,10 +222,10 @@ def folds_of(
 ) -> dict[str, Indices]:
     """Return the fold of each row of each task; rows of fold -1 always train.
 
-    Classes are distributed evenly over the folds, and units are not divided. The folds depend on
-    the seed, the labels and the units, but not on the order of the tasks. If each row of a task is
-    a unit by itself, the folds of the task do not depend on other tasks. A covariance matrix counts
-    as a row. Rows of weight 0 always train.
+    Rows are distributed evenly over the folds, and units are not divided. The folds depend on the
+    seed, the units, and the names and classes of tasks with classes, but not on the order of the
+    tasks. If each row of a task is a unit by itself, the folds of the task do not depend on other
+    tasks. A covariance matrix counts as a row. Rows of weight 0 always train.
 
     Parameters
     ----------
@@ -254,7 +254,10 @@ def rows_of(tasks: TaskSet, units: Units, *, seed: Sequence[int]) -> SplitRows:
     ranks = []
     for task in ordered:
         rank = np.empty(task.n_samples, dtype=np.intp)
-        order = np.random.default_rng([*seed, task.n_samples]).permutation(task.n_samples)
+        key = [*seed, task.n_samples]
+        if task.target == "classes":  # rows may be sorted by class, in the same way in every task
+            key += task.name.encode()
+        order = np.random.default_rng(key).permutation(task.n_samples)
         rank[order] = np.arange(task.n_samples)
         ranks.append(rank)
     position = np.repeat(np.arange(len(ordered)), [task.n_samples for task in ordered])

@@ -68,21 +68,41 @@ def test_a_class_too_small_to_split_is_named() -> None:
     seed=st.integers(0, 2**32 - 1),
 )
 @settings(max_examples=50, deadline=None)
-def test_folds_spread_every_class_and_leave_it_in_every_training_part(
+def test_folds_spread_rows_and_leave_every_class_in_every_training_part(
     counts, n_folds, seed
 ) -> None:
     task = numbered(*counts)
     folds = folds_of(TaskSet((task,)), n_folds=n_folds, seed=seed)["t"]
+    n_kept = 0
     for label, count in enumerate(counts):
         own = folds[task.y == label]
         if count == 1:
             assert own.tolist() == [-1]
             continue
-        sizes = np.bincount(own, minlength=n_folds)
-        assert sizes.max() - sizes.min() <= 1
-        assert sizes.max() < count  # something is left to train on
+        assert max((own == fold).sum() for fold in range(n_folds)) < count
+        assert (own == -1).sum() <= 1
+        n_kept += (own == -1).sum()
     held = np.bincount(folds[folds >= 0], minlength=n_folds)
-    assert held.max() - held.min() <= 1
+    assert held.max() - held.min() <= 1 + n_kept
+
+
+@pytest.mark.parametrize("splits", [Splits(n_folds=5), Splits(scheme="holdout", n_splits=5)])
+def test_classes_of_held_out_rows_say_nothing_about_those_of_training_rows(splits) -> None:
+    """Whoever predicts the most frequent class of coins is wrong in half of the held-out rows."""
+    rng = np.random.default_rng(0)
+    tasks = TaskSet(
+        tuple(
+            Task.from_rows(f"t{t}", rng.normal(size=(12, 1)), y=rng.integers(0, 2, 12))
+            for t in range(300)
+        )
+    )
+    wrong = []
+    for held_out in splits.held_out(tasks, range(splits.count()), seed=0):
+        for task in tasks:
+            is_test = held_out[task.name]
+            share = task.y[~is_test].mean()
+            wrong += [abs(value - (share > 0.5)) for value in task.y[is_test] if share != 0.5]
+    assert np.mean(wrong) == pytest.approx(0.5, abs=0.03)
 
 
 def test_folds_do_not_depend_on_the_order_of_the_tasks() -> None:
