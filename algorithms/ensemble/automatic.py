@@ -33,6 +33,7 @@ from algorithms.interface.errors import AlgorithmError, Cancelled
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.interface.units import units_of
 from algorithms.splits.requirements import min_train_rows
 from algorithms.splits.tied_rows import describe_rows
 from algorithms.wrappers.by_parts.algorithm import groups_of_columns
@@ -205,6 +206,7 @@ class _Report:
             self.how.metric,
             options,
             ratio=ratio,
+            spans_tasks=units_of(self.tasks).spans_tasks,
             alignment=self._alignment(),
             n_rows={task.name: task.n_samples for task in self.tasks},
         )

@@ -58,6 +58,11 @@ class Units:
         """Number of rows of each unit, (n_units,)."""
         return np.bincount(self.unit)
 
+    @property
+    def spans_tasks(self) -> bool:
+        """Whether a unit has rows of different tasks."""
+        return sum(len(np.unique(unit)) for unit in self.by_task()) > len(self.sizes)
+
 
 def hashes_of(tasks: TaskSet) -> dict[str, Hashes]:
     """Return the hash of each row, by task."""

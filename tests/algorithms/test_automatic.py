@@ -121,9 +121,9 @@ def test_the_estimate_is_that_of_the_model_and_the_best_row_is_named_optimistic(
     assert report["chosen"]["algorithm"] == "ensemble"
     assert report["estimate"]["value"] == pytest.approx(3.75)
     assert [row["value"] for row in report["leaderboard"]] == [2.75, 3.0]
-    spread = 12.706204736432095 * np.sqrt(0.125 * (0.5 + 0.25))  # t quantile, one degree
-    assert report["estimate"]["high"] == pytest.approx(3.75 + spread)
-    assert report["estimate"]["low"] == 0  # an RMSE is not negative
+    spread = 4.302652729749464 * np.sqrt(0.125 * (0.5 + 0.25) / 2)  # t quantile, two degrees
+    ends = [report["estimate"][end] for end in ("low", "high")]
+    assert ends == pytest.approx([3.75 - spread, 3.75 + spread])
     assert [row["n_task_wins"] for row in report["leaderboard"]] == [2, 0]
 
 

@@ -21,7 +21,7 @@ from algorithms.evaluation.selection.search import (
 )
 from algorithms.evaluation.selection.validation import (
     concatenate_scores,
-    mean_intervals,
+    mean_interval,
     mean_score,
     mean_scores,
     score_per_split,
@@ -190,9 +190,23 @@ def test_means_over_tasks_and_over_rows_are_those_of_a_public_library() -> None:
         # two splits: one degree of freedom, for which the quantile of Student's t is 12.706
         per_split = score_per_split(found, name, "tasks")
         reach = 12.706 * np.std(per_split, ddof=1) * np.sqrt(1 / 2 + 1)
-        ends = mean_intervals(found, ratio=1.0)[name]
-        assert [ends["low"], ends["high"]] == pytest.approx([mean - reach, mean + reach], rel=1e-4)
+        ends = mean_interval(found, METRICS[name], "tasks", ratio=1.0, spans_tasks=True)
+        assert [ends["low"], ends["high"]] == pytest.approx([mean - reach, 1.0], rel=1e-4)
         assert mean_scores(found)["over_rows"][name] == pytest.approx(whole)
+
+
+def test_deviations_of_tasks_with_rows_of_their_own_are_pooled() -> None:
+    # in each of 3 tasks and 5 folds the same variance of .5; 12 degrees of freedom
+    by_task = {
+        name: [level - 1, level, level, level, level + 1] for level, name in enumerate("abc")
+    }
+    scores = {"by_task": {"rmse": by_task}, "over_rows": {"rmse": [1.0] * 5}}
+    ends = mean_interval(scores, METRICS["rmse"], "tasks", ratio=0.25, spans_tasks=False)
+    reach = 2.178812829667229 * np.sqrt(0.5 * (1 / 5 + 0.25) / 3)
+    assert [ends["low"], ends["high"]] == pytest.approx([1 - reach, 1 + reach])
+    shared = mean_interval(scores, METRICS["rmse"], "tasks", ratio=0.25, spans_tasks=True)
+    reach = 2.7764451051977987 * np.sqrt(0.5 * (1 / 5 + 0.25))
+    assert [shared["low"], shared["high"]] == pytest.approx([0.0, 1 + reach])  # not negative
 
 
 @pytest.mark.parametrize("labels", [False, True])

@@ -12,13 +12,11 @@ methods. Its level is that of a test of the tasks' functions
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-import numpy as np
 from pydantic import ConfigDict, Field
-from scipy.special import stdtrit
 
 from algorithms.evaluation.choice.alignment import Alignment
 from algorithms.evaluation.choice.entries import Entry, Side, Sides
@@ -31,10 +29,11 @@ from algorithms.evaluation.choice.sharing import (
     test_json,
 )
 from algorithms.evaluation.comparison.families import verdict_of
-from algorithms.evaluation.scores.gains import LEVEL, gain_of
+from algorithms.evaluation.scores.gains import gain_of
 from algorithms.evaluation.scores.metrics import Metric, MetricChoice
 from algorithms.evaluation.selection.validation import (
     Scores,
+    mean_interval,
     mean_known,
     score_per_split,
     tasks_without_value,
@@ -104,6 +103,7 @@ def report_choice(
     options: AutomaticOptions,
     *,
     ratio: float,
+    spans_tasks: bool = False,
     alignment: Alignment | None = None,
     n_rows: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
@@ -113,6 +113,8 @@ def report_choice(
     ----------
     ratio
         Held-out rows per training row in the splits.
+    spans_tasks
+        Whether some rows of different tasks are held out together.
     alignment
         The test whether the functions of tasks point the same way; None if there is none.
     n_rows
@@ -120,6 +122,18 @@ def report_choice(
     """
     scores, chosen = sides.model.scores, dict(sides.model.label)
     tests = (metric, options)
+
+    def estimate(scores: Scores) -> dict[str, float | None]:
+        """Return the mean with its interval.
+
+        As in all comparisons, it is the mean over splits of the mean over tasks, which differs from
+        the mean over tasks of means over splits if some splits hold out no row of a task.
+        """
+        mean = mean_known(score_per_split(scores, metric.name, options.average))
+        average = options.average
+        ends = mean_interval(scores, metric, average, ratio=ratio, spans_tasks=spans_tasks)
+        return {"value": mean, **ends}
+
     return {
         "metric": metric.name,
         "title": metric.title,
@@ -131,13 +145,13 @@ def report_choice(
         "without_value": tasks_without_value(scores, metric.name),
         "chosen": chosen,
         "estimate": {
-            **_estimate(scores, metric, options, ratio=ratio),
+            **estimate(scores),
             "chosen": [chosen] * options.splits.count(),
             "by_task": {metric.name: _by_task(scores, metric)},
         },
-        "leaderboard": _leaderboard(entries, metric, options, ratio=ratio),
+        "leaderboard": _leaderboard(entries, metric, estimate),
         "kinds": [
-            {"kind": kind, **side.label, **_estimate(side.scores, metric, options, ratio=ratio)}
+            {"kind": kind, **side.label, **estimate(side.scores)}
             for kind, side in sides.by_kind().items()
         ],
         "choice_or_best": _pair(sides.model, _best(entries, *tests), *tests, ratio=ratio),
@@ -158,44 +172,20 @@ def report_choice(
     }
 
 
-def _estimate(
-    scores: Scores, metric: Metric, options: AutomaticOptions, *, ratio: float
-) -> dict[str, float | None]:
-    """Return the mean over splits with its 95 % interval, by the corrected variance.
-
-    As in all comparisons, it is the mean over splits of the mean over tasks, which differs from the
-    mean over tasks of means over splits if some splits hold out no row of a task. The interval ends
-    at the bounds of the metric.
-    """
-    per_split = score_per_split(scores, metric.name, options.average)
-    values = np.array([value for value in per_split if value is not None])
-    mean = mean_known(per_split)
-    if len(values) < 2 or mean is None:
-        return {"value": mean, "low": None, "high": None}
-    reach = float(stdtrit(len(values) - 1, 1 - LEVEL / 2))
-    reach *= float(np.sqrt(values.var(ddof=1) * (1 / len(values) + ratio)))
-    smallest, largest = metric.bounds
-    return {
-        "value": mean,
-        "low": max(mean - reach, smallest),
-        "high": min(mean + reach, largest),
-    }
-
-
 def _by_task(scores: Scores, metric: Metric) -> dict[str, float | None]:
     """Return the mean over splits of each task."""
     return {task: mean_known(found) for task, found in scores["by_task"][metric.name].items()}
 
 
 def _leaderboard(
-    entries: Sequence[Entry], metric: Metric, options: AutomaticOptions, *, ratio: float
+    entries: Sequence[Entry], metric: Metric, estimate: Callable[[Scores], Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return a row for each contender, the best mean first."""
     wins = _wins(entries, metric)
     rows = [
         {
             **entry.label(),
-            **_estimate(entry.scores, metric, options, ratio=ratio),
+            **estimate(entry.scores),
             "inner": None,
             "weight": entry.weight,
             "loss": entry.loss,

@@ -7,8 +7,9 @@ from typing import Final, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
-from algorithms.evaluation.scores.gains import Gain
+from algorithms.evaluation.scores.gains import LEVEL
 from algorithms.evaluation.scores.metrics import METRICS, Average, Metric
 from algorithms.evaluation.scores.observations import TruthAndPrediction
 from algorithms.evaluation.scores.predictions import (
@@ -259,27 +260,39 @@ def means_by_task(scores: Scores) -> dict[str, dict[str, float | None]]:
     }
 
 
-def mean_intervals(scores: Scores, *, ratio: float) -> dict[str, dict[str, float | None]]:
-    """Return the 95 % interval of the mean over tasks of every metric, as JSON.
+def mean_interval(
+    scores: Scores, metric: Metric, average: Average, *, ratio: float, spans_tasks: bool
+) -> dict[str, float | None]:
+    """Return the 95 % interval of the mean over splits as JSON; None with fewer than two splits.
 
-    It is computed as in :mod:`algorithms.evaluation.scores.gains`, over the splits; None with fewer
-    than two splits.
+    The variance is corrected as in :mod:`algorithms.evaluation.scores.gains`. That over few splits
+    is hardly known. Tasks whose rows are different have independent errors, so for the mean over
+    tasks their variances over the splits are added, with Satterthwaite's degrees of freedom. The
+    interval ends at the bounds of the metric.
 
     Parameters
     ----------
     ratio
         Held-out rows per training row, n_test/n_train.
+    spans_tasks
+        Whether some rows of different tasks are held out together, as their errors are alike.
     """
-    intervals: dict[str, dict[str, float | None]] = {}
-    for metric in scores["over_rows"]:
-        values = score_per_split(scores, metric, "tasks")
-        numbers = np.array([value for value in values if value is not None])
-        low = high = None
-        if len(numbers) > 1:
-            error = float(np.sqrt(numbers.var(ddof=1) * (1 / len(numbers) + ratio)))
-            low, high = Gain(float(numbers.mean()), error, len(numbers) - 1, 0.0).interval()
-        intervals[metric] = {"low": low, "high": high}
-    return intervals
+    per_split = score_per_split(scores, metric.name, average)
+    by_task = list(scores["by_task"][metric.name].values())
+    series = [per_split] if spans_tasks or average == "rows" else by_task
+    known = [np.array([value for value in one if value is not None]) for one in series]
+    known = [values for values in known if len(values) > 1]
+    mean = mean_known(per_split)
+    if mean is None or not known:
+        return {"low": None, "high": None}
+    n = np.array([len(values) for values in known])
+    variances = np.array([values.var(ddof=1) for values in known]) * (1 / n + ratio)
+    reach = 0.0
+    if variances.any():
+        df = variances.sum() ** 2 / (variances**2 / (n - 1)).sum()
+        reach = float(stdtrit(df, 1 - LEVEL / 2) * np.sqrt(variances.mean() / len(n)))
+    smallest, largest = metric.bounds
+    return {"low": max(mean - reach, smallest), "high": min(mean + reach, largest)}
 
 
 def tasks_without_value(scores: Scores, metric: str) -> list[str]:

@@ -26,7 +26,7 @@ from algorithms.evaluation.selection.search import SearchOptions
 from algorithms.evaluation.selection.validation import (
     check_has_scores,
     concatenate_scores,
-    mean_intervals,
+    mean_interval,
     mean_scores,
     means_by_task,
     tasks_without_value,
@@ -34,6 +34,7 @@ from algorithms.evaluation.selection.validation import (
 )
 from algorithms.interface.errors import AlgorithmError, InvalidParams
 from algorithms.interface.tasks import TaskSet, TaskSummary
+from algorithms.interface.units import units_of
 from algorithms.registry import ALGORITHMS
 from algorithms.splits.requirements import Algo, check_splits, min_train_rows
 from algorithms.splits.splits import Splits
@@ -218,7 +219,16 @@ def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
         "few_rows": few_rows,
         "params": scored.method.values,
         **mean_scores(scored.scores),
-        "interval": mean_intervals(scored.scores, ratio=options.splits.ratio(tasks)),
+        "interval": {
+            name: mean_interval(
+                scored.scores,
+                METRICS[name],
+                "tasks",
+                ratio=options.splits.ratio(tasks),
+                spans_tasks=units_of(tasks).spans_tasks,
+            )
+            for name in scored.scores["over_rows"]
+        },
         "by_task": means_by_task(scored.scores),
         "without_value": {
             metric: missing
