@@ -35,7 +35,7 @@ from algorithms.families.projections.params import Dimension, ScatterRidgeParams
 from algorithms.families.projections.parts import TaskProjection, build_part
 from algorithms.families.projections.scatters import Scatters, estimate_scatters
 from algorithms.interface.params import Grid
-from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.tasks import Task, TaskSet, tasks_have
 from algorithms.interface.trace import Trace
 from algorithms.numerics.arrays import Array
 from algorithms.numerics.ratio_trace import generalised_directions
@@ -198,12 +198,11 @@ def _limits(tasks: Sequence[Scatters]) -> dict[str, float]:
 
 
 def _rank_warnings(tasks: Sequence[Scatters], d_prime: int) -> tuple[str, ...]:
-    low = [task for task in tasks if task.rank < d_prime]
+    low = {task.name: task.rank for task in tasks if task.rank < d_prime}
     if not low:
         return ()
     warning = (
-        f"{len(low)} of {len(tasks)} tasks (the first is '{low[0].name}' with {low[0].rank}) have "
-        f"fewer than d' = {d_prime} principal components and have no part in the others; decrease "
-        "d_prime or add rows"
+        f"{tasks_have(list(low), len(tasks))} fewer than d' = {d_prime} principal components (as "
+        f"few as {min(low.values())}) and no part in the others; decrease d_prime or add rows"
     )
     return (warning,)

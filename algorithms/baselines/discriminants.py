@@ -41,7 +41,7 @@ from algorithms.families.projections.parts import TaskProjection, build_part
 from algorithms.families.projections.ratios import RatioPath
 from algorithms.families.projections.scatters import Scatters, estimate_scatters
 from algorithms.interface.params import end_warnings_by_task
-from algorithms.interface.tasks import Task, TaskSet, describe_tasks
+from algorithms.interface.tasks import Task, TaskSet, tasks_have
 from algorithms.interface.trace import Trace
 from algorithms.numerics.arrays import Array
 from algorithms.numerics.ratio_trace import (
@@ -400,7 +400,7 @@ def _warnings(results: dict[str, TaskResult]) -> tuple[str, ...]:
     if not regular:
         return warnings
     warning = (
-        f"{describe_tasks(regular, len(results))} have no direction in which every class is a "
+        f"{tasks_have(regular, len(results))} no direction in which every class is a "
         "single point and got ordinary LDA"
     )
     return (*warnings, warning)

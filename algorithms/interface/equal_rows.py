@@ -78,7 +78,9 @@ class TiedRows:
         ]
         n_left = self.n_equal - self.n_design - self.n_copies
         if n_left:
-            reasons.append(f"{n_left:,} are taken for different samples that chance made equal")
+            one, many = "is taken for a different sample", "are taken for different samples"
+            taken = one if n_left == 1 else many
+            reasons.append(f"{n_left:,} {taken} that chance made equal")
         return f"{equal}: {'; '.join(reasons)}. Set 'ties' if that is wrong."
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from algorithms.interface.errors import InvalidData, UnusedWeights
 from algorithms.interface.lists import list_names
-from algorithms.interface.tasks import TargetKind, Task, TaskSummary
+from algorithms.interface.tasks import TargetKind, Task, TaskSummary, tasks_have
 from algorithms.interface.work import VALUE_BYTES, describe_size
 
 #: Maximum number of coordinates of the sparse rows of all tasks, which take 200 MB. Beyond it, the
@@ -187,7 +187,7 @@ def check_classes(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
         return
     subject = f"task {list_names(single)} has"
     if len(single) > 1:
-        subject = f"{len(single)} of {len(summaries)} tasks ({list_names(single)}) have"
+        subject = tasks_have(single, len(summaries))
     raise InvalidData(
         f"{subject} rows of one class only, and no other task shows which classes it can have; "
         f"{algorithm} needs two: add rows of another class, leave these tasks out, or use a method "

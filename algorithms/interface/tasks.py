@@ -421,5 +421,10 @@ def unknown_task(name: str, known: Sequence[str]) -> UnknownTask:
 
 
 def describe_tasks(names: Sequence[str], n_tasks: int) -> str:
-    """Return a phrase for warnings: how many tasks are affected, and the name of the first."""
-    return f"{len(names)} of {n_tasks} tasks (the first is '{names[0]}')"
+    """Return a phrase for sentences: how many tasks are affected, and their names."""
+    return f"{len(names)} of {n_tasks} tasks ({list_names(names)})"
+
+
+def tasks_have(names: Sequence[str], n_tasks: int) -> str:
+    """Return the beginning of a sentence on what some tasks have."""
+    return f"{describe_tasks(names, n_tasks)} {'has' if len(names) == 1 else 'have'}"

@@ -58,7 +58,8 @@ def _divided_units_warning(
             )
     if not example:
         return None
+    have = "has" if n_divided == 1 else "have"
     return (
-        f"{n_divided} of {n_test} test rows have the same values or the same group as training "
+        f"{n_divided} of {n_test} test rows {have} the same values or the same group as training "
         f"rows: {example}; if such rows have similar targets, the errors are too small"
     )

@@ -12,10 +12,9 @@ from algorithms.evaluation.choice.automatic import REMOVED, AutomaticOptions
 from algorithms.evaluation.selection.choices import with_inner_selection
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import explain_unknown
-from algorithms.interface.lists import list_names
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params, StrictModel
-from algorithms.interface.tasks import TaskSummary
+from algorithms.interface.tasks import TaskSummary, tasks_have
 from algorithms.interface.ties import DEFAULT_TIES
 from algorithms.interface.weights import ClassWeight, has_class_weight, no_classes
 from algorithms.registry import ALGORITHMS
@@ -242,7 +241,7 @@ def _single_class_warnings(manifest: Mapping[str, Any]) -> list[str]:
     if not single:
         return []
     warning = (
-        f"{len(single)} of {len(tasks)} tasks ({list_names(single)}) have rows of a single class; "
+        f"{tasks_have(single, len(tasks))} rows of a single class; "
         "methods that learn each task alone always predict it there"
     )
     return [warning]

@@ -150,8 +150,8 @@ def _check_model_names(database: Database) -> Finding:
         return Finding("model names", "ok", "none ends in a method")
     names = ", ".join(f"'{name}' of {owner}" for owner, name in reserved[:MAX_NAMED])
     detail = (
-        f"{len(reserved)} take over calls of other models under /v2: {names}; train them again "
-        "under another name, and delete their versions"
+        f"under /v2, calls of other models come to {names} ({len(reserved)} in all); train such "
+        "models again under another name, and delete their versions"
     )
     return Finding("model names", "warning", detail)
 
@@ -211,8 +211,9 @@ def _check_kernels() -> Finding:
     }
     n_missing = sum(1 for kernel in compiled.values() if kernel.stats.cache_misses)
     if n_missing:
+        were = "was" if n_missing == 1 else "were"
         detail = (
-            f"{n_missing} of {len(compiled)} were not compiled, and are now; run 'python -m "
+            f"{n_missing} of {len(compiled)} {were} not compiled until now; run 'python -m "
             "service.operations.warm' after an installation, or the first jobs wait for it"
         )
         return Finding("kernels", "warning", detail)

@@ -76,7 +76,8 @@ def look(services: RenewalServices, seen: Renewing) -> None:
         n_new = store.count_new_targets(session, seen)
     why = None
     if rule.rows is not None and n_new >= rule.rows:
-        why = f"{n_new} rows have got their target since the last training."
+        rows = "1 row has got its" if n_new == 1 else f"{n_new} rows have got their"
+        why = f"{rows} target since the last training."
     elif rule.cron is not None and seen.row.due_at is not None and now() >= seen.row.due_at:
         why = f"The time '{rule.cron}' has come, with {n_new} new targets."
     elif rule.alarm_days is not None and n_new:

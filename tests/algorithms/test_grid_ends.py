@@ -58,7 +58,7 @@ def test_choices_of_each_task_are_counted() -> None:
     chosen = {"a": {"d": 4}, "b": {"d": 4}, "c": {"d": 2}, "e": {"d": 4}}
     limits = {"a": {"d": 4}, "b": {"d": 9}, "c": {"d": 9}, "e": {"d": 9}}
     (warning,) = end_warnings_by_task(PARAMS, chosen, limits=limits)
-    assert "the chosen d = 4, for 2 of 4 tasks (the first is 'b'), is the largest" in warning
+    assert "the chosen d = 4, for 2 of 4 tasks ('b', 'e'), is the largest" in warning
 
 
 def test_an_end_where_the_loss_is_level_causes_no_warning() -> None:

@@ -74,7 +74,7 @@ def test_one_neighbour_reproduces_the_training_targets() -> None:
 def test_as_many_neighbours_as_rows_give_the_mean_with_a_warning() -> None:
     tasks = made("numbers")
     model = fit(tasks, selection="given", k=21)
-    assert model.warnings[0].startswith("1 of 3 tasks (the first is 't0') have fewer rows than k")
+    assert model.warnings[0].startswith("1 of 3 tasks ('t0') has fewer rows than k")
     for task in list(tasks)[:2]:
         np.testing.assert_allclose(model.predict(task.X, task=task.name), task.y.mean())
 

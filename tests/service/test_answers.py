@@ -324,8 +324,10 @@ def test_up_to_thirty_groups_are_all_shown_and_of_more_both_ends():
     assert count == "20 of 40"
     assert meaning == (
         "hospitals have an estimated gain. Looked at one by one, a gain is not clear for any, and "
-        "none is shown to lose"
+        "a loss is not clear for any"
     )
+    count, meaning = count_gains(gains(2), HOSPITALS)
+    assert f"{count} {meaning}".startswith("1 of 2 hospitals has an estimated gain.")
     part = gains(40)
     part["tasks"]["h0"] |= {"gain": None}
     count, meaning = count_gains(part, HOSPITALS)

@@ -41,7 +41,7 @@ from algorithms.interface.tasks import (
     TaskSet,
     TaskSummary,
     check_magnitudes,
-    describe_tasks,
+    tasks_have,
 )
 from algorithms.interface.trace import Trace
 from algorithms.interface.work import (
@@ -221,7 +221,7 @@ def _warnings(model: NeighboursModel) -> tuple[str, ...]:
     if not small:
         return ()
     warning = (
-        f"{describe_tasks(small, len(model.tasks))} have fewer rows than k = {model.k}, so all of "
-        "their rows are neighbours"
+        f"{tasks_have(small, len(model.tasks))} fewer rows than k = {model.k}, so all of them "
+        "are neighbours"
     )
     return (warning,)

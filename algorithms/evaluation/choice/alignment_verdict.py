@@ -36,4 +36,5 @@ def _why_fewer(report: Mapping[str, Any], n_others: int) -> str:
         reasons.append("they have other columns")
     if len(report["tasks"]) > MAX_ROWS // MIN_ROWS_OF_TASK:
         reasons.append(f"the test has its {MAX_ROWS:,} rows already")
-    return f" The other {n_others} do not count: {', or '.join(reasons)}."
+    others = "one does" if n_others == 1 else f"{n_others} do"
+    return f" The other {others} not count: {', or '.join(reasons)}."

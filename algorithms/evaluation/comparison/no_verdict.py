@@ -12,7 +12,7 @@ The rule takes reports as they are stored, so it also applies to reports of earl
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from algorithms.interface.lists import list_names
+from algorithms.interface.tasks import describe_tasks
 
 #: Roles of the methods on both sides of the verdict.
 TOGETHER: Final = ("multi_task", "pooled")
@@ -74,9 +74,9 @@ def describe_without_value(report: Mapping[str, Any]) -> list[str]:
     if not missing:
         return []
     sentence = (
-        f"{report['title']} has no value for {len(missing)} of {len(report['tasks'])} tasks "
-        f"({list_names(missing)}), which are left out of its means: no split holds out rows of "
-        "them from which it can be computed (two classes for AUC, different numbers for R²)."
+        f"{report['title']} has no value for {describe_tasks(missing, len(report['tasks']))}, left "
+        "out of its means: no split holds out rows from which it can be computed (two "
+        "classes for AUC, different numbers for R²)."
     )
     return [sentence]
 

@@ -52,7 +52,7 @@ def report_classes(predictions: Predictions | None, tasks: TaskSet) -> ClassRepo
     by_class: dict[str, Any] = recall_by_class(true, predicted, limit=MAX_CLASSES)
     sentences = [
         f"The model never answers '{label}' in {len(true)} held-out rows, of which "
-        f"{entry['n_rows']} are '{label}'. {_ADVICE}."
+        f"{entry['n_rows']} {'is' if entry['n_rows'] == 1 else 'are'} '{label}'. {_ADVICE}."
         for label, entry in by_class.items()
         if not entry["n_answered"]
     ]

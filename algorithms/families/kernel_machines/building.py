@@ -13,7 +13,7 @@ from algorithms.families.kernel_machines.model import KernelMachine
 from algorithms.families.kernel_machines.preparation import Prepared
 from algorithms.families.kernel_machines.problem import Problem
 from algorithms.interface.relations import relations_of
-from algorithms.interface.tasks import TaskSet
+from algorithms.interface.tasks import TaskSet, tasks_have
 from algorithms.interface.trace import StopReason
 from algorithms.numerics.arrays import Array
 from algorithms.numerics.centering import weighted_mean
@@ -211,8 +211,8 @@ def _warnings(e: Examples, solution: Solution, tolerance: float) -> tuple[str, .
     one_class = [t.task for t in e.targets if t.classes is not None and len(t.classes) == 1]
     if one_class:
         warnings.append(
-            f"{len(one_class)} tasks (the first is '{one_class[0]}') have rows of only one class, "
-            "and always predict it"
+            f"{tasks_have(one_class, len(e.targets))} rows of only one class, which is always "
+            "predicted"
         )
     if not np.any(np.diag(solution.theta) > 0):
         warnings.append(

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from algorithms.families.projections.parts import TaskProjection, nearest_class, per_class
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Embedding, Model, check_array
-from algorithms.interface.tasks import describe_tasks
+from algorithms.interface.tasks import tasks_have
 from algorithms.numerics.arrays import Array
 
 #: Maximum size of a block of distances.
@@ -183,7 +183,7 @@ def dimension_warnings(dimensions: Mapping[str, tuple[int, int]]) -> tuple[str, 
         return ()
     name, (d, k) = next(iter(low.items()))
     warning = (
-        f"d was lowered for {len(low)} of {len(dimensions)} tasks, which have fewer dimensions "
+        f"d was lowered for {len(low)} of {len(dimensions)} tasks with fewer dimensions "
         f"(the first is '{name}': {k} instead of {d}); decrease d or add rows"
     )
     return (warning,)
@@ -191,4 +191,4 @@ def dimension_warnings(dimensions: Mapping[str, tuple[int, int]]) -> tuple[str, 
 
 def no_variance_warnings(flat: Sequence[str], n_tasks: int) -> tuple[str, ...]:
     """Return a warning about tasks without variance, given by name."""
-    return (f"{describe_tasks(flat, n_tasks)} have no variance",) if flat else ()
+    return (f"{tasks_have(flat, n_tasks)} no variance",) if flat else ()

@@ -9,7 +9,7 @@ import numpy as np
 from algorithms.families.subspaces.moments import Moments, retained_ratio
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.relations import Relations, relations_of
-from algorithms.interface.tasks import Task, describe_tasks
+from algorithms.interface.tasks import Task, tasks_have
 from algorithms.numerics.arrays import Array
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.eigen import principal_axes
@@ -205,8 +205,8 @@ def few_rows_warnings(tasks: Sequence[Task], *, k: int) -> tuple[str, ...]:
     if not scarce:
         return ()
     warning = (
-        f"{describe_tasks(scarce, len(tasks))} have at most k = {k} "
-        "rows, which do not determine their whole subspace; decrease k or add rows"
+        f"{tasks_have(scarce, len(tasks))} at most k = {k} "
+        "rows, which do not determine the whole subspace; decrease k or add rows"
     )
     return (warning,)
 
@@ -226,7 +226,7 @@ def _variance_warnings(moments: Moments) -> tuple[str, ...]:
     flat = [name for name, v in zip(moments.names, moments.C.traces, strict=True) if v == 0]
     if not flat:
         return ()
-    return (f"{describe_tasks(flat, len(moments.names))} have no variance",)
+    return (f"{tasks_have(flat, len(moments.names))} no variance",)
 
 
 def _sole(stack: Array) -> Array:

@@ -169,7 +169,8 @@ def _header(sheets: Sequence[list[_Row]], limits: Limits) -> tuple[list[str], li
         j for j in nameless if any(row.cell(j) is not None for _, *rows in sheets for row in rows)
     ]
     if filled:
-        detail = f"{len(filled)} of {len(first)} columns have no name in {sheets[0][0].place}"
+        have = "has" if len(filled) == 1 else "have"
+        detail = f"{len(filled)} of {len(first)} columns {have} no name in {sheets[0][0].place}"
         advice = "this row needs all names: remove a second header above them"
         reject("invalid-name", f"{detail}; {advice}", column=filled[0])
     if len(sheets) > 1 and _TASK in first:

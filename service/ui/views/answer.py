@@ -269,15 +269,15 @@ def count_gains(study: Mapping[str, Any], words: GroupWords) -> tuple[str, str] 
     if not known:
         return None
     gaining = sum(one["gain"] > 0 for one in known)
-    shown, losing = (sum(one["verdict"] == v for one in known) for v in ("helps", "hurts"))
+    clear = [sum(one["verdict"] == v for one in known) for v in ("helps", "hurts")]
+    have = "has" if gaining == 1 else "have"
     unknown = len(study["tasks"]) - len(known)
     untold = f" (that of {unknown} more is not known)" if unknown else ""
-    losses = "none is shown to lose" if not losing else f"{losing} are shown to lose"
-    clear = "not clear for any" if not shown else f"clear for {formats.number(shown)}"
-    one_by_one = f"Looked at one by one, a gain is {clear}, and {losses}"
+    gains, losses = (f"clear for {formats.number(n)}" if n else "not clear for any" for n in clear)
+    one_by_one = f"Looked at one by one, a gain is {gains}, and a loss is {losses}"
     return (
         f"{gaining} of {len(known)}",
-        f"{words.many} have an estimated gain{untold}. {one_by_one}",
+        f"{words.many} {have} an estimated gain{untold}. {one_by_one}",
     )
 
 

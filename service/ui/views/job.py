@@ -165,8 +165,8 @@ def _sentence(job: Mapping[str, Any]) -> str:
     what = _what(job)
     children = job["child_jobs"]
     states: dict[str, str] = {
-        "waiting": f"{what} runs its parts, of which {children.get('succeeded', 0)} of "
-        f"{sum(children.values())} are done; the model is trained once all are.",
+        "waiting": f"{what} runs its parts, {children.get('succeeded', 0)} of "
+        f"{sum(children.values())} done; the model is trained once all are.",
         "queued": f"{what} waits for a free worker.",
         "submitted": f"{what} starts.",
         "running": f"{what} is running.",

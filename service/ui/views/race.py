@@ -76,8 +76,9 @@ def _title(score: ScoreWords, texts: Mapping[str, str]) -> str:
 def _sentence(race: Mapping[str, Any]) -> str:
     left_out = race["n_left_out"]
     out = f" {formats.count(left_out, 'method')} failed or took too long." if left_out else ""
+    are = "is" if race["n_scored"] == 1 else "are"
     return (
-        f"{race['n_scored']} of {race['n_methods']} methods are scored.{out} "
+        f"{race['n_scored']} of {race['n_methods']} methods {are} scored.{out} "
         "These are estimates; the verdict comes once all are done."
     )
 

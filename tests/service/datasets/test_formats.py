@@ -660,7 +660,7 @@ BROKEN = {
         XLSX,
         workbook([["Results", None, "Age"], [], ["task", "x", "y"], ["a", 1, 2]], title="May"),
         "invalid-name",
-        "1 of 3 columns have no name in sheet 'May', row 1; this row needs all",
+        "1 of 3 columns has no name in sheet 'May', row 1; this row needs all",
     ),
     "workbook that is a bomb": (XLSX, bomb, "decompression-limit", "upload the table as CSV"),
     "json cut": (JSON, b'[{"task": "a", "x": 1}', "corrupt-file", "not valid JSON"),
