@@ -198,7 +198,7 @@ def upload_after_a_mistake(page):
     assert page.locator("[name=target_column]").input_value() == "target"
     check_accessibility(page)
     page.get_by_role("button", name="Only store the data").click()
-    page.get_by_text("2 groups with 60 rows and 2 columns.").wait_for()
+    page.get_by_text("2 groups with 60 rows and 2 columns to predict from.").wait_for()
     check_accessibility(page)
     return page.url.rpartition("/")[2]
 
@@ -411,7 +411,7 @@ def upload_by_keys(page, keys):
     assert page.evaluate("document.activeElement.dataset.column") == "age"
     page.locator("[name=target_column]").select_option("target")
     keys.use("button", "Only store the data", "Space")
-    page.get_by_text("2 groups with 60 rows and 2 columns.").wait_for()
+    page.get_by_text("2 groups with 60 rows and 2 columns to predict from.").wait_for()
     keys.to(page.locator("summary", has_text="south: 30 rows"))
     keys.press("Enter")
     page.get_by_text("Columns of south").wait_for()

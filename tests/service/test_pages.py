@@ -190,8 +190,8 @@ def test_assets_are_cached_for_ever_at_addresses_of_their_contents(http, paths):
 
 def test_a_dataset_shows_columns_kinds_classes_and_what_can_be_trained(http, dataset, paths):
     said = text_of(http.get(paths["dataset"]))
-    assert "3 groups with 36 rows and 5 columns" in said
-    assert "süd: 12 rows, 5 columns" in said
+    assert "3 groups with 36 rows and 5 columns to predict from." in said
+    assert "süd: 12 rows, 5 columns to predict from" in said
     assert "blue: 33 %" in said
     preview = http.get(f"/v1/datasets/{dataset.id}/preview").json()
     assert {a["algorithm"] for a in preview["algorithms"]} == set(ALGORITHMS)

@@ -125,7 +125,7 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
     return DatasetView(
         dataset=dataset,
         words=words,
-        sentence=" ".join(filter(None, [size_sentence(dataset), lacking, _gaps(preview)])),
+        sentence=" ".join(filter(None, [size_sentence(dataset, preview), lacking, _gaps(preview)])),
         facts=[*_facts(dataset), *await _origins(api, dataset)],
         issues=[words.said(issue["detail"]) for issue in dataset["issues"]],
         warnings=[text for text in notes if _LEFT_OUT not in text],
@@ -142,8 +142,11 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
     )
 
 
-def size_sentence(dataset: Mapping[str, Any]) -> str:
-    """Return a sentence on the size of a dataset, or on why it has none."""
+def size_sentence(dataset: Mapping[str, Any], preview: Mapping[str, Any]) -> str:
+    """Return a sentence on the size of a dataset, or on why it has none.
+
+    The column of the groups and the target are not counted.
+    """
     if dataset["state"] == DatasetState.REJECTED:
         return "It was rejected: nothing can be trained on it."
     if dataset["state"] != DatasetState.READY:
@@ -154,8 +157,14 @@ def size_sentence(dataset: Mapping[str, Any]) -> str:
         if len(widths) == 1
         else f"{formats.number(widths[0])} to {formats.number(widths[-1])} columns"
     )
+    columns += _use(preview["tasks"])
     rows = formats.count(dataset["n_samples"], "row")
     return f"{_words_of(dataset).counted(dataset['n_tasks'])} with {rows} and {columns}."
+
+
+def _use(tasks: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the counted columns of tasks are for."""
+    return " to predict from" if any(task["target"] is not None for task in tasks) else ""
 
 
 def _words_of(dataset: Mapping[str, Any]) -> GroupWords:
@@ -283,13 +292,14 @@ def _task(dataset_id: str, task: Mapping[str, Any], target: str) -> TaskSection:
     if unlabelled:
         sentence += f" and {formats.count(unlabelled, 'row')} without a target"
     counts = (task["target"] or {}).get("counts")
+    use = _use([task])
     columns = task["columns"][:_MAX_COLUMNS]
     title = f"Columns of {task['name']}"
     if task["n_features"] > len(columns) > 0:
         title += f", the first {len(columns)} of {formats.number(task['n_features'])}"
     return TaskSection(
         name=task["name"],
-        sentence=f"{sentence}, {formats.count(task['n_features'], 'column')}",
+        sentence=f"{sentence}, {formats.count(task['n_features'], 'column')}{use}",
         columns=Table(
             title,
             _COLUMN_TITLES,

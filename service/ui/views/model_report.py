@@ -120,7 +120,7 @@ async def _data(api: Api, view: VersionView) -> tuple[str, Table | None]:
         return f"{view.words.counted(len(model['tasks']))}.", None
     preview = await api.get(f"{path}/preview", tasks=1, rows=0)
     manifest = await api.get(f"{path}/manifest")
-    sentence = f"{dataset['name']}: {size_sentence(dataset)} Rows with the same "
+    sentence = f"{dataset['name']}: {size_sentence(dataset, preview)} Rows with the same "
     return f"{sentence}{model['task_column']} belong together.", columns_table(preview, manifest)
 
 
