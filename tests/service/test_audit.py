@@ -24,6 +24,7 @@ from service.audit.store import AuditFilter
 from service.observability.metrics import Metrics
 from service.retention import store as retention
 from service.storage.tables import AuditRow
+from service.ui.views.audit import ACTIONS
 from sibling import Client, ServiceError
 
 pytestmark = pytest.mark.sql
@@ -96,6 +97,10 @@ def changing(guarded):
     ]
     assert len(found) >= 10
     return found
+
+
+def test_the_page_has_words_for_every_operation(changing):
+    assert {operation for *_, operation in changing} <= ACTIONS.keys()
 
 
 IDS = {"name": "mïne", "version": "7", "dataset_id": "ds_0", "job_id": "job_0", "alias": "live"}

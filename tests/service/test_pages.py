@@ -507,9 +507,14 @@ def test_the_audit_log_links_to_what_is_there(http, client):
     data = client.upload({"a": [[1.0], [4.0]]}, name="deleted soon")
     client.delete_dataset(data.id)
     rows = re.findall(r"(?s)<tr data-key.*?</tr>", http.get("/audit").text)
-    (deleted,) = (row for row in rows if "delete dataset" in row and data.id in row)
+    (deleted,) = (row for row in rows if "delete a dataset" in row and data.id in row)
     assert f'href="/datasets/{data.id}"' not in deleted
     assert 'data-label="Client"' in deleted
+    put = http.put("/v1/models/gone/aliases/live", json={"version": 1})
+    assert put.status_code == 404
+    rows = re.findall(r"(?s)<tr data-key.*?</tr>", http.get("/audit?operation=put_alias").text)
+    assert "set an alias to a version" in rows[0]
+    assert re.search(r'href="/models/gone"[^>]*>gone@live<', rows[0])
 
 
 def test_the_navigation_has_what_the_key_may_see(guarded):

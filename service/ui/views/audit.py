@@ -2,12 +2,13 @@
 
 import csv
 import io
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from service.audit.store import OUTCOMES
 from service.ui import formats, tables
-from service.ui.api import Api
+from service.ui.api import Api, segment
 from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.lists import (
     PAGE_SIZE,
@@ -19,14 +20,62 @@ from service.ui.views.lists import (
     titled,
 )
 
+#: What requests, commands and renewals do, also those that were refused, by their operation.
+ACTIONS: Final = {
+    "put_alias": "set an alias to a version",
+    "delete_alias": "delete an alias",
+    "bootstrap key": "make the first key",
+    "create_key": "make a key",
+    "keys create": "make a key by a command",
+    "revoke_key": "revoke a key",
+    "keys revoke": "revoke a key by a command",
+    "upload_dataset": "upload data",
+    "create_upload": "begin an upload in parts",
+    "continue_upload": "upload a part",
+    "delete_upload": "give up an upload in parts",
+    "combine_datasets": "make a dataset of others",
+    "delete_dataset": "delete a dataset",
+    "submit_job": "start a job",
+    "submit_inference": "start a job that predicts",
+    "repeat_job": "start a job again",
+    "finish_job": "end a job early, with what it has",
+    "cancel_job": "cancel a job",
+    "delete_job": "delete a job",
+    "delete_output": "delete the outputs of a job",
+    "delete_version": "delete a version",
+    "v2_load": "load a model",
+    "v2_unload": "unload a model",
+    "put_monitor": "watch a model, or change how",
+    "delete_monitor": "stop watching a model",
+    "send_feedback": "send true values",
+    "delete_monitored_rows": "delete rows of a watched model",
+    "put_renewal": "set when a model is renewed",
+    "delete_renewal": "stop renewing a model",
+    "promote_challenger": "let the new version answer",
+    "put_version_back": "let the version before answer again",
+    "renewal.started": "renewal: train again",
+    "renewal.failed": "renewal: training failed",
+    "renewal.trial": "renewal: try a new version",
+    "renewal.promoted": "renewal: let the new version answer",
+    "renewal.put_back": "renewal: let the version before answer again",
+    "renewal.ended": "renewal: keep the present version",
+    "create_webhook": "make a webhook",
+    "test_webhook": "test a webhook",
+    "delete_webhook": "delete a webhook",
+    "login": "sign in",
+    "logout": "sign out",
+    "migrate": "bring the database to a new schema",
+    "restore": "restore a backup",
+}
 _TEXTS: Final = {
-    "operation": "Operation",
     "object": "Resource",
     "owner": "Owner",
     "key_id": "Key",
 }
-#: Collections whose resources have pages.
-_PAGES: Final = ("datasets", "jobs", "models")
+#: Paths in the API of a model, a version, an alias, and the renewal of an alias.
+_MODEL: Final = re.compile(
+    r"/v1/models/([^/]+)(?:/versions/([^/]+)|/aliases/([^/]+)(?:/renewal)?)?"
+)
 _FIRST_REFUSED: Final = 400
 #: Events of an export; a longer one is made in parts, by dates.
 MAX_EXPORTED: Final = 100_000
@@ -38,7 +87,7 @@ _COLUMNS: Final = (
 
 def filters_of(query: Mapping[str, str]) -> dict[str, str]:
     """Return the parameters of the page that the API accepts too, without the others."""
-    names = (*_TEXTS, "outcome", "since", "until", "page_token")
+    names = (*_TEXTS, "operation", "outcome", "since", "until", "page_token")
     return {name: query[name] for name in names if query.get(name)}
 
 
@@ -63,7 +112,7 @@ async def audit_view(api: Api, query: Mapping[str, str]) -> ListView:
     """Return a page of the audit log."""
     filters = filters_of(query)
     page = await api.get("/v1/audit", page_size=PAGE_SIZE, **in_utc(filters))
-    columns = ("Time", "Operation", "Outcome", "Resource", "Owner", "Key", "Client")
+    columns = ("Time", "What", "Outcome", "Resource", "Owner", "Key", "Client")
     rows = [TableRow(event["id"], _cells(event)) for event in page["items"]]
     empty = "No event matches." if filters else "Nothing has been changed yet."
     return list_view(
@@ -75,6 +124,7 @@ async def audit_view(api: Api, query: Mapping[str, str]) -> ListView:
         page=page,
         noun="event",
         choices=[
+            ListFilter("operation", "What", list(ACTIONS.items()), query.get("operation", "")),
             *(ListFilter(name, label, (), query.get(name, "")) for name, label in _TEXTS.items()),
             ListFilter("outcome", "Outcome", titled(OUTCOMES), query.get("outcome", "")),
             *dates(filters),
@@ -90,27 +140,37 @@ def _cells(event: Mapping[str, Any]) -> list[Cell]:
         outcome = "refused"
     elif status is None and event["request_id"] is None:
         outcome = "done"  # a command
+    action = ACTIONS.get(event["operation"], event["operation"])
     return [
         tables.time(event["created_at"]),
-        tables.text(event["operation"].replace("_", " ")),
+        tables.text(action, note=event["reason"] or ""),
         tables.state(outcome, event["code"] or ""),
-        tables.text(event["name"] or event["object"], _href(event), note=_path(event)),
+        _resource(event),
         tables.text(event["owner"]),
         tables.code(event["key_id"] or formats.NONE),
         tables.text(event["source"]),
     ]
 
 
-def _path(event: Mapping[str, Any]) -> str:
-    """Return the path of a resource that is shown by its name."""
-    return str(event["object"]) if event["name"] else ""
+def _resource(event: Mapping[str, Any]) -> Cell:
+    """Return the name of a resource above its path, with the address of its page."""
+    path, name = event["object"] or "", event["name"]
+    model = _MODEL.fullmatch(path)
+    if model is not None:
+        model_name, version, alias = model.groups()
+        name = f"{model_name}@{alias}" if alias else " / ".join(filter(None, (model_name, version)))
+    href = None if event["operation"].startswith("delete_") else _href(event, model)
+    return tables.text(name or event["object"], href, note=path if name else "")
 
 
-def _href(event: Mapping[str, Any]) -> str | None:
+def _href(event: Mapping[str, Any], model: re.Match[str] | None) -> str | None:
     """Return the address of the page of a resource, if it has one and was not deleted."""
-    parts = (event["object"] or "").split("/")
-    if event["operation"].startswith("delete"):
-        return None
-    if len(parts) == 4 and parts[1] == "v1" and parts[2] in _PAGES:
-        return "/" + "/".join(parts[2:])
-    return None
+    if model is not None:
+        name, version, alias = model.groups()
+        watched = alias and event["operation"] != "put_alias"
+        more = f"/aliases/{segment(alias)}/monitor" if watched else f"/{version}" if version else ""
+        return f"/models/{segment(name)}{more}"
+    *_, collection, ident = ["", "", *(event["object"] or "").split("/")]
+    if collection in ("datasets", "jobs") and event["name"]:
+        return f"/{collection}/{ident}"
+    return {"keys": "/keys", "webhooks": f"/webhooks/{ident}"}.get(collection)
