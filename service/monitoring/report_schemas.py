@@ -27,7 +27,8 @@ class ObservedError(BaseModel):
         default=False,
         description="Whether the interval begins above twice (of all tasks together: 1.1 times) "
         "what the error is at most if the promise, which has an error itself, holds. It is worth a "
-        "look even without an alarm, for which rows of one day count for little.",
+        "look even without an alarm, which takes rows of several days, since those of one day may "
+        "share a cause.",
     )
 
 

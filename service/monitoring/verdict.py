@@ -86,8 +86,8 @@ def _without_alarm(overall: TaskState, states: Sequence[TaskState]) -> str:
     where = f"much larger than promised in: {_named(far)}"
     if not far:
         where = "larger than promised over all tasks together"
-    why = "no alarm holds, for which rows of one day count for little"
-    return f"Errors look {where}; {why}."
+    why = "which takes rows of several days, since those of one day may share a cause"
+    return f"Errors look {where}; there is no alarm yet, {why}."
 
 
 def _named(names: Sequence[str]) -> str:

@@ -39,6 +39,8 @@ def describe(source: Source) -> Content | None:
         title = f"Fall of {_METRICS[importance['metric']]} if the column is permuted"
         repeats = counted(importance["n_repeats"], "permutation")
         how = f"Mean of {repeats} of each column in {counted(rows, 'training row')}."
+    if importance["metric"] == "r2":
+        how += " A fall above 1 means: then worse than the mean as every prediction."
     notes = (
         f"{how} Bars are means over the tasks, marks single tasks.",
         *kept(len(columns), importance["n_columns"], "columns", "the most important ones"),

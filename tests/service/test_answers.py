@@ -8,6 +8,7 @@ import pytest
 
 from algorithms.evaluation.choice.automatic_verdict import more_rows
 from algorithms.evaluation.comparison.no_verdict import ONE_TASK
+from service.ui import formats
 from service.ui.views.answer import (
     Subject,
     count_gains,
@@ -22,6 +23,7 @@ from service.ui.views.bars import Value, bars_of
 from service.ui.views.choices import leaderboards
 from service.ui.views.glossary import GLOSSARY, TERMS
 from service.ui.views.importance import what_matters
+from service.ui.views.monitor import monitor_tables
 from service.ui.views.race import race_view
 from service.ui.views.words import GroupWords, ScoreWords
 
@@ -346,7 +348,7 @@ def test_up_to_thirty_groups_are_all_shown_and_of_more_both_ends():
             "percent of the spread of days",
         ),
         (None, True, [2.0, 0.5, 0.0], ["100 %", "25 %", "0 %"], "percent of the first column"),
-        ("r2", False, [0.3123, 0.0041, -0.02], ["0.31", "< 0.01", "0.00"], "which is 1 at best"),
+        ("r2", False, [0.3123, 0.0041, -0.02], ["0.31", "< 0.01", "0.00"], "a fall above 1 means"),
         ("auc", True, [0.1234, 0.05, 0.0], ["0.12", "0.05", "0.00"], "0.5 by chance"),
         ("accuracy", True, [0.034, 0.02, 0.0], ["3 %", "2 %", "0 %"], "in percentage points"),
     ],
@@ -457,3 +459,25 @@ def test_the_page_of_a_choice_answers_in_the_words_of_its_columns(client, http):
     ):
         assert text in said, text
     assert not re.search(r"\b(tasks?|pooled|held[ -]out)\b", said.partition("Details")[0]), said
+
+
+def test_numbers_in_a_column_of_a_monitor_have_the_same_digits():
+    column = {"task": None, "before": None, "now": None, "alarm_since": None}
+    error = {"metric": "rmse", "low": None, "high": None, "alarm_since": None, "promised": None}
+    report = {
+        "tasks": [
+            {"task": name, "is_new": False, "n_rows": 9, "n_targets": 9, "error": one}
+            for name, one in (
+                ("a", error | {"value": 2.5}),
+                ("b", error | {"value": 12.34, "promised": 1.0}),
+                ("c", None),
+            )
+        ],
+        "columns": [
+            column | {"column": f"x{value}", "stability_index": value}
+            for value in (12.0, 0.31, 0.004)
+        ],
+    }
+    errors, columns = monitor_tables(report, HOSPITALS)
+    assert [row.cells[3].text for row in errors.rows] == ["2.5", "12.3", formats.NONE]
+    assert [row.cells[4].text for row in columns.rows] == ["12.00", "0.31", "0.00"]

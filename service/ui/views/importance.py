@@ -13,7 +13,8 @@ _SMALLEST: Final = 0.005
 _METRICS: Final = {"r2": "R²", "auc": "the area under the ROC curve", "accuracy": "accuracy"}
 #: What the numbers of a chart are.
 _FALLS: Final = {
-    "r2": "fall of R², which is 1 at best",
+    "r2": "fall of R², which is 1 at best; a fall above 1 means that they are then worse than the "
+    "mean as every answer",
     "auc": "fall of the AUC, which is 0.5 by chance and 1 at best",
     "accuracy": "fall of the share of right predictions, in percentage points",
 }

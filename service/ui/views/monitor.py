@@ -106,7 +106,7 @@ async def monitor_view(api: Api, name: str, alias: str, version: int | None) -> 
         facts=[] if report is None else _facts(report, words),
         errors=None if report is None else _errors(report, words),
         columns=None if report is None else _columns(report, words),
-        tables=[] if report is None else _tables(report, words),
+        tables=[] if report is None else monitor_tables(report, words),
         types=MEDIA_TYPES,
         renewal=renewal,
         renewal_path=renewal_path,
@@ -228,7 +228,7 @@ def _error_texts(states: Sequence[Mapping[str, Any]], name: str) -> list[str]:
 
 
 def _is_rate(states: Sequence[Mapping[str, Any]]) -> bool:
-    return bool(states[0]["error"]["metric"] == "error_rate")
+    return any(state["error"]["metric"] == "error_rate" for state in states)
 
 
 def _columns(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
@@ -236,7 +236,7 @@ def _columns(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
     if not columns:
         return None
     columns.sort(key=lambda one: (one["alarm_since"] is None, -one["stability_index"]))
-    texts = formats.column([column["stability_index"] for column in columns], 2)
+    texts = formats.aligned([column["stability_index"] for column in columns], 2)
     values = [
         Value(
             column["column"],
@@ -257,12 +257,19 @@ def _columns(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
     return Chart(bars_of(values), caption)
 
 
-def _tables(report: Mapping[str, Any], words: GroupWords) -> list[Table]:
+def monitor_tables(report: Mapping[str, Any], words: GroupWords) -> list[Table]:
+    """Return the errors by group and the columns."""
+    known = [state for state in report["tasks"] if state["error"] is not None]
+    pairs = zip(*(_error_texts(known, name) for name in ("value", "promised")), strict=True)
+    errors = {state["task"]: pair for state, pair in zip(known, pairs, strict=True)}
     found = [
         Table(
             f"Errors by {words.one}",
             (capital(words.one), "Rows", "True values", "Error", "95 % interval", "Alarm since"),
-            [TableRow(f"task-{state['task']}", _error_cells(state)) for state in report["tasks"]],
+            [
+                TableRow(f"task-{state['task']}", _error_cells(state, errors))
+                for state in report["tasks"]
+            ],
         ),
         Table(
             "Columns",
@@ -276,7 +283,7 @@ def _tables(report: Mapping[str, Any], words: GroupWords) -> list[Table]:
     return [table for table in found if table.rows]
 
 
-def _error_cells(state: Mapping[str, Any]) -> list[Cell]:
+def _error_cells(state: Mapping[str, Any], errors: Mapping[str, tuple[str, ...]]) -> list[Cell]:
     error = state["error"]
     cells = [
         tables.text(state["task"], note="new" if state["is_new"] else ""),
@@ -285,7 +292,7 @@ def _error_cells(state: Mapping[str, Any]) -> list[Cell]:
     ]
     if error is None:
         return [*cells, *(Cell(formats.NONE) for _ in range(3))]
-    value, promised = (_error_texts([state], name)[0] for name in ("value", "promised"))
+    value, promised = errors[state["task"]]
     ends = [formats.share(error[end]) for end in ("low", "high")] if _is_rate([state]) else []
     return [
         *cells,
@@ -306,7 +313,7 @@ def _column_cells(column: Mapping[str, Any], words: GroupWords) -> list[Cell]:
         tables.text(column["column"]),
         tables.text(f"all {words.many}" if column["task"] is None else column["task"]),
         *pictures,
-        Cell(formats.number(column["stability_index"], 2), "number"),
+        Cell(formats.aligned([column["stability_index"]], 2)[0], "number"),
         tables.time(column["alarm_since"]),
     ]
 
