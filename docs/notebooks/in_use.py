@@ -223,9 +223,10 @@ print(f"production is version {client.model('shops@production').version}")
 # %% [markdown]
 # ## In the browser
 #
-# The same is on the page of the monitor: **Models**, the model, and **how it does now** beside its alias. It begins with the verdict, such as
+# The same is on the page of the monitor: **Models**, the model, and **Is it still right?** beside its alias. It begins with the verdict, such as
 # "1 shop does worse than promised", and shows the errors of the shops beside those promised. There you send a file with true
 # values, set the rule of the renewal, promote a challenger, and put the old version back.
+# The same shops with the mouse alone, and files to download: [Is the model still right?](watch.md)
 #
 # The guide has all of it, with commands and HTTP: [Watch a model in use](../how-to/watch-a-model.md).
 #

@@ -1,11 +1,14 @@
-"""``make tutorials``: walks from a file to a report in a browser, and takes pictures of it.
+"""``make tutorials``: walks through the tutorials in a browser, and takes pictures of them.
 
-Needs a service without data at `SIBLING_URL`, and Chromium at `SIBLING_CHROMIUM` or in `PATH`.
+Needs a service without data at `SIBLING_URL`, and Chromium at `SIBLING_CHROMIUM` or in `PATH`. Also
+writes the tables of the second tutorial, which readers download; only these without a browser:
+``python -c "import browser; browser.write_tables()"`` in this folder.
 """
 
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +16,16 @@ from playwright.sync_api import sync_playwright
 
 PICTURES: Final = Path(__file__).parent / "pictures"
 TABLE: Final = Path(__file__).parents[2] / "service" / "operations" / "data" / "patients.csv"
+FILES: Final = Path(__file__).parent / "files"
+#: The notebook whose first cell makes the sales of fifty shops.
+SHOPS: Final = Path(__file__).parents[1] / "notebooks" / "in_use.py"
+#: The files of the shops: rows of each shop, and the week. Week 0 is the past.
+WEEKS: Final = {
+    "shops": (20, 0),
+    "shops-week-1": (5, 1),
+    "shops-week-20": (5, 20),
+    "shops-week-21": (5, 21),
+}
 SIZE: Final = {"width": 900, "height": 620}
 TIMEOUT_MS: Final = 240_000
 
@@ -51,8 +64,58 @@ def walk(page: Any, take: Callable[[str], None]) -> None:
     take("report")
 
 
+def watch(page: Any, take: Callable[[str], None]) -> None:
+    """Go from sales of fifty shops to the name of the one that has broken; as `walk`."""
+    page.goto("/datasets/new")
+    page.set_input_files("#file", FILES / "shops.csv")
+    page.locator("#rows tbody tr").first.wait_for()
+    take("upload")
+    page.get_by_role("button", name="Find the best model").click()
+    page.wait_for_url("**/jobs/job_*")
+    page.get_by_role("link", name="See the result").click()
+    page.wait_for_url("**/models/shops/1")
+    page.get_by_role("link", name="Is it still right?").click()
+    start = page.get_by_role("button", name="Start watching")
+    start.wait_for()
+    take("start")
+    start.click()
+    for name in list(WEEKS)[1:]:
+        page.get_by_label("File with known sales").set_input_files(FILES / f"{name}.csv")
+        page.locator("#feedback-answer", has_text=f"{name}.csv").get_by_role("link").click()
+        take(name.removeprefix("shops-"))
+    page.get_by_role("button", name="Stop watching").click()
+    page.get_by_role("button", name="Yes").click()
+    start.wait_for()
+
+
+#: The walk of each page, whose pictures begin with its name.
+WALKS: Final = {"browser": walk, "watch": watch}
+
+
+def tables() -> dict[str, str]:
+    """Return the files of the shops as CSV, by their names without the ending."""
+    cell = SHOPS.read_text(encoding="utf-8").split("# %%\n")[1].partition("\n# %%")[0]
+    exec(cell, stream := {})
+    digits = {"price": 2, "sun": 1, "sales": 1}
+    return {
+        name: stream["sales_of"](*rows).round(digits).to_csv(index=False, lineterminator="\n")
+        for name, rows in WEEKS.items()
+    }
+
+
+def write_tables() -> None:
+    """Write the files of the shops."""
+    for name, text in tables().items():
+        (FILES / f"{name}.csv").write_text(text, encoding="utf-8")
+
+
+def _take(page: Any, prefix: str, name: str) -> None:
+    page.screenshot(path=PICTURES / f"{prefix}-{name}.png")
+
+
 def main() -> None:
-    """Write the pictures."""
+    """Write the tables and the pictures."""
+    write_tables()
     names = ("chromium-headless-shell", "chromium", "google-chrome")
     chromium = os.environ.get("SIBLING_CHROMIUM") or next(filter(None, map(shutil.which, names)))
     url = os.environ.get("SIBLING_URL", "http://127.0.0.1:8000")
@@ -62,7 +125,8 @@ def main() -> None:
     ):
         page = browser.new_page(base_url=url, viewport=SIZE, color_scheme="light")
         page.set_default_timeout(TIMEOUT_MS)
-        walk(page, lambda name: page.screenshot(path=PICTURES / f"browser-{name}.png"))
+        for name, go in WALKS.items():
+            go(page, partial(_take, page, name))
 
 
 if __name__ == "__main__":

@@ -480,17 +480,23 @@ def use_a_model_by_keys(page, keys):
     page.locator(".state.alias", has_text="production").wait_for()
 
 
-def test_the_tutorial_leads_from_an_empty_service_to_a_report(visit, launch_service):
-    walk = runpy.run_path(str(TUTORIALS / "browser.py"))["walk"]
+def test_the_files_of_a_tutorial_are_those_of_its_notebook():
+    kept = {path.stem: path.read_text() for path in (TUTORIALS / "files").iterdir()}
+    assert kept == runpy.run_path(str(TUTORIALS / "browser.py"))["tables"]()
+
+
+@pytest.mark.parametrize("name", ["browser", "watch"])
+def test_a_tutorial_leads_through_an_empty_service(visit, launch_service, name):
+    walk = runpy.run_path(str(TUTORIALS / "browser.py"))["WALKS"][name]
     with launch_service() as empty:
         page, taken = visit(empty.url), []
 
-        def take(name):
+        def take(picture):
             check_accessibility(page)
-            taken.append(f"browser-{name}.png")
+            taken.append(f"{name}-{picture}.png")
 
         walk(page, take)
-    shown = re.findall(r"pictures/([^)]*)", (TUTORIALS / "browser.md").read_text())
+    shown = re.findall(r"pictures/([^)]*)", (TUTORIALS / f"{name}.md").read_text())
     assert taken == shown
     assert all((TUTORIALS / "pictures" / name).exists() for name in taken)
 

@@ -49,14 +49,14 @@ const feedback = document.getElementById("feedback");
 const count = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 
 // What became of the rows of a file, in words: how many were taken, which were not, and why.
-function said(body, { target, one }) {
+function said(file, body, { target, one }) {
   const unknown = Object.entries(body.unknown_tasks), refused = unknown.reduce((sum, [, n]) => sum + n, 0);
   const left = [
     [body.n_empty, `without ${target}`],
     [refused, `of a ${one} that the model does not know (${unknown.map(([name]) => name).join(", ")})`],
     [body.n_not_kept, "outside of the share that is kept"],
   ].filter(([n]) => n).map(([n, why]) => `${count(n, "row")} ${why}`);
-  const texts = [`${count(body.n_new + body.n_corrected + body.n_repeated, "row")} taken: ${body.n_new} new, ${body.n_corrected} corrected, ${body.n_repeated} known before.`];
+  const texts = [`${file.name}: ${count(body.n_new + body.n_corrected + body.n_repeated, "row")} taken: ${body.n_new} new, ${body.n_corrected} corrected, ${body.n_repeated} known before.`];
   if (left.length) texts.push(`Not taken: ${left.join("; ")}.`);
   const labels = Object.entries(body.unknown_labels).map(([label, n]) => `${label} (${count(n, "row")})`);
   if (labels.length) texts.push(`No class of the model, so they count as wrong: ${labels.join(", ")}.`);
@@ -72,9 +72,12 @@ feedback?.addEventListener("change", async () => {
   answer.textContent = `Predicting the rows of ${file.name}.`;
   try {
     const { body } = await send("POST", feedback.dataset.path, { body: file, headers: { "Content-Type": typeOf(file, JSON.parse(feedback.dataset.types)) } });
-    answer.textContent = said(body, feedback.dataset);
+    answer.textContent = said(file, body, feedback.dataset);
     const page = new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
     for (const id of ["headline", "lead", "report", "numbers"]) replace(document.getElementById(id), page.getElementById(id));
+    const link = document.createElement("a");  // the form is below what has changed
+    Object.assign(link, { href: "#headline", textContent: document.getElementById("headline").textContent });
+    answer.append(" ", link);
   } catch (failure) { answer.textContent = ""; show(failed, failure); }
   input.value = "";  // the same file can be chosen again
 });
