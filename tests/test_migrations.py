@@ -237,8 +237,8 @@ for _ in range(int(sys.argv.pop(1))):
     pids.append(os.fork())
     if pids[-1] == 0:
         main()
-for pid in pids:
-    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+print(*codes, sep="\n")  # after what the last of them prints
 """
 
 
