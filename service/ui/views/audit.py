@@ -170,7 +170,8 @@ def _href(event: Mapping[str, Any], model: re.Match[str] | None) -> str | None:
         watched = alias and event["operation"] != "put_alias"
         more = f"/aliases/{segment(alias)}/monitor" if watched else f"/{version}" if version else ""
         return f"/models/{segment(name)}{more}"
-    *_, collection, ident = ["", "", *(event["object"] or "").split("/")]
+    above, _, ident = str(event["object"] or "").rpartition("/")
+    collection = above.removeprefix("/v1/")
     if collection in ("datasets", "jobs") and event["name"]:
         return f"/{collection}/{ident}"
     return {"keys": "/keys", "webhooks": f"/webhooks/{ident}"}.get(collection)
