@@ -514,7 +514,7 @@ def test_the_audit_log_links_to_what_is_there(http, client):
     assert put.status_code == 404
     rows = re.findall(r"(?s)<tr data-key.*?</tr>", http.get("/audit?operation=put_alias").text)
     assert "set an alias to a version" in rows[0]
-    assert re.search(r'href="/models/gone"[^>]*>gone@live<', rows[0])
+    assert re.search(r'href="/models\?text=gone"[^>]*>gone@live<', rows[0])
 
 
 def test_the_navigation_has_what_the_key_may_see(guarded):

@@ -5,10 +5,11 @@ import io
 import re
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import unquote, urlencode
 
 from service.audit.store import OUTCOMES
 from service.ui import formats, tables
-from service.ui.api import Api, segment
+from service.ui.api import Api
 from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.lists import (
     PAGE_SIZE,
@@ -153,25 +154,25 @@ def _cells(event: Mapping[str, Any]) -> list[Cell]:
 
 
 def _resource(event: Mapping[str, Any]) -> Cell:
-    """Return the name of a resource above its path, with the address of its page."""
+    """Return the name of a resource above its path, with an address that is there.
+
+    Models may be deleted since, or never have been: their address is that of a search.
+    """
     path, name = event["object"] or "", event["name"]
     model = _MODEL.fullmatch(path)
     if model is not None:
         model_name, version, alias = model.groups()
         name = f"{model_name}@{alias}" if alias else " / ".join(filter(None, (model_name, version)))
-    href = None if event["operation"].startswith("delete_") else _href(event, model)
+    href = None if model is None else f"/models?{urlencode({'text': unquote(model[1])})}"
+    if model is None and not event["operation"].startswith("delete_"):
+        href = _href(event)
     return tables.text(name or event["object"], href, note=path if name else "")
 
 
-def _href(event: Mapping[str, Any], model: re.Match[str] | None) -> str | None:
-    """Return the address of the page of a resource, if it has one and was not deleted."""
-    if model is not None:
-        name, version, alias = model.groups()
-        watched = alias and event["operation"] != "put_alias"
-        more = f"/aliases/{segment(alias)}/monitor" if watched else f"/{version}" if version else ""
-        return f"/models/{segment(name)}{more}"
+def _href(event: Mapping[str, Any]) -> str | None:
+    """Return the address of the page, or of the list, of a resource that was not deleted."""
     above, _, ident = str(event["object"] or "").rpartition("/")
     collection = above.removeprefix("/v1/")
     if collection in ("datasets", "jobs") and event["name"]:
         return f"/{collection}/{ident}"
-    return {"keys": "/keys", "webhooks": f"/webhooks/{ident}"}.get(collection)
+    return {"keys": "/keys", "webhooks": "/webhooks"}.get(collection)
