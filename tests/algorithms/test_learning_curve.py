@@ -57,8 +57,8 @@ def test_parts_are_nested_and_keep_groups_and_classes(seed, n_groups) -> None:
             before[own.name] = kept
             assert np.unique(own.y, return_counts=True)[1].min() >= 2
             if n_groups is None:
-                share = own.n_samples / whole.n_samples
-                assert share == pytest.approx(k / N_PARTS, abs=0.16)
+                more = own.n_samples - whole.n_samples * k / N_PARTS
+                assert -1 < more < 1 + 2  # two rows of the rare class are kept
         if n_groups is not None:
             inside = {g for task in part for g in task.groups}
             left = [task.groups[~np.isin(task.X[:, 0], list(before[task.name]))] for task in tasks]
