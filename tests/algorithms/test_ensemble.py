@@ -282,18 +282,20 @@ def test_platt_maps_are_logistic_regressions_of_the_scores() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_how_often_a_class_is_in_the_other_rows_says_nothing_of_held_out_coins(seed) -> None:
-    # rows of a class are rarer in the training rows of the fold that holds them out
-    rng = np.random.default_rng(seed)
-    coins = TaskSet(
-        tuple(
-            Task.from_rows(f"t{t}", rng.normal(size=(5, 2)), y=rng.choice(["no", "yes"], 5))
-            for t in range(20)
+def test_how_often_a_class_is_in_the_other_rows_says_nothing_of_held_out_coins() -> None:
+    # one table of 100 coins is better or worse than chance by .01
+    losses = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        coins = TaskSet(
+            tuple(
+                Task.from_rows(f"t{t}", rng.normal(size=(5, 2)), y=rng.choice(["no", "yes"], 5))
+                for t in range(20)
+            )
         )
-    )
-    contenders = {one["label"]: one for one in fit(coins).fit_info["contenders"]}
-    assert contenders["constant pooled"]["loss"] >= np.log(2) - 0.005
+        contenders = {one["label"]: one for one in fit(coins).fit_info["contenders"]}
+        losses.append(contenders["constant pooled"]["loss"])
+    assert np.mean(losses) >= np.log(2) - 0.005
 
 
 def test_probabilities_of_a_row_come_from_maps_without_its_fold() -> None:
