@@ -47,7 +47,7 @@ class MTFLParams(Params):
         title="Grid of gamma",
         description="Values of gamma to try, on the scale 'gamma_scale'.",
     )
-    n_folds: Folds = Field(3, description="Number of folds of the stratified cross-validation.")
+    n_folds: Folds = Field(3, description="Number of folds of the cross-validation.")
     features: Literal["learned", "selected"] = Field(
         "learned",
         title="Features",

@@ -207,6 +207,11 @@ def test_deviations_of_tasks_with_rows_of_their_own_are_pooled() -> None:
     shared = mean_interval(scores, METRICS["rmse"], "tasks", ratio=0.25, spans_tasks=True)
     reach = 2.7764451051977987 * np.sqrt(0.5 * (1 / 5 + 0.25))
     assert [shared["low"], shared["high"]] == pytest.approx([0.0, 1 + reach])  # not negative
+    # splits that hold out different tasks: only those over the splits are known
+    apart = {"a": [1.0, None], "b": [None, 2.0]}
+    scores = {"by_task": {"rmse": apart}, "over_rows": {"rmse": [1.0, 2.0]}}
+    ends = mean_interval(scores, METRICS["rmse"], "tasks", ratio=1.0, spans_tasks=False)
+    assert ends["high"] == pytest.approx(1.5 + 12.706204736 * np.sqrt(0.5 * (1 / 2 + 1)))
 
 
 @pytest.mark.parametrize("labels", [False, True])

@@ -267,8 +267,8 @@ def mean_interval(
 
     The variance is corrected as in :mod:`algorithms.evaluation.scores.gains`. That over few splits
     is hardly known. Tasks whose rows are different have independent errors, so for the mean over
-    tasks their variances over the splits are added, with Satterthwaite's degrees of freedom. The
-    interval ends at the bounds of the metric.
+    tasks their variances over the splits are added, with Satterthwaite's degrees of freedom, if
+    each task that has a value has two. The interval ends at the bounds of the metric.
 
     Parameters
     ----------
@@ -281,6 +281,8 @@ def mean_interval(
     by_task = list(scores["by_task"][metric.name].values())
     series = [per_split] if spans_tasks or average == "rows" else by_task
     known = [np.array([value for value in one if value is not None]) for one in series]
+    if any(len(values) == 1 for values in known):
+        known = [np.array([value for value in per_split if value is not None])]
     known = [values for values in known if len(values) > 1]
     mean = mean_known(per_split)
     if mean is None or not known:

@@ -45,7 +45,7 @@ class ProjectionParams(Params):
         "given",
         title="Selection of parameters",
         description="'given': use the given parameters. 'cv': select the parameters that have a "
-        "grid by stratified cross-validation of the training rows, then fit on all of them.",
+        "grid by cross-validation of the training rows, then fit on all of them.",
     )
     n_folds: Folds = Field(
         3,

@@ -207,6 +207,7 @@ def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
     check_has_scores(scored.scores, tasks)
     few_rows = scored.scores.get("few_rows", [])
     rows = describe_rows(tasks, options.splits)
+    ratio, spans_tasks = options.splits.ratio(tasks), units_of(tasks).spans_tasks
     return {
         "sentences": [
             *describe_few_rows(few_rows, "ratios such as R² and AUC"),
@@ -224,8 +225,8 @@ def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
                 scored.scores,
                 METRICS[name],
                 "tasks",
-                ratio=options.splits.ratio(tasks),
-                spans_tasks=units_of(tasks).spans_tasks,
+                ratio=ratio,
+                spans_tasks=spans_tasks,
             )
             for name in scored.scores["over_rows"]
         },
