@@ -238,7 +238,8 @@ for _ in range(int(sys.argv.pop(1))):
     if pids[-1] == 0:
         main()
 codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
-print(*codes, sep="\n")  # after what the last of them prints
+for code in codes:  # after what the last of them prints
+    print(code)
 """
 
 
