@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.params import StrictModel
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
-from algorithms.interface.units import Units, cells_of, divisible_rows, tie_of, units_of
+from algorithms.interface.units import Units, cells_of, divisible_rows, hashes_of, tie_of, units_of
 from algorithms.interface.weights import positive_rows
 from algorithms.numerics.arrays import Indices
 from algorithms.splits.folds import SplitRows, draw_part, spread_folds
@@ -224,8 +224,9 @@ def folds_of(
 
     Rows are distributed evenly over the folds, and units are not divided. The folds depend on the
     seed, the units, and the names and classes of tasks with classes, but not on the order of the
-    tasks. If each row of a task is a unit by itself, the folds of the task do not depend on other
-    tasks. A covariance matrix counts as a row. Rows of weight 0 always train.
+    tasks; tasks on the same rows hold out the same ones. If each row of a task is a unit by itself,
+    the folds of the task do not depend on other tasks. A covariance matrix counts as a row. Rows of
+    weight 0 always train.
 
     Parameters
     ----------
@@ -251,12 +252,14 @@ def folds_of(
 def rows_of(tasks: TaskSet, units: Units, *, seed: Sequence[int]) -> SplitRows:
     """Return the rows of all tasks, in the order of the tasks' names, with random ranks."""
     ordered = tasks.by_name()
+    hashes, first_of = hashes_of(ordered), dict[int, str]()
     ranks = []
     for task in ordered:
         rank = np.empty(task.n_samples, dtype=np.intp)
         key = [*seed, task.n_samples]
         if task.target == "classes":  # rows may be sorted by class, in the same way in every task
-            key += task.name.encode()
+            same_rows = int(hashes[task.name].sum())
+            key += first_of.setdefault(same_rows, task.name).encode()
         order = np.random.default_rng(key).permutation(task.n_samples)
         rank[order] = np.arange(task.n_samples)
         ranks.append(rank)

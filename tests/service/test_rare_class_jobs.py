@@ -95,7 +95,7 @@ def test_commands_take_metric_budget_and_threshold(command, service, table, tmp_
     assert (choice["metric"], choice["budget_s"]) == ("auc", 99)
     choice = run("-a", "auto", "--metric", "error_rate", *few)["report"]["choice"]
     assert choice["metric"] == "error_rate"
-    model = run("-a", "ridge", "--threshold", '{"ill":10}')
+    model = run("-a", "ridge", "--threshold", '{"ill":20}')
     assert model["report"]["calibration"]["by_class"]["ill"]["n_answered"] > 0
 
 
