@@ -1116,7 +1116,7 @@ def test_keys_are_made_and_revoked_by_one_who_has_signed_in(visit, guarded):
         with contextlib.suppress(Error):  # the page may lead there by itself meanwhile
             other.goto("/jobs")
     admin.get_by_role("link", name="Audit").click()
-    admin.locator("tr", has_text="revoke key").wait_for()
+    admin.locator("tr", has_text="revoke a key").wait_for()
     check_accessibility(admin)
     admin.get_by_role("button", name="Sign out").click()
     admin.wait_for_url("**/login")
