@@ -252,7 +252,8 @@ def folds_of(
 def rows_of(tasks: TaskSet, units: Units, *, seed: Sequence[int]) -> SplitRows:
     """Return the rows of all tasks, in the order of the tasks' names, with random ranks."""
     ordered = tasks.by_name()
-    hashes, first_of = hashes_of(ordered), dict[int, str]()
+    has_classes = any(task.target == "classes" for task in ordered)
+    hashes, first_of = hashes_of(ordered) if has_classes else {}, dict[int, str]()
     ranks = []
     for task in ordered:
         rank = np.empty(task.n_samples, dtype=np.intp)
