@@ -5,6 +5,7 @@ so no heartbeat or cancel request would get through. The child process can be ki
 """
 
 import contextlib
+import shutil
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -125,9 +126,11 @@ class _Attempt:
         self._job = job
         self._dataset = dataset
         self._child_results = child_results
-        self._artifact = worker.work_dir / f"{job.id}-{job.attempt}.model"
-        self._content = worker.work_dir / f"{job.id}-{job.attempt}.content"
-        self._checkpoint = worker.work_dir / f"{job.id}-{job.attempt}.checkpoint"
+        #: A child that is killed leaves parts of files, so the folder is removed as a whole.
+        self._folder = worker.work_dir / f"{job.id}-{job.attempt}"
+        self._artifact = self._folder / "model"
+        self._content = self._folder / "content"
+        self._checkpoint = self._folder / "checkpoint"
         self._started = time.monotonic()
         self._next_event_s = 0.0
         self._next_count_s = 0.0
@@ -142,9 +145,7 @@ class _Attempt:
             with self._heartbeats:
                 return self._settle_with_retries(self._train())
         finally:
-            self._artifact.unlink(missing_ok=True)
-            self._content.unlink(missing_ok=True)
-            self._checkpoint.unlink(missing_ok=True)
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _train(self) -> Outcome:
         job = self._job
@@ -199,6 +200,7 @@ class _Attempt:
 
     def _fetch(self) -> Path:
         """Fetch the dataset, and the checkpoint if there is one; return the dataset's file."""
+        self._folder.mkdir(exist_ok=True)
         blobs, dataset = self._worker.blobs, self._dataset
         if self._job.checkpoint_blob_id is not None:
             blobs.copy(self._job.checkpoint_blob_id, self._checkpoint)

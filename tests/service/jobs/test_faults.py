@@ -88,6 +88,12 @@ class Faulty:
         wait_for(lambda: job.refresh().info["progress"])
         return job
 
+    def child_of(self, job):
+        """Return the process that trains a job."""
+        children = self.worker_of(job).children()
+        (child,) = [p for p in children if "service.jobs.worker.child" in _command(p)]
+        return child
+
     def row(self, job):
         with self.database.read() as session:
             return session.get_one(JobRow, job.id)
@@ -321,7 +327,7 @@ def test_a_model_is_published_once_there_is_space_again(faulty):
     job = faulty.train_long("full", k=4)  # another k, as equal bytes would not be stored again
     with faulty.without_space():
         # it has trained, and cannot store the model
-        wait_for(lambda: faulty.files("*.model"))
+        wait_for(lambda: faulty.files("model"))
         time.sleep(1.5 * HEARTBEAT_TIMEOUT_S)
         assert faulty.n_models("full") == 0
     job.wait()
@@ -349,7 +355,7 @@ def test_a_result_that_cannot_be_stored_can_be_cancelled(faulty):
         pytest.skip("a full SQLite database cannot store a cancel request either")
     with faulty.without_space():
         job = faulty.train("given-up", k=3)
-        wait_for(lambda: faulty.files("*.model"))
+        wait_for(lambda: faulty.files("model"))
         job.cancel()
         with pytest.raises(JobFailed):
             job.wait()
@@ -360,7 +366,7 @@ def test_a_result_that_cannot_be_stored_can_be_cancelled(faulty):
 def test_a_frozen_worker_is_replaced_and_its_late_result_discarded(faulty):
     job = faulty.train_long("frozen")
     worker = faulty.worker_of(job)
-    (child,) = [p for p in worker.children() if "service.jobs.worker.child" in _command(p)]
+    child = faulty.child_of(job)
     with faulty.frozen(job, [worker]):  # its child continues, and finishes
         wait_for(lambda: faulty.row(job).attempt == 2)
         job.wait()
@@ -378,12 +384,31 @@ def test_a_frozen_worker_is_replaced_and_its_late_result_discarded(faulty):
         faulty.train(f"thawed-{n}").wait()
 
 
+def test_a_child_that_is_killed_while_it_writes_leaves_no_part_of_a_file(faulty):
+    job = faulty.train_long("half-written")
+    child = faulty.child_of(job)
+
+    def is_stopped_while_it_writes():
+        child.suspend()
+        wait_for(lambda: _state_of(child) == psutil.STATUS_STOPPED)
+        if faulty.files("*.part"):
+            return True
+        child.resume()
+        return False
+
+    wait_for(is_stopped_while_it_writes)
+    child.kill()
+    job.wait()
+    assert job.info["attempt"] == 2
+    faulty.check_tidy()
+
+
 @pytest.mark.slow  # needs an idle machine
 def test_a_frozen_worker_with_its_child_is_replaced_and_its_attempt_ended(faulty):
     name = f"frozen-all-{uuid.uuid4().hex}"  # the service is that of an earlier try
     job = faulty.train_long(name)
     worker = faulty.worker_of(job)
-    (child,) = [p for p in worker.children() if "service.jobs.worker.child" in _command(p)]
+    child = faulty.child_of(job)
     with faulty.frozen(job, [worker, child]):
         wait_for(lambda: faulty.row(job).attempt == 2)
         job.wait()
