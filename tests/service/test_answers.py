@@ -325,8 +325,8 @@ def test_up_to_thirty_groups_are_all_shown_and_of_more_both_ends():
     count, meaning = count_gains(gains(40), HOSPITALS)
     assert count == "20 of 40"
     assert meaning == (
-        "hospitals have an estimated gain. Looked at one by one, a gain is not clear for any, and "
-        "a loss is not clear for any"
+        "hospitals have an estimated gain. Looked at one by one, neither a gain nor a "
+        "loss is clear for any"
     )
     count, meaning = count_gains(gains(2), HOSPITALS)
     assert f"{count} {meaning}".startswith("1 of 2 hospitals has an estimated gain.")

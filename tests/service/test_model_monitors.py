@@ -817,7 +817,7 @@ def test_the_page_names_the_shop_that_does_worse(http):
     assert "with shop and the other columns, in which sales is what really happened" in empty
     wait_for_rows(http, predict_and_label(http, made_rows(4, n=150), "b", scale=4.0))
     page = http.get(PAGE).text
-    assert ">1 shop does worse than promised</h1>" in page
+    assert ">&#39;b&#39; does worse than promised</h1>" in page
     assert "Errors are larger than promised in: &#39;b&#39;; the other shops" in page
     assert "450 rows and 450 true values" in page
     assert page.count('class="measured') == 2
@@ -835,7 +835,7 @@ def test_a_shop_far_above_its_promise_is_named_before_there_is_an_alarm(http):
     ]
     assert "look much larger than promised in: 'b'; there is no alarm yet" in report["sentences"][0]
     page = http.get(PAGE).text
-    assert ">No alarm, but look at 1 shop</h1>" in page
+    assert ">No alarm, but look at &#39;b&#39;</h1>" in page
     assert "Not clearly worse" not in page
 
 

@@ -1,6 +1,6 @@
 """The page of a monitor: how the model of an alias does now, group by group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -117,20 +117,27 @@ async def monitor_view(api: Api, name: str, alias: str, version: int | None) -> 
 
 
 def _headline(report: Mapping[str, Any], words: GroupWords) -> str:
-    n = len(report["changed_tasks"])
+    changed = report["changed_tasks"]
     far = [s["task"] for s in _known_errors(report) if s["error"]["is_far_above"]]
     if report["verdict"] == "quiet" and far:
-        n = len([task for task in far if task is not None])
-        where = f"{words.counted(n)}" if n else f"all {words.many} together"
+        named = [task for task in far if task is not None]
+        where = _named(named, words) if named else f"all {words.many} together"
         return f"No alarm, but look at {where}"
     return {
         "nothing": "No row has been kept yet",
         "no-targets": "No alarm; errors are not known yet",
         "quiet": "Not clearly worse than promised",
         "columns": "Values have moved away from the training rows",
-        "tasks": f"{capital(words.counted(n))} {'does' if n == 1 else 'do'} worse than promised",
+        "tasks": capital(
+            f"{_named(changed, words)} {'does' if len(changed) == 1 else 'do'} worse than promised"
+        ),
         "all": f"All {words.many} do worse than promised",
     }[report["verdict"]]
+
+
+def _named(tasks: Sequence[str], words: GroupWords) -> str:
+    """Return the name of one group, and the number of several or none."""
+    return f"'{tasks[0]}'" if len(tasks) == 1 else words.counted(len(tasks))
 
 
 def _facts(report: Mapping[str, Any], words: GroupWords) -> list[str]:
@@ -188,9 +195,8 @@ def _errors(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
     if not known:
         return None
     states = known[: _MAX_SHOWN + 1]
-    texts = _error_texts(states, "value")
     values = []
-    for state, text, promised in zip(states, texts, _error_texts(states, "promised"), strict=True):
+    for state, (text, promised) in zip(states, _error_texts(states), strict=True):
         error = state["error"]
         values.append(
             Value(
@@ -219,12 +225,14 @@ def _known_errors(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [s for s in (report["overall"], *report["tasks"]) if s["error"] is not None]
 
 
-def _error_texts(states: Sequence[Mapping[str, Any]], name: str) -> list[str]:
-    """Return numbers of errors with equally many decimals; shares of wrong predictions in %."""
-    values = [state["error"][name] for state in states]
+def _error_texts(states: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Return errors and those promised, with equally many decimals; shares of wrong ones in %."""
+    values = [state["error"][name] for name in ("value", "promised") for state in states]
     if _is_rate(states):
-        return [formats.NONE if value is None else formats.share(value) for value in values]
-    return formats.column(values, 3)
+        texts = [formats.NONE if value is None else formats.share(value) for value in values]
+    else:
+        texts = formats.column(values, 3)
+    return zip(texts[: len(states)], texts[len(states) :], strict=True)
 
 
 def _is_rate(states: Sequence[Mapping[str, Any]]) -> bool:
@@ -260,8 +268,7 @@ def _columns(report: Mapping[str, Any], words: GroupWords) -> Chart | None:
 def monitor_tables(report: Mapping[str, Any], words: GroupWords) -> list[Table]:
     """Return the errors by group and the columns."""
     known = [state for state in report["tasks"] if state["error"] is not None]
-    pairs = zip(*(_error_texts(known, name) for name in ("value", "promised")), strict=True)
-    errors = {state["task"]: pair for state, pair in zip(known, pairs, strict=True)}
+    errors = dict(zip((state["task"] for state in known), _error_texts(known), strict=True))
     found = [
         Table(
             f"Errors by {words.one}",
