@@ -224,7 +224,7 @@ print(f"production is version {client.model('shops@production').version}")
 # ## In the browser
 #
 # The same is on the page of the monitor: **Models**, the model, and **Is it still right?** beside its alias. It begins with the verdict, such as
-# "1 shop does worse than promised", and shows the errors of the shops beside those promised. There you send a file with true
+# "'shop 17' does worse than promised", and shows the errors of the shops beside those promised. There you send a file with true
 # values, set the rule of the renewal, promote a challenger, and put the old version back.
 # The same shops with the mouse alone, and files to download: [Is the model still right?](watch.md)
 #
