@@ -5,7 +5,7 @@ survey, and the digits of MNIST and USPS, each against all others. Prints the le
 sentences, and scores every contender, fitted with the parameters that it selected, on all other
 rows.
 
-    python -m benchmarks.automatic_leaderboard --data FOLDER --rows 20 --budget 120
+    python -m benchmarks.automatic_leaderboard --data FOLDER --rows 20 --budget 60
 """
 
 import argparse
@@ -26,7 +26,7 @@ from benchmarks.automatic import DATASETS, choose, divide
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--data", type=Path, help="folder of the datasets", required=True)
 parser.add_argument("--rows", type=int, default=20, help="training rows per task")
-parser.add_argument("--budget", type=float, default=120.0, help="processor time per dataset in s")
+parser.add_argument("--budget", type=float, default=60.0, help="processor time per dataset in s")
 parser.add_argument("--only", nargs="*", help="datasets, all by default")
 
 
