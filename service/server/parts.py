@@ -63,6 +63,9 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
     with ExitStack() as stack:
         database = _open_database(stack, settings)
         preload()
+        # before threads that import: it holds the lock of the dynamic loader while it waits for the
+        # interpreter, which a thread that loads a library holds while it waits for that lock
+        compute = _open_compute_pool(stack, settings, metrics)
         audit = AuditRecorder(database, metrics)
         stack.callback(audit.close)
         blobs = open_blobs(database, settings)
@@ -84,7 +87,6 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
             partial(queue_state, database), readiness.reasons, settings.data_dir.resolve()
         )
         ingester = _start_ingester(stack, settings, database, blobs)
-        compute = _open_compute_pool(stack, settings, metrics)
         images = ImageProcess()
         stack.callback(images.close)
         authenticator = _open_authenticator(stack, settings, database)
