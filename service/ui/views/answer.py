@@ -274,9 +274,8 @@ def count_gains(study: Mapping[str, Any], words: GroupWords) -> tuple[str, str] 
     unknown = len(study["tasks"]) - len(known)
     untold = f" (that of {unknown} more is not known)" if unknown else ""
     gains, losses = (f"clear for {formats.number(n)}" if n else "not clear for any" for n in clear)
-    each = f"a gain is {gains}, and a loss is {losses}"
-    if not any(clear):
-        each = "neither a gain nor a loss is clear for any"
+    neither = "neither a gain nor a loss is clear for any"
+    each = f"a gain is {gains}, and a loss is {losses}" if any(clear) else neither
     return (
         f"{gaining} of {len(known)}",
         f"{words.many} {have} an estimated gain{untold}. Looked at one by one, {each}",
