@@ -63,8 +63,8 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
     with ExitStack() as stack:
         database = _open_database(stack, settings)
         preload()
-        # first: its search for BLAS libraries holds the loader's lock and waits for the interpreter,
-        # while a thread that imports holds the interpreter and waits for the loader's lock
+        # first: the search for BLAS libraries holds the loader's lock and needs the interpreter;
+        # a thread that imports holds the interpreter and needs the loader's lock
         compute = _open_compute_pool(stack, settings, metrics)
         audit = AuditRecorder(database, metrics)
         stack.callback(audit.close)
