@@ -29,8 +29,9 @@ def headline_of(choice):
     [
         (0.1, 0.2, 0.009, SharingVerdict("helps", "very likely")),
         (0.1, 0.2, 0.02, SharingVerdict("helps", "probably")),
-        (0.1, 0.05, 0.09, SharingVerdict("helps", "probably")),  # p of the gain is .03
-        (0.1, 0.2, 0.09, UNCLEAR),
+        (0.1, 0.05, 0.04, SharingVerdict("helps", "probably")),  # p of the gain is .03
+        (0.1, 0.06, 0.04, UNCLEAR),  # p of the gain is .056
+        (0.1, 0.05, 0.06, UNCLEAR),
         (0.1, 0.01, 0.2, UNCLEAR),  # the gain alone does not decide
         (0.009, 0.2, 0.001, UNCLEAR),  # not relevant
         (-0.2, 0.01, 0.001, UNCLEAR),  # nor does it hurt

@@ -6,7 +6,7 @@ mixture of all methods over the mixture of methods that learn each task alone, r
 of the latter, with the smallest relevant gain m:
 
     very likely helps   p < .01 and g > m
-    probably helps      p < .025 and g > m, or p < .1, g > m and p_g < .1
+    probably helps      p < .025 and g > m, or p < .05, g > m and p_g < .05
     equal               the 90 % interval of g is within ±m
     unclear             else
 
@@ -42,8 +42,6 @@ Certainty = Literal["very likely", "probably"]
 #: p values of the alignment below these allow the words, given a relevant gain.
 VERY_LIKELY: Final = 0.01
 PROBABLY: Final = 0.025
-#: Both p values below this, of the alignment and of the gain, allow 'probably'.
-BOTH: Final = 0.1
 #: 1 - confidence of the intervals that decide on equality, and of those of tasks.
 TASK_LEVEL: Final = 0.1
 #: How far the gain of a task is drawn to the mean of all.
@@ -96,7 +94,7 @@ def _certainty(gain: Gain, alignment: Alignment | None) -> Certainty | None:
     p_value, is_exact = alignment.p_value, alignment.null == "signs"
     if p_value < VERY_LIKELY:
         return "very likely" if is_exact else "probably"
-    is_probable = (is_exact and p_value < PROBABLY) or max(p_value, gain.p_greater) < BOTH
+    is_probable = (is_exact and p_value < PROBABLY) or max(p_value, gain.p_greater) < LEVEL
     return "probably" if is_probable else None
 
 
