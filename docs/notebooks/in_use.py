@@ -55,25 +55,25 @@ print(f"version {model.version}, watched as {monitor.info['model']}@{monitor.inf
 # %% [markdown]
 # ## A week
 #
-# Each day from Monday to Friday, one row of each shop is predicted. Each row has an id, because the true sales come two weeks later; then
-# they are sent, and the report is read. That is all that the owner's program does:
+# True sales come two weeks late. On Monday they are sent, and the report is read; then, each day to Friday, one row of each shop
+# is predicted, with an id by which its true sales are found later. That is all that the owner's program does:
 
 # %%
 rows_of, errors, reports = {}, [], {}
 
 
 def a_week(week):
-    """Predict the rows of a week, send the true values of two weeks ago, and read the report."""
+    """Send the true values of two weeks ago, read the report, and predict the rows of a week."""
+    if week > 2:
+        known = rows_of[week - 2]
+        monitor.feedback(known[["row_id", "sales"]].rename(columns={"sales": "target"}))
+    reports[week] = monitor.report()
     rows = sales_of(5, week)
     rows["row_id"] = [f"{week:02}-{i}" for i in range(len(rows))]
     predicted = client.model("shops@production").predict(
         rows.drop(columns=["sales", "row_id"]), row_ids=list(rows.row_id)
     )
     rows_of[week] = rows.assign(error=rows.sales - predicted, week=week)
-    if week > 2:
-        known = rows_of[week - 2]
-        monitor.feedback(known[["row_id", "sales"]].rename(columns={"sales": "target"}))
-    reports[week] = monitor.report()
 
 
 # %% [markdown]
