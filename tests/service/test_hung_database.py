@@ -23,7 +23,7 @@ from sibling import Client
 pytestmark = pytest.mark.slow  # waits for limits of time
 
 STATEMENT_TIMEOUT_S = 2
-CONNECT_TIMEOUT_S = 2
+CONNECT_TIMEOUT_S = 5  # a busy machine takes more than 2 s to connect
 SILENCE_S = STATEMENT_TIMEOUT_S + RESPONSE_MARGIN_S
 #: Two requests, one after the other, each with the longest wait; and slowness of the machine.
 ANSWER_WITHIN_S = 2 * (SILENCE_S + PING_TIMEOUT_S + CONNECT_TIMEOUT_S) + 10
