@@ -316,7 +316,7 @@ def test_a_job_inside_native_code_ends_within_the_grace_period(faulty, stopwatch
 def test_a_job_survives_an_unavailable_database(faulty):
     job = faulty.train_long("survivor")
     with faulty.without_database():
-        time.sleep(2 * HEARTBEAT_TIMEOUT_S)  # less than results are tried to be stored
+        time.sleep(3 * HEARTBEAT_TIMEOUT_S)
     job.wait()
     assert [(a["outcome"], a["error"]) for a in job.info["attempts"]] == [("succeeded", None)]
     assert faulty.n_models("survivor") == 1
