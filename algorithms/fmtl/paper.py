@@ -1,8 +1,9 @@
 """Output-kernel learning as the paper states it: Algorithm 1, Fast MTL-SDCA.
 
 Jawanpuria, Lapin, Hein, Schiele, *Efficient Output Kernel Learning for Multiple Tasks*, NIPS 2015,
-https://arxiv.org/abs/1511.05706. V(Θ) = ½ Σ|Θ_rs|^p with p = 2k/(2k-1), as in Theorem 3; the losses
-are 'squared', ½(y - f)², and 'hinge'. The tests compare it with ``algorithm.py``.
+https://arxiv.org/abs/1511.05706. V(Θ) = ½ Σ|Θ_rs|^p with p = 2k/(2k-1), as Theorem 3 needs it; the
+losses are 'squared', ½(y - f)², and 'hinge', max(0, 1 - yf). C weighs the losses, λ weighs V. The
+tests compare it with ``algorithm.py``.
 """
 
 import numpy as np
@@ -18,18 +19,19 @@ def fit(
 ) -> Array:
     """Return α as A (n, T), with α_i at (i, t_i): n examples, Gram matrix K, targets y, tasks t."""
     rng, A, gap = np.random.default_rng(0), np.zeros((len(y), t.max() + 1)), np.inf  # initialise α
-    while gap > epsilon:  # until the relative duality gap is below ε
+    while gap > epsilon:  # until the relative duality gap, computed after n steps, is below ε
         for i in rng.integers(len(y), size=len(y)):  # randomly choose a dual variable α_i
             r, a, b, c = t[i], K[i, i], K[i] @ A, A.T @ K @ A  # as in eq. 13
+            # C times eq. 13 without its constant, as polynomials of Δ, and its derivative
             terms = [2 * Polynomial([c[r, s], b[s]]) ** (2 * k) for s in range(len(c)) if s != r]
             terms.append(Polynomial([c[r, r], 2 * b[r], a]) ** (2 * k))
-            slope = eta(lam, k) * sum(terms, Polynomial([0.0])).deriv() - y[i]  # of eq. 13 times C
+            slope = eta(lam, k) * sum(terms, Polynomial([0.0])).deriv() - y[i]
             if loss == "squared":
                 slope += Polynomial([A[i, r], 1.0]) / C
-            roots = slope.roots()  # solve for Δ
+            roots = slope.roots()  # eq. 13 is convex in Δ: the slope has one real root
             Delta = roots[np.argmin(np.abs(roots.imag))].real
             low, high = sorted((0.0, C * y[i])) if loss == "hinge" else (-np.inf, np.inf)
-            A[i, r] = np.clip(A[i, r] + Delta, low, high)  # α_i ← α_i + Δ
+            A[i, r] = np.clip(A[i, r] + Delta, low, high)  # α_i ← α_i + Δ, where L* is finite
         primal, dual = objectives(K, y, t, A, C=C, lam=lam, k=k, loss=loss)
         gap = (primal - dual) / primal
     return A

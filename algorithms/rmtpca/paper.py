@@ -1,9 +1,9 @@
-"""RMT-PCA as the paper states it: Riemannian gradient ascent on eq. 4, the steps of section 2.4.
+"""RMT-PCA as the paper states it: Riemannian gradient ascent on eq. 4 by the steps of section 2.4.
 
 Yamane, Yger, Berar, Sugiyama, *Multitask Principal Component Analysis*, ACML 2016,
 https://proceedings.mlr.press/v63/yamane65.html. The paper has no algorithm box; it prints these
-steps, and runs a trust-region method of a library on the same gradient. The tests compare it with
-``algorithm.py``; nothing else uses it.
+steps (as "descent", with the same direction), and runs a trust-region method of a library on the
+same gradient. The tests compare it with ``algorithm.py``; nothing else uses it.
 """
 
 import numpy as np
@@ -13,7 +13,10 @@ Array = NDArray[np.float64]
 
 
 def fit(C: Array, U: Array, lam: float, *, n_iter: int, tol: float) -> Array:
-    """Return bases (T, d, k) that maximise eq. 4, from bases U, for covariances C (T, d, d)."""
+    """Return bases (T, d, k) at a local maximum of eq. 4, from bases U and covariances C (T, d, d).
+
+    Take at most n_iter steps, until the Riemannian gradient is tol times the Euclidean one.
+    """
     step = 1.0
     for _ in range(n_iter):
         J, D = objective(C, U, lam), gradient(C, U, lam)
@@ -21,7 +24,8 @@ def fit(C: Array, U: Array, lam: float, *, n_iter: int, tol: float) -> Array:
         if np.linalg.norm(H) <= tol * np.linalg.norm(D):
             break
         step, slope = 2.0 * step, float(np.sum(H**2))
-        # step 2: line search along the geodesic in direction H, up to the rounding of J
+        # step 2: search along the geodesic in direction H, with one step for all tasks: twice the
+        # last, halved until J rises by a tenth of step * slope (Armijo); 1e-13 |J| is rounding
         while objective(C, geodesic(U, H, step), lam) < J + 0.1 * step * slope - 1e-13 * abs(J):
             step /= 2.0
         U = np.linalg.qr(geodesic(U, H, step))[0]  # orthonormal in spite of rounding
@@ -41,11 +45,11 @@ def gradient(C: Array, U: Array, lam: float) -> Array:
     return np.asarray(C @ U + lam * (P.sum(axis=0) - P) @ U)
 
 
-def geodesic(U: Array, H: Array, t: float) -> Array:
-    """Return U(t) = U V cos(Σt) Vᵀ + W sin(Σt) Vᵀ, with H = WΣVᵀ, of every task (step 2)."""
+def geodesic(U: Array, H: Array, step: float) -> Array:
+    """Return U V cos(Σ step) Vᵀ + W sin(Σ step) Vᵀ, with H = WΣVᵀ, of every task (step 2)."""
     W, S, Vt = np.linalg.svd(H, full_matrices=False)
-    S = S[:, np.newaxis] * t
-    return np.asarray((U @ transpose(Vt) * np.cos(S) + W * np.sin(S)) @ Vt)
+    S = S[:, np.newaxis] * step
+    return np.asarray(((U @ transpose(Vt)) * np.cos(S) + W * np.sin(S)) @ Vt)
 
 
 def transpose(A: Array) -> Array:

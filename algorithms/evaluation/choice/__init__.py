@@ -1,1 +1,1 @@
-"""Automatic choice of a method."""
+"""Options, report and verdict of the automatic choice, whose race is in ``algorithms.ensemble``."""
