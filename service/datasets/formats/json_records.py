@@ -142,11 +142,11 @@ def _table(
     names = list(dict.fromkeys(name for record in records for name in record))
     check_counts(1, len(names), limits)
     issues = ValidationIssues()
-    columns, notes = {}, []
+    columns, notes, labels = {}, [], options.labels()
     for name in names:
         values, found = unify([record.get(name) for record in records], name, options.markers)
         notes += found
         with issues.collect():
-            columns[name or index_name(0)] = column_of(values, name)
+            columns[name or index_name(0)] = column_of(values, name, are_labels=name in labels)
     issues.check()
     return pa.table(columns), notes

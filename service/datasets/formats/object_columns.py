@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -39,21 +40,35 @@ def _row(row: int) -> str:
     return f"row {row}"
 
 
-def column_of(values: Sequence[Any], name: str, place_of: Callable[[int], str] = _row) -> pa.Array:
+def column_of(
+    values: Sequence[Any],
+    name: str,
+    place_of: Callable[[int], str] = _row,
+    *,
+    are_labels: bool = False,
+) -> pa.Array:
     """Return values as a column of one type; None is a missing value.
 
-    Numbers that are all whole are integers, since they may be names of tasks.
+    Numbers that are all whole are integers, since they may be names of tasks. Numbers of which some
+    are text are all text, which is read as in CSV.
 
     Parameters
     ----------
     place_of
         Returns the place of a row for messages.
+    are_labels
+        Whether the text of numbers is used as it is, as of tasks.
 
     Raises
     ------
     Rejected
         With the row of a value of another type than the first, or of a type without columns.
     """
+    if are_mixed(values):
+        write = repr if are_labels else _without_separator
+        return pa.array(
+            [v if v is None or isinstance(v, str) else write(_whole(v)) for v in values]
+        )
     first: tuple[int, str, pa.DataType] | None = None
     are_whole = True
     for row, value in enumerate(values):
@@ -83,7 +98,7 @@ def unify(
 ) -> tuple[Sequence[Any], list[str]]:
     """Return values of which some are text without missing markers, and notes.
 
-    Codes, and numbers that are partly text, are all text; booleans that are partly text are none.
+    Codes that are partly text are all text; booleans that are partly text are none.
 
     Parameters
     ----------
@@ -100,21 +115,26 @@ def unify(
         listed = ", ".join(map(repr, sorted(marked)[:_MAX_MARKERS]))
         notes.append(f"text that is read as a missing value: {listed}, in '{name}'")
     values, note = _codes_as_text(values, name)
-    return values if note else _as_read(values), [*notes, note] if note else notes
-
-
-def _as_read(values: Sequence[Any]) -> Sequence[Any]:
-    """Return numbers of which some are text all as text, and booleans as such; others as they are.
-
-    Spreadsheets keep pasted numbers as text. They are read by the rules of text, as in CSV.
-    """
     types = {type(value) for value in values if value is not None}
-    texts = {value for value in values if isinstance(value, str)}
-    if types == {str, bool} and all(map(_is_boolean, texts)):
-        return [v.strip().lower() == "true" if isinstance(v, str) else v for v in values]
-    if str not in types or not types <= {str, int, float} or not all(map(_is_number, texts)):
-        return values
-    return [v if v is None or isinstance(v, str) else repr(_whole(v)) for v in values]
+    if types == {str, bool} and all(_is_boolean(v) for v in values if isinstance(v, str)):
+        values = [v.strip().lower() == "true" if isinstance(v, str) else v for v in values]
+    return values, [*notes, note] if note else notes
+
+
+def are_mixed(values: Sequence[Any]) -> bool:
+    """Return whether values are numbers of which some are text, as pasted ones in spreadsheets."""
+    types = {type(value) for value in values if value is not None}
+    if str not in types or len(types) == 1 or not types <= {str, int, float}:
+        return False
+    return all(map(_is_number, {value for value in values if isinstance(value, str)}))
+
+
+def _without_separator(number: float) -> str:
+    """Return a number as text that is the same with a decimal comma: 1234e-3 for 1.234."""
+    if isinstance(number, int):
+        return str(number)
+    sign, digits, exponent = Decimal(repr(number)).as_tuple()
+    return f"{'-' * sign}{''.join(map(str, digits))}e{exponent}"
 
 
 def _whole(number: float) -> float:

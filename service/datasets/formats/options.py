@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, cast, get
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.wrappers.preparation.columns import ColumnKind
 from algorithms.wrappers.preparation.text_values import MISSING_MARKERS
 from algorithms.wrappers.preparation.written_dates import DateOrder
@@ -159,6 +160,13 @@ class ReadOptions(BaseModel):
             name: cast("ColumnKind", "date" if kind in _DATE_ORDERS else kind)
             for name, _, kind in pairs
         }
+
+    def labels(self) -> frozenset[str | None]:
+        """Return the columns whose numbers are used as text: of tasks, groups, categories."""
+        others = {name for name, kind in self.kinds().items() if kind != "number"}
+        classes = self.target_column if self.target_kind == "classes" else ()
+        task = self.task_column or DEFAULT_TASK_COLUMN
+        return frozenset({task, self.group_column, *self.ignore_column, *classes, *others})
 
     def date_orders(self) -> dict[str, DateOrder]:
         """Return the declared order of day and month of each column that has one."""

@@ -16,7 +16,7 @@ from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.nameless import empty_notes, name_index
 from service.datasets.formats.npz_archive import check_archive_size
-from service.datasets.formats.object_columns import column_of, unify
+from service.datasets.formats.object_columns import are_mixed, column_of, unify
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.validation import check_counts
@@ -55,6 +55,25 @@ class _Place:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkbookTable:
+    """The table of a workbook, its rows, and notes.
+
+    Attributes
+    ----------
+    mixed
+        The values of columns of numbers of which some are text; in the table, all are text.
+    percents
+        Columns with numbers that are shown as percentages.
+    """
+
+    table: pa.Table
+    rows: list["_Row"]
+    notes: list[str]
+    mixed: dict[str, Sequence[Any]]
+    percents: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class _Row:
     """A row that has any value."""
 
@@ -73,16 +92,16 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     task of its name; all have the same columns. Empty sheets and rows are skipped.
     """
     check_archive_size(path, limits, remedy="upload the table as CSV or Parquet")
-    table, rows, notes, _ = read_table(path, options, limits)
-    with _places_of(rows):
-        parsed = tasks_of(table, options, limits)
-    return replace(parsed, notes=(*notes, *parsed.notes))
+    sheets = read_table(path, options, limits)
+    with _places_of(sheets.rows):
+        parsed = tasks_of(sheets.table, options, limits)
+    return replace(parsed, notes=(*sheets.notes, *parsed.notes))
 
 
 def read_table(
     file: Path | IO[bytes], options: ReadOptions, limits: Limits, *, must_exist: bool = True
-) -> tuple[pa.Table, list[_Row], list[str], frozenset[str]]:
-    """Return the table of a workbook, its rows, notes, and the columns shown as percentages.
+) -> WorkbookTable:
+    """Return the table of a workbook.
 
     Parameters
     ----------
@@ -118,12 +137,8 @@ def read_table(
     notes += [f"numbers of column '{name}' {_PERCENT}" for name in header if name in shown]
     rows = [row for _, *data_rows in sheets for row in data_rows]
     with _places_of(rows):
-        return (
-            _table(header, rows, notes, options.markers, has_tasks=len(sheets) > 1),
-            rows,
-            notes,
-            shown,
-        )
+        table, mixed = _table(header, rows, notes, options, has_tasks=len(sheets) > 1)
+    return WorkbookTable(table, rows, notes, mixed, shown)
 
 
 def _chosen(names: list[str], sheet: str | None) -> list[str]:
@@ -197,16 +212,18 @@ def _table(
     header: list[str],
     rows: list[_Row],
     notes: list[str],
-    markers: Sequence[str],
+    options: ReadOptions,
     *,
     has_tasks: bool,
-) -> pa.Table:
-    """Return the rows of all sheets; of several sheets, with the column ``task``.
+) -> tuple[pa.Table, dict[str, Sequence[Any]]]:
+    """Return the rows of all sheets, and mixed columns.
 
+    Rows of several sheets have the column ``task``.
     Notes about cells of several types are added to ``notes``.
     """
     columns = [pa.array([row.place.sheet for row in rows], pa.string())] if has_tasks else []
-    issues = ValidationIssues()
+    issues, labels = ValidationIssues(), options.labels()
+    mixed: dict[str, Sequence[Any]] = {}
 
     def place_of(row: int) -> str:
         return str(rows[row].place)
@@ -216,13 +233,15 @@ def _table(
             continue  # neither a name nor values
         column: Any = pa.nulls(len(rows))
         with issues.collect():
-            values, found = unify([row.cell(j) for row in rows], name, markers)
+            values, found = unify([row.cell(j) for row in rows], name, options.markers)
             notes += found
-            column = column_of(values, name, place_of)
+            column = column_of(values, name, place_of, are_labels=name in labels)
+            if name not in labels and are_mixed(values):
+                mixed[name] = values
         columns.append(column)
     issues.check()
     names = [*filter(None, header)]
-    return pa.Table.from_arrays(columns, names=[_TASK, *names] if has_tasks else names)
+    return pa.Table.from_arrays(columns, names=[_TASK, *names] if has_tasks else names), mixed
 
 
 @contextmanager

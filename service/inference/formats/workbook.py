@@ -87,9 +87,8 @@ def _cell(sheet: Any, value: Any, decimals: int | None = None) -> Any:
 def read_workbook(body: Body, tasks: TaskSource) -> Call:
     """Parse a workbook with one table, or with a sheet for each task."""
     try:
-        table, _, _, percents = read_table(
-            _unpacked(body), tasks.options(), _LIMITS, must_exist=False
-        )
+        options = tasks.options().model_copy(update={"task_column": tasks.column})
+        sheets = read_table(_unpacked(body), options, _LIMITS, must_exist=False)
     except Rejected as rejected:
         detail = rejected.issues[0].detail
         if rejected.issues[0].code == "decompression-limit":
@@ -97,8 +96,10 @@ def read_workbook(body: Body, tasks: TaskSource) -> Call:
         raise Problem("malformed-body", f"the body is not a valid workbook: {detail}") from None
     except _CORRUPT as error:
         raise Problem("malformed-body", f"the body is not a workbook: {error}") from None
-    rows = rows_of_batches(table.schema, table.to_batches())
-    return call_of(replace(rows, percents=percents), tasks)
+    rows = rows_of_batches(sheets.table.schema, sheets.table.to_batches())
+    pairs = zip(sheets.table.column_names, rows.columns, strict=True)
+    columns = [sheets.mixed.get(name, column) for name, column in pairs]
+    return call_of(replace(rows, columns=columns, percents=sheets.percents), tasks)
 
 
 def _unpacked(body: Body) -> io.BytesIO:

@@ -140,6 +140,7 @@ def as_workbook(rows):
 WRITERS = {"application/json": lambda rows: json.dumps(rows).encode(), XLSX: as_workbook}
 PARTLY_TEXT = {
     "numbers": ([1.5, "2.25", 3, "n/a"], [1.5, 2.25, 3, np.nan]),
+    "commas beside numbers": ([1.234, "0,5", -2.5e-07, 2.5], [1.234, 0.5, -2.5e-07, 2.5]),
     "decimal commas": (["1,5", "2,25", 3], [1.5, 2.25, 3]),
     "units": (["1 %", "2.5 %", "3%"], [1, 2.5, 3]),
     "booleans": ([True, "FALSE", "true"], [1, 0, 1]),

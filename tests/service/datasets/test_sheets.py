@@ -150,6 +150,16 @@ def test_percentages_have_a_note_and_are_those_of_text_in_rows_for_a_model(
         assert call.rows.as_matrix(spec)[1].tolist() == [share, 2]
 
 
+def test_numbers_beside_text_keep_their_values_in_rows_for_a_model():
+    rows = [["task", "x", "size"], ["a", 1.234, 1.5], ["a", "7,5", "2"], ["a", "1.250", 2]]
+    call = read_workbook(workbook(one=rows), TaskSource(None, "task", lambda _: True))
+    german = Column("x", numbers=NumberWriting(",", "."))
+    kinds = (german, Column("size", "category", ("1.5", "2")))
+    columns = partial(tuple, ("x", "size"))
+    spec = InputSpec("a", "predict", 2, allow_missing=False, columns=columns, kinds=kinds)
+    assert call.rows.as_matrix(spec).tolist() == [[1.234, 0], [7.5, 1], [1250, 1]]
+
+
 TABLE = [["task", "x", "z"], ["a", 1.5, 1], ["a", 2.5, 2], ["b", 3.5, 3], ["b", 0.5, None]]
 AROUND = {
     "titles": [["Report"], [], ["of schools", None], *TABLE],
