@@ -1,14 +1,16 @@
 """Parser of Excel workbooks: one table, or one sheet for each task."""
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final
 from zipfile import BadZipFile
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from python_calamine import CalamineError, CalamineWorkbook
 
 from algorithms.interface.lists import list_names
@@ -21,7 +23,7 @@ from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.validation import check_counts
 from service.datasets.formats.xlsx_layout import lines_of
-from service.datasets.formats.xlsx_percents import percent_columns
+from service.datasets.formats.xlsx_percents import percent_cells
 from service.datasets.formats.xlsx_results import unread_results
 from service.datasets.formats.xlsx_sizes import check_sheets
 from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
@@ -63,14 +65,14 @@ class WorkbookTable:
     mixed
         The values of columns of numbers of which some are text; in the table, all are text.
     percents
-        Columns with numbers that are shown as percentages.
+        Which rows show a percentage, of the columns in which any does.
     """
 
     table: pa.Table
     rows: list["_Row"]
     notes: list[str]
     mixed: dict[str, Sequence[Any]]
-    percents: frozenset[str]
+    percents: dict[str, NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,20 +127,19 @@ def read_table(
         notes = _sheet_notes(book.sheet_names, sheet, [rows[0].place.sheet for rows in sheets])
         notes += [note for _, noted in found for note in noted]
         notes += unread_results(file, book.sheet_names, names)
-        percents = percent_columns(file, book.sheet_names, names)
+        cells = percent_cells(file, book.sheet_names, names)
     except _CORRUPT as error:
         reject("corrupt-file", f"the file is not a readable workbook: {error}")
     if not sheets:
         reject("empty-file", "the workbook has no sheet with cells")
     header, empty = _header(sheets, limits)
     notes += empty_notes(empty)
-    column = sheets[0][0].place.column
-    shown = frozenset(name for j, name in enumerate(header, column) if name and j in percents)
-    notes += [f"numbers of column '{name}' {_PERCENT}" for name in header if name in shown]
     rows = [row for _, *data_rows in sheets for row in data_rows]
+    percents, shown_notes = _percents(header, rows, cells)
+    notes += shown_notes
     with _places_of(rows):
         table, mixed = _table(header, rows, notes, options, has_tasks=len(sheets) > 1)
-    return WorkbookTable(table, rows, notes, mixed, shown)
+    return WorkbookTable(table, rows, notes, mixed, percents)
 
 
 def _chosen(names: list[str], sheet: str | None) -> list[str]:
@@ -191,6 +192,27 @@ def _header(sheets: Sequence[list[_Row]], limits: Limits) -> tuple[list[str], li
     if len(sheets) > 1 and _TASK in first:
         reject("duplicate-column", "a sheet for each task has no column 'task'; remove it")
     return names, nameless
+
+
+def _percents(
+    header: list[str], rows: list[_Row], cells: Mapping[tuple[str, int], Container[int]]
+) -> tuple[dict[str, NDArray[np.bool_]], list[str]]:
+    """Return which rows show a percentage, of the columns in which any does, and notes."""
+    starts = {(row.place.sheet, row.place.column) for row in rows}
+    found, notes = {}, []
+    for j, name in enumerate(header):
+        if not any((sheet, column + j) in cells for sheet, column in starts):
+            continue
+        numbers = [isinstance(row.cell(j), int | float) for row in rows]
+        places = [((row.place.sheet, row.place.column + j), row.place.row) for row in rows]
+        shown = [row in cells.get(column, ()) for column, row in places]
+        percents = np.array(shown) & np.array(numbers)
+        if name and percents.any():
+            found[name] = percents
+            n_shown, n = percents.sum(), sum(numbers)
+            some = "numbers" if n_shown == n else f"{n_shown} of {n} numbers"
+            notes.append(f"{some} of column '{name}' {_PERCENT}")
+    return found, notes
 
 
 def _text(cell: Any) -> str:

@@ -1,4 +1,4 @@
-"""Columns of a workbook whose numbers are shown as percentages.
+"""Cells of a workbook whose numbers are shown as percentages.
 
 A cell that shows 12 % holds 0.12, whereas the same cell in CSV is the text 12 %, which is read as
 12, with a unit.
@@ -6,6 +6,7 @@ A cell that shows 12 % holds 0.12, whereas the same cell in CSV is the text 12 %
 
 import re
 import zipfile
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final
@@ -19,12 +20,17 @@ _BUILT_IN: Final = (b"9", b"10")
 _FORMAT: Final = re.compile(rb'<numFmt(?=[^<>]*formatCode="[^"]*%)[^<>]*numFmtId="([0-9]+)"')
 _CELL_STYLES: Final = re.compile(rb"<cellXfs[\s>].*?</cellXfs>", re.DOTALL)
 _STYLE: Final = re.compile(rb'<xf\s[^<>]*?numFmtId="([0-9]+)"')
+_MERGED: Final = re.compile(
+    rb'<mergeCell\s[^<>]{0,100}?ref="([A-Z]{1,3})([0-9]{1,7}):[A-Z]{1,3}([0-9]{1,7})"'
+)
+#: Rows of merged cells that are looked at; ranges of a bad file may overlap.
+_MAX_MERGED: Final = 2**20
 
 
-def percent_columns(
+def percent_cells(
     book: Path | IO[bytes], sheets: Sequence[str], used: Sequence[str]
-) -> frozenset[int]:
-    """Return the numbers of columns, from 1, with a number that is shown as a percentage.
+) -> dict[tuple[str, int], set[int]]:
+    """Return the rows of the cells that show percentages, by sheet and column; both from 1.
 
     Parameters
     ----------
@@ -33,21 +39,28 @@ def percent_columns(
     used
         Names of those that are read.
     """
-    letters: set[bytes] = set()
+    found: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
+    left = _MAX_MERGED
     with zipfile.ZipFile(book) as archive:
         styles = _percent_styles(archive)
         if not styles:
-            return frozenset()
+            return found
         cell = re.compile(
             rb'<c(?=\s[^<>]{0,300}\ss="(?:%s)")(?!\s[^<>]{0,300}\st="[^n])' % b"|".join(styles)
-            + rb'\s(?:[^<>]{0,300}\s)?r="([A-Z]{1,3})[0-9]'
+            + rb'\s(?:[^<>]{0,300}\s)?r="([A-Z]{1,3})([0-9]{1,7})'
         )
         for sheet, member in zip(sheets, members_of(archive), strict=False):
             if sheet in used:
                 with archive.open(member) as file:
                     for block in blocks_of(file):
-                        letters.update(cell.findall(block))
-    return frozenset(map(column_number, letters))
+                        for letters, row in cell.findall(block):
+                            found[sheet, column_number(letters)].add(int(row))
+                        for letters, top, bottom in _MERGED.findall(block):
+                            rows = found.get((sheet, column_number(letters)), set())
+                            left -= int(bottom) - int(top)
+                            if left > 0 and int(top) in rows:
+                                rows.update(range(int(top), int(bottom) + 1))
+    return found
 
 
 def _percent_styles(archive: zipfile.ZipFile) -> list[bytes]:

@@ -1,7 +1,7 @@
 """Tables of numbers with optional column names and an optional column of tasks."""
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress, takewhile
 from typing import Any, NoReturn, TypeAlias
 
@@ -56,7 +56,7 @@ class TableRows:
     optional
         Columns that are left out unless they are columns of the model: an index of pandas.
     percents
-        Columns of numbers that are shown as percentages, 0.12 as 12 %.
+        Which numbers are shown as percentages, 0.12 as 12 %, of the columns in which any is.
     """
 
     names: tuple[str, ...] | None
@@ -65,7 +65,7 @@ class TableRows:
     is_csv: bool = False
     decimal: str | None = None
     optional: frozenset[str] = frozenset()
-    percents: frozenset[str] = frozenset()
+    percents: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
 
     def n_values(self) -> int:
         """Return the number of values."""
@@ -92,7 +92,8 @@ class TableRows:
             else [column[i] for i in places]
             for column in self.columns
         ]
-        return replace(self, columns=columns, n_rows=len(places))
+        percents = {name: shown[[*places]] for name, shown in self.percents.items()}
+        return replace(self, columns=columns, n_rows=len(places), percents=percents)
 
     def values_of(self, name: str) -> ColumnValues:
         """Return the values of a column."""
@@ -137,8 +138,9 @@ class TableRows:
         self, position: int, label: str | int, column: Column, decimal: str | None
     ) -> NDArray[np.float64]:
         values = encode(self.columns[position], column, decimal=decimal)
+        shown = self.percents.get(str(label)) if column.numbers.unit == "%" else None
         # the training table has 12 % as 12
-        return values * 100 if column.numbers.unit == "%" and label in self.percents else values
+        return values if shown is None else np.where(shown, values * 100, values)
 
 
 def raise_invalid_values(error: InvalidColumn, *, task: str) -> NoReturn:

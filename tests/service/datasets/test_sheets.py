@@ -150,6 +150,42 @@ def test_percentages_have_a_note_and_are_those_of_text_in_rows_for_a_model(
         assert call.rows.as_matrix(spec)[1].tolist() == [share, 2]
 
 
+def test_numbers_that_are_not_shown_as_percentages_stay_as_they_are(reader):
+    book = openpyxl.Workbook()
+    for row in [
+        ["task", "share", "x"],
+        ["a", 0.12, 1],
+        ["a", 12, 2],
+        ["b", 0.5, 3],
+        ["b", None, 4],
+    ]:
+        book.active.append(row)
+    for place in ("B2", "B4"):
+        book.active[place].number_format = "0%"
+    book.active.merge_cells("B4:B5")
+    file = io.BytesIO()
+    book.save(file)
+    noted = notes(reader.read(file.getvalue(), XLSX))
+    assert any(note.startswith("3 of 4 numbers of column 'share' are shown as") for note in noted)
+    rows = read_workbook(file.getvalue(), TaskSource(None, "task", lambda _: True)).rows
+    kinds = (Column("share", numbers=NumberWriting(unit="%")), Column("x"))
+    columns = partial(tuple, ("share", "x"))
+    spec = InputSpec("a", "predict", 2, allow_missing=False, columns=columns, kinds=kinds)
+    assert rows.as_matrix(spec)[:, 0].tolist() == [12, 12, 50, 50]
+    assert rows.take([1, 3]).as_matrix(spec)[:, 0].tolist() == [12, 50]
+
+
+def test_a_percentage_in_text_stays_as_it_is_beside_numbers():
+    book, file = openpyxl.Workbook(), io.BytesIO()
+    for row in [["share", "x"], [0.12, 1], ["12%", 2]]:
+        book.active.append(row)
+    book.active["A2"].number_format = book.active["A3"].number_format = "0%"
+    book.save(file)
+    rows = read_workbook(file.getvalue(), TaskSource("a", "task", lambda _: True)).rows
+    column = Column("share", numbers=NumberWriting(unit="%"))
+    assert rows.encoded({"share": column})[0].tolist() == [12, 12]
+
+
 def test_numbers_beside_text_keep_their_values_in_rows_for_a_model():
     rows = [["task", "x", "size"], ["a", 1.234, 1.5], ["a", "7,5", "2"], ["a", "1.250", 2]]
     call = read_workbook(workbook(one=rows), TaskSource(None, "task", lambda _: True))
