@@ -26,6 +26,11 @@ NamesByTask: TypeAlias = Mapping[str, tuple[str, ...] | None]
 Ranges: TypeAlias = Mapping[str, tuple[Column, float, float]]
 #: Maximum number of cached versions; names of wide tasks take megabytes.
 _MAX_CACHED: Final = 64
+#: Options of the upload of the training data that rows are read with, too.
+_ROW_OPTIONS: Final = (
+    *("sheet", "variables", "missing_marker"),
+    *("column_kind", "group_column", "ignore_column"),
+)
 
 
 class _Entry(NamedTuple):
@@ -149,11 +154,7 @@ def _options(session: Session, version_id: str) -> ReadOptions:
     """Query the options of the upload of the training data that rows are read with, too."""
     query = sa.select(DatasetRow.options).join(VersionRow, VersionRow.dataset_id == DatasetRow.id)
     options = session.scalars(query.where(VersionRow.id == version_id)).one()
-    kept = {
-        name: options[name]
-        for name in ("sheet", "variables", "missing_marker")
-        if options.get(name)
-    }
+    kept = {name: options[name] for name in _ROW_OPTIONS if options.get(name)}
     return ReadOptions.model_validate(kept)
 
 

@@ -97,7 +97,7 @@ def read_new_table(X: Any, wanted: Sequence[Column], *, allows_others: bool) -> 
         subject="expected the columns that the model was trained on",
         ignored=table.column_names if allows_others else (),
     )
-    decimal = find_decimal(table.columns, wanted)
+    decimal = find_decimal([table.column(position) for position in positions], wanted)
     for column, position in zip(wanted, positions, strict=True):
         with collect_unknown(unknown):
             values.append(encode(table.column(position), column, decimal=decimal))

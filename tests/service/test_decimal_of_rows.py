@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from algorithms.wrappers.preparation.columns import Column, NumberWriting
+from service.datasets.formats.options import ReadOptions
 from service.inference.call import InputSpec
 from service.inference.formats.csv_body import read_csv
 from service.inference.formats.json_rows import ListRows
@@ -52,3 +53,24 @@ def of_frame(rows):
 def test_another_column_shows_the_decimal_separator(read, kind):
     rows, expected = ROWS[kind]
     np.testing.assert_array_equal(read(rows), expected)
+
+
+IGNORED = SPEC._replace(task="2.1", ignored=lambda: frozenset({"v"}))
+LEFT_OUT = TaskSource(None, "task", lambda _: False, lambda: ReadOptions(ignore_column=("v",)))
+
+
+def test_columns_that_are_not_used_do_not_show_the_decimal_separator():
+    body = b"task;v;x;z\n2.1;1.2;1.299;2\n"
+    assert read_csv(body, LEFT_OUT).rows.as_matrix(IGNORED).tolist() == [[1299, 2]]
+    columns = [pa.chunked_array([[text]]) for text in ("1.2", "1.299", "2")]
+    assert TableRows(("v", "x", "z"), columns, 1).as_matrix(IGNORED).tolist() == [[1299, 2]]
+    frame = pd.DataFrame([["1.2", "1.299", "2"]], columns=["v", "x", "z"])
+    assert read_new_table(frame, COLUMNS, allows_others=True).tolist() == [[1299, 2]]
+
+
+def test_a_column_of_categories_does_not_show_the_decimal_separator():
+    kinds = (Column("x", "category", ("1.2", "3")), Column("z", numbers=GERMAN))
+    spec = SPEC._replace(kinds=kinds)
+    columns = [pa.chunked_array([[text]]) for text in ("1.2", "1.299")]
+    assert TableRows(("x", "z"), columns, 1).as_matrix(spec).tolist() == [[0, 1299]]
+    assert ListRows([["1.2", "1.299"]], "/inputs").as_matrix(spec).tolist() == [[0, 1299]]

@@ -136,6 +136,18 @@ def test_a_column_that_training_never_saw_is_refused(trained, tmp_path, way):
     assert (caught.value.code, error["column"]) == ("invalid-data", "rent")
 
 
+def test_tasks_and_columns_that_training_left_out_do_not_show_the_decimal_separator(
+    client, tmp_path
+):
+    path = tmp_path / "shops.csv"
+    rows = [f"{i % 2}.1;{i}.250,5;{i}.2;{i}" for i in range(1, 9)]
+    path.write_text("\n".join(["shop;area;version;sales", *rows]))
+    options = {"task_column": "shop", "target_column": "sales", "ignore_column": "version"}
+    model = client.train(client.upload(path, **options), "ridge", model="versions").wait()
+    (found,) = model.call("predict", b"shop;area;version\n1.1;1.250;1.2\n", "text/csv", task=None)
+    assert found == model.predict([[1250]], task="1.1")
+
+
 def test_a_stored_dataset_may_have_columns_that_training_left_out(client, trained, tmp_path):
     model, expected = trained
     rows = shops().groupby("shop").head(6)  # so few that the remarks are a category

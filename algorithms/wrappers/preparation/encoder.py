@@ -89,19 +89,21 @@ def encode(
     return encoded
 
 
-def find_decimal(columns: Iterable[Any], wanted: Iterable[Column]) -> str | None:
-    """Return the decimal separator that the text of a table shows, as in CSV; None without one.
+def find_decimal(columns: Iterable[Any], wanted: Sequence[Column]) -> str | None:
+    """Return the decimal separator that columns of numbers show in text; None without one.
 
     Parameters
     ----------
     columns
-        Values of the columns of the table, as :func:`encode` takes them.
+        Values of each of the columns, as :func:`encode` takes them.
     wanted
         The columns of the model; if all of them have a decimal point, None is returned.
     """
     if all(c.numbers.decimal == "." or c.kind != "number" for c in wanted):
         return None
-    return shown_decimal([text for values in columns for text in _first_texts(values)])
+    pairs = zip(columns, wanted, strict=True)
+    numbers = [values for values, column in pairs if column.kind == "number"]
+    return shown_decimal([text for values in numbers for text in _first_texts(values)])
 
 
 def without_markers(numbers: Values, markers: Sequence[str]) -> Values:

@@ -2,8 +2,11 @@
 
 import csv
 import io
+from collections.abc import Sequence
+from itertools import compress
 from typing import Final, NoReturn
 
+from algorithms.wrappers.preparation.column_matching import clean_name
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS
 from algorithms.wrappers.preparation.text_values import is_number_cell
 from algorithms.wrappers.preparation.written_numbers import with_decimal
@@ -60,9 +63,9 @@ def read_csv(
     except csv.Error as error:
         _raise_malformed(str(error))
     records = without_blank_end([record for record in records if record])
-    decimal = find_decimal(records, delimiter)
-    names = _header_of(records, decimal, has_header=has_header)
+    names = _header_of(records, delimiter, has_header=has_header)
     body_records = records if names is None else records[1:]
+    decimal = find_decimal(_without_labels(names, body_records, tasks), delimiter)
     width = len(records[0] if names is None else names) if records else 0
     for i, record in enumerate(body_records):
         if len(record) != width:
@@ -107,17 +110,34 @@ def _first_lines(text: str) -> list[str]:
     return lines_of(text[:end] if end else text)
 
 
+def _without_labels(
+    names: Sequence[str] | None, records: list[list[str]], tasks: TaskSource
+) -> list[list[str]]:
+    """Return records without tasks, groups and ignored columns, as in uploads."""
+    if names is None:
+        return records
+    labels = {*tasks.names(), *tasks.options().labels()}
+    is_used = [clean_name(name) not in labels for name in names]
+    return records if all(is_used) else [[*compress(record, is_used)] for record in records]
+
+
 def _header_of(
-    records: list[list[str]], decimal: str | None, *, has_header: bool | None
+    records: list[list[str]], delimiter: str, *, has_header: bool | None
 ) -> list[str] | None:
     if not records:
         return None
     if has_header is None:
-        writing = with_decimal(PLAIN_NUMBERS, decimal or ".")
-        has_header = not all(is_number_cell(cell, writing) for cell in records[0])
+        has_header = not _are_numbers(records[0], ".") and not _are_numbers(records[0], ",")
+        if not has_header:
+            has_header = not _are_numbers(records[0], find_decimal(records, delimiter) or ".")
     if not has_header:
         return None
     return name_index([cell.strip() for cell in complete_header(records)])
+
+
+def _are_numbers(cells: list[str], decimal: str) -> bool:
+    writing = with_decimal(PLAIN_NUMBERS, decimal)
+    return all(is_number_cell(cell, writing) for cell in cells)
 
 
 def _raise_malformed(why: str) -> NoReturn:

@@ -115,7 +115,9 @@ class TableRows:
         labels = [j if self.names is None else self.names[j] for j in chosen]
         matrix = np.empty((self.n_rows, len(chosen)))
         wanted = spec.columns_of(labels)
-        decimal = self.decimal if self.is_csv else find_decimal(self.columns, wanted)
+        decimal = self.decimal
+        if not self.is_csv:
+            decimal = find_decimal([self.columns[j] for j in chosen], wanted)
         for j, column in enumerate(wanted):
             try:
                 matrix[:, j] = self._encode(chosen[j], labels[j], column, decimal)
