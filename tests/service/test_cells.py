@@ -1,5 +1,7 @@
 """Cells of CSV as the numbers that a model takes."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -7,6 +9,7 @@ from numpy.testing import assert_array_equal
 from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column
 from algorithms.wrappers.preparation.encoder import encode
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
+from service.errors.problems import Problem
 from service.inference.call import InputSpec
 from service.inference.formats.csv_body import read_csv
 from service.inference.task_column import TaskSource
@@ -51,6 +54,49 @@ def test_codes_with_zeros_in_front_are_text():
     call = read_csv(b"code\n01\n1\n2\n", TaskSource("a", "task", lambda _: False))
     spec = InputSpec("a", "predict", 1, allow_missing=True, columns=lambda: None, kinds=(code,))
     assert_array_equal(call.rows.as_matrix(spec)[:, 0], [0, 2, UNKNOWN_LEVEL])
+
+
+def matrix_of(text, names, has_header=None):
+    """Return the rows of a CSV for a model with some columns."""
+    tasks = TaskSource("a", "task", names.__contains__)
+    call = read_csv(text.encode(), tasks, has_header=has_header)
+    columns = partial(tuple, names)
+    return call.rows.as_matrix(
+        InputSpec("a", "predict", len(names), allow_missing=True, columns=columns)
+    ).tolist()
+
+
+@pytest.mark.parametrize("header", ["402,400", " 402 ,400", ",402,400"])
+def test_columns_with_numbers_as_names_are_matched_by_name(header):
+    rows = ["2,1", "5,3.5"]
+    if header.startswith(","):
+        rows = [f"{i},{row}" for i, row in enumerate(rows)]
+    assert matrix_of("\n".join([header, *rows]), ["400", "402"]) == [[1, 2], [3.5, 5]]
+
+
+ROWS_OF_NUMBERS = {
+    "other numbers": ("400,401\n1,2", ["400", "402"]),
+    "a number twice": ("400,400\n1,2", ["400", "402"]),
+    "one row": ("402,400", ["400", "402"]),
+    "names that are text": ("0,1\n1,2", ["x", "z"]),
+}
+
+
+@pytest.mark.parametrize("name", ROWS_OF_NUMBERS)
+def test_a_first_line_that_is_not_the_columns_of_the_model_is_a_row(name):
+    text, names = ROWS_OF_NUMBERS[name]
+    assert len(matrix_of(text, names)) == len(text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("400,402\n402,402", ["400", "402"]), ("0,1\n2,3", ["0", "1"]), ("5\n6", ["5"])],
+)
+def test_a_first_line_that_can_be_a_header_or_a_row_is_refused(text, names):
+    with pytest.raises(Problem, match="header=present"):
+        matrix_of(text, names)
+    assert len(matrix_of(text, names, has_header=False)) == 2
+    assert len(matrix_of(text, names, has_header=True)) == 1
 
 
 @pytest.mark.parametrize("decimal", [None, ","])

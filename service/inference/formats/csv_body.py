@@ -21,12 +21,19 @@ from service.datasets.formats.csv_dialect import (
 from service.datasets.formats.nameless import (
     complete_header,
     is_blank,
+    is_index,
     name_index,
     without_blank_end,
 )
 from service.datasets.formats.text_encoding import LEGACY, UTF8, detect_encoding
 from service.errors.problems import Problem
-from service.inference.call import Body, Call, InferenceResult, raise_invalid_data
+from service.inference.call import (
+    Body,
+    Call,
+    InferenceResult,
+    raise_invalid_data,
+    raise_invalid_request,
+)
 from service.inference.formats.table import TableRows, call_of, columns_of
 from service.inference.task_column import TaskSource
 
@@ -42,7 +49,8 @@ def read_csv(
     Parameters
     ----------
     has_header
-        Whether the first line is a header; if None, it is one unless all its cells are numbers.
+        Whether the first line is a header; if None, it is one unless all its cells are numbers that
+        are not names of columns of the model.
     charset
         The encoding; if None, it is found.
     """
@@ -63,7 +71,7 @@ def read_csv(
     except csv.Error as error:
         _raise_malformed(str(error))
     records = without_blank_end([record for record in records if record])
-    names = _header_of(records, delimiter, has_header=has_header)
+    names = _header_of(records, delimiter, tasks, has_header=has_header)
     body_records = records if names is None else records[1:]
     decimal = find_decimal(_without_labels(names, body_records, tasks), delimiter)
     width = len(records[0] if names is None else names) if records else 0
@@ -122,17 +130,39 @@ def _without_labels(
 
 
 def _header_of(
-    records: list[list[str]], delimiter: str, *, has_header: bool | None
+    records: list[list[str]], delimiter: str, tasks: TaskSource, *, has_header: bool | None
 ) -> list[str] | None:
     if not records:
         return None
+    names = name_index([cell.strip() for cell in complete_header(records)])
     if has_header is None:
         has_header = not _are_numbers(records[0], ".") and not _are_numbers(records[0], ",")
         if not has_header:
             has_header = not _are_numbers(records[0], find_decimal(records, delimiter) or ".")
-    if not has_header:
-        return None
-    return name_index([cell.strip() for cell in complete_header(records)])
+        has_header = has_header or _are_columns(names, records[1:], tasks)
+    return names if has_header else None
+
+
+def _are_columns(names: list[str], rows: list[list[str]], tasks: TaskSource) -> bool:
+    """Return whether numbers in the first line are columns of the model, each once.
+
+    Raises
+    ------
+    Problem
+        A row has only such numbers, too, so that the first line may be a row. If the columns are
+        numbered, or there is only one, any whole numbers are such.
+    """
+    named = [clean_name(name) for name in names if name and not is_index(name)]
+    columns = {*named}
+    if not rows or not named or len(columns) < len(named) or not all(map(tasks.is_other, named)):
+        return False
+    is_numbered = len(named) == 1 or columns <= {*map(str, range(len(named) + 1))}
+    cells = ([cell.strip() for cell in row[-len(named) :]] for row in rows)
+    if any(columns.issuperset(c) or (is_numbered and all(map(str.isdigit, c))) for c in cells):
+        detail = "the numbers in the first line can be names of columns, or a row: set the media"
+        detail += " type 'text/csv; header=present' or 'text/csv; header=absent'"
+        raise_invalid_request("", detail)
+    return True
 
 
 def _are_numbers(cells: list[str], decimal: str) -> bool:
