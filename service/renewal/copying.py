@@ -21,6 +21,7 @@ from service.datasets import store as dataset_store
 from service.datasets.formats.parsed import Parsed
 from service.datasets.ingestion.writing import write_parsed
 from service.datasets.manifest import columns_of_manifest, feature_names_by_task
+from service.datasets.number_writings import NumberWritings
 from service.datasets.selection import MAX_ROWS
 from service.http.idempotency import fingerprint
 from service.monitoring.context import MonitorServices
@@ -137,7 +138,12 @@ def _parsed(
                 allows_missing=True,
             )
         )
-    return Parsed.of(tasks, list(joint.values()), task_column=manifest.get("task_column"))
+    return Parsed.of(
+        tasks,
+        list(joint.values()),
+        task_column=manifest.get("task_column"),
+        numbers=NumberWritings.of_manifest(manifest),
+    )
 
 
 def _recoded(decoded: Decoded, wanted: Sequence[Column], task: str) -> np.ndarray[Any, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Container, Mapping, Sequence
 
 from algorithms.interface.tasks import Task
-from algorithms.wrappers.preparation.columns import Column
+from algorithms.wrappers.preparation.columns import Column, NumberWriting
 from service.datasets.formats.options import Limits
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.validation import USE_WITHOUT_TARGET, aligned, check_counts
@@ -15,7 +15,7 @@ from service.datasets.ingestion.selected import (
     select_unlabelled,
 )
 from service.datasets.issues import ValidationIssues, reject
-from service.datasets.number_writings import PLAIN_TABLE, NumberWritings
+from service.datasets.number_writings import NumberWritings
 
 _VALUE_BYTES = 8
 _INDEX_BYTES = 4
@@ -32,7 +32,9 @@ def combine(sources: Sequence[SelectedDataset], limits: Limits) -> Parsed:
     """
     cache = ArrayCache()
     kinds = join_columns(sources)
-    members = _members(sources, [select(source, cache) for source in sources], kinds, cache)
+    selected = [select(source, cache) for source in sources]
+    numbers, unit_notes = _join_numbers(sources, selected)
+    members = _members(sources, selected, kinds, cache)
     unlabelled = _members(
         sources, [select_unlabelled(source, cache) for source in sources], kinds, cache
     )
@@ -62,11 +64,11 @@ def combine(sources: Sequence[SelectedDataset], limits: Limits) -> Parsed:
     return Parsed.of(
         tasks,
         [kinds[name] for name in kinds if name in used_names],
-        notes=tuple(dict.fromkeys(note for source in sources for note in _notes(source))),
+        notes=(*dict.fromkeys(note for source in sources for note in _notes(source)), *unit_notes),
         ignored=tuple(sorted(ignored)),
         unlabelled=others,
         task_column=_task_column(sources, used_names),
-        numbers=_numbers(sources),
+        numbers=numbers,
     )
 
 
@@ -77,10 +79,39 @@ def _task_column(sources: Sequence[SelectedDataset], used: Container[str]) -> st
     return None if name in used else name
 
 
-def _numbers(sources: Sequence[SelectedDataset]) -> NumberWritings:
-    """Return how the numbers of all sources were written; plain numbers if that differs."""
+def _join_numbers(
+    sources: Sequence[SelectedDataset], selected: Sequence[Sequence[Task]]
+) -> tuple[NumberWritings, list[str]]:
+    """Return how the numbers of all sources were written, and notes about units that some lack.
+
+    If the writings differ, only units are kept.
+
+    Raises
+    ------
+    Rejected
+        A column has different units.
+    """
+    used = [{n for task in tasks for n in task.feature_names or ()} for tasks in selected]
+    issues, notes, joined = ValidationIssues(), [], {}
+    for name in sorted({name for source in sources for name in source.numbers.columns}):
+        writings = [
+            s.numbers.of(name) for s, names in zip(sources, used, strict=True) if name in names
+        ]
+        units = {writing.unit for writing in writings}
+        unit, *others = sorted(units - {""}) or [""]
+        if others:
+            detail = f"column '{name}' has the unit {unit!r} in one dataset and {others[0]!r} in"
+            detail += " another; convert the numbers of one of them, and upload it again"
+            issues.add("different-columns", detail, column=name)
+        if unit:
+            joined[name] = NumberWriting(unit=unit)
+        if unit and "" in units:
+            note = f"column '{name}' has the unit {unit!r} in some datasets only:"
+            notes.append(f"{note} its numbers without a unit are read as {unit!r}")
+    issues.check()
     first = sources[0].numbers
-    return first if all(source.numbers == first for source in sources) else PLAIN_TABLE
+    is_same = all(source.numbers == first for source in sources)
+    return first if is_same else NumberWritings(columns=joined), notes
 
 
 def _notes(source: SelectedDataset) -> tuple[str, ...]:

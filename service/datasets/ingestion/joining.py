@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task
 from algorithms.numerics.sparse_rows import concatenate_rows, is_sparse
-from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, DateWriting
+from algorithms.wrappers.preparation.columns import Column, DateWriting, NumberWriting
 from algorithms.wrappers.preparation.learning import columns_of
 from algorithms.wrappers.preparation.recoding import recode
 from service.datasets.formats.validation import check_classes
@@ -44,7 +44,9 @@ def _join_column(ours: Column, theirs: Column) -> Column:
     levels = ours.levels
     if levels != theirs.levels:
         levels = _join_levels(levels, theirs.levels)
-    numbers = ours.numbers if ours.numbers == theirs.numbers else PLAIN_NUMBERS
+    numbers = ours.numbers
+    if numbers != theirs.numbers:
+        numbers = NumberWriting(unit=numbers.unit or theirs.numbers.unit)
     dates = _join_dates(ours.dates, theirs.dates)
     missing = tuple(dict.fromkeys(ours.missing + theirs.missing))
     return replace(ours, levels=levels, dates=dates, numbers=numbers, missing=missing)

@@ -301,6 +301,21 @@ def test_columns_of_different_kinds_are_told(app):
     assert "column_kind=v:KIND" in error["detail"]
 
 
+@pytest.mark.parametrize("gap", ["", "a,\n"])  # with a gap, columns have kinds
+def test_columns_of_different_units_are_told(app, gap):
+    tables = [f"task,v\na,5{unit}\na,6{unit}\n{gap}".encode() for unit in (" kg", " g")]
+    ids = [app.upload(table).json()["id"] for table in tables]
+    (error,) = combine(app, *ids).json()["errors"]
+    assert (error["code"], error["column"]) == ("different-columns", "v")
+    assert "the unit 'g' in one dataset and 'kg' in another" in error["detail"]
+    plain = app.upload(b"task,v,w\na,1,2\na,2,3\n").json()["id"]
+    plain = {"dataset_id": plain, "columns": ["v"]}
+    both = combine(app, ids[0], plain).json()
+    assert "its numbers without a unit are read as 'kg'" in both["warnings"][-1]
+    assert content(app, both["id"])[1]["number_writings"]["columns"] == {"v": {"unit": "kg"}}
+    assert combine(app, both["id"], ids[1]).json()["errors"]
+
+
 @pytest.mark.slow
 def test_a_text_column_that_one_upload_left_out_can_be_declared(app):
     """Codes that repeat in a table, and hardly in the rows that came later."""
