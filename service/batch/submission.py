@@ -16,6 +16,7 @@ from service.batch.context import BatchServices
 from service.batch.schemas import InferenceSpec
 from service.datasets.column_orders import pack_orders
 from service.datasets.manifest import empty_of_manifest, feature_names_by_task
+from service.datasets.number_writings import NumberWritings, check_units
 from service.datasets.view import DatasetView
 from service.errors.problems import Problem, from_algorithm_error
 from service.errors.validation import entry_at
@@ -96,7 +97,15 @@ def prepare(services: BatchServices, spec: InferenceSpec, owner: str) -> Validat
     names = feature_names_by_task(dataset.manifest)
     empty = empty_of_manifest(dataset.manifest)
     orders = _ColumnOrders(
-        model, spec, names, model_columns, ignored, served.task_column, empty
+        model,
+        spec,
+        names,
+        model_columns,
+        ignored,
+        served.task_column,
+        empty,
+        given=NumberWritings.of_manifest(dataset.manifest),
+        wanted=services.columns.numbers(served.id),
     ).orders(tasks, entries)
     has_labels = _has_labels(model, spec.method, tasks)
     plan: Plan = {
@@ -194,6 +203,8 @@ class _ColumnOrders:
     ignored: frozenset[str]
     task_column: str
     empty: Collection[str]
+    given: NumberWritings
+    wanted: NumberWritings
 
     def orders(
         self, tasks: Mapping[str, str], entries: Mapping[str, Entry]
@@ -239,6 +250,8 @@ class _ColumnOrders:
                 ignored=lambda: self.ignored,
             )
             self._check_divided(name, columns)
+            used = columns or self.names[name] or ()
+            check_units(used, self.given, self.wanted, task=name)
             # the model takes columns that have no value in this table, which has left them out
             empty = [column for column in columns or () if column in self.empty]
             names = self.names[name]

@@ -1,9 +1,10 @@
 """How the numbers of a table were written, by column, so that rows for its models are read so."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from algorithms.interface.errors import InvalidData
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, Column, NumberWriting
 
 
@@ -56,6 +57,22 @@ class NumberWritings:
         columns = {n: NumberWriting.from_json(w) for n, w in stored["columns"].items()}
         missing = tuple(stored.get("missing", ()))
         return cls(NumberWriting.from_json(stored["common"]), columns, missing)
+
+
+def check_units(
+    names: Collection[str], given: NumberWritings, wanted: NumberWritings, *, task: str
+) -> None:
+    """Raise InvalidData if columns of a dataset have another unit than those of a model.
+
+    Columns without a unit are taken to have that of the model, as in rows for it.
+    """
+    for name in sorted(given.columns.keys() & {*names}):
+        unit, expected = given.of(name).unit, wanted.of(name).unit
+        if unit and unit != expected:
+            had = f"the unit {expected!r}" if expected else "no unit"
+            detail = f"column '{name}' has the unit {unit!r}, but {had} in the training data;"
+            detail += " convert the numbers, and upload them again"
+            raise InvalidData(detail, task=task, column=name)
 
 
 #: The writings of a table of plain numbers.

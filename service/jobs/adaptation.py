@@ -15,13 +15,14 @@ from algorithms.wrappers.calibration.model import CALIBRATED_METHODS
 from algorithms.wrappers.preparation.column_matching import match_columns
 from service.datasets.column_orders import pack_orders
 from service.datasets.manifest import summaries
+from service.datasets.number_writings import NumberWritings, check_units
 from service.datasets.suitability import check_weights
 from service.errors.problems import Problem
 from service.errors.validation import entry_at
 from service.jobs.spec_schemas import AdaptOptions, JobSpec
 from service.jobs.studies.child_jobs import Plan
 from service.jobs.studies.plans import plan_adaptation
-from service.models.columns import column_names, left_out_names
+from service.models.columns import column_names, left_out_names, number_writings
 from service.models.messages import unknown_model
 from service.models.store import NamedVersion, get_version
 from service.storage.tables import DatasetRow
@@ -83,6 +84,7 @@ def plan_to_adapt(
     version: NamedVersion,
     tasks: Sequence[TaskSummary],
     algorithm: Algorithm[Any, Any],
+    written: NumberWritings,
 ) -> Plan:
     """Return the plan to add tasks to a stored model.
 
@@ -92,6 +94,8 @@ def plan_to_adapt(
         Version from :func:`find_adapted`.
     tasks
         Summaries of the new tasks.
+    written
+        How the numbers of their table were written.
 
     Raises
     ------
@@ -105,6 +109,7 @@ def plan_to_adapt(
     width = summaries(of_model)[0].n_features
     columns_of_model = next(iter(column_names(session, version.row.id).values()))
     ignored = left_out_names(session, version.row.id)
+    wanted = number_writings(session, version.row.id)
     orders = {}
     for task in tasks:
         if task.name in version.row.tasks:
@@ -112,6 +117,7 @@ def plan_to_adapt(
             raise InvalidData(detail, task=task.name)
         if algorithm.needs.same_features:
             orders[task.name] = _order_of(task, columns_of_model, width, ignored)
+            check_units(columns_of_model or (), written, wanted, task=task.name)
     columns = pack_orders(orders, {task.name: task.n_features for task in tasks})
     return plan_adaptation(
         version.row.id, model=version.name, version=version.row.version, columns=columns

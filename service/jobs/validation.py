@@ -24,6 +24,7 @@ from algorithms.wrappers.new_tasks import check_new_tasks
 from algorithms.wrappers.preparation.algorithm import prepared
 from algorithms.wrappers.weights import own_class_weight
 from service.datasets.manifest import columns_of_manifest, count_unlabelled, summaries, warnings_of
+from service.datasets.number_writings import NumberWritings
 from service.datasets.suitability import check_tasks
 from service.datasets.view import DatasetView
 from service.errors.problems import Problem
@@ -84,7 +85,8 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
         version = find_adapted(session, spec, spec.adapt, algorithm, owner=owner)
         dataset = DatasetView.find(session, spec.dataset_id, owner=owner)
         tasks, warnings = _tasks_of(dataset, spec, algorithm.needs)
-        plan = plan_to_adapt(session, version, tasks, algorithm)
+        written = NumberWritings.of_manifest(dataset.manifest)
+        plan = plan_to_adapt(session, version, tasks, algorithm, written)
         return ValidatedJob(version.row.params, None, Study(plan, ()), warnings)
     # a comparison and the final fit use the same parameters
     requested = {**weight_params, **spec.params}

@@ -91,7 +91,7 @@ class ColumnNames:
         with self._database.read() as session:
             names = column_names(session, version_id)
             ignored = left_out_names(session, version_id)
-            numbers = _numbers(session, version_id)
+            numbers = number_writings(session, version_id)
             entry = _Entry(names, ignored, numbers, _options(session, version_id))
         with self._lock:
             self._cache[version_id] = entry
@@ -125,7 +125,7 @@ def left_out_names(session: Session, version_id: str) -> frozenset[str]:
     return frozenset().union(*map(ignored_of_manifest, tables))
 
 
-def _numbers(session: Session, version_id: str) -> NumberWritings:
+def number_writings(session: Session, version_id: str) -> NumberWritings:
     """Query how numbers were written, by the newest training table that has them as text."""
     tables = (manifest for manifest, _ in _trained_on(session, version_id))
     return next(filter(None, map(NumberWritings.of_manifest, tables)), PLAIN_TABLE)

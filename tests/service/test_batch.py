@@ -353,6 +353,23 @@ def test_every_task_that_does_not_fit_is_named(client, http, model):
     assert "rows of 5 numbers for transform, got a table of 4 columns" in found["süd"][1]
 
 
+@pytest.mark.parametrize("unit", ["kg", ""])
+def test_rows_of_another_unit_are_refused_as_in_online_inference(client, http, tmp_path, unit):
+    def upload(name, unit):
+        rows = [f"{task},{i} {unit},{i % 3}" for task in "ab" for i in range(1, 9)]
+        (tmp_path / name).write_text("\n".join(["task,weight,y", *rows]))
+        return client.upload(tmp_path / name, target_column="y")
+
+    model = client.train(upload("trained.csv", unit), "ridge", model=f"of-{unit}").wait()
+    assert client.infer(model, "predict", upload("plain.csv", "")).wait().report["rows"] == 16
+    spec = spec_of(model, upload("grams.csv", "g"), method="predict")
+    error = rejected(http.post(URL, json=spec), 422, "invalid-data")["errors"][0]
+    assert error["column"] == "weight"
+    assert "has the unit 'g', but" in error["detail"]
+    with pytest.raises(ServiceError, match="weight"):
+        model.call("predict", b"weight\n5 g\n", "text/csv", task="a")
+
+
 def test_covariances_are_rejected(client, http, model, tmp_path):
     np.savez(tmp_path / "c.npz", **{"north/C": np.eye(5)})
     covariances = client.upload(tmp_path / "c.npz")

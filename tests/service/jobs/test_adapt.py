@@ -49,6 +49,17 @@ def test_a_task_of_another_width_is_rejected(client, base):
         client.adapt(base, dataset)
 
 
+def test_a_task_of_another_unit_is_rejected(client, tmp_path):
+    def upload(task, unit):
+        rows = [f"{task},{i} {unit},{i % 3},{i % 3}" for i in range(1, 9)]
+        (tmp_path / "t.csv").write_text("\n".join(["task,weight,size,y", *rows]))
+        return client.upload(tmp_path / "t.csv", name=f"{task} in {unit}", target_column="y")
+
+    model = client.train(upload("a", "kg"), "ridge", model="in-kg").wait()
+    with pytest.raises(ServiceError, match="'weight' has the unit 'g', but the unit 'kg' in the"):
+        client.adapt(model, upload("b", "g"))
+
+
 def test_values_that_are_too_large_fail_the_job_with_the_task(client, base):
     dataset = client.upload({"huge": np.full((5, 6), 1e200) * np.arange(1, 6)[:, np.newaxis]})
     with pytest.raises(JobFailed, match="huge"):
