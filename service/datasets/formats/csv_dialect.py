@@ -4,14 +4,15 @@ import csv
 import io
 import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import compress, islice, takewhile
+from itertools import compress, islice, takewhile, zip_longest
 from pathlib import Path
 from typing import Final
 
 from algorithms.interface.header import DEFAULT_TASK_COLUMN
 from algorithms.wrappers.preparation.text_values import NUMBER
-from algorithms.wrappers.preparation.written_numbers import shown_decimal
+from algorithms.wrappers.preparation.written_numbers import MEANT, shown_decimal
 from service.datasets.formats.csv_blanks import DIVIDER, divide_at_blanks
 from service.datasets.formats.nameless import complete_header, is_blank
 from service.datasets.formats.options import ReadOptions
@@ -31,6 +32,7 @@ _MIN_TITLED: Final = 2
 _MAX_TITLE: Final = 60
 _ENDS: Final = " \t\r\n,;|"
 _NUMBER: Final = re.compile(rf"\s*{NUMBER}\s*")
+_MEANT: Final = re.compile(rf"\s*(?:{MEANT}|{NUMBER})\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def find_dialect(path: Path, options: ReadOptions) -> Dialect:
     records = _records(lines, delimiter)
     if not records or not "".join(lines).strip():
         reject("empty-file", "the file is empty; the first line must contain the column names")
-    decimal = options.decimal or find_decimal(_without_labels(records, options), delimiter)
+    decimal = options.decimal or find_decimal(_with_numbers(records, options), delimiter)
     cells = {cell.strip() for record in records[1:] for cell in record}
     markers = tuple(marker for marker in options.markers if marker in cells)
     return Dialect(
@@ -233,12 +235,23 @@ def _records(lines: list[str], delimiter: str) -> list[list[str]]:
     return records
 
 
-def _without_labels(records: list[list[str]], options: ReadOptions) -> list[list[str]]:
-    """Return the records below the header, without tasks, groups and columns to ignore."""
+def _with_numbers(records: list[list[str]], options: ReadOptions) -> list[list[str]]:
+    """Return the cells below the header of columns that can be numbers, not labels or text."""
     task = options.task_column or DEFAULT_TASK_COLUMN
-    labels = {task, options.group_column, *options.ignore_column}
-    is_used = [cell.strip() not in labels for cell in records[0]]
+    others = {name for name, kind in options.kinds().items() if kind != "number"}
+    labels = {task, options.group_column, *options.ignore_column, *others}
+    columns = zip_longest(*records[1:], fillvalue="")
+    is_used = [
+        name.strip() not in labels and _are_meant(cells, options.markers)
+        for name, cells in zip(complete_header(records), columns, strict=False)
+    ]
     return [[*compress(record, is_used)] for record in records[1:]]
+
+
+def _are_meant(cells: Iterable[str], markers: Sequence[str]) -> bool:
+    """Return whether at least half of the cells with a value are numbers, however written."""
+    known = [cell for cell in cells if cell.strip() and cell.strip() not in markers]
+    return 2 * sum(_MEANT.fullmatch(cell) is not None for cell in known) >= len(known)
 
 
 def _consistency(records: list[list[str]]) -> tuple[bool, float, int]:

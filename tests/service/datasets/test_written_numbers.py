@@ -98,6 +98,13 @@ def test_a_value_of_another_column_shows_what_a_point_separates(reader, read, sh
     assert [rows[1][0], rows[3][1]] == expected
 
 
+@pytest.mark.parametrize("kind", [[], ["size:category"]])
+def test_a_number_among_text_does_not_show_what_a_point_separates(reader, read, kind):
+    sizes = ["small", "0,75", "large"] if not kind else ["0,5", "0,75", "1,5"]
+    result = read({"x": POINTS, "size": sizes}, column_kind=kind)
+    reader.assert_rejected(result, "ambiguous-number", "thousands=.", row=1, column="x")
+
+
 WRITTEN = {
     "comma": (["1,234.50", "-7", "1,234,567"], [1234.5, -7, 1234567]),
     "point": (["1.299,50", "7", "-1.000"], [1299.5, 7, -1000]),
