@@ -23,6 +23,8 @@ _BLANK: Final = " "
 _DECLARATION: Final = re.compile(r'sep=([^\w\s".]|\t)\s*', re.IGNORECASE)
 _SAMPLE_CHARACTERS: Final = 256 * 1024
 _SAMPLE_RECORDS: Final = 200
+#: The decimal separator by that of thousands, if one is declared.
+_DECIMAL_BESIDE: Final = {".": ",", ",": "."}
 #: More than the names of 100,000 columns; a header may be longer than the sample.
 _MAX_LINE_CHARACTERS: Final = 32 * 1024 * 1024
 #: Lines above the header, and columns beside which a line of one cell is a title.
@@ -105,7 +107,9 @@ def find_dialect(path: Path, options: ReadOptions) -> Dialect:
     records = _records(lines, delimiter)
     if not records or not "".join(lines).strip():
         reject("empty-file", "the file is empty; the first line must contain the column names")
-    decimal = options.decimal or find_decimal(_with_numbers(records, options), delimiter)
+    decimal = options.decimal or _DECIMAL_BESIDE.get(options.thousands or "")
+    if decimal is None:
+        decimal = find_decimal(_with_numbers(records, options), delimiter)
     cells = {cell.strip() for record in records[1:] for cell in record}
     markers = tuple(marker for marker in options.markers if marker in cells)
     return Dialect(

@@ -76,6 +76,13 @@ def test_declared_points_separate_thousands(reader, read, options):
     assert "thousands '.'" in notes_of(result)
 
 
+def test_points_that_are_declared_to_separate_thousands_do_so_between_commas(reader):
+    result = reader.read(b'task,x\na,999\na,1.299\na,"2.500,5"\n', thousands=".")
+    assert values_of(reader, result) == [[999], [1299], [2500.5]]
+    result = reader.read(b"task,x\na,999\na,1.29\n", thousands=".")
+    reader.assert_rejected(result, "not-a-number", "'1.29'", row=1, column="x")
+
+
 @pytest.mark.parametrize("options", [{"decimal": "."}, {"thousands": "none"}, {"thousands": ","}])
 def test_declared_points_separate_decimals(reader, read, options):
     assert values_of(reader, read({"x": POINTS}, **options)) == [[999], [1.299], [12.3]]
