@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import ne
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from algorithms.evaluation.monitoring.errors import (
     covered,
     error_changes,
     pooled_ratios,
+    squared_errors,
 )
 from algorithms.evaluation.monitoring.pooling import Z_95
 from algorithms.interface.methods import DEFAULT_LEVEL
@@ -183,23 +185,21 @@ def _errors(
 
     Rows are kept for two periods, in which targets of the first rows may come.
     """
-    by_task: defaultdict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    by_task: defaultdict[str, list[tuple[Any, Any, float, float]]] = defaultdict(list)
     for row in rows:
         if row.prediction is None or row.target is None or not period.has(row.created_at):
             continue
-        loss = float(row.prediction != row.target) if is_rate else _squared(row)
         day, labelled = period.day_of(row.created_at), period.day_of(row.labelled_at)
-        by_task[row.task].append((loss, max(day, labelled), day))
+        by_task[row.task].append((row.prediction, row.target, max(day, labelled), day))
     errors = {}
     for task, found in by_task.items():
-        errors[task] = TaskErrors(*np.array(sorted(found, key=lambda one: one[1])).T)
+        predictions, targets, *days = zip(*sorted(found, key=lambda one: one[2]), strict=True)
+        wrong = map(ne, predictions, targets)
+        losses = np.array([*wrong], float) if is_rate else squared_errors(predictions, targets)
+        errors[task] = TaskErrors(losses, *map(np.array, days))
     return error_changes(
         errors, promises, is_rate=is_rate, n_days=2 * period.days, alpha=period.alpha()
     )
-
-
-def _squared(row: Any) -> float:
-    return (float(row.prediction) - float(row.target)) ** 2
 
 
 def _columns(

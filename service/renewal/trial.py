@@ -8,9 +8,9 @@ from operator import ne
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from algorithms.evaluation.monitoring import trial as tests
+from algorithms.evaluation.monitoring.errors import squared_errors
 from algorithms.interface.errors import AlgorithmError
 from algorithms.interface.model import apply
 from algorithms.wrappers.new_tasks import for_tasks
@@ -31,8 +31,6 @@ BATCH_ROWS: Final = 500
 _MAX_TASKS: Final = 200
 #: Usual losses are known by so many rows.
 MIN_ROWS: Final = 20
-#: Squared errors of huge targets are taken as this, so that sums and ratios of them are finite.
-_MAX_LOSS: Final = 1e200
 _DAY: Final = timedelta(days=1)
 #: Rows may be stored so much later than they were called.
 _LATE: Final = timedelta(minutes=10)
@@ -47,7 +45,7 @@ def usual_losses(rows: Sequence[Any]) -> dict[str, float]:
         Labelled rows of the champion, which the test does not use.
     """
     by_task: defaultdict[str, list[float]] = defaultdict(list)
-    losses = _squared_errors([row.prediction for row in rows], [row.target for row in rows])
+    losses = squared_errors([row.prediction for row in rows], [row.target for row in rows])
     for row, loss in zip(rows, losses.tolist(), strict=True):
         by_task[row.task].append(loss)
     pooled = [loss for losses in by_task.values() for loss in losses]
@@ -56,13 +54,6 @@ def usual_losses(rows: Sequence[Any]) -> dict[str, float]:
     own = sorted(by_task.items(), key=lambda item: -len(item[1]))[:_MAX_TASKS]
     usual = {task: tests.usual_loss(losses) for task, losses in own if len(losses) >= MIN_ROWS}
     return {"": tests.usual_loss(pooled), **usual}
-
-
-def _squared_errors(predictions: Sequence[Any], targets: Sequence[Any]) -> NDArray[np.float64]:
-    """Return squared errors (n,), at most :data:`_MAX_LOSS`."""
-    with np.errstate(over="ignore"):
-        errors = np.array(predictions, float) - np.array(targets, float)
-        return np.asarray(np.minimum(errors**2, _MAX_LOSS))
 
 
 def answers(
@@ -144,7 +135,7 @@ def weighed_day(
         return {"day": day.date().isoformat(), "n": 0}
     targets = [row.target for row in rows]
     ours, theirs = (
-        list(map(ne, predictions, targets)) if is_rate else _squared_errors(predictions, targets)
+        list(map(ne, predictions, targets)) if is_rate else squared_errors(predictions, targets)
         for predictions in ([row.champion for row in rows], [row.challenger for row in rows])
     )
     scale = [1.0 if is_rate else usual.get(row.task, usual[""]) for row in rows]

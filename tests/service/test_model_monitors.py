@@ -631,6 +631,16 @@ def test_a_model_that_does_as_promised_is_quiet(http):
 
 
 @pytest.mark.usefixtures("monitor")
+def test_a_huge_target_is_reported(http):
+    wait_for_rows(http, predict_and_label(http, made_rows(3, n=20), "h"))
+    send(http, [{"row_id": "h-0-0", "target": 1e100}, {"row_id": "h-0-1", "target": -1.7e308}])
+    report = http.get(REPORT)
+    assert report.status_code == 200, report.text
+    assert report.json()["overall"]["error"]["alarm_since"] is None
+    assert http.get(PAGE).status_code == 200
+
+
+@pytest.mark.usefixtures("monitor")
 def test_a_task_that_breaks_is_told_from_all(http):
     wait_for_rows(http, predict_and_label(http, made_rows(4, n=150), "b", scale=4.0))
     report = http.get(REPORT).json()

@@ -64,3 +64,13 @@ def test_targets_that_come_in_the_next_period_count_in_that_of_their_rows():
     early = [labelled(50, 20), labelled(51, 90)]
     by_task, _ = _errors(early, promises, second, is_rate=False)
     assert by_task["a"].n_rows == 2
+
+
+@pytest.mark.parametrize("target", [1e100, -1e155, 1.7e308])
+def test_a_huge_target_counts_as_one_outlier(target):
+    (period,) = _periods(monitor(), START + 10 * DAY, START)
+    rows = [labelled(day / 10, day / 10)._replace(target=1.0) for day in range(90)]
+    rows[40] = rows[40]._replace(target=target)
+    by_task, of_all = _errors(rows, {"a": Promise(1.0, 100)}, period, is_rate=False)
+    assert by_task["a"].alarm_day is None
+    assert 1e70 < of_all.low**0.5 < of_all.high**0.5 < 1e76

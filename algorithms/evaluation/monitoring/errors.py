@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
 from algorithms.evaluation.monitoring.pooling import Z_95, PooledChange, pool_changes
@@ -18,6 +19,8 @@ from algorithms.numerics.arrays import Array
 
 #: A loss counts at most as so many promised ones, so that one wrong target is no alarm.
 _MAX_RATIO: Final = 16.0
+#: Errors of huge targets are taken as this, so that squares of their squares are finite.
+_MAX_ERROR: Final = 1e75
 #: Standard errors by which a promise may be too small.
 _Z_PROMISE: Final = 2.576
 _MIN_RATE: Final = 1e-3
@@ -83,6 +86,13 @@ class ErrorChange:
     bound: float | None = None
     log_e: float | None = None
     alarm_day: float | None = None
+
+
+def squared_errors(predictions: ArrayLike, targets: ArrayLike) -> Array:
+    """Return squared errors (n,); a huge error counts as :data:`_MAX_ERROR`."""
+    with np.errstate(over="ignore"):
+        errors = np.asarray(predictions, float) - np.asarray(targets, float)
+    return np.asarray(np.minimum(np.abs(errors), _MAX_ERROR) ** 2)
 
 
 def error_changes(
