@@ -21,6 +21,7 @@ from service.inference.call import (
     raise_invalid_data,
 )
 from service.inference.context import InferenceServices
+from service.inference.task_column import MAX_NAME
 from service.models.messages import unsupported_method
 from service.models.resolver import ResolvedModel
 from service.models.store import ServableVersion
@@ -70,13 +71,20 @@ def compute(services: InferenceServices, resolved: ResolvedModel, call: Call) ->
 def _for_tasks(model: Model, tasks: list[str], call: Call) -> tuple[Model, tuple[str, ...]]:
     """Return the model for some tasks, and which of these it was not trained on."""
     try:
-        return for_tasks(model, tasks, call.new_tasks)
+        found = for_tasks(model, tasks, call.new_tasks)
     except UnknownTask as error:
         if isinstance(call.task, str):
             raise
         row = call.task.index(str(error.task))
         message = f"row {row}: {error.message}"
         raise UnknownTask(message, task=error.task, row=row) from None
+    for name in found[1]:
+        if "\0" in name or len(name) > MAX_NAME:  # monitors cannot store it
+            first = None if isinstance(call.task, str) else call.task.index(name)
+            where = "" if first is None else f"row {first}: "
+            detail = f"{where}the task {name!r:.40} has a NUL character, or more than {MAX_NAME}"
+            raise_invalid_data(f"{detail} characters", row=first)
+    return found
 
 
 def _apply(

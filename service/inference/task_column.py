@@ -11,7 +11,8 @@ from service.errors.problems import Problem
 from service.inference.call import raise_invalid_data
 
 TASK: Final = DEFAULT_TASK_COLUMN
-_MAX_NAME: Final = 1000
+#: Maximum number of characters of a task: monitors store no longer ones.
+MAX_NAME: Final = 1000
 #: Task of all rows, or of each row.
 Tasks: TypeAlias = str | list[str]
 
@@ -165,8 +166,8 @@ def task_names(values: Iterable[Any], column: str, what: str = "task") -> list[s
             actual = f"no {what}" if is_missing else f"the {what} {value!r:.40}"
             detail = f"row {row} has {actual}; expected text or an integer in every row of column"
             raise_invalid_data(f"{detail} '{column}'", row=row, column=column)
-        if len(name) > _MAX_NAME:
-            detail = f"row {row}: the {what} has more than {_MAX_NAME} characters"
+        if len(name) > MAX_NAME:
+            detail = f"row {row}: the {what} has more than {MAX_NAME} characters"
             raise_invalid_data(detail, row=row, column=column)
         names.append(name)
     return names

@@ -141,20 +141,26 @@ class Recorder(BackgroundThread):
     def _write(self, batch: Sequence[tuple[ActiveMonitor, dict[str, Any]]]) -> bool:
         """Store rows, and how many were dropped; return False if the database is unavailable.
 
-        A batch that it refuses for another reason, such as a text that it cannot store, is dropped.
+        Rows of a monitor that it refuses for another reason, such as a text that it cannot store,
+        are dropped.
         """
         with self._lock:
             dropped, self._dropped = self._dropped, Counter()
         if not batch and not dropped:
             return True
-        stored: list[dict[str, Any]] = []
+        by_monitor: defaultdict[ActiveMonitor, list[dict[str, Any]]] = defaultdict(list)
+        for monitor, row in batch:
+            by_monitor[monitor].append(row)
+        n_stored, lost = 0, dropped.copy()
         try:
             with self._database.write() as session:
-                full = self._full_monitors(session, {monitor for monitor, _ in batch})
-                stored = [row for monitor, row in batch if monitor not in full]
-                lost = dropped + Counter(monitor.id for monitor, _ in batch if monitor in full)
-                store.add_rows(session, stored)
-                store.count_dropped(session, lost)
+                full = self._full_monitors(session, set(by_monitor))
+                for monitor in sorted(by_monitor):
+                    rows = by_monitor[monitor]
+                    is_stored = monitor not in full and self._are_stored(session, rows)
+                    n_stored += len(rows) * is_stored
+                    lost[monitor.id] += len(rows) * (not is_stored)
+                store.count_dropped(session, +lost)
         except UNAVAILABLE as error:  # the next turn writes them
             log.warning("monitor.failed", error=type(error).__name__)
             with self._lock:
@@ -164,13 +170,25 @@ class Recorder(BackgroundThread):
             log.error("monitor.error", exc_info=error)
             with self._lock:
                 self._dropped.update(dropped + Counter(monitor.id for monitor, _ in batch))
-            full, lost, stored = set(), Counter(), []
+            full, lost, n_stored = set(), Counter(), 0
         for _ in batch:
             self._rows.popleft()
-        self._count("recorded", len(stored))
+        self._count("recorded", n_stored)
         self._count("dropped", lost.total())
         if full:
             self._drop_refused(full)
+        return True
+
+    def _are_stored(self, session: Session, rows: Sequence[dict[str, Any]]) -> bool:
+        """Store rows of a monitor; return False if the database refuses them."""
+        try:
+            with session.begin_nested():
+                store.add_rows(session, rows)
+        except UNAVAILABLE:
+            raise
+        except Exception as error:  # noqa: BLE001 - a text that it cannot store, or too long a one
+            log.error("monitor.error", exc_info=error)
+            return False
         return True
 
     def _full_monitors(self, session: Session, monitors: set[ActiveMonitor]) -> set[ActiveMonitor]:

@@ -13,6 +13,8 @@ from service.models import alias_store
 from service.models import store as model_store
 from service.models.store import ActiveMonitor
 from service.monitoring import alarms, store
+from service.monitoring.recorder import Recorder
+from service.observability.metrics import Metrics
 from service.renewal import decision
 from service.renewal import store as renewal_store
 from service.renewal.schemas import RenewalSpec
@@ -102,6 +104,27 @@ def test_targets_count_as_stored_bytes_also_without_rows(database, monitor):
     with database.read() as session:
         assert stored_bytes(session, "ada") - before == 100 + 2 * TARGET_BYTES
         assert store.count_kept(session, monitor.id) == (1, 2, 100 + 2 * TARGET_BYTES)
+
+
+def test_a_row_that_the_database_refuses_costs_no_row_of_another_monitor(database, monitor):
+    with database.write() as session:
+        own = session.get_one(MonitorRow, "mon")
+        pointer = session.get_one(AliasRow, (own.model_id, own.alias))
+        alias = {"model_id": own.model_id, "alias": "other"}
+        session.add(AliasRow(**alias, version_id=pointer.version_id, move_id="y", moved_at=now()))
+        session.flush()
+        session.add(MonitorRow(id="other", **alias, share=1, days=9, never_keep=[], change_id="y"))
+    other = ActiveMonitor("other", 1.0, ())
+    recorder = Recorder(database, None, None, Metrics(), Settings())
+    refused = [row("a"), {**row("b"), "task": "\ud800"}]
+    recorder._rows += [(monitor, one) for one in refused]
+    recorder._rows.append((other, {**row("c"), "monitor_id": "other"}))
+    assert recorder._turn()
+    assert not recorder._rows
+    with database.read() as session:
+        assert session.scalars(sa.select(MonitoredRow.row_id)).all() == ["c"]
+        dropped = sa.select(MonitorRow.id, MonitorRow.n_dropped)
+        assert dict(session.execute(dropped).all()) == {"mon": 2, "other": 0}
 
 
 def test_rows_made_before_a_column_was_not_to_be_kept_are_refused(database, monitor):

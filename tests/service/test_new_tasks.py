@@ -141,6 +141,20 @@ def test_new_tasks_are_an_error_unless_the_call_or_the_model_takes_them(
     assert (model.info["new_tasks"], willing.info["new_tasks"]) == ("refuse", "common")
 
 
+@pytest.mark.parametrize("name", ["x" * 1001, "x\0y"])
+@pytest.mark.parametrize("kind", BODIES)
+def test_a_new_task_that_no_monitor_could_store_is_refused(call, model, kind, name) -> None:
+    media_type, write = BODIES[kind]
+    response = call(model.name, write(rows("S1", name)), media_type, new_tasks="common")
+    assert response.status_code in (400, 422), response.text
+    assert "row 1" in response.text or "NUL" in response.text
+    if len(name) > 1000:
+        body = {"task": name, "inputs": rows("S1")[["kind", "age"]].to_dict("records")}
+        response = call(model.name, json.dumps(body).encode(), JSON, new_tasks="common")
+        assert response.json()["code"] == "invalid-data"
+        assert "more than 1000 characters" in response.json()["detail"]
+
+
 def test_another_value_of_the_option_is_an_invalid_request(call, model) -> None:
     response = call(model.name, BODIES["csv"][1](rows("S1")), CSV, new_tasks="yes")
     assert response.status_code == 422
