@@ -47,5 +47,6 @@ def get_monitor_report(
             f"An alarm of {since:%Y-%m-%d} is no longer seen in the rows. Until its period has "
             "left the report, another one is no event."
         )
-    services.report_alarms(owner, name, alias, len(report.alarms()))
+    if version is None:
+        services.report_alarms(owner, name, alias, len(report.alarms()))
     return report

@@ -121,6 +121,7 @@ def delete_monitor(
     services.inference.resolver.wait_for_replicas()
     for _ in store.delete_rows(database, monitor.id):
         pass  # what is left, if this process ends here, retention deletes
+    services.report_alarms(owner, name, alias, 0)  # files of several processes keep the labels
     return Response(status_code=204)
 
 

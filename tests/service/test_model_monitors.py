@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -651,6 +652,25 @@ def test_a_task_that_breaks_is_told_from_all(http):
     assert first["own_change"] > 2
     assert first["coverage"]["high"] < 0.9
     assert "'b'" in report["sentences"][0]
+
+
+def alarms_in_metrics(http):
+    text = http.get("/metrics").text
+    (n,) = re.findall(rf'^sibling_monitor_alarms{{.*model="{MODEL}".*}} (.*)$', text, re.MULTILINE)
+    return float(n)
+
+
+@pytest.mark.usefixtures("monitor")
+def test_alarms_in_metrics_are_those_of_the_version_of_the_alias(http, client, watched):
+    wait_for_rows(http, predict_and_label(http, made_rows(4, n=150), "b", scale=4.0))
+    assert http.get(REPORT).json()["verdict"] == "tasks"
+    assert alarms_in_metrics(http) > 0
+    other = client.train(watched.info["lineage"]["dataset_id"], "ridge", model=MODEL).wait()
+    assert http.get(REPORT, params={"version": other.version}).json()["verdict"] == "nothing"
+    assert alarms_in_metrics(http) > 0
+    other.delete()
+    http.delete(MONITOR)
+    assert alarms_in_metrics(http) == 0
 
 
 @pytest.mark.usefixtures("monitor")
