@@ -26,6 +26,8 @@ DELAYS_S: Final = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 TIMEOUT_S: Final = 10.0
 #: Number of webhooks that are sent to at the same time.
 MAX_SENDING: Final = 32
+#: Threads that look up names of hosts. The system may try a name for so many attempts' time.
+_MAX_LOOKUPS: Final = 4 * MAX_SENDING
 _TICK_S: Final = 0.5
 #: How long the outcome of an attempt waits for the database, before the event is sent again.
 _RECORD_TIMEOUT_S: Final = 60
@@ -75,6 +77,7 @@ class Sender(BackgroundThread):
             asyncio.run(self._send_all())
 
     async def _send_all(self) -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_MAX_LOOKUPS))
         sending: dict[asyncio.Task[None], str] = {}
         while not self._end.is_set():
             if self._is_leader() and len(sending) < MAX_SENDING:

@@ -397,6 +397,32 @@ def test_a_name_is_resolved_once_and_the_connection_goes_to_that_address(
     assert lookups == ["rebind.test"]
 
 
+def test_names_that_no_server_answers_for_hold_up_no_other_webhook(
+    world, receiver, wait_until, monkeypatch
+):
+    answered, system = threading.Event(), socket.getaddrinfo
+
+    def getaddrinfo(host, *args, **kwargs):
+        if host == "dead.test":
+            answered.wait()
+            raise socket.gaierror("no server answers")
+        return system(host, *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(sender, "TIMEOUT_S", 0.5)
+    for i in range(33):  # more than the usual threads of a loop
+        world.webhook(f"http://dead.test/{i}")
+    world.emit()
+    world.start(webhook_hosts="*")
+    try:
+        wait_until(lambda: world.n_attempts() == [1] * 33)
+        world.webhook(receiver.url)
+        world.emit()
+        wait_until(lambda: "delivered" in world.states())
+    finally:
+        answered.set()
+
+
 def resolve(monkeypatch, name, *addresses):
     """Have the resolver of the system answer for a name with one address after the other."""
     lookups, system = [], socket.getaddrinfo
