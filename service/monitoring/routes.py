@@ -183,7 +183,8 @@ def _check_columns(services: MonitorServices, version_id: str, names: Sequence[s
 def _remove_values(services: MonitorServices, monitor: MonitorRow, columns: set[str]) -> None:
     """Remove the values of columns from the rows that are kept."""
     database = services.inference.database
-    with database.read() as session:
+    with database.write() as session:  # rows of a check before the change are stored before
+        store.lock_rows(session, monitor.id)
         ids = store.version_ids(session, monitor.model_id)
     for page in store.pages_of_values(database, monitor.id):
         changed: list[dict[str, Any]] = []

@@ -71,9 +71,12 @@ def refusing_monitors(
 ) -> set[ActiveMonitor]:
     """Return which monitors store no rows that were made for them as they were.
 
-    They are full, or exclude more columns since.
+    They are full, or exclude more columns since. Until the end of the transaction, the values of
+    columns that are excluded meanwhile are not removed from the rows of the others.
     """
     ids = {monitor.id for monitor in monitors}
+    for id_ in sorted(ids):
+        lock_rows(session, id_)
     full = full_monitors(session, ids, max_bytes)
     query = sa.select(MonitorRow.id, MonitorRow.never_keep).where(MonitorRow.id.in_(ids))
     excluded = {row.id: row.never_keep for row in session.execute(query)}
@@ -165,7 +168,7 @@ def known_rows(
 
 
 def lock_rows(session: Session, monitor_id: str) -> None:
-    """Let deletions of rows wait until the end of the transaction, which waits for theirs."""
+    """Let others that lock the rows of a monitor wait until the end of the transaction."""
     lock(session, "monitored rows", monitor_id)
 
 

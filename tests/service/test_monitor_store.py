@@ -1,9 +1,11 @@
 """Monitors and renewals in the database: races, stored bytes, and what the next turn reads."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, time, timedelta
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
@@ -14,6 +16,7 @@ from service.models import store as model_store
 from service.models.store import ActiveMonitor
 from service.monitoring import alarms, store
 from service.monitoring.recorder import Recorder
+from service.monitoring.routes import _remove_values
 from service.observability.metrics import Metrics
 from service.renewal import decision
 from service.renewal import store as renewal_store
@@ -285,6 +288,45 @@ def test_a_day_of_a_trial_without_labels_is_read_no_more_once_it_is_closed(datab
     assert (state.n_days, state.n_rows, state.gain) == (1, 1, 0)
 
 
+@contextmanager
+def beside_an_insert(database, run):
+    """Run a function in a thread as rows are inserted, until it waits for a lock or ends."""
+    waiting = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    begun = []
+
+    def before(connection, _cursor, statement, *_rest):
+        if begun or not statement.startswith("INSERT INTO monitored_rows"):
+            return
+        begun.append(pool.submit(run))
+        if connection.dialect.name == "postgresql":
+            with database.read() as session:
+                wait_for(lambda: begun[0].done() or session.scalar(waiting))
+
+    with ThreadPoolExecutor(1) as pool:
+        sa.event.listen(database.engine, "before_cursor_execute", before)
+        yield begun
+        sa.event.remove(database.engine, "before_cursor_execute", before)
+
+
+def test_no_value_is_left_of_a_column_that_is_excluded_while_rows_are_stored(database, monitor):
+    def exclude():
+        with database.write() as session:
+            own = session.get_one(MonitorRow, "mon")
+            own.never_keep = ["town", "price"]
+        services = SimpleNamespace(inference=SimpleNamespace(database=database))
+        _remove_values(services, own, {"price"})
+
+    recorder = Recorder(database, None, None, Metrics(), Settings())
+    of_deleted_version = {"version": 9, "values": np.ones(2).tobytes()}
+    recorder._rows.append((monitor, row("r") | of_deleted_version))
+    with beside_an_insert(database, exclude) as begun:
+        assert recorder._turn()
+        begun[0].result()
+    with database.read() as session:
+        values = session.scalar(sa.select(MonitoredRow.values))
+    assert np.isinf(np.frombuffer(values)).all()
+
+
 def test_no_answer_of_a_challenger_is_left_of_rows_that_are_deleted_meanwhile(database, monitor):
     add_renewal(database, state="trial", champion=1, challenger=2)
     with database.write() as session:
@@ -300,22 +342,10 @@ def test_no_answer_of_a_challenger_is_left_of_rows_that_are_deleted_meanwhile(da
         resolver=SimpleNamespace(find=lambda *_: SimpleNamespace(version=2)),
         models=SimpleNamespace(get=not_known),
     )
-    waiting = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")
-    deletions = []
-
-    def delete_first(connection, _cursor, statement, *_rest):
-        if not statement.startswith("INSERT INTO monitored_rows"):
-            return
-        deletions.append(pool.submit(list, store.delete_rows(database, monitor.id, "ada-")))
-        if connection.dialect.name == "postgresql":
-            with database.read() as session:
-                wait_for(lambda: deletions[0].done() or session.scalar(waiting))
-
-    with ThreadPoolExecutor(1) as pool:
-        sa.event.listen(database.engine, "before_cursor_execute", delete_first)
+    deletions = store.delete_rows(database, monitor.id, "ada-")
+    with beside_an_insert(database, lambda: list(deletions)) as begun:
         predict_some(SimpleNamespace(inference=inference), renewing, now() - 9 * DAY)
-        sa.event.remove(database.engine, "before_cursor_execute", delete_first)
-        assert deletions[0].result() == [1, 0]
+        assert begun[0].result() == [1, 0]
     with database.read() as session:
         left = session.execute(sa.select(MonitoredRow.row_id, MonitoredRow.version)).all()
     assert sorted(left) == [("bob-1", 1), ("bob-1", 2)]
