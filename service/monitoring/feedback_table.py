@@ -1,5 +1,6 @@
 """Tables of targets with the ids of their rows, from bodies and from datasets."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -9,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from algorithms.numerics.exact_integers import MAX_EXACT_INTEGER
 from algorithms.wrappers.preparation.column_matching import clean_name
 from algorithms.wrappers.preparation.columns import Column
 from algorithms.wrappers.preparation.encoder import encode
@@ -35,6 +37,7 @@ _BLOCK_ROWS: Final = 1000
 #: How ids begin that are made of the cells of rows, and the number of bytes that follow.
 _MADE_ID: Final = "file-"
 _DIGEST_BYTES: Final = 16
+_BEGINS_WITH_ZERO: Final = re.compile(r"\s*0\d")
 
 
 class FeedbackTable(NamedTuple):
@@ -120,13 +123,23 @@ def _made_ids(rows: TableRows, tasks: list[str] | None) -> list[str]:
 
 
 def _written(cell: Any) -> str:
-    """Return a cell as text: the same for 1, 1.0 and "1.00", and for all that is missing."""
+    """Return a cell as text: the same for 1, 1.0 and "1.00", and for all that is missing.
+
+    Ids and codes stay apart: integers with more digits than a float has, and texts such as "007".
+    """
     if cell is None or cell != cell:  # noqa: PLR0124 - NaN
         return ""
+    if isinstance(cell, str) and _BEGINS_WITH_ZERO.match(cell):
+        return cell.strip()
     try:
-        return repr(float(cell))
+        number = float(cell)
     except (TypeError, ValueError, OverflowError):
         return str(cell).strip()
+    if abs(number) >= MAX_EXACT_INTEGER and not isinstance(cell, float):
+        with suppress(ValueError, OverflowError):
+            if (whole := int(cell)) != number:
+                return str(whole)
+    return repr(number)
 
 
 def _read_targets(

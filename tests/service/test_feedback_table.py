@@ -66,3 +66,38 @@ def test_true_and_false_are_the_classes_that_an_upload_of_them_has():
 def test_a_list_is_no_label():
     with pytest.raises(Problem, match="expected a label, got"):
         targets_in(as_json([[1, 2]]), "application/json", {"0", "1"})
+
+
+def ids_in(frame):
+    """Return the ids that are made for the rows of a table, the same in every format."""
+    arrow = io.BytesIO()
+    pq.write_table(pa.Table.from_pandas(frame), arrow)
+    csv, records = frame.to_csv(index=False).encode(), frame.to_json(orient="records").encode()
+    bodies = ((csv, "text/csv"), (records, "application/json"), (arrow.getvalue(), PARQUET))
+    first, *others = (
+        read_feedback(*body, SOURCE, target_name="ill", classes={"0", "1"}).row_ids
+        for body in bodies
+    )
+    assert others == [first, first]
+    return first
+
+
+def test_rows_that_differ_in_a_long_number_or_in_the_zeros_of_a_code_have_ids_of_their_own():
+    frame = pd.DataFrame({"ward": ["a"] * 3, "ill": [0, 1, 0]})
+    order = frame.assign(order=[1234567890123456789, 1234567890123456790, 10**17])
+    assert len(set(ids_in(order))) == 3
+    codes = frame.assign(code=["00123", "0123", "x"])
+    (first, *_) = ids_in(codes)
+    assert len({name.partition("-0")[0] for name in ids_in(codes)}) == 3
+    assert first not in ids_in(frame.assign(code=["123", "x", "x"]))
+
+
+def test_rows_have_the_same_id_however_their_numbers_are_written():
+    def with_number(number):
+        frame = pd.DataFrame({"ward": ["a"], "ill": [1]})
+        (name,) = ids_in(frame.assign(x=pd.Series([number])))
+        return name
+
+    assert len(set(map(with_number, (1, 1.0, "1.00", "1e0")))) == 1
+    assert len(set(map(with_number, (10**17, 1e17, "1e17")))) == 1
+    assert with_number("0.50") == with_number(0.5)
