@@ -12,7 +12,7 @@ from typing import Any, Final
 from service.processes.token_buckets import TokenBuckets
 from service.storage.database import now
 
-#: Maximum number of refused requests that are stored per owner, and for all callers without a valid
+#: Maximum number of refused requests that are stored per owner, and of all requests without a valid
 #: key: at once, and then per second. Otherwise any caller could fill the database.
 MAX_REFUSED_AT_ONCE: Final = 300
 REFUSED_PER_S: Final = 1.0
@@ -74,7 +74,7 @@ def command_event(operation: str, object_path: str | None = None) -> AuditEvent:
 
 
 class RefusalLimit:
-    """Limit of the stored refused requests, by owner.
+    """Limit of the stored refused requests, by owner, and of all requests without a valid key.
 
     Parameters
     ----------
@@ -87,4 +87,6 @@ class RefusalLimit:
 
     def admits(self, event: AuditEvent) -> bool:
         """Return whether to store the event, and count it."""
-        return not event.is_refused() or not self._buckets.take(event.owner)
+        # without a key: to sign out without a session, or to disconnect before the response
+        is_limited = event.owner is None or event.is_refused()
+        return not is_limited or not self._buckets.take(event.owner)

@@ -437,7 +437,9 @@ def test_refused_requests_cannot_fill_the_database():
     refused = AuditEvent("submit_job", status=401)
     admitted = [limit.admits(refused) for _ in range(2 * MAX_REFUSED_AT_ONCE)]
     assert admitted == [True] * MAX_REFUSED_AT_ONCE + [False] * MAX_REFUSED_AT_ONCE
-    assert limit.admits(AuditEvent("submit_job", status=202))
+    assert not limit.admits(AuditEvent("logout", status=303))  # it changes nothing without a key
+    assert not limit.admits(AuditEvent("login"))
+    assert limit.admits(AuditEvent("submit_job", status=202, owner="ada"))
     assert limit.admits(AuditEvent("submit_job", status=403, owner="ada"))
     seconds[0] += 2
     assert [limit.admits(refused) for _ in range(3)] == [True, True, False]
