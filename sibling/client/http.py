@@ -90,12 +90,13 @@ class Http:
     async def get_final(self, path: str, wait_s: float, *, is_final: Callable[[Any], bool]) -> Any:
         """Return the JSON at a path once it is final, or as it is after ``wait_s`` seconds.
 
-        The service waits, unless too many other requests are waiting.
+        The service waits, unless too many other requests are waiting; it is asked for half of the
+        timeout of a request at most, so that its response is in time.
         """
         deadline = time.monotonic() + wait_s
         left_s = wait_s
         while True:
-            body = await self.get(path, wait=left_s)
+            body = await self.get(path, wait=min(left_s, self._timeout_s / 2))
             left_s = max(0, deadline - time.monotonic())
             if left_s == 0 or is_final(body):
                 return body

@@ -121,6 +121,13 @@ def test_a_client_pauses_between_requests_that_found_no_room_to_wait(http, job):
     assert 2 <= n_requests <= 4
 
 
+def test_a_client_waits_for_longer_than_the_timeout_of_a_request(guarded, key, job):
+    with Client(guarded.url, api_key=key.text(), timeout_s=4) as client:
+        with pytest.raises(TimeoutError, match="goes on"):
+            client.job(job.id).wait(timeout_s=5)
+        assert not client.job(job.id).refresh(wait_s=5).info["is_final"]
+
+
 @pytest.mark.sql
 def test_every_long_poll_returns_when_the_job_ends(http, job):
     found = []
