@@ -2,7 +2,7 @@
 
 import json
 import socket
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from datetime import timedelta
 from threading import Event
@@ -135,6 +135,26 @@ def test_a_key_is_revoked_while_it_makes_others_without_one_that_is_left(replica
             assert made
             assert [row.id for row in made if row.revoked_at is None] == []
             assert [row.id for row in made if row.created_at > revoked_at] == []
+
+
+def test_a_key_of_another_owner_that_is_created_during_the_revocation_is_revoked(database):
+    key, made = new_key(), new_key()
+    with database.write() as session:
+        store.create(session, key, owner="ada", scopes=["operator"], expires_at=None)
+
+    def revoke():
+        with database.write() as session:
+            return store.revoke(session, key.id, with_descendants=True)
+
+    with ThreadPoolExecutor(1) as pool:
+        with database.write() as session:
+            store.get(session, key.id, is_locked=True)  # as a request that creates a key does
+            revoking = pool.submit(revoke)
+            wait([revoking], timeout=1)  # until it waits for the key
+            store.create(
+                session, made, owner="bob", scopes=["infer"], expires_at=None, creator_id=key.id
+            )
+        assert revoking.result() == [key.id, made.id]
 
 
 def test_the_oldest_key_takes_its_descendants_along(guarded, make):
