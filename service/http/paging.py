@@ -41,7 +41,7 @@ class PageQuery(WireModel):
         50, ge=1, le=MAX_PAGE_SIZE, description="Maximum number of items on the page."
     )
     page_token: str | None = Field(
-        None, max_length=400, description="The next_page_token of the previous page."
+        None, max_length=2000, description="The next_page_token of the previous page."
     )
 
     def after(self) -> str | None:

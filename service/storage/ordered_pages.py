@@ -116,7 +116,7 @@ def _is_behind(column: Any, key: Any, position: tuple[Any, str], *, is_descendin
 
 
 def _write(direction: str, row: Any) -> str:
-    return json.dumps([direction, row.position, row.key])
+    return json.dumps([direction, row.position, row.key], ensure_ascii=False)
 
 
 def _read(wanted: PageRequest, column: Any) -> tuple[bool, tuple[Any, str] | None]:

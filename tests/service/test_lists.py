@@ -88,6 +88,16 @@ def test_a_token_of_another_order_is_refused(listed):
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid-request")
 
 
+@pytest.mark.parametrize("letter", ["я", "😀", '"'])
+def test_a_token_of_the_longest_name_is_accepted(http, client, letter):
+    names = [letter * 199 + digit for digit in "01"]
+    for name in names:
+        client.upload({"a": np.ones((3, 2))}, name=name)
+    query = {"order_by": "name", "text": letter * 100, "page_size": 1}
+    pages = list(walk(http, "/v1/datasets", "next", **query))
+    assert [page["items"][0]["name"] for page in pages] == names
+
+
 def test_models_are_found_by_the_dataset_of_their_latest_version(listed):
     jobs = listed.get("/v1/jobs").json()["items"]
     (job,) = (job for job in jobs if job["model"] == "m0")
