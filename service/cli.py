@@ -1,6 +1,7 @@
 """The command ``sibling``: run the service, or use a running one."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
@@ -99,26 +100,19 @@ def migrate(
 
     If several processes do this at once, one migrates and the others wait for it.
     """
-    from sqlalchemy.exc import SQLAlchemyError
-
     from service.audit import store as audit
     from service.audit.events import command_event
     from service.settings import Settings
     from service.storage.database import Database
-    from service.storage.migration import SchemaMismatch, newest_revision
     from service.storage.migration import migrate as run
+    from service.storage.migration import newest_revision, reported_errors
 
     database = Database(Settings().resolved_database_url())
-    try:
+    with closing(database), reported_errors("the database cannot be migrated"):
         database.wait(wait_s)
         run(database, lock_timeout_s=lock_timeout_s)
         with database.write() as session:
             audit.add(session, command_event("migrate", f"/schema/{newest_revision()}"))
-    except (SchemaMismatch, SQLAlchemyError) as error:
-        reason = str(getattr(error, "orig", error)).strip()
-        raise OSError(f"the database cannot be migrated: {reason}") from error
-    finally:
-        database.close()
     print_result(f"the schema is {newest_revision()}", schema=newest_revision())
 
 

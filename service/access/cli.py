@@ -1,7 +1,7 @@
 """``sibling keys``: commands for operators, which use the database directly."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -129,10 +129,10 @@ def quotas() -> None:
 @contextmanager
 def _database() -> "Iterator[Database]":
     from service.settings import Settings
-    from service.storage.migration import open_database
+    from service.storage.migration import open_database, reported_errors
 
-    database = open_database(Settings())
-    try:
+    with (
+        reported_errors("the database cannot be used"),
+        closing(open_database(Settings())) as database,
+    ):
         yield database
-    finally:
-        database.close()

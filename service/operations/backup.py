@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Final
 
 import sqlalchemy as sa
-from sqlalchemy.exc import SQLAlchemyError
 
 from service.audit import store as audit
 from service.audit.events import command_event
 from service.operations.sqlite_files import check_whole, open_existing
 from service.storage.database import Database
-from service.storage.migration import check_known, migrate
+from service.storage.migration import check_known, migrate, reported_errors
 
 #: First bytes of a backup by the dialect of its database.
 _MAGIC: Final = {"sqlite": b"SQLite format 3\0", "postgresql": b"PGDMP"}
@@ -122,15 +121,12 @@ def _dump_postgres(database: Database, partial: Path) -> None:
 
 
 def _restore_postgres(url: str, source: Path) -> None:
-    database = Database(url)
-    try:
-        with database.engine.connect() as connection:
-            tables = sa.inspect(connection).get_table_names()
-    except SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", error)).strip()
-        raise OSError(f"the database cannot be reached: {reason}") from error
-    finally:
-        database.close()
+    with (
+        closing(Database(url)) as database,
+        reported_errors("the database cannot be reached"),
+        database.engine.connect() as connection,
+    ):
+        tables = sa.inspect(connection).get_table_names()
     if tables:
         raise OSError(
             f"the database is not empty, it has the table '{tables[0]}'; create a new one with "

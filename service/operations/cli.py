@@ -43,12 +43,10 @@ def restore(
     """
     from service.operations.backup import restore as run
     from service.settings import Settings
-    from service.storage.migration import SchemaMismatch
+    from service.storage.migration import reported_errors
 
-    try:
+    with reported_errors(f"{file} cannot be restored"):
         run(Settings().resolved_database_url(), file)
-    except SchemaMismatch as error:
-        raise OSError(f"{file} cannot be restored: {error}") from error
     print_result(f"{file} is restored", file=str(file))
 
 

@@ -1,5 +1,7 @@
 """Migration and check of the database schema."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -110,6 +112,22 @@ def database_error(database: Database) -> str | None:
     return None
 
 
+@contextmanager
+def reported_errors(failure: str) -> Iterator[None]:
+    """Raise OSError with a sentence if the database cannot be used, for commands.
+
+    Parameters
+    ----------
+    failure
+        What is not possible, such as "the database cannot be used".
+    """
+    try:
+        yield
+    except (SchemaMismatch, SQLAlchemyError) as error:
+        reason = str(getattr(error, "orig", error)).strip()
+        raise OSError(f"{failure}: {reason}") from error
+
+
 def open_database(settings: Settings, *, max_connections: int = 1) -> Database:
     """Open the database and check its schema; on SQLite, migrate it first.
 
@@ -130,9 +148,13 @@ def open_database(settings: Settings, *, max_connections: int = 1) -> Database:
         connect_timeout_s=settings.db_connect_timeout_s,
         max_connections=max_connections,
     )
-    if database.is_sqlite:
-        migrate(database)
-    check_schema(database)
+    try:
+        if database.is_sqlite:
+            migrate(database)
+        check_schema(database)
+    except BaseException:
+        database.close()
+        raise
     return database
 
 

@@ -5,6 +5,7 @@ import json
 import re
 import signal
 import socket
+import sqlite3
 from contextlib import closing
 
 import numpy as np
@@ -404,6 +405,22 @@ def test_a_database_that_cannot_be_used_is_told(run, url, reason):
     assert_fails(end, f"error: SIBLING_DATABASE_URL: {reason}; {expected}\n")
 
 
+@pytest.mark.parametrize("arguments", [("list",), ("create", "--owner", "ada")])
+def test_keys_of_a_database_that_cannot_be_read_are_a_sentence(run, tmp_path, arguments):
+    damaged = tmp_path / "damaged.db"
+    damaged.write_bytes(b"SQLite format 3\0" + bytes(range(256)) * 16)
+    for url in (AWAY, f"sqlite:///{damaged}"):
+        end = run("keys", *arguments, SIBLING_DATABASE_URL=url)
+        assert_fails(end, "error: the database cannot be used: ")
+
+
+def test_a_file_of_another_program_is_not_restored(run, tmp_path):
+    with closing(sqlite3.connect(tmp_path / "other.db")) as other:
+        other.execute("CREATE TABLE jobs (x)")
+    end = run("restore", tmp_path / "other.db", SIBLING_DATA_DIR=str(tmp_path / "new"))
+    assert_fails(end, "other.db cannot be restored: table jobs already exists")
+
+
 def test_serve_reports_that_the_port_is_in_use(forked_command):
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
@@ -416,6 +433,8 @@ def test_serve_reports_that_the_port_is_in_use(forked_command):
 @pytest.mark.sql
 def test_serve_rejects_an_unknown_schema_version(run, forked_command, empty_database):
     url = empty_database.url
+    if not empty_database.is_sqlite:  # the service and its commands migrate SQLite
+        assert_fails(run("keys", "list", SIBLING_DATABASE_URL=url), "run 'sibling migrate'")
     assert run("migrate", SIBLING_DATABASE_URL=url).returncode == 0
     with empty_database.write() as session:
         session.execute(sa.text("UPDATE alembic_version SET version_num = 'of the future'"))
