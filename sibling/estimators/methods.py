@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from algorithms.interface.errors import InvalidData, rows_at
 from algorithms.interface.lists import list_names
-from algorithms.interface.methods import DEFAULT_LEVEL, LEVEL_METHODS
+from algorithms.interface.methods import CLASS_METHODS, DEFAULT_LEVEL, LEVEL_METHODS
 from algorithms.interface.model import Model, apply
 from algorithms.interface.new_tasks import NewTasks, NewTasksWarning
 from algorithms.interface.tasks import TargetKind
@@ -109,7 +109,7 @@ def call(
         expected = names_by_task.get(tasks)
     rows = read_new_rows(estimator, X, method, expected=expected)
     names, codes = read_names(tasks, rows.shape[0])
-    compute = _bind(model, method, names, level, new_tasks)
+    model, compute = _bind(model, method, names, level, new_tasks)
     if len(names) == 1:
         return _restore(estimator, method, compute(rows, names[0]))
     order = np.argsort(codes, kind="stable")
@@ -118,7 +118,7 @@ def call(
     for name, positions in zip(names, np.split(order, ends), strict=True):
         with rows_at(positions):
             parts.append(compute(rows[positions], name))
-    _check_widths(method, names, parts)
+    _check_columns(model, method, names, parts)
     joined = np.concatenate(parts)
     outputs = np.empty_like(joined)
     outputs[order] = joined
@@ -127,8 +127,8 @@ def call(
 
 def _bind(
     model: Any, method: str, tasks: list[str], level: float | None, new_tasks: NewTasks | None
-) -> Callable[[Any, str], NDArray[Any]]:
-    """Return a function that calls a model with rows of one of some tasks.
+) -> tuple[Any, Callable[[Any, str], NDArray[Any]]]:
+    """Return the model for some tasks, and a function that calls it with rows of one of them.
 
     It issues a warning that names those that the model was not trained on.
     """
@@ -136,10 +136,10 @@ def _bind(
         model, new = for_tasks(model, tasks, new_tasks)
         if new:
             warnings.warn(NewTasksWarning(new), stacklevel=4)
-        return lambda rows, task: apply(model, method, rows, task=task, level=level)
+        return model, lambda rows, task: apply(model, method, rows, task=task, level=level)
     options = {} if level is None else {"level": level}
     compute = partial(getattr(model, method), new_tasks=new_tasks, **options)
-    return lambda rows, task: np.asarray(compute(rows, task=task))
+    return model, lambda rows, task: np.asarray(compute(rows, task=task))
 
 
 def make_method(model: type[Model], name: str) -> Any:
@@ -276,10 +276,15 @@ def _sole_task(tasks: tuple[str, ...]) -> str:
     )
 
 
-def _check_widths(method: str, names: list[str], parts: list[NDArray[Any]]) -> None:
-    """Raise InvalidData if the outputs of tasks have different numbers of columns."""
+def _check_columns(model: Any, method: str, names: list[str], parts: list[NDArray[Any]]) -> None:
+    """Raise InvalidData if the outputs of tasks differ in their columns, or these in classes."""
+    has_class_columns = method in CLASS_METHODS and parts[0].ndim == 2
+    # a model of the service does not say the classes of tasks that it was not trained on
+    known = model.tasks if has_class_columns else ()
+    labels = {name: model.classes(name) for name in names if name in known}
+    first = next(iter(labels.values()), ())
     for name, part in zip(names, parts, strict=True):
-        if part.shape[1:] != parts[0].shape[1:]:
+        if part.shape[1:] != parts[0].shape[1:] or labels.get(name, first) != first:
             raise InvalidData(
                 f"{method} has other columns for task '{name}' than for task '{names[0]}'; pass X "
                 "by task, {'a': rows, 'b': rows}, to get one array for each",

@@ -308,6 +308,21 @@ def test_one_task_may_have_integers_as_labels_and_another_text():
     assert set(outputs["names"]) == {"high", "low"}
 
 
+def test_columns_of_different_classes_are_not_stacked():
+    own = np.where(TASKS == "west", np.char.add("very ", LABELS), LABELS)
+    model = LogisticRegression(calibration=True).fit(X, own, tasks=TASKS)
+    for method in (
+        model.predict_proba,
+        model.predict_set,
+        MTDA().fit(X, own, tasks=TASKS).distances,
+    ):
+        with pytest.raises(ValueError, match=r"has other columns for task .*; pass X by task"):
+            method(X, tasks=TASKS)
+        assert method(rows_by_task(X))["west"].shape[1] == 2
+        assert method(X[TASKS != "west"], tasks=TASKS[TASKS != "west"]).shape[1] == 2
+    assert set(model.predict(X, tasks=TASKS)) <= set(own)
+
+
 def test_the_constructor_checks_nothing_and_fit_explains():
     wrong = MTFL(gamma=-1.0)
     with pytest.raises(ValueError, match="mtfl: 'gamma': Input should be greater than"):
