@@ -268,6 +268,7 @@ def read_new_rows(
     ValueError
         The columns differ from the columns of the training rows.
     """
+    check_no_times(X, "X")
     if method not in FEATURE_METHODS:
         return np.asarray(check_array(X, **_OPTIONS | {"accept_sparse": False}))
     left_out = estimator._left_out  # noqa: SLF001 - of the estimators
@@ -290,6 +291,8 @@ def read_new_rows(
         raise InvalidData(
             f"expected the columns {', '.join(expected)}, in this order, got {', '.join(names)}"
         )
+    if expected is not None and names is not None and is_raw(X):
+        return read_table(X, tuple(map(Column, expected)))
     rows = check_array(X, **_OPTIONS)
     return rows
 
@@ -369,6 +372,7 @@ def _read_rows(
     estimator: Any, X: Any, y: Any, kind: Kind | None, needs: Needs, *, n_min: int
 ) -> tuple[NDArray[np.float64], Any]:
     """Return rows and targets that scikit-learn's checks accept."""
+    check_no_times(X, "X")
     options = _OPTIONS | {"order": "C", "ensure_min_samples": n_min}
     if kind is None and needs.target == "none":
         return validate_data(estimator, X, **options), None
@@ -427,9 +431,9 @@ def _read_by_task(
 
 
 def _read_task_rows(values: Any, task: str) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
-    checked = check_array(
-        values, **_OPTIONS, order="C", allow_nd=True, input_name=f"X of task '{task}'"
-    )
+    name = f"X of task '{task}'"
+    check_no_times(values, name)
+    checked = check_array(values, **_OPTIONS, order="C", allow_nd=True, input_name=name)
     return checked, _frame_names(values)
 
 
@@ -463,7 +467,17 @@ def _encode(
     if kind == "classes":
         counted = values if weights is None else values[np.asarray(weights) > 0]
         return as_labels(values), np.unique(counted)
+    check_no_times(values, "y")
     return values.astype(np.float64), None
+
+
+def check_no_times(values: Any, what: str) -> None:
+    """Raise InvalidData for an array of dates or durations, whose numbers depend on their unit."""
+    if getattr(getattr(values, "dtype", None), "kind", None) in ("m", "M"):
+        raise InvalidData(
+            f"{what} has values of type {values.dtype}; expected numbers, such as days: in pandas, "
+            "durations.dt.total_seconds() / 86400"
+        )
 
 
 def _encode_by_task(
@@ -493,6 +507,7 @@ def _as_weights(weights: Any, n_rows: int) -> NDArray[np.float64]:
         values = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidData("expected the weights of rows as numbers in sample_weight") from None
+    check_no_times(np.asarray(weights), "sample_weight")
     if values.ndim == 0:
         values = np.full(n_rows, float(values))
     if values.shape != (n_rows,):

@@ -26,6 +26,7 @@ from algorithms.wrappers.calibration.options import Calibration
 from algorithms.wrappers.new_tasks import for_tasks
 from sibling.estimators.inputs import (
     check_by_task,
+    check_no_times,
     clean_name,
     is_by_task,
     read_names,
@@ -213,6 +214,8 @@ def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = 
         if sample_weight is not None:
             sample_weight = np.concatenate([sample_weight[name] for name in predicted])
         predicted = np.concatenate(list(predicted.values()))
+    if not hasattr(self, "classes_"):
+        check_no_times(np.asarray(y), "y")
     measure = accuracy_score if hasattr(self, "classes_") else r2_score
     return float(measure(y, predicted, sample_weight=sample_weight))
 

@@ -498,6 +498,33 @@ def test_a_missing_value_is_named_by_its_row_among_all_rows():
         model.predict(X, tasks=tasks)
 
 
+@pytest.mark.parametrize("unit", ["timedelta64[s]", "datetime64[D]"])
+def test_dates_and_durations_are_no_numbers(unit):
+    model = Ridge().fit(X, Y, tasks=TASKS)
+    times = np.arange(60).astype(unit)
+    times[3] = "NaT"
+    message = r"has values of type .*; expected numbers, such as days"
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    for rows in (X, frame, frame.assign(ward=TASKS)):
+        with pytest.raises(ValueError, match=f"^y {message}"):
+            Ridge().fit(rows, pd.Series(times), tasks=TASKS)
+    with pytest.raises(ValueError, match=f"^y {message}"):
+        Ridge().fit(rows_by_task(X), rows_by_task(times))
+    with pytest.raises(ValueError, match=f"^y {message}"):
+        model.score(X, times, tasks=TASKS)
+    with pytest.raises(ValueError, match=f"^sample_weight {message}"):
+        Ridge().fit(X, Y, tasks=TASKS, sample_weight=times)
+    rows = np.column_stack([times] * 4)
+    for use in (TaskPCA().fit, model.predict):
+        with pytest.raises(ValueError, match=f"^X {message}"):
+            use(rows, tasks=TASKS)
+    with pytest.raises(ValueError, match=f"^X of task 'west' {message}"):
+        TaskPCA().fit({"west": rows})
+    own = MTDA().fit({"west": frame[["a"]], "east": frame}, dict.fromkeys(["west", "east"], LABELS))
+    with pytest.raises(ValueError, match="column 'a' has type"):
+        own.predict(pd.DataFrame({"a": times}), tasks="west")
+
+
 def test_missing_values_are_filled_as_in_jobs():
     gappy = X.copy()
     gappy[::7, 1] = np.nan
