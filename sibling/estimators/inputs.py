@@ -439,7 +439,10 @@ def _read_task_rows(values: Any, task: str) -> tuple[NDArray[np.float64], tuple[
 
 def _frame_names(values: Any) -> tuple[str, ...] | None:
     """Return the column names of a data frame; None for arrays and names that are not text."""
-    names = tuple(values.columns) if hasattr(values, "columns") else ()
+    labels = getattr(values, "columns", ())
+    # the attribute ``columns`` of an Arrow table holds the values
+    is_arrow = hasattr(values, "column_names") and not hasattr(values, "iloc")
+    names = tuple(values.column_names if is_arrow else labels)
     return names if names and all(isinstance(name, str) for name in names) else None
 
 

@@ -90,4 +90,6 @@ def _take(X: Any, rows: Any) -> Any:
     """Return some rows of an array or a data frame."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
+    if hasattr(X, "column_names"):  # Arrow
+        return X.take(rows)
     return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]

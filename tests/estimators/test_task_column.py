@@ -4,10 +4,12 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from algorithms.interface.errors import InvalidData
 from sibling.estimators import Ridge
+from sibling.estimators.tables import FitWarning
 
 
 def frame():
@@ -31,6 +33,26 @@ def test_rows_have_their_tasks_in_a_column(fitted, column):
     rows = rows.rename(columns={"hospital": column})
     np.testing.assert_array_equal(fitted.predict(rows), expected)
     assert np.abs(expected - y).max() < 5
+
+
+def test_arrow_tables_keep_the_names_of_their_columns(fitted):
+    rows, y = frame()
+    table = pa.Table.from_pandas(rows)
+    np.testing.assert_array_equal(fitted.predict(table), fitted.predict(rows))
+    noted = rows.assign(note=[f"seen on day {i}, again on {i * i}" for i in range(len(rows))])
+    with pytest.warns(FitWarning, match="note"):
+        left_out = Ridge(selection="given").fit(
+            noted.drop(columns="hospital"), y, tasks=noted["hospital"]
+        )
+    with_note = pa.Table.from_pandas(noted)
+    np.testing.assert_array_equal(left_out.predict(with_note), left_out.predict(noted))
+    chart = fitted.plot("predictions", table.drop_columns("hospital"), y, tasks=rows["hospital"])
+    assert chart is not None
+    with pytest.raises(ValueError, match="in another order"):
+        Ridge().fit(
+            {"a": table.select(["age", "bmi"]), "b": table.select(["bmi", "age"])},
+            {"a": y, "b": y},
+        )
 
 
 def test_a_row_that_contradicts_the_tasks_given_is_named(fitted):
