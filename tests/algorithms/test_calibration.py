@@ -17,7 +17,12 @@ from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.splits.splits import folds_of
 from algorithms.wrappers.calibration.algorithm import CalibratedAlgorithm
 from algorithms.wrappers.calibration.options import Calibration
-from algorithms.wrappers.calibration.probabilities import BORROWED_WEIGHT, Scored, learn_maps
+from algorithms.wrappers.calibration.probabilities import (
+    BORROWED_WEIGHT,
+    ProbabilityMap,
+    Scored,
+    learn_maps,
+)
 from algorithms.wrappers.calibration.quality import reliability
 from algorithms.wrappers.preparation.algorithm import PreparedAlgorithm
 from algorithms.wrappers.preparation.columns import Column
@@ -190,6 +195,15 @@ def test_a_small_task_borrows_and_a_large_one_does_not() -> None:
     borrowed = with_large["small"].apply(grid)[:, 1]
     assert np.abs(borrowed - common).mean() < 0.5 * np.abs(own - common).mean()
     np.testing.assert_allclose(with_large["large"].apply(grid)[:, 1], common, atol=0.01)
+
+
+def test_probabilities_of_rows_far_from_every_class_do_not_underflow() -> None:
+    sigmoids = np.array([[1.0, 0.0], [1.0, 1.0], [2.0, 0.0]])
+    scores = np.array([[-900.0, -900.0, -800.0], [1.0, 2.0, -3.0], [-np.inf, 0.0, 1.0]])
+    p = ProbabilityMap(1.0, sigmoids, {}).apply(scores)
+    np.testing.assert_allclose(p[0], [1 / (1 + np.e), np.e / (1 + np.e), 0.0], atol=1e-12)
+    plain = expit(scores[1:] * sigmoids[:, 0] + sigmoids[:, 1])
+    np.testing.assert_array_equal(p[1:], plain / plain.sum(axis=1, keepdims=True))
 
 
 def test_a_task_without_held_out_rows_gets_the_map_of_the_others() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sibling
-from algorithms.interface.errors import InvalidParams
+from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
@@ -61,6 +61,16 @@ def test_the_report_has_the_recall_of_held_out_rows_with_the_threshold() -> None
     assert found["ill"]["recall"] > 0.5
     assert sum(entry["n_rows"] for entry in found.values()) == 450
     assert fit(tasks).report()["by_class"] is None
+
+
+def test_rows_whose_scores_overflow_are_not_answered_by_a_threshold() -> None:
+    tasks = clinics()
+    X, y = ({task.name: getattr(task, part) for task in tasks} for part in ("X", "y"))
+    model = sibling.TaskMachines(
+        kernel="polynomial", degree=2, selection="given", calibration={"threshold": "prevalence"}
+    ).fit(X, y)
+    with pytest.raises(InvalidData, match="overflows"):
+        model.predict(1e160 * X["a"], tasks="a")
 
 
 def test_a_threshold_is_stored_with_the_model(tmp_path) -> None:

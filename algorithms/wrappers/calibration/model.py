@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.methods import DEFAULT_LEVEL
-from algorithms.interface.model import Model
+from algorithms.interface.model import Model, apply
 from algorithms.interface.new_tasks import no_common_part
 from algorithms.numerics.arrays import Array
 from algorithms.numerics.row_hashes import hash_rows
@@ -165,7 +165,9 @@ class CalibratedModel(WrappedModel):
         """Return predicted numbers or labels of rows; labels by the costs of missing a class."""
         if not self.costs:
             return super().predict(X, task=task)
-        weighed = self.predict_proba(X, task=task) * self.costs[self.task_index(task)]
+        # checked, because the largest of several NaN would be the first class
+        p = apply(self, "predict_proba", X, task=task)
+        weighed = p * self.costs[self.task_index(task)]
         labels: NDArray[Any] = np.asarray(self.classes(task))[weighed.argmax(axis=1)]
         return labels
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, log_expit, softmax
 
 from algorithms.interface.errors import InvalidData
 from algorithms.numerics.arrays import Array
@@ -95,10 +95,11 @@ class ProbabilityMap:
     def apply(self, scores: Array) -> Array:
         """Return probabilities (n_samples, n_classes) of scores (n_samples, n_columns)."""
         scaled = scores / self.scale
-        p = expit(scaled * self.sigmoids[:, 0] + self.sigmoids[:, 1])
+        logits = scaled * self.sigmoids[:, 0] + self.sigmoids[:, 1]
+        p = expit(logits)
         for column, (x, y) in self.steps.items():
             p[:, column] = np.interp(scaled[:, column], x, y)
-        return normalise(p)
+        return normalise(p, logits)
 
     def to_arrays(self) -> dict[str, Array]:
         """Return the numbers by name."""
@@ -118,17 +119,23 @@ class ProbabilityMap:
         return cls(float(arrays["scale"][0]), arrays["sigmoids"], steps)
 
 
-def normalise(p: Array) -> Array:
+def normalise(p: Array, logits: Array) -> Array:
     """Return probabilities of all classes, (n_samples, n_classes), which add up to 1.
 
     Parameters
     ----------
     p : (n_samples, 1) or (n_samples, n_classes)
         The probability of the last of two classes, or of each class against the rest.
+    logits
+        Arguments of the sigmoids, for rows whose probabilities all underflow. The values of a step
+        function never do.
     """
     if p.shape[1] == 1:
         return np.concatenate([1.0 - p, p], axis=1)
-    shares: Array = p / p.sum(axis=1, keepdims=True)
+    total = p.sum(axis=1, keepdims=True)
+    is_tiny = total[:, 0] < np.finfo(np.float64).tiny
+    shares: Array = p / np.where(is_tiny[:, np.newaxis], 1.0, total)
+    shares[is_tiny] = softmax(log_expit(logits[is_tiny]), axis=1)
     return shares
 
 

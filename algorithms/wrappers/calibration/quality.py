@@ -38,7 +38,7 @@ def report_quality(
         Factors of the classes by task, for the recall of each class with them.
     """
     after = _held_out(scored, fold_of)
-    before = {name: normalise(expit(scored[name].scores)) for name in scored}
+    before = {name: normalise(expit(task.scores), task.scores) for name, task in scored.items()}
     rows = {name: np.flatnonzero(np.isfinite(p).all(axis=1)) for name, p in after.items()}
     kept = {name: task.take(rows[name]) for name, task in scored.items() if rows[name].size}
     return {
