@@ -210,14 +210,27 @@ def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = 
     check_by_task(X, sample_weight, "sample_weight")
     predicted = self.predict(X, tasks=tasks)
     if isinstance(predicted, Mapping):
-        y = np.concatenate([np.asarray(y[name]) for name in predicted])
+        y = _concatenate(y, predicted, "y")
         if sample_weight is not None:
-            sample_weight = np.concatenate([sample_weight[name] for name in predicted])
+            sample_weight = _concatenate(sample_weight, predicted, "sample_weight")
         predicted = np.concatenate(list(predicted.values()))
     if not hasattr(self, "classes_"):
         check_no_times(np.asarray(y), "y")
     measure = accuracy_score if hasattr(self, "classes_") else r2_score
     return float(measure(y, predicted, sample_weight=sample_weight))
+
+
+def _concatenate(values: Any, outputs: Mapping[Any, Any], what: str) -> NDArray[Any]:
+    """Return values by task in the order of the outputs; raise InvalidData if lengths differ."""
+    arrays = {name: np.asarray(values[name]) for name in outputs}
+    for name, array in arrays.items():
+        if array.shape[:1] != outputs[name].shape[:1]:
+            raise InvalidData(
+                f"expected {what} for each of the {len(outputs[name])} rows of task '{name}', got "
+                f"shape {array.shape}",
+                task=str(name),
+            )
+    return np.concatenate(list(arrays.values()))
 
 
 class Transformer(ClassNamePrefixFeaturesOutMixin):  # type: ignore[misc]

@@ -195,6 +195,13 @@ def test_targets_of_a_score_must_be_by_task_as_the_rows_are():
         model.score(rows_by_task(X), Y)
     with pytest.raises(ValueError, match="y is by task, but X is not"):
         model.score(X, rows_by_task(Y), tasks=TASKS)
+    south, north = Y[TASKS == "south"], Y[TASKS == "north"]
+    shifted = {"south": south[:-1], "north": np.append(south[-1], north)}
+    rows = {name: X[name == TASKS] for name in shifted}
+    with pytest.raises(ValueError, match=r"expected y for each of the \d+ rows of task 'south'"):
+        model.score(rows, shifted)
+    with pytest.raises(ValueError, match=r"expected sample_weight for each of the .* 'south'"):
+        model.score(rows, {"south": south, "north": north}, shifted)
 
 
 def test_an_integer_is_the_name_of_one_task_too():
