@@ -66,9 +66,7 @@ def column_of(
     """
     if are_mixed(values):
         write = repr if are_labels else _without_separator
-        return pa.array(
-            [v if v is None or isinstance(v, str) else write(_whole(v)) for v in values]
-        )
+        return pa.array([v if v is None or isinstance(v, str) else write(v) for v in values])
     first: tuple[int, str, pa.DataType] | None = None
     are_whole = True
     for row, value in enumerate(values):
@@ -118,6 +116,8 @@ def unify(
     types = {type(value) for value in values if value is not None}
     if types == {str, bool} and all(_is_boolean(v) for v in values if isinstance(v, str)):
         values = [v.strip().lower() == "true" if isinstance(v, str) else v for v in values]
+    if are_mixed(values):
+        values = [v if v is None or isinstance(v, str) else _whole(v) for v in values]
     return values, [*notes, note] if note else notes
 
 

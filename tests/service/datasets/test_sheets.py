@@ -11,6 +11,7 @@ from openpyxl.worksheet.cell_range import CellRange
 
 from algorithms.wrappers.preparation.columns import Column, NumberWriting
 from service.inference.call import InputSpec
+from service.inference.formats.table import listed
 from service.inference.formats.workbook import read_workbook
 from service.inference.task_column import TaskSource
 from tests.written import written
@@ -194,6 +195,7 @@ def test_numbers_beside_text_keep_their_values_in_rows_for_a_model():
     columns = partial(tuple, ("x", "size"))
     spec = InputSpec("a", "predict", 2, allow_missing=False, columns=columns, kinds=kinds)
     assert call.rows.as_matrix(spec).tolist() == [[1.234, 0], [7.5, 1], [1250, 1]]
+    assert [*map(str, listed(call.rows.values_of("size")))] == ["1.5", "2", "2"]
 
 
 TABLE = [["task", "x", "z"], ["a", 1.5, 1], ["a", 2.5, 2], ["b", 3.5, 3], ["b", 0.5, None]]
