@@ -114,6 +114,7 @@ def delete_monitor(
     database = services.inference.database
     with database.write() as session:
         confirm(session)
+        alias_store.lock_model(session, owner, name)
         monitor = _found(store.find_monitor(session, owner, name, alias), name, alias)
         check_if_match(request, _tag(monitor))
         store.delete_monitor(session, monitor)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from fastapi import Request
 
 from algorithms.interface.errors import UnknownTask
 from service.access.stored_bytes import TARGET_BYTES, stored_bytes
@@ -16,7 +17,7 @@ from service.models import store as model_store
 from service.models.store import ActiveMonitor
 from service.monitoring import alarms, store
 from service.monitoring.recorder import Recorder
-from service.monitoring.routes import _remove_values
+from service.monitoring.routes import _remove_values, delete_monitor
 from service.observability.metrics import Metrics
 from service.renewal import decision
 from service.renewal import store as renewal_store
@@ -288,19 +289,23 @@ def test_a_day_of_a_trial_without_labels_is_read_no_more_once_it_is_closed(datab
     assert (state.n_days, state.n_rows, state.gain) == (1, 1, 0)
 
 
+def wait_until_locked_or_done(database, future):
+    """Wait until what runs in a thread waits for a lock, or ends; SQLite has no list of locks."""
+    waiting = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    if database.engine.dialect.name == "postgresql":
+        with database.read() as session:
+            wait_for(lambda: future.done() or session.scalar(waiting))
+
+
 @contextmanager
 def beside_an_insert(database, run):
     """Run a function in a thread as rows are inserted, until it waits for a lock or ends."""
-    waiting = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")
     begun = []
 
-    def before(connection, _cursor, statement, *_rest):
-        if begun or not statement.startswith("INSERT INTO monitored_rows"):
-            return
-        begun.append(pool.submit(run))
-        if connection.dialect.name == "postgresql":
-            with database.read() as session:
-                wait_for(lambda: begun[0].done() or session.scalar(waiting))
+    def before(_connection, _cursor, statement, *_rest):
+        if not begun and statement.startswith("INSERT INTO monitored_rows"):
+            begun.append(pool.submit(run))
+            wait_until_locked_or_done(database, begun[0])
 
     with ThreadPoolExecutor(1) as pool:
         sa.event.listen(database.engine, "before_cursor_execute", before)
@@ -325,6 +330,33 @@ def test_no_value_is_left_of_a_column_that_is_excluded_while_rows_are_stored(dat
     with database.read() as session:
         values = session.scalar(sa.select(MonitoredRow.values))
     assert np.isinf(np.frombuffer(values)).all()
+
+
+def test_a_monitor_is_deleted_after_a_change_that_has_begun(database, monitor):
+    services = SimpleNamespace(
+        models=SimpleNamespace(database=database),
+        inference=SimpleNamespace(
+            database=database, resolver=SimpleNamespace(wait_for_replicas=lambda: None)
+        ),
+        report_alarms=lambda *_: None,
+    )
+    given = {
+        "services": services,
+        "owner": "ada",
+        "request": Request({"type": "http", "headers": []}),
+    }
+    given |= dict.fromkeys(("confirm", "record"), lambda *_: None)
+    with ThreadPoolExecutor(1) as pool:
+        with database.write() as session:
+            own = session.get_one(MonitorRow, monitor.id)
+            name = session.get_one(ModelRow, own.model_id).name
+            alias_store.lock_model(session, "ada", name)
+            own.share = 0.5
+            deletion = pool.submit(delete_monitor, name, "production", **given)
+            wait_until_locked_or_done(database, deletion)
+        assert deletion.result().status_code == 204
+    with database.read() as session:
+        assert session.get(MonitorRow, monitor.id) is None
 
 
 def test_no_answer_of_a_challenger_is_left_of_rows_that_are_deleted_meanwhile(database, monitor):
